@@ -1,0 +1,36 @@
+/**
+ * What the engine needs from the machine it runs on. `src/platform/node.ts` and `src/platform/browser.ts`
+ * implement it; nothing below `src/platform` imports `node:*` or touches `navigator`.
+ */
+
+/** Random access to a model file. Reads never hold more than what was asked for. */
+export interface ByteSource {
+  /** For messages: a path or a URL. */
+  readonly name: string;
+  readonly sizeBytes: number;
+  /**
+   * Reads `length` bytes at `offset`. Throws when the range leaves the file.
+   * @param into where to put them; a view of it is returned (a fresh array when absent)
+   */
+  read(offset: number, length: number, into?: Uint8Array): Promise<Uint8Array>;
+  close(): Promise<void>;
+}
+
+/** An incremental SHA-256. */
+export interface Hasher {
+  update(bytes: Uint8Array): void;
+  /** Lower-case hex. */
+  digest(): string;
+}
+
+/** WGSL files by their path below `wgsl/`, for example `rms_norm.wgsl` or `lib/reduce.wgsl`. */
+export type WgslSources = ReadonlyMap<string, string>;
+
+export interface Platform {
+  readonly name: 'node' | 'browser';
+  /** Opens WebGPU. `adapter` picks one by a part of its name; throws listing what there is when none fits. */
+  requestAdapter(options: { adapter?: string }): Promise<GPUAdapter>;
+  wgsl(): Promise<WgslSources>;
+  openModel(location: string): Promise<ByteSource>;
+  sha256(): Hasher;
+}

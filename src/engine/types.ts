@@ -1,0 +1,160 @@
+import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
+
+/** Every member is optional on the wires; the planes fill the defaults and check the ranges. */
+export interface Sampling {
+  /** 0 is greedy. */
+  temperature: number;
+  /** 0 keeps all. */
+  topK: number;
+  /** 1 keeps all. */
+  topP: number;
+  /** 0 keeps all; otherwise the least probability as a part of the greatest. */
+  minP: number;
+  /** 1 is off (llama.cpp's and Ollama's repeat_penalty, over prompt and answer). */
+  repetitionPenalty: number;
+  /** 0 is off (OpenAI's, over the answer). */
+  presencePenalty: number;
+  frequencyPenalty: number;
+  /** Token id to the amount added to its logit; -100 bans, 100 forces. */
+  logitBias: ReadonlyMap<number, number>;
+  /** 32-bit. The same seed and request give the same text. */
+  seed: number;
+}
+
+export const greedy: Sampling = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  logitBias: new Map(),
+  seed: 0,
+};
+
+export interface GenerateRequest {
+  /** At least one token. */
+  prompt: readonly number[];
+  maxTokens: number;
+  sampling: Sampling;
+  /** Texts that end the answer and are not part of it; they may span tokens. */
+  stop: readonly string[];
+  /** Go on after the model's end token (benches only). */
+  ignoreEnd?: boolean;
+  signal?: AbortSignal;
+}
+
+export type FinishReason = 'stop' | 'length';
+
+export interface Timings {
+  /** From the request's arrival to its first prefill. */
+  queued_ms: number;
+  prefill_ms: number;
+  decode_ms: number;
+}
+
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  cached_tokens: number;
+}
+
+export type GenerationEvent =
+  /** Certain text: never a part of a character or of a stop text. `ids` are the tokens consumed since the last event. */
+  | { type: 'text'; text: string; ids: readonly number[] }
+  | { type: 'end'; finishReason: FinishReason; usage: Usage; timings: Timings };
+
+export interface ModelInfo {
+  /** What `/v1/models` calls it. */
+  id: string;
+  architecture: string;
+  parameters: number;
+  /** The type that holds most of the weights, for example `Q8_0`. */
+  quantization: string;
+  /** Tokens a sequence may hold here (prompt and answer). */
+  contextLength: number;
+  /** Tokens the model was trained for. */
+  trainedContextLength: number;
+  vocabSize: number;
+  /** `sha256:<hex>` over the file. */
+  digest: string;
+  sizeBytes: number;
+  /** Limits or origin that a user should hear at start-up; from `general.description`. */
+  description?: string;
+}
+
+export interface AdapterFacts {
+  backend: string;
+  vendor: string;
+  description: string;
+  software: boolean;
+  features: readonly string[];
+}
+
+export interface EngineStats {
+  running: number;
+  queued: number;
+  completions: number;
+  promptTokens: number;
+  completionTokens: number;
+  deviceLosses: number;
+}
+
+/** One resident model on one device. */
+export interface Engine {
+  readonly model: ModelInfo;
+  readonly adapter: AdapterFacts;
+  readonly tokenizer: Tokenizer;
+  readonly chatTemplate: ChatTemplate | undefined;
+  /**
+   * Queues a request. Refusals throw `EngineError` at once (before the first event): `queue_full`,
+   * `context_length_exceeded`, `device_lost`, `shutting_down`. Leaving the loop or aborting `signal` stops the
+   * generation within a token. An aborted generation throws the signal's reason.
+   */
+  generate(request: GenerateRequest): AsyncIterable<GenerationEvent>;
+  stats(): EngineStats;
+  /** Aborts what runs, releases the device. Resolves within `graceMs` also when the device hangs. */
+  close(graceMs?: number): Promise<void>;
+}
+
+export type EngineErrorCode =
+  | 'queue_full'
+  | 'context_length_exceeded'
+  | 'device_lost'
+  | 'shutting_down'
+  | 'no_adapter'
+  | 'model_too_large'
+  | 'unsupported_model'
+  | 'invalid_request';
+
+export class EngineError extends Error {
+  readonly code: EngineErrorCode;
+  constructor(code: EngineErrorCode, message: string) {
+    super(message);
+    this.name = 'EngineError';
+    this.code = code;
+  }
+}
+
+export interface LoadProgress {
+  stage: 'open' | 'weights' | 'pipelines' | 'warm-up';
+  /** Bytes or pipelines. */
+  done: number;
+  total: number;
+}
+
+export interface EngineOptions {
+  /** Path or URL of the model. */
+  model: string;
+  /** A part of the adapter's name. */
+  adapter?: string;
+  /** Tokens a sequence may hold; the default is the model's own, at most what the memory budget allows. */
+  context?: number;
+  /** Sequences that share a step. */
+  parallel?: number;
+  /** Requests that may wait beyond those. */
+  queue?: number;
+  onProgress?: (progress: LoadProgress) => void;
+  onNotice?: (message: string) => void;
+}
