@@ -33,4 +33,6 @@ export interface Platform {
   wgsl(): Promise<WgslSources>;
   openModel(location: string): Promise<ByteSource>;
   sha256(): Hasher;
+  /** Main memory that this process may use; undefined when unknown. */
+  memoryBytes(): number | undefined;
 }

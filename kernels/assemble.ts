@@ -1,0 +1,91 @@
+import type { WgslSources } from '../src/engine/platform.ts';
+
+/** What makes one kernel variant: numbers and strings become constants or include names, booleans steer `//#if`. */
+export type Variant = Readonly<Record<string, number | boolean | string>>;
+
+/**
+ * Source and variant to WGSL text. Only comment directives are understood, each alone on its line:
+ * `//#if NAME`, `//#else`, `//#endif` (NAME a boolean of the variant) and `//#include "lib/x.wgsl"`, in which
+ * `$NAME` stands for a string of the variant. Inactive lines are blanked; included text and the constants of
+ * the variant come after the end, so that line numbers stay the author's.
+ */
+export function assemble(sources: WgslSources, path: string, variant: Variant): string {
+  const included = new Set<string>();
+  const queue = [path];
+  const parts: string[] = [];
+  for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+    if (included.has(next)) continue;
+    included.add(next);
+    const text = sources.get(next);
+    if (text === undefined) {
+      throw new Error(`no WGSL source '${next}' (known: ${[...sources.keys()].sort().join(', ')})`);
+    }
+    parts.push(expand(text, next, variant, queue));
+  }
+  parts.push(constants(variant));
+  return parts.join('\n');
+}
+
+/** A key for caches: equal exactly when source path and every field of the variant are equal. */
+export function variantKey(path: string, variant: Variant): string {
+  const fields = Object.keys(variant).sort();
+  return `${path}?${fields.map((name) => `${name}=${JSON.stringify(variant[name])}`).join('&')}`;
+}
+
+function expand(text: string, path: string, variant: Variant, includes: string[]): string {
+  // Each open `//#if`: whether its present branch is active.
+  const open: { active: boolean; sawElse: boolean }[] = [];
+  const lines = text.split('\n').map((line, index) => {
+    const directive = /^\s*\/\/#(\w+)\s*(.*?)\s*$/.exec(line);
+    const active = open.every((branch) => branch.active);
+    if (!directive) return active ? line : '';
+    const [, verb, argument = ''] = directive;
+    const fail = (why: string) => new Error(`${path}:${index + 1}: ${why}`);
+    switch (verb) {
+      case 'if': {
+        const value = variant[argument];
+        if (typeof value !== 'boolean') {
+          throw fail(`'${argument}' is not a boolean of the variant (${Object.keys(variant).join(', ')})`);
+        }
+        open.push({ active: value, sawElse: false });
+        return '';
+      }
+      case 'else': {
+        const branch = open.at(-1);
+        if (!branch || branch.sawElse) throw fail('//#else without //#if');
+        branch.active = !branch.active;
+        branch.sawElse = true;
+        return '';
+      }
+      case 'endif':
+        if (!open.pop()) throw fail('//#endif without //#if');
+        return '';
+      case 'include': {
+        const quoted = /^"(.+)"$/.exec(argument)?.[1];
+        if (!quoted) throw fail('expected //#include "path"');
+        if (active) includes.push(quoted.replace(/\$(\w+)/g, (_, name: string) => String(variant[name])));
+        return '';
+      }
+      default:
+        throw fail(`unknown directive //#${verb} (known: if, else, endif, include)`);
+    }
+  });
+  if (open.length > 0) throw new Error(`${path}: //#if without //#endif`);
+  return lines.join('\n');
+}
+
+function constants(variant: Variant): string {
+  return Object.entries(variant)
+    .filter(([, value]) => typeof value === 'number')
+    .map(([name, value]) => `const ${name} = ${literal(name, value as number)};`)
+    .join('\n');
+}
+
+/** Integers are `u32`; a name that ends in `_F` is an `f32`, however round its value. */
+function literal(name: string, value: number): string {
+  if (name.endsWith('_F')) return `f32(${value})`;
+  if (!Number.isInteger(value) || value < 0) {
+    throw new Error(`variant constant ${name}=${value}: an integer >= 0 expected (floats end in _F)`);
+  }
+  return `${value}u`;
+}

@@ -1,0 +1,123 @@
+import { ceilDiv, combinations, defineKernel, type AdapterCaps } from './define.ts';
+import { pageTokens } from './rope-kv-write.ts';
+
+/** Query vectors that one workgroup carries: tokens of the tile times heads of the group. */
+const maxQueries = 8;
+
+export interface AttentionVariant extends Record<string, number | boolean | string> {
+  SUBGROUPS: boolean;
+  LANES: number;
+  HEAD_DIM: number;
+  /** Tiles of several tokens, whole contexts; otherwise of one token, its context in splits. */
+  WIDE: boolean;
+  /** Tokens a tile. */
+  TILE: number;
+  /** Query heads a workgroup; they share a key head. */
+  GROUP: number;
+  PAGE: number;
+}
+
+/** softmax(q k^T * scale) v over the paged cache, causal, grouped query heads; [tokens, heads, head_dim] f32. */
+export const attention = defineKernel({
+  op: 'attention',
+  source: 'attention.wgsl',
+  bindings: () => [
+    ['qkv', 'read'],
+    ['tiles', 'read'],
+    ['page_table', 'read'],
+    ['k_cache', 'read'],
+    ['v_cache', 'read'],
+    ['partial', 'read_write'],
+    ['out', 'read_write'],
+    ['params', 'uniform'],
+    ['step', 'uniform'],
+  ],
+  params: [
+    ['heads', 'u32'],
+    ['kv_heads', 'u32'],
+    ['max_pages', 'u32'],
+    ['split_tokens', 'u32'],
+    ['max_splits', 'u32'],
+    ['out_stride', 'u32'],
+    ['scale', 'f32'],
+  ],
+  grid: (variant: AttentionVariant, params: { heads: number } & Record<string, number>, dims) => [
+    variant.WIDE ? dims.wideTiles : dims.singleTiles,
+    params.heads / variant.GROUP,
+    variant.WIDE ? 1 : dims.splits,
+  ],
+  variants: combinations({
+    lanes: [4, 8, 16, 32, 0],
+    HEAD_DIM: [64, 128],
+    shape: [
+      { TILE: 1, GROUP: 1 },
+      { TILE: 1, GROUP: 7 },
+      { TILE: 4, GROUP: 2 },
+      { TILE: 8, GROUP: 1 },
+    ],
+  }).map(({ lanes, HEAD_DIM, shape }) => ({
+    SUBGROUPS: lanes > 0,
+    LANES: lanes || 32,
+    HEAD_DIM,
+    ...shape,
+    WIDE: shape.TILE > 1,
+    PAGE: pageTokens,
+  })),
+});
+
+/** Tokens a wide tile holds when `heads / kvHeads` query heads share a key head; 1 means: no wide tiles. */
+export function attentionTile(heads: number, kvHeads: number): { tile: number; group: number } {
+  const shared = heads / kvHeads;
+  let group = Math.min(shared, maxQueries);
+  while (shared % group !== 0) group -= 1;
+  return { tile: Math.max(1, Math.floor(maxQueries / group)), group };
+}
+
+export function chooseAttention(
+  caps: AdapterCaps,
+  model: { heads: number; kvHeads: number; headDim: number },
+  wide: boolean,
+): AttentionVariant {
+  const { tile, group } = attentionTile(model.heads, model.kvHeads);
+  const fits = (lanes: number) => lanes <= 32 && model.headDim % (2 * lanes) === 0;
+  const subgroup = caps.subgroupSize !== undefined && fits(caps.subgroupSize) ? caps.subgroupSize : 0;
+  let lanes = subgroup || 32;
+  while (!fits(lanes)) lanes /= 2;
+  return {
+    SUBGROUPS: subgroup > 0,
+    LANES: lanes,
+    HEAD_DIM: model.headDim,
+    WIDE: wide,
+    TILE: wide ? tile : 1,
+    GROUP: group,
+    PAGE: pageTokens,
+  };
+}
+
+/** Joins the splits of `attention`. */
+export const attentionCombine = defineKernel({
+  op: 'attention_combine',
+  source: 'attention_combine.wgsl',
+  bindings: () => [
+    ['partial', 'read'],
+    ['tiles', 'read'],
+    ['out', 'read_write'],
+    ['params', 'uniform'],
+    ['step', 'uniform'],
+  ],
+  params: [
+    ['heads', 'u32'],
+    ['head_dim', 'u32'],
+    ['split_tokens', 'u32'],
+    ['max_splits', 'u32'],
+    ['out_stride', 'u32'],
+  ],
+  grid: (
+    variant: { WG: number },
+    params: { heads: number; head_dim: number } & Record<string, number>,
+    dims,
+  ) =>
+    // One split writes its result itself.
+    dims.splits > 1 ? [ceilDiv(params.heads * params.head_dim, variant.WG), dims.singleTiles, 1] : [0, 0, 0],
+  variants: [{ WG: 64 }],
+});

@@ -1,0 +1,23 @@
+import { ceilDiv, defineKernel } from './define.ts';
+
+/** y[t, c] = silu(gate[t, c]) * up[t, c], gate and up side by side. */
+export const gatedActivation = defineKernel({
+  op: 'gated_activation',
+  source: 'gated_activation.wgsl',
+  bindings: () => [
+    ['gate_up', 'read'],
+    ['y', 'read_write'],
+    ['params', 'uniform'],
+    ['step', 'uniform'],
+  ],
+  params: [
+    ['columns', 'u32'],
+    ['out_stride', 'u32'],
+  ],
+  grid: (variant: { WG: number }, params: { columns: number } & Record<string, number>, dims) => [
+    ceilDiv(params.columns, variant.WG),
+    dims.tokens,
+    1,
+  ],
+  variants: [{ WG: 64 }],
+});

@@ -1,0 +1,56 @@
+import { softmax } from './softmax.ts';
+import { expectLength, type Values } from './vectors.ts';
+
+export interface AttentionShape {
+  heads: number;
+  /** Divides heads: query head h reads key/value head floor(h / (heads / kvHeads)). */
+  kvHeads: number;
+  headDim: number;
+  /** Usually 1 / sqrt(headDim). */
+  scale: number;
+}
+
+/**
+ * Causal attention: the query at position p reads the keys 0..p.
+ * @param queries [tokens, heads, headDim], RoPE applied
+ * @param positions [tokens], each below the number of keys
+ * @param keys [cached, kvHeads, headDim], RoPE applied; the index is the position
+ * @param values [cached, kvHeads, headDim]
+ * @returns [tokens, heads, headDim]
+ */
+export function attention(
+  queries: Values,
+  positions: ArrayLike<number>,
+  keys: Values,
+  values: Values,
+  shape: AttentionShape,
+): Float64Array {
+  const { heads, kvHeads, headDim, scale } = shape;
+  const row = kvHeads * headDim;
+  const cached = keys.length / row;
+  if (heads % kvHeads !== 0) throw new RangeError(`${heads} heads cannot share ${kvHeads} key/value heads`);
+  expectLength('attention queries', queries, positions.length * heads * headDim);
+  expectLength('attention values', values, keys.length);
+  const out = new Float64Array(queries.length);
+  for (let t = 0; t < positions.length; t++) {
+    const visible = positions[t]! + 1;
+    if (visible < 1 || visible > cached) {
+      throw new RangeError(`position ${visible - 1} is outside of the ${cached} cached`);
+    }
+    for (let h = 0; h < heads; h++) {
+      const q = (t * heads + h) * headDim;
+      const kv = Math.floor(h / (heads / kvHeads)) * headDim;
+      const scores = new Float64Array(visible);
+      for (let s = 0; s < visible; s++) {
+        let dot = 0;
+        for (let d = 0; d < headDim; d++) dot += queries[q + d]! * keys[s * row + kv + d]!;
+        scores[s] = dot * scale;
+      }
+      const weights = softmax(scores);
+      for (let s = 0; s < visible; s++) {
+        for (let d = 0; d < headDim; d++) out[q + d]! += weights[s]! * values[s * row + kv + d]!;
+      }
+    }
+  }
+  return out;
+}

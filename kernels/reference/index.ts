@@ -1,0 +1,23 @@
+/** The CPU oracle: every op from its definition, accumulated in float64. */
+export { type AttentionShape, attention } from './attention.ts';
+export { dequantize, quantize, type WeightType } from './dequantize.ts';
+export { embed } from './embed.ts';
+export { type Activation, activations, gatedActivation } from './gated-activation.ts';
+export { gatherRows } from './gather-rows.ts';
+export { bf16FromNumber, f16FromNumber, numberFromBf16, numberFromF16, roundToF16 } from './half.ts';
+export { kvWrite } from './kv-write.ts';
+export { type MatmulShape, matmul } from './matmul.ts';
+export { rmsNorm } from './rms-norm.ts';
+export { applyRope, llama3FreqFactors, type Rope, ropeFrequencies } from './rope.ts';
+export {
+  filteredDistribution,
+  filteredLogits,
+  gumbel,
+  noiseBits,
+  penalizedLogits,
+  type SamplingHistory,
+  type SamplingRule,
+  sampleToken,
+} from './sample.ts';
+export { argmax, logSumExp, softmax } from './softmax.ts';
+export type { Values } from './vectors.ts';

@@ -1,0 +1,28 @@
+import { roundToF16 } from './half.ts';
+import { expectLength, type Values } from './vectors.ts';
+
+/**
+ * A copy of the cache where row slots[t] holds rows[t]; the last one wins when a slot comes twice.
+ * @param cache [any, width], width = kvHeads * headDim
+ * @param rows [slots.length, width]
+ * @param stored what the cache's elements can hold
+ */
+export function kvWrite(
+  cache: Values,
+  rows: Values,
+  slots: ArrayLike<number>,
+  width: number,
+  stored: 'F32' | 'F16',
+): Float64Array {
+  expectLength('kvWrite rows', rows, slots.length * width);
+  const round = stored === 'F16' ? roundToF16 : Math.fround;
+  const out = Float64Array.from(cache);
+  for (let t = 0; t < slots.length; t++) {
+    const slot = slots[t]!;
+    if (!Number.isInteger(slot) || slot < 0 || (slot + 1) * width > cache.length) {
+      throw new RangeError(`slot ${slot} is outside of the cache's ${cache.length / width} slots`);
+    }
+    for (let c = 0; c < width; c++) out[slot * width + c] = round(rows[t * width + c]!);
+  }
+  return out;
+}

@@ -1,0 +1,40 @@
+import { expectLength, type Values } from './vectors.ts';
+
+export interface MatmulShape {
+  /** Rows of x: tokens. */
+  tokens: number;
+  /** Columns of x and of the weight. */
+  inputs: number;
+  /** Rows of the weight. */
+  outputs: number;
+}
+
+/**
+ * out[t,n] = sum over k of x[t,k] * weight[n,k] (+ bias[n]) (+ residual[t,n])
+ * @param x [tokens, inputs]
+ * @param weight [outputs, inputs], dequantised
+ * @param added bias [outputs]; residual [tokens, outputs]
+ * @returns [tokens, outputs]
+ */
+export function matmul(
+  x: Values,
+  weight: Values,
+  shape: MatmulShape,
+  added: { bias?: Values | undefined; residual?: Values | undefined } = {},
+): Float64Array {
+  const { tokens, inputs, outputs } = shape;
+  const { bias, residual } = added;
+  expectLength('matmul x', x, tokens * inputs);
+  expectLength('matmul weight', weight, outputs * inputs);
+  if (bias !== undefined) expectLength('matmul bias', bias, outputs);
+  if (residual !== undefined) expectLength('matmul residual', residual, tokens * outputs);
+  const out = new Float64Array(tokens * outputs);
+  for (let n = 0; n < outputs; n++) {
+    for (let t = 0; t < tokens; t++) {
+      let sum = 0;
+      for (let k = 0; k < inputs; k++) sum += x[t * inputs + k]! * weight[n * inputs + k]!;
+      out[t * outputs + n] = sum + (bias?.[n] ?? 0) + (residual?.[t * outputs + n] ?? 0);
+    }
+  }
+  return out;
+}

@@ -1,0 +1,61 @@
+import { combinations, defineKernel, type AdapterCaps } from './define.ts';
+
+export interface RmsNormVariant extends Record<string, number | boolean | string> {
+  SUBGROUPS: boolean;
+  WG: number;
+  /** Rows are the sampled tokens. */
+  SAMPLED: boolean;
+  IN_PLACE: boolean;
+}
+
+const modes = [
+  { SAMPLED: false, IN_PLACE: false },
+  { SAMPLED: true, IN_PLACE: false },
+  { SAMPLED: false, IN_PLACE: true },
+] as const;
+
+/** y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * weight[c], a row a token or a head of a token. */
+export const rmsNorm = defineKernel({
+  op: 'rms_norm',
+  source: 'rms_norm.wgsl',
+  bindings: (variant: RmsNormVariant) => [
+    ['weight', 'read'],
+    ['samples', 'read'],
+    variant.IN_PLACE ? undefined : ['x', 'read'],
+    ['y', 'read_write'],
+    ['params', 'uniform'],
+  ],
+  params: [
+    ['columns', 'u32'],
+    ['heads', 'u32'],
+    ['in_stride', 'u32'],
+    ['in_offset', 'u32'],
+    ['out_stride', 'u32'],
+    ['out_offset', 'u32'],
+    ['eps', 'f32'],
+  ],
+  grid: (variant, params: { heads: number } & Record<string, number>, dims) => [
+    variant.SAMPLED ? dims.samples : dims.tokens,
+    params.heads,
+    1,
+  ],
+  variants: combinations({ lanes: [4, 8, 16, 32, 64, 0], mode: modes }).map(({ lanes, mode }) => ({
+    SUBGROUPS: lanes > 0,
+    WG: lanes || 128,
+    ...mode,
+  })),
+});
+
+export function chooseRmsNorm(
+  caps: AdapterCaps,
+  mode: { sampled?: boolean; inPlace?: boolean },
+): RmsNormVariant {
+  // One subgroup needs no barrier: right for a CPU. A GPU wants more threads than that a row.
+  const lanes = caps.software ? (caps.subgroupSize ?? 0) : 0;
+  return {
+    SUBGROUPS: lanes > 0,
+    WG: lanes || 128,
+    SAMPLED: mode.sampled ?? false,
+    IN_PLACE: mode.inPlace ?? false,
+  };
+}

@@ -1,0 +1,33 @@
+import { ceilDiv, combinations, defineKernel } from './define.ts';
+
+/** Tokens a page of the KV cache. */
+export const pageTokens = 32;
+
+/** Rotates q and k by position; q stays, k and v go to the cache as f16. */
+export const ropeKvWrite = defineKernel({
+  op: 'rope_kv_write',
+  source: 'rope_kv_write.wgsl',
+  bindings: () => [
+    ['qkv', 'read_write'],
+    ['table', 'read'],
+    ['token', 'read'],
+    ['page_table', 'read'],
+    ['k_cache', 'read_write'],
+    ['v_cache', 'read_write'],
+    ['params', 'uniform'],
+    ['step', 'uniform'],
+  ],
+  params: [
+    ['heads', 'u32'],
+    ['kv_heads', 'u32'],
+    ['head_dim', 'u32'],
+    ['rotary', 'u32'],
+    ['max_pages', 'u32'],
+  ],
+  grid: (
+    variant: { NEOX: boolean; WG: number; PAGE: number },
+    params: { heads: number; kv_heads: number; head_dim: number } & Record<string, number>,
+    dims,
+  ) => [ceilDiv(((params.heads + 2 * params.kv_heads) * params.head_dim) / 4, variant.WG), dims.tokens, 1],
+  variants: combinations({ NEOX: [false, true], WG: [64], PAGE: [pageTokens] }),
+});

@@ -1,0 +1,50 @@
+import { ceilDiv, combinations, defineKernel, type AdapterCaps } from './define.ts';
+
+/** 32-bit words of one sample record, see `wgsl/lib/sample_record.wgsl`. */
+export const sampleWords = 12;
+export const sampleFlags = { bias: 1, penalties: 2 } as const;
+/** In `results`: no token could be drawn, because the logits are not numbers. */
+export const noToken = 0xffffffff;
+
+/** Adds bias and penalties to the logits. */
+export const sampleAdjust = defineKernel({
+  op: 'sample_adjust',
+  source: 'sample_adjust.wgsl',
+  bindings: () => [
+    ['samples', 'read'],
+    ['bias', 'read'],
+    ['seen', 'read'],
+    ['logits', 'read_write'],
+    ['params', 'uniform'],
+    ['step', 'uniform'],
+  ],
+  params: [['vocabulary', 'u32']],
+  grid: (variant: { WG: number }, params: { vocabulary: number } & Record<string, number>, dims) =>
+    dims.adjust ? [ceilDiv(params.vocabulary, variant.WG), dims.samples, 1] : [0, 0, 0],
+  variants: [{ WG: 64 }],
+});
+
+/** Draws a token a row of logits. */
+export const samplePick = defineKernel({
+  op: 'sample_pick',
+  source: 'sample_pick.wgsl',
+  bindings: () => [
+    ['samples', 'read'],
+    ['logits', 'read'],
+    ['seen', 'read_write'],
+    ['sampled', 'read_write'],
+    ['results', 'read_write'],
+    ['params', 'uniform'],
+  ],
+  params: [['vocabulary', 'u32']],
+  grid: (_variant: { WG: number }, _params: { vocabulary: number } & Record<string, number>, dims) => [
+    dims.samples,
+    1,
+    1,
+  ],
+  variants: combinations({ WG: [64, 256] }),
+});
+
+export function chooseSamplePick(caps: AdapterCaps): { WG: number } {
+  return { WG: caps.software ? 64 : 256 };
+}

@@ -1,0 +1,67 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { messageOf, StartError, systemCode } from './start-error.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** `$LATHE_DATA_DIR`, else `lathe` below the XDG data directory. */
+export function defaultDataDir(env: Environment, home: string): string {
+  if (env['LATHE_DATA_DIR']) return env['LATHE_DATA_DIR'];
+  const xdg = env['XDG_DATA_HOME'];
+  // The XDG rules: a relative value is not used.
+  return join(xdg && isAbsolute(xdg) ? xdg : join(home, '.local', 'share'), 'lathe');
+}
+
+export interface DataDir {
+  readonly path: string;
+  /** Names this host; the same after a restart. */
+  readonly endpointId: string;
+}
+
+/** Makes the directory where it is absent, for the owner only. */
+export async function openDataDir(where: string): Promise<DataDir> {
+  const path = resolve(where);
+  try {
+    await makeFolder(path);
+    return { path, endpointId: await endpointId(join(path, 'endpoint-id')) };
+  } catch (error) {
+    throw new StartError(
+      `the data directory ${path} cannot be used: ${messageOf(error)}. Choose another with --data-dir DIR.`,
+    );
+  }
+}
+
+/** Node's recursive mkdir never returns where the system denies that a folder can be made (as below /proc). */
+async function makeFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
+    const parent = dirname(path);
+    if (code !== 'ENOENT' || parent === path || (await stat(parent).catch(() => undefined)) !== undefined)
+      throw error;
+    await makeFolder(parent);
+    await mkdir(path, { mode: 0o700 });
+  }
+}
+
+async function endpointId(file: string): Promise<string> {
+  try {
+    // `wx`: of two hosts that start at once, one makes the id and the other reads it.
+    const made = randomUUID();
+    await writeFile(file, `${made}\n`, { flag: 'wx', mode: 0o600 });
+    return made;
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error;
+  }
+  const kept = (await readFile(file, 'utf8')).trim();
+  if (kept !== '') return kept;
+  // Another host is writing it right now, or an interrupted start left it empty.
+  const made = randomUUID();
+  await writeFile(file, `${made}\n`);
+  return made;
+}
+
+export const modelsDir = (dataDir: string): string => join(dataDir, 'models');

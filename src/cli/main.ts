@@ -1,0 +1,70 @@
+import { readFile } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { type Command, parseCommandLine } from '../config/arguments.ts';
+import { helpText } from '../config/help.ts';
+import { type Options, UsageError } from '../config/options.ts';
+import { readToml } from '../config/toml.ts';
+import { pullModel } from './pull.ts';
+import { startHost } from './serve.ts';
+import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
+import { messageOf, systemCode } from './start-error.ts';
+import type { World } from './world.ts';
+
+/** Runs the command line. Errors are a line each on stderr, and exit code 2 for wrong usage, 1 for the rest. */
+export async function main(world: World): Promise<void> {
+  try {
+    await run(world);
+  } catch (error) {
+    const usage = error instanceof UsageError;
+    for (const line of usage ? error.faults : [messageOf(error)]) world.stderr.write(`lathe: ${line}\n`);
+    if (usage) world.stderr.write('See: node dist/host.js --help\n');
+    // Not merely the exit code: a half-loaded device would keep the process alive.
+    if (usage) world.exit(2);
+    else world.exit(error instanceof Interrupted ? error.exitCode : 1);
+  }
+}
+
+async function run(world: World): Promise<void> {
+  const command = parseCommandLine(world.args);
+  switch (command.verb) {
+    case 'help':
+      world.stdout.write(helpText(await packageVersion(world.packageRoot)));
+      return;
+    case 'version':
+      world.stdout.write(`lathe ${await packageVersion(world.packageRoot)}\n`);
+      return;
+    case 'pull':
+      return await pullModel(
+        command,
+        await withConfigFile(command),
+        world,
+        abortOnSignals(world.signals, world.exit),
+      );
+    case 'serve': {
+      const version = await packageVersion(world.packageRoot);
+      const host = await startHost(await withConfigFile(command), version, world);
+      stopOnSignals(world.signals, host.stop, world.exit);
+      return await host.ready;
+    }
+  }
+}
+
+/** The flags over the keys of the file. */
+async function withConfigFile({ options, config }: Extract<Command, { options: Options }>): Promise<Options> {
+  if (config === undefined) return options;
+  let source: string;
+  try {
+    source = await readFile(config, 'utf8');
+  } catch (error) {
+    const why = systemCode(error) === 'ENOENT' ? 'there is no such file' : messageOf(error);
+    throw new UsageError([`--config ${config}: ${why}`]);
+  }
+  return { ...readToml(source, basename(config), dirname(resolve(config))), ...options };
+}
+
+async function packageVersion(packageRoot: string): Promise<string> {
+  const { version } = JSON.parse(await readFile(join(packageRoot, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  return version;
+}

@@ -1,0 +1,41 @@
+import type { Command } from '../config/arguments.ts';
+import type { Options } from '../config/options.ts';
+import { defaultDataDir, modelsDir, openDataDir } from './data-dir.ts';
+import { progressBar } from './progress.ts';
+import type { World } from './world.ts';
+
+type PullCommand = Extract<Command, { verb: 'pull' }>;
+
+/** Downloads a model into the data directory and says how to serve it. */
+export async function pullModel(
+  command: PullCommand,
+  options: Options,
+  world: World,
+  signal: AbortSignal,
+): Promise<void> {
+  const { env, home, stdout, stderr } = world;
+  const quiet = options.quiet ?? false;
+  const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(env, home));
+  const bar = progressBar(stderr, quiet);
+  const { repo, file, revision } = command;
+  const token = env['HF_TOKEN'];
+  const endpoint = env['HF_ENDPOINT'];
+  try {
+    const { path, alreadyThere } = await world.pull({
+      repo,
+      ...(file === undefined ? {} : { file }),
+      ...(revision === undefined ? {} : { revision }),
+      destination: modelsDir(dataDir.path),
+      ...(token ? { token } : {}),
+      ...(endpoint ? { endpoint } : {}),
+      onProgress: ({ file, done, total }) => bar.show(file, done, total),
+      signal,
+    });
+    bar.clear();
+    if (alreadyThere && !quiet) stderr.write('already there, whole and right\n');
+    stdout.write(`${path}\n`);
+    if (!quiet) stdout.write(`Serve it with: node dist/host.js --gpu --model ${path}\n`);
+  } finally {
+    bar.clear();
+  }
+}

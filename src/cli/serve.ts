@@ -1,0 +1,157 @@
+import type { Options } from '../config/options.ts';
+import { UsageError } from '../config/options.ts';
+import type { Engine, EngineOptions } from '../engine/types.ts';
+import { createApp } from '../planes/app.ts';
+import { hostGuard, isLoopback } from '../planes/ingress.ts';
+import { type Listener, listen } from '../planes/listen.ts';
+import { controlPlanes, hostPlanes } from '../planes/mount.ts';
+import { Problem } from '../planes/problem.ts';
+import { Resident } from '../planes/resident.ts';
+import type { Plane } from '../planes/route.ts';
+import { Served } from '../planes/served.ts';
+import { defaultDataDir, openDataDir } from './data-dir.ts';
+import { locateModel } from './model-location.ts';
+import { progressBar } from './progress.ts';
+import { readyLine } from './ready-line.ts';
+import { messageOf, StartError, systemCode } from './start-error.ts';
+import type { World } from './world.ts';
+
+export interface Host {
+  /** Resolves when the model is loaded and the ready line is out. */
+  readonly ready: Promise<void>;
+  /** Finishes what runs, or aborts it when that takes long. Takes at most 4 s, also when the device hangs. */
+  readonly stop: () => Promise<void>;
+}
+
+const finishMs = 1500;
+const abortMs = 500;
+const closeMs = 1500;
+
+/** Takes the ports, then loads the model while `/health` answers 503, then says that it is ready. */
+export async function startHost(options: Options, version: string, world: World): Promise<Host> {
+  const { stdout, stderr } = world;
+  const quiet = options.quiet ?? false;
+  const say = (text: string) => {
+    if (!quiet) stderr.write(`${text}\n`);
+  };
+  const host = options.host ?? '127.0.0.1';
+  if (!isLoopback(host)) {
+    throw new UsageError([
+      `--host ${host}: this version listens on loopback only; use 127.0.0.1, ::1 or localhost`,
+    ]);
+  }
+  const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(world.env, world.home));
+  const places = { packageRoot: world.packageRoot, dataDir: dataDir.path };
+  const model = options.gpu ? await locateModel(options.model, places) : undefined;
+  if (!options.gpu && options.model !== undefined) say('--model has no effect without --gpu');
+
+  const stopping = new AbortController();
+  const resident = new Resident(model ? 'loading' : 'none');
+  const facts = { resident, served: new Served(), version, endpointId: dataDir.endpointId };
+  const onFault = (requestId: string, error: unknown) =>
+    stderr.write(
+      `${requestId}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+    );
+  const listeners: Listener[] = [];
+  const open = async (planes: readonly Plane[], port: number, flag: string) => {
+    const app = createApp({ planes, stopping: stopping.signal, onFault });
+    const listener = await listen(app, hostGuard(host, options.allowed_host ?? []), { host, port }).catch(
+      (error: unknown) => {
+        throw portError(error, host, port, flag);
+      },
+    );
+    listeners.push(listener);
+    return `http://${host.includes(':') ? `[${host}]` : host}:${listener.port}`;
+  };
+
+  let engine: Engine | undefined;
+  let stopped: Promise<void> | undefined;
+  const stop = () => (stopped ??= stopHost(listeners, stopping, () => engine));
+  try {
+    const url = await open(hostPlanes(facts), options.port ?? 8080, '--port');
+    const controlUrl =
+      options.control_port === undefined
+        ? undefined
+        : await open(controlPlanes(facts), options.control_port, '--control-port');
+    const ready = async () => {
+      if (model) {
+        const bar = progressBar(stderr, quiet);
+        try {
+          engine = await world.loadEngine(engineOptions(options, model.location, bar, say));
+        } finally {
+          bar.clear();
+        }
+        resident.ready(engine);
+        if (model.embedded && !quiet) stdout.write(`${embeddedLimits}\n`);
+      }
+      const line = readyLine({ version, url, controlUrl, engine, readyMs: world.elapsedMs() });
+      if (stopped === undefined) stdout.write(`${line}\n`);
+    };
+    return { ready: ready(), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+const embeddedLimits =
+  'The embedded lathe-tiny is a toy: English only, sure of wrong answers, lost outside the few tasks it was made for ' +
+  '(models/README.md). For real work: --model PATH.gguf';
+
+function engineOptions(
+  options: Options,
+  location: string,
+  bar: ReturnType<typeof progressBar>,
+  say: (text: string) => void,
+): EngineOptions {
+  const { adapter, context, parallel, queue } = options;
+  return {
+    model: location,
+    ...(adapter === undefined ? {} : { adapter }),
+    ...(context === undefined ? {} : { context }),
+    ...(parallel === undefined ? {} : { parallel }),
+    ...(queue === undefined ? {} : { queue }),
+    onProgress: ({ stage, done, total }) => bar.show(`loading: ${stage}`, done, total),
+    onNotice: (message) => {
+      bar.clear();
+      say(message);
+    },
+  };
+}
+
+function portError(error: unknown, host: string, port: number, flag: string): StartError {
+  const code = systemCode(error);
+  if (code === 'EADDRINUSE') {
+    return new StartError(
+      `port ${port} on ${host} is in use; choose another with ${flag} N, or ${flag} 0 for a free one.`,
+    );
+  }
+  if (code === 'EACCES')
+    return new StartError(`port ${port} needs more rights; choose one above 1023 with ${flag} N.`);
+  if (code === 'EADDRNOTAVAIL') return new StartError(`this machine has no address ${host}; use 127.0.0.1.`);
+  return new StartError(`cannot listen on ${host}:${port}: ${messageOf(error)}`);
+}
+
+async function stopHost(
+  listeners: readonly Listener[],
+  stopping: AbortController,
+  engine: () => Engine | undefined,
+): Promise<void> {
+  const finished = Promise.all(listeners.map((listener) => listener.close()));
+  await atMost(finished, finishMs);
+  stopping.abort(
+    new Problem(503, 'shutting_down', 'The host is shutting down.', { headers: { 'retry-after': '5' } }),
+  );
+  await atMost(finished, abortMs);
+  for (const listener of listeners) listener.cut();
+  await atMost(engine()?.close(closeMs) ?? Promise.resolve(), closeMs + 500);
+}
+
+async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work.catch(() => undefined), late]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,13 @@
+/** Why the host cannot start or go on, with what to do: one line on stderr, exit code 1. */
+export class StartError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'StartError';
+  }
+}
+
+/** What the system says of a failed call (`EACCES` and the like). */
+export const systemCode = (error: unknown): string | undefined =>
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

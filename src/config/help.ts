@@ -1,0 +1,50 @@
+import { flagOf, optionNames, optionTable } from './options.ts';
+
+const synopsis = [
+  'Usage:',
+  '  node dist/host.js --gpu [options]        serve a model',
+  '  node dist/host.js [options]              serve without a resident model',
+  '  node dist/host.js pull REPO[:FILE]       download a GGUF model ([--revision REV] [--data-dir DIR] [--quiet])',
+];
+
+/** Two columns, the second wrapped at `width`. */
+function table(rows: readonly (readonly [string, string])[], width = 100): string[] {
+  const left = Math.max(...rows.map(([name]) => name.length)) + 4;
+  return rows.flatMap(([name, help]) => {
+    const lines = [''];
+    for (const word of help.split(' ')) {
+      const last = lines.at(-1) ?? '';
+      if (last !== '' && left + last.length + 1 + word.length > width) lines.push(word);
+      else lines[lines.length - 1] = last === '' ? word : `${last} ${word}`;
+    }
+    return lines.map((line, index) => `${(index === 0 ? `  ${name}` : '').padEnd(left)}${line}`);
+  });
+}
+
+export function helpText(version: string): string {
+  const rows = optionNames.map((name) => {
+    const row = optionTable[name];
+    return [`${flagOf(name)}${'value' in row ? ` ${row.value}` : ''}`, row.help] as const;
+  });
+  return [
+    `lathe ${version}: a WebGPU-first inference host`,
+    '',
+    ...synopsis,
+    '',
+    'Options (each is also a key of the configuration file, with _ for -; flags win):',
+    ...table([
+      ...rows,
+      ['--config FILE', 'read options from a TOML file'],
+      ['-h, --help', 'print this and exit'],
+      ['-v, --version', 'print the version and exit'],
+    ]),
+    '',
+    'Environment:',
+    ...table([
+      ['LATHE_DATA_DIR', 'the default of --data-dir'],
+      ['HF_TOKEN', 'the token that pull sends'],
+      ['HF_ENDPOINT', 'the server that pull asks'],
+    ]),
+    '',
+  ].join('\n');
+}

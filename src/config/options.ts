@@ -1,0 +1,121 @@
+import { z } from 'zod';
+
+const text = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
+const flag = z.boolean({ error: 'expected true or false' });
+const whole = (least: number, most: number, unit: string) => {
+  const error = `expected a whole number from ${least} to ${most}${unit}`;
+  return z.int({ error }).min(least, error).max(most, error);
+};
+const port = whole(0, 65_535, ' (0 takes a free port)');
+
+/** One row an option: its flag is `--name` with dashes, its key in the TOML file is `name`. */
+interface OptionRow {
+  readonly schema: z.ZodType;
+  readonly kind: 'flag' | 'text' | 'number' | 'list';
+  /** What stands for the value in the help text. */
+  readonly value?: string;
+  readonly help: string;
+}
+
+export const optionTable = {
+  gpu: {
+    schema: flag,
+    kind: 'flag',
+    help: 'load a model onto the GPU; without it the host serves no completions',
+  },
+  model: {
+    schema: text,
+    kind: 'text',
+    value: 'NAME|PATH|URL',
+    help: 'the resident model: a pulled name, a .gguf file or a URL (default: the embedded lathe-tiny)',
+  },
+  host: {
+    schema: text,
+    kind: 'text',
+    value: 'ADDRESS',
+    help: 'address to listen on, loopback only (default 127.0.0.1)',
+  },
+  port: {
+    schema: port,
+    kind: 'number',
+    value: 'N',
+    help: 'port to listen on; 0 takes a free one (default 8080)',
+  },
+  control_port: {
+    schema: port,
+    kind: 'number',
+    value: 'N',
+    help: 'also open the control socket, on loopback, at this port; 0 takes a free one',
+  },
+  data_dir: {
+    schema: text,
+    kind: 'text',
+    value: 'DIR',
+    help: 'where the host keeps its data (default: $LATHE_DATA_DIR or ~/.local/share/lathe)',
+  },
+  adapter: {
+    schema: text,
+    kind: 'text',
+    value: 'NAME',
+    help: "the GPU adapter, by a part of its name (default: the system's first)",
+  },
+  context: {
+    schema: whole(1, 16_777_216, ' tokens'),
+    kind: 'number',
+    value: 'N',
+    help: "tokens a sequence may hold (default: the model's own, as far as the memory goes)",
+  },
+  parallel: { schema: whole(1, 1024, ''), kind: 'number', value: 'N', help: 'sequences that share a step' },
+  queue: {
+    schema: whole(0, 65_536, ''),
+    kind: 'number',
+    value: 'N',
+    help: 'requests that may wait; beyond it they get 429',
+  },
+  allowed_host: {
+    schema: z.array(text, { error: 'expected a list of host names' }),
+    kind: 'list',
+    value: 'NAME',
+    help: 'accept this Host header too (repeatable); loopback names are always accepted',
+  },
+  quiet: { schema: flag, kind: 'flag', help: 'print nothing but the ready line and errors' },
+} as const satisfies Readonly<Record<string, OptionRow>>;
+
+export type OptionName = keyof typeof optionTable;
+export type Options = { [Name in OptionName]?: z.infer<(typeof optionTable)[Name]['schema']> };
+
+export const optionNames = Object.keys(optionTable) as OptionName[];
+export const isOptionName = (name: string): name is OptionName => Object.hasOwn(optionTable, name);
+export const flagOf = (name: string): string => `--${name.replaceAll('_', '-')}`;
+
+/** What is wrong with a command line or a configuration file: every fault, one a line. Exit code 2. */
+export class UsageError extends Error {
+  readonly faults: readonly string[];
+  constructor(faults: readonly string[]) {
+    super(faults.join('\n'));
+    this.name = 'UsageError';
+    this.faults = faults;
+  }
+}
+
+/**
+ * Checks values against the table.
+ * @param where the start of a message about an option: `host.toml:3: port` or `--port`
+ */
+export function checkOptions(values: ReadonlyMap<OptionName, unknown>, where: (name: OptionName) => string) {
+  const options: Record<string, unknown> = {};
+  const faults: string[] = [];
+  for (const [name, value] of values) {
+    const result = z.safeParse<z.ZodType>(optionTable[name].schema, value);
+    if (result.success) options[name] = result.data;
+    else faults.push(`${where(name)}: ${result.error.issues[0]?.message ?? 'invalid'}, got ${show(value)}`);
+  }
+  return { options: options as Options, faults };
+}
+
+function show(value: unknown): string {
+  const written =
+    JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? Number(part) : part)) ??
+    String(value);
+  return written.length > 60 ? `${written.slice(0, 57)}...` : written;
+}

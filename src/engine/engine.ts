@@ -1,0 +1,249 @@
+import { chooseCapacity } from './capacity.ts';
+import { openGguf } from './formats/gguf.ts';
+import type { ModelFile } from './formats/model-file.ts';
+import { openGpu } from './gpu/device.ts';
+import type { Graph } from './graph.ts';
+import { digestOf } from './digest.ts';
+import { describeModel } from './model-info.ts';
+import { buildGraph } from './models/registry.ts';
+import type { Platform } from './platform.ts';
+import { Runner } from './runner.ts';
+import { Scheduler } from './scheduler.ts';
+import { Sequence } from './sequence.ts';
+import { createChatTemplate, createTokenizer } from './tokenizer/index.ts';
+import type { ChatTemplate, Tokenizer } from './tokenizer/types.ts';
+import {
+  EngineError,
+  type AdapterFacts,
+  type Engine,
+  type EngineOptions,
+  type EngineStats,
+  type GenerateRequest,
+  type GenerationEvent,
+  type ModelInfo,
+} from './types.ts';
+import { weightBytes } from './weights.ts';
+
+const defaultSlots = 8;
+const defaultQueue = 64;
+const hashedFirstBytes = 64 << 20;
+
+/** Everything one device needs to be opened again. */
+interface Source {
+  readonly platform: Platform;
+  readonly options: EngineOptions;
+  readonly file: ModelFile;
+  readonly graph: Graph;
+}
+
+/** Opens a device and puts the model on it. */
+async function bringUp(source: Source): Promise<Runner> {
+  const { platform, options, file, graph } = source;
+  const adapter = await platform.requestAdapter(options.adapter === undefined ? {} : { adapter: options.adapter });
+  const gpu = await openGpu(adapter);
+  const context = options.context === undefined ? {} : { context: options.context };
+  const { limits } = gpu.device;
+  const maxBindingBytes = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
+  try {
+    gpu.device.addEventListener('uncapturederror', (event) => {
+      options.onNotice?.(`GPU error: ${(event as GPUUncapturedErrorEvent).error.message}`);
+    });
+    const capacity = chooseCapacity({
+      shape: graph.shape,
+      weightBytes: weightBytes(file, graph),
+      // Only a CPU's memory is known; a GPU refuses by itself when it is full.
+      memoryBytes: gpu.caps.software ? platform.memoryBytes() : undefined,
+      maxBindingBytes,
+      software: gpu.caps.software,
+      slots: options.parallel ?? defaultSlots,
+      name: file.name,
+      ...context,
+    });
+    return await Runner.load({
+      gpu,
+      file,
+      graph,
+      capacity,
+      wgsl: await platform.wgsl(),
+      onProgress: options.onProgress ?? (() => {}),
+    });
+  } catch (error) {
+    gpu.device.destroy();
+    throw error;
+  }
+}
+
+/**
+ * Loads a model and makes it ready to answer.
+ * @throws ModelFileError for a file that cannot be used; EngineError `no_adapter`, `model_too_large`
+ */
+export async function loadEngine(platform: Platform, options: EngineOptions): Promise<ResidentEngine> {
+  options.onProgress?.({ stage: 'open', done: 0, total: 1 });
+  const file = await openGguf(await platform.openModel(options.model));
+  try {
+    const graph = await buildGraph(file);
+    const tokenizer = createTokenizer(file.metadata);
+    const chatTemplate = createChatTemplate(file.metadata, tokenizer);
+    const source = { platform, options, file, graph };
+    const runner = await bringUp(source);
+    // A small file is hashed before it is ready, a big one beside the first requests.
+    const digest = digestOf(platform, options.model);
+    const small = file.sizeBytes <= hashedFirstBytes;
+    const engine = new ResidentEngine(source, {
+      runner,
+      tokenizer,
+      chatTemplate,
+      digest: small ? await digest : 'pending',
+    });
+    if (!small) {
+      digest.then(
+        (value) => (engine.model.digest = value),
+        (error: unknown) => options.onNotice?.(`the model file could not be hashed: ${String(error)}`),
+      );
+    }
+    return engine;
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** The engine behind the planes: owns the runner of the present device and replaces it when that is lost. */
+export class ResidentEngine implements Engine {
+  readonly model: ModelInfo;
+  readonly tokenizer: Tokenizer;
+  readonly chatTemplate: ChatTemplate | undefined;
+  readonly #source: Source;
+  readonly #queueLimit: number;
+  #runner: Runner;
+  #scheduler: Scheduler;
+  #state: 'ready' | 'rebuilding' | 'lost' | 'closed' = 'ready';
+  /** A step was answered since the device was opened: it is worth opening another one. */
+  #proven = true;
+  readonly #counts = { completions: 0, promptTokens: 0, completionTokens: 0, deviceLosses: 0 };
+
+  constructor(
+    source: Source,
+    parts: { runner: Runner; tokenizer: Tokenizer; chatTemplate: ChatTemplate | undefined; digest: string },
+  ) {
+    const { runner, tokenizer, chatTemplate, digest } = parts;
+    this.#source = source;
+    this.#runner = runner;
+    this.tokenizer = tokenizer;
+    this.chatTemplate = chatTemplate;
+    this.#queueLimit = source.options.queue ?? defaultQueue;
+    this.model = { ...describeModel(source.file, source.graph, runner.memory.capacity.context), digest };
+    this.#scheduler = new Scheduler(runner, () => performance.now());
+    this.#watch(runner);
+  }
+
+  get adapter(): AdapterFacts {
+    return this.#runner.gpu.facts;
+  }
+
+  /** For benches and the lab: the device, plan and memory of the present device. */
+  get runner(): Runner {
+    return this.#runner;
+  }
+
+  generate(request: GenerateRequest): AsyncGenerator<GenerationEvent, void, undefined> {
+    this.#refuse(request);
+    request.signal?.throwIfAborted();
+    const scheduler = this.#scheduler;
+    const sequence = new Sequence(request, this.tokenizer, performance.now());
+    const abort = () => scheduler.cancel(sequence, request.signal?.reason);
+    request.signal?.addEventListener('abort', abort, { once: true });
+    scheduler.add(sequence);
+    return this.#events(sequence, scheduler, () => request.signal?.removeEventListener('abort', abort));
+  }
+
+  async *#events(
+    sequence: Sequence,
+    scheduler: Scheduler,
+    done: () => void,
+  ): AsyncGenerator<GenerationEvent, void, undefined> {
+    try {
+      for await (const event of sequence.events()) {
+        if (event.type === 'end') {
+          this.#proven = true;
+          this.#counts.completions += 1;
+          this.#counts.promptTokens += event.usage.prompt_tokens;
+          this.#counts.completionTokens += event.usage.completion_tokens;
+        }
+        yield event;
+      }
+    } finally {
+      done();
+      // The reader left before the end.
+      if (sequence.phase !== 'done') scheduler.cancel(sequence, new Error('the reader left'));
+    }
+  }
+
+  stats(): EngineStats {
+    return { running: this.#scheduler.running, queued: this.#scheduler.waiting, ...this.#counts };
+  }
+
+  async close(graceMs = 2000): Promise<void> {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#scheduler.stop(new EngineError('shutting_down', 'the host is shutting down'));
+    const timeout = new Promise<'late'>((resolve) => setTimeout(() => resolve('late'), graceMs));
+    const settled = await Promise.race([this.#scheduler.settled(), timeout]);
+    // Destroying a device that still computes blocks the thread until it is done, which may be never.
+    if (settled !== 'late') this.#runner.destroy();
+    await this.#source.file.close();
+  }
+
+  #refuse(request: GenerateRequest): void {
+    const { contextLength } = this.model;
+    if (this.#state === 'closed') throw new EngineError('shutting_down', 'the host is shutting down');
+    if (this.#state === 'rebuilding') {
+      throw new EngineError('device_lost', 'the GPU was lost and the model is being loaded again; try again shortly');
+    }
+    if (this.#state === 'lost') {
+      throw new EngineError('device_lost', 'the GPU was lost and could not be opened again; restart the host');
+    }
+    const { length } = request.prompt;
+    if (length === 0) throw new EngineError('invalid_request', 'the prompt is empty');
+    if (request.maxTokens < 1) throw new EngineError('invalid_request', 'maxTokens must be at least 1');
+    if (length + request.maxTokens > contextLength) {
+      throw new EngineError(
+        'context_length_exceeded',
+        `the context holds ${contextLength} tokens, the request needs ${length + request.maxTokens} ` +
+          `(${length} in the prompt, ${request.maxTokens} for the answer)`,
+      );
+    }
+    if (this.#scheduler.waiting >= this.#queueLimit) {
+      throw new EngineError('queue_full', `${this.#queueLimit} requests are waiting already; try again later`);
+    }
+  }
+
+  #watch(runner: Runner): void {
+    void runner.gpu.lost.then(async (reason) => {
+      if (this.#state === 'closed' || runner !== this.#runner) return;
+      this.#counts.deviceLosses += 1;
+      const { onNotice } = this.#source.options;
+      onNotice?.(`the GPU was lost (${reason}); opening it again`);
+      this.#state = 'rebuilding';
+      this.#scheduler.stop(new EngineError('device_lost', `the GPU was lost in the middle of the answer (${reason})`));
+      if (!this.#proven) {
+        this.#state = 'lost';
+        onNotice?.('the GPU was lost again before it answered anything; giving up');
+        return;
+      }
+      try {
+        const next = await bringUp(this.#source);
+        if ((this.#state as string) === 'closed') return next.destroy();
+        this.#proven = false;
+        this.#runner = next;
+        this.#scheduler = new Scheduler(next, () => performance.now());
+        this.#state = 'ready';
+        this.#watch(next);
+        onNotice?.('the model is loaded again');
+      } catch (error) {
+        this.#state = 'lost';
+        onNotice?.(`the GPU could not be opened again: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    });
+  }
+}

@@ -1,0 +1,108 @@
+import type { HeaderReader } from './header-reader.ts';
+import type { Metadata, MetadataArray, MetadataScalar } from './model-file.ts';
+
+/** Type numbers of metadata values. */
+const stringType = 8;
+const arrayType = 9;
+const booleanType = 7;
+/** Arrays of arrays exist on paper only; deeper than this is corruption. */
+const deepestArray = 3;
+/** A string is its length alone at the least, an array its type and length. */
+const leastStringBytes = 8;
+const leastArrayBytes = 12;
+/** Key length, a one-letter key, the type, a one-byte value. */
+const leastEntryBytes = 14;
+
+interface NumberType {
+  readonly bytes: number;
+  readonly read: (reader: HeaderReader) => number | bigint | boolean;
+  /** A typed array over `buffer`. Absent for booleans, which have none. */
+  readonly array?: (buffer: ArrayBuffer) => MetadataArray;
+}
+
+/** 64-bit values become plain numbers where they fit exactly. */
+const narrow = (value: bigint): number | bigint => {
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value;
+};
+
+// The typed arrays take the file's bytes as they are: both are little-endian on every machine that WebGPU runs on.
+const numberTypes: ReadonlyMap<number, NumberType> = new Map<number, NumberType>([
+  [0, { bytes: 1, read: (reader) => reader.u8(), array: (buffer) => new Uint8Array(buffer) }],
+  [1, { bytes: 1, read: (reader) => reader.i8(), array: (buffer) => new Int8Array(buffer) }],
+  [2, { bytes: 2, read: (reader) => reader.u16(), array: (buffer) => new Uint16Array(buffer) }],
+  [3, { bytes: 2, read: (reader) => reader.i16(), array: (buffer) => new Int16Array(buffer) }],
+  [4, { bytes: 4, read: (reader) => reader.u32(), array: (buffer) => new Uint32Array(buffer) }],
+  [5, { bytes: 4, read: (reader) => reader.i32(), array: (buffer) => new Int32Array(buffer) }],
+  [6, { bytes: 4, read: (reader) => reader.f32(), array: (buffer) => new Float32Array(buffer) }],
+  [booleanType, { bytes: 1, read: (reader) => reader.u8() !== 0 }],
+  [10, { bytes: 8, read: (reader) => narrow(reader.u64()), array: (buffer) => new BigUint64Array(buffer) }],
+  [11, { bytes: 8, read: (reader) => narrow(reader.i64()), array: (buffer) => new BigInt64Array(buffer) }],
+  [12, { bytes: 8, read: (reader) => reader.f64(), array: (buffer) => new Float64Array(buffer) }],
+]);
+
+const unknownType = (reader: HeaderReader, type: number, what: string): Error =>
+  reader.fail(
+    'corrupt',
+    `${what} has the unknown value type ${type}; the file is corrupt or newer than this reader`,
+  );
+
+/** The key-value section, `count` entries long. */
+export const readMetadata = async (reader: HeaderReader, count: number): Promise<Metadata> => {
+  reader.expect(count * leastEntryBytes, `the list of ${count} metadata entries`);
+  const metadata = new Map<string, MetadataScalar | MetadataArray>();
+  for (let index = 0; index < count; index++) {
+    const key = await reader.text(`the key of metadata entry ${index}`);
+    const what = `metadata '${key}'`;
+    if (key === '') throw reader.fail('corrupt', `metadata entry ${index} has no key; the file is corrupt`);
+    if (metadata.has(key)) throw reader.fail('corrupt', `${what} is there twice; the file is corrupt`);
+    await reader.ensure(4, what);
+    metadata.set(key, await readValue(reader, reader.u32(), what));
+  }
+  return metadata;
+};
+
+const readValue = async (
+  reader: HeaderReader,
+  type: number,
+  what: string,
+): Promise<MetadataScalar | MetadataArray> => {
+  if (type === stringType) return reader.text(what);
+  if (type === arrayType) return readArray(reader, what, 1);
+  const scalar = numberTypes.get(type);
+  if (!scalar) throw unknownType(reader, type, what);
+  await reader.ensure(scalar.bytes, what);
+  return scalar.read(reader);
+};
+
+const readArray = async (reader: HeaderReader, what: string, depth: number): Promise<MetadataArray> => {
+  if (depth > deepestArray) {
+    throw reader.fail('corrupt', `${what} nests arrays deeper than ${deepestArray}; the file is corrupt`);
+  }
+  await reader.ensure(12, what);
+  const type = reader.u32();
+  const count = reader.length();
+  const where = `${what} (an array of ${count})`;
+  if (type === stringType) return readTexts(reader, count, where);
+  if (type === arrayType) {
+    reader.expect(count * leastArrayBytes, where);
+    const arrays: MetadataArray[] = [];
+    for (let index = 0; index < count; index++) arrays.push(await readArray(reader, what, depth + 1));
+    return arrays;
+  }
+  const element = numberTypes.get(type);
+  if (!element) throw unknownType(reader, type, `${what} (an array)`);
+  reader.expect(count * element.bytes, where);
+  const bytes = new Uint8Array(count * element.bytes);
+  await reader.copyTo(bytes, where);
+  return element.array ? element.array(bytes.buffer) : Array.from(bytes, (byte) => byte !== 0);
+};
+
+const readTexts = async (reader: HeaderReader, count: number, what: string): Promise<string[]> => {
+  reader.expect(count * leastStringBytes, what);
+  const texts: string[] = [];
+  for (let index = 0; index < count; index++) {
+    texts.push(reader.bufferedText() ?? (await reader.text(what)));
+  }
+  return texts;
+};

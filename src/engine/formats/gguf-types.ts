@@ -1,0 +1,45 @@
+import type { TensorType } from './model-file.ts';
+
+/** The type numbers of a GGUF tensor table that we read. */
+export const ggufTensorTypes: ReadonlyMap<number, TensorType> = new Map([
+  [0, 'F32'],
+  [1, 'F16'],
+  [2, 'Q4_0'],
+  [8, 'Q8_0'],
+  [30, 'BF16'],
+]);
+
+/** The others that are in use, for messages. */
+const otherNames: ReadonlyMap<number, string> = new Map([
+  [3, 'Q4_1'],
+  [6, 'Q5_0'],
+  [7, 'Q5_1'],
+  [9, 'Q8_1'],
+  [10, 'Q2_K'],
+  [11, 'Q3_K'],
+  [12, 'Q4_K'],
+  [13, 'Q5_K'],
+  [14, 'Q6_K'],
+  [15, 'Q8_K'],
+  [16, 'IQ2_XXS'],
+  [17, 'IQ2_XS'],
+  [18, 'IQ3_XXS'],
+  [19, 'IQ1_S'],
+  [20, 'IQ4_NL'],
+  [21, 'IQ3_S'],
+  [22, 'IQ2_S'],
+  [23, 'IQ4_XS'],
+  [24, 'I8'],
+  [25, 'I16'],
+  [26, 'I32'],
+  [27, 'I64'],
+  [28, 'F64'],
+  [29, 'IQ1_M'],
+  [34, 'TQ1_0'],
+  [35, 'TQ2_0'],
+  [39, 'MXFP4'],
+  [40, 'NVFP4'],
+]);
+
+export const ggufTypeName = (type: number): string =>
+  ggufTensorTypes.get(type) ?? otherNames.get(type) ?? `type number ${type}`;

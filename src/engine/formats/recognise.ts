@@ -1,0 +1,46 @@
+/** What the first bytes of a file that is not GGUF look like, with what to do about it. */
+
+const ascii = (head: Uint8Array): string => String.fromCharCode(...head.subarray(0, 64));
+
+const startsWith = (head: Uint8Array, ...bytes: number[]): boolean =>
+  bytes.every((byte, index) => head[index] === byte);
+
+/** A safetensors file is a u64 header length and JSON. */
+const isSafetensors = (head: Uint8Array): boolean => {
+  if (head.length < 9 || head[8] !== 0x7b) return false;
+  const length = new DataView(head.buffer, head.byteOffset).getBigUint64(0, true);
+  return length > 1n && length < 1n << 32n;
+};
+
+const recognisers: readonly { fits: (head: Uint8Array) => boolean; found: string }[] = [
+  {
+    fits: (head) => ascii(head).startsWith('version https://git-lfs'),
+    found: 'a Git LFS pointer, not the model itself: run `git lfs pull` or download the file',
+  },
+  {
+    fits: (head) => /^\s*<(!doctype|html|\?xml)/i.test(ascii(head)),
+    found: 'a web page: the download brought an error or a login page; download the file itself',
+  },
+  { fits: isSafetensors, found: 'a safetensors file: convert it to GGUF first' },
+  {
+    fits: (head) => startsWith(head, 0x50, 0x4b, 3, 4),
+    found: 'a ZIP archive or a PyTorch checkpoint: unpack it, or convert the checkpoint to GGUF',
+  },
+  { fits: (head) => startsWith(head, 0x1f, 0x8b), found: 'a gzip archive: unpack it first' },
+  { fits: (head) => startsWith(head, 0x28, 0xb5, 0x2f, 0xfd), found: 'a zstd archive: unpack it first' },
+  { fits: (head) => startsWith(head, 0xfd, 0x37, 0x7a, 0x58), found: 'an xz archive: unpack it first' },
+  {
+    fits: (head) => /^(GGML|lmgg|ggjt|tjgg|fmgg|ggmf)/i.test(ascii(head)),
+    found: 'a GGML file from before GGUF: get the model as GGUF',
+  },
+  { fits: (head) => /^\s*[{[]/.test(ascii(head)), found: 'JSON: name the .gguf file instead' },
+  {
+    fits: (head) => head.length > 0 && head.every((byte) => byte === 0),
+    found: 'nothing but zero bytes: the download was not finished',
+  },
+];
+
+/** @param head the first bytes, up to 64 */
+export const describeForeignFile = (head: Uint8Array): string =>
+  recognisers.find(({ fits }) => fits(head))?.found ??
+  `something else (it begins with ${[...head.subarray(0, 8)].map((byte) => byte.toString(16).padStart(2, '0')).join(' ')})`;

@@ -1,0 +1,55 @@
+/** The GPU memory of one owner: labelled, counted, destroyed together. */
+export class BufferPool {
+  readonly device: GPUDevice;
+  readonly #buffers: GPUBuffer[] = [];
+  #bytes = 0;
+
+  constructor(device: GPUDevice) {
+    this.device = device;
+  }
+
+  /** Bytes allocated so far. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Storage, zeroed by WebGPU. Sizes are rounded up to whole 16-byte words. */
+  storage(label: string, sizeBytes: number): GPUBuffer {
+    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
+    return this.#create(label, sizeBytes, usage);
+  }
+
+  uniform(label: string, contents: ArrayBuffer): GPUBuffer {
+    const buffer = this.#create(
+      label,
+      contents.byteLength,
+      GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
+    );
+    this.device.queue.writeBuffer(buffer, 0, contents);
+    return buffer;
+  }
+
+  /** Storage that kernels also read as uniforms. */
+  shared(label: string, sizeBytes: number): GPUBuffer {
+    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
+    return this.#create(label, sizeBytes, usage);
+  }
+
+  readback(label: string, sizeBytes: number): GPUBuffer {
+    return this.#create(label, sizeBytes, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST);
+  }
+
+  #create(label: string, sizeBytes: number, usage: number): GPUBuffer {
+    const size = Math.max(16, Math.ceil(sizeBytes / 16) * 16);
+    const buffer = this.device.createBuffer({ label, size, usage });
+    this.#buffers.push(buffer);
+    this.#bytes += size;
+    return buffer;
+  }
+
+  destroy(): void {
+    for (const buffer of this.#buffers) buffer.destroy();
+    this.#buffers.length = 0;
+    this.#bytes = 0;
+  }
+}

@@ -1,0 +1,57 @@
+import type { StepDims } from '../../../kernels/define.ts';
+import { encodeDispatch, type Plan } from '../plan.ts';
+import type { Gpu } from './device.ts';
+
+export interface DispatchTime {
+  id: string;
+  op: string;
+  ms: number;
+}
+
+/** Runs the plan with one pass and two timestamps a dispatch: for benches, slower than the real thing. */
+export async function traceDispatches(gpu: Gpu, plan: Plan, dims: StepDims): Promise<DispatchTime[]> {
+  if (!gpu.timestamps) throw new Error('this adapter has no timestamp queries');
+  const { device } = gpu;
+  const count = plan.dispatches.length * 2;
+  const querySet = device.createQuerySet({ label: 'trace', type: 'timestamp', count });
+  const size = count * 8;
+  const resolved = device.createBuffer({
+    label: 'trace.resolved',
+    size,
+    usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC,
+  });
+  const readback = device.createBuffer({
+    label: 'trace.readback',
+    size,
+    usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+  });
+  try {
+    const encoder = device.createCommandEncoder();
+    const ran = plan.dispatches.map((dispatch, index) => {
+      const timestampWrites = {
+        querySet,
+        beginningOfPassWriteIndex: index * 2,
+        endOfPassWriteIndex: index * 2 + 1,
+      };
+      const pass = encoder.beginComputePass({ timestampWrites });
+      const did = encodeDispatch(pass, dispatch, dims);
+      pass.end();
+      return did;
+    });
+    encoder.resolveQuerySet(querySet, 0, count, resolved, 0);
+    encoder.copyBufferToBuffer(resolved, 0, readback, 0, size);
+    device.queue.submit([encoder.finish()]);
+    await readback.mapAsync(GPUMapMode.READ);
+    const times = new BigUint64Array(readback.getMappedRange().slice(0));
+    readback.unmap();
+    return plan.dispatches.flatMap(({ id, op }, index) => {
+      const begin = times[index * 2] ?? 0n;
+      const end = times[index * 2 + 1] ?? 0n;
+      return ran[index] ? [{ id, op, ms: Number(end - begin) / 1e6 }] : [];
+    });
+  } finally {
+    querySet.destroy();
+    resolved.destroy();
+    readback.destroy();
+  }
+}

@@ -1,0 +1,7 @@
+/** The only door of the engine. */
+export { loadEngine, ResidentEngine } from './engine.ts';
+export { ModelFileError } from './formats/model-file.ts';
+export type { ByteSource, Hasher, Platform, WgslSources } from './platform.ts';
+export { ChatTemplateError } from './tokenizer/index.ts';
+export type { ChatMessage, ChatTemplate, Tokenizer, TokenStream } from './tokenizer/types.ts';
+export * from './types.ts';

@@ -1,0 +1,351 @@
+import { attention, attentionCombine, chooseAttention } from '../../kernels/attention.ts';
+import type { Variant } from '../../kernels/assemble.ts';
+import { packParams, type Grid, type Kernel, type StepDims } from '../../kernels/define.ts';
+import { embed } from '../../kernels/embed.ts';
+import { gatedActivation } from '../../kernels/gated-activation.ts';
+import { chooseMatmul, matmul, matmulColumns, matmulFlags } from '../../kernels/matmul.ts';
+import { chooseRmsNorm, rmsNorm } from '../../kernels/rms-norm.ts';
+import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
+import { chooseSamplePick, sampleAdjust, samplePick } from '../../kernels/sample.ts';
+import type { Gpu } from './gpu/device.ts';
+import type { PipelineCache } from './gpu/pipelines.ts';
+import type { Memory } from './memory.ts';
+import type { BufferName, Graph, MatmulUnit, Unit } from './graph.ts';
+import { stackKey, type WeightStack } from './weights.ts';
+
+/** One line of the flat list that a step replays. */
+export interface Dispatch {
+  /** The unit's id; `#2` and so on when a unit needs several. */
+  readonly id: string;
+  readonly op: string;
+  readonly bindGroup: GPUBindGroup;
+  /** By how many rows there are: the first whose `upTo` suffices. */
+  readonly choices: readonly { upTo: number; pipeline: GPUComputePipeline; grid(dims: StepDims): Grid }[];
+  /** Which rows count. */
+  readonly rows: 'tokens' | 'samples';
+}
+
+export interface Plan {
+  readonly dispatches: readonly Dispatch[];
+}
+
+export interface Weights {
+  readonly stacks: ReadonlyMap<string, WeightStack>;
+  readonly vectors: ReadonlyMap<string, GPUBuffer>;
+}
+
+interface Context {
+  readonly gpu: Gpu;
+  readonly pipelines: PipelineCache;
+  readonly graph: Graph;
+  readonly memory: Memory;
+  readonly weights: Weights;
+}
+
+type Bound = GPUBuffer | GPUBufferBinding;
+
+/** Graph to dispatches: picks a kernel variant a unit, compiles it, binds its buffers. */
+export async function makePlan(context: Context): Promise<Plan> {
+  const lists = await Promise.all(context.graph.units.map((unit) => planUnit(context, unit)));
+  return { dispatches: lists.flat() };
+}
+
+/** Encodes a step into one pass; `onDispatch` may split it (for traces). */
+export function encodePlan(pass: GPUComputePassEncoder, plan: Plan, dims: StepDims): void {
+  for (const dispatch of plan.dispatches) encodeDispatch(pass, dispatch, dims);
+}
+
+/** False when there is nothing to do in this step. */
+export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, dims: StepDims): boolean {
+  const rows = dispatch.rows === 'tokens' ? dims.tokens : dims.samples;
+  const choice = dispatch.choices.find((one) => rows <= one.upTo);
+  if (!choice || rows === 0) return false;
+  const [x, y, z] = choice.grid(dims);
+  if (x === 0 || y === 0 || z === 0) return false;
+  pass.setPipeline(choice.pipeline);
+  pass.setBindGroup(0, dispatch.bindGroup);
+  pass.dispatchWorkgroups(x, y, z);
+  return true;
+}
+
+async function planUnit(context: Context, unit: Unit): Promise<Dispatch[]> {
+  switch (unit.op) {
+    case 'embed':
+      return planEmbed(context, unit);
+    case 'matmul':
+      return planMatmul(context, unit);
+    case 'rms_norm':
+    case 'head_norm':
+      return [await planNorm(context, unit)];
+    case 'rope_kv_write':
+      return [await planRope(context, unit)];
+    case 'attention':
+      return planAttention(context, unit);
+    case 'gated_activation':
+      return [await planActivation(context, unit)];
+    case 'sample':
+      return planSample(context, unit);
+  }
+}
+
+/** The variants that one dispatch may run as, by its number of rows. */
+interface Option<V extends Variant> {
+  readonly variant: V;
+  readonly upTo: number;
+}
+
+async function dispatchOf<V extends Variant, P extends Readonly<Record<string, number>>>(
+  context: Context,
+  id: string,
+  kernel: Kernel<V, P>,
+  options: readonly Option<V>[],
+  params: P,
+  buffers: Readonly<Record<string, Bound>>,
+  rows: Dispatch['rows'] = 'tokens',
+): Promise<Dispatch> {
+  const { memory, pipelines } = context;
+  const compiled = await Promise.all(options.map(({ variant }) => pipelines.get(kernel, variant)));
+  const uniform = memory.pool.uniform(`${id}.params`, packParams(kernel, params));
+  const all: Readonly<Record<string, Bound>> = {
+    ...buffers,
+    params: uniform,
+    step: { buffer: memory.step, offset: 0, size: 16 },
+    samples: { buffer: memory.step, offset: memory.layout.samples, size: memory.samplesBytes },
+    token: { buffer: memory.step, offset: memory.layout.tokens },
+  };
+  const first = options[0];
+  const layout = compiled[0]?.layout;
+  if (!first || !layout) throw new Error(`${id}: no variant`);
+  const entries = kernel.bindings(first.variant).flatMap((binding, index) => {
+    if (!binding) return [];
+    const bound = all[binding[0]];
+    if (!bound) throw new Error(`${id}: nothing bound to ${binding[0]}`);
+    const resource = 'buffer' in bound ? bound : { buffer: bound };
+    return [{ binding: index, resource }];
+  });
+  // Variants of one kernel have equal layouts, so one bind group serves them all.
+  const bindGroup = context.gpu.device.createBindGroup({ label: id, layout, entries });
+  return {
+    id,
+    op: kernel.op,
+    bindGroup,
+    rows,
+    choices: options.map(({ variant, upTo }, index) => ({
+      upTo,
+      pipeline: (compiled[index] as { pipeline: GPUComputePipeline }).pipeline,
+      grid: (dims) => kernel.grid(variant, params, dims),
+    })),
+  };
+}
+
+const always = <V extends Variant>(variant: V): Option<V>[] => [{ variant, upTo: Number.POSITIVE_INFINITY }];
+
+function stackOf(context: Context, names: readonly string[]): WeightStack {
+  const stack = context.weights.stacks.get(stackKey(names));
+  if (!stack) throw new Error(`weights ${stackKey(names)} are not loaded`);
+  return stack;
+}
+
+function vectorOf(context: Context, key: string): GPUBuffer {
+  const vector = context.weights.vectors.get(key);
+  if (!vector) throw new Error(`weights ${key} are not loaded`);
+  return vector;
+}
+
+/** Elements from row to row of a buffer. */
+function strideOf(context: Context, buffer: BufferName): number {
+  return context.memory.strides[buffer];
+}
+
+const numbered = (id: string, index: number) => (index === 0 ? id : `${id}#${index + 1}`);
+
+function planEmbed(context: Context, unit: Extract<Unit, { op: 'embed' }>): Promise<Dispatch[]> {
+  const { memory, graph } = context;
+  return Promise.all(
+    stackOf(context, [unit.weight]).parts.map((part, index) =>
+      dispatchOf(
+        context,
+        numbered(unit.id, index),
+        embed,
+        always({ FORMAT: part.format, WG: 64 }),
+        { rows: part.rows, first_row: part.firstRow, blocks: part.blocks, scale: graph.shape.embeddingScale },
+        { quants: part.quants, scales: part.scales, sampled: memory.sampled, y: memory.buffers.hidden },
+      ),
+    ),
+  );
+}
+
+function planMatmul(context: Context, unit: MatmulUnit): Promise<Dispatch[]> {
+  const { memory, gpu } = context;
+  const hasBias = unit.biases.length > 0;
+  const bias = hasBias ? vectorOf(context, stackKey(unit.biases)) : memory.nothing;
+  const flags = (hasBias ? matmulFlags.bias : 0) | (unit.add ? matmulFlags.add : 0);
+  return Promise.all(
+    stackOf(context, unit.weights).parts.map((part, index) =>
+      dispatchOf(
+        context,
+        numbered(unit.id, index),
+        matmul,
+        matmulColumns.map((columns, at) => ({
+          variant: chooseMatmul(gpu.caps, part.format, columns, unit.sampled),
+          upTo: at === matmulColumns.length - 1 ? Number.POSITIVE_INFINITY : columns,
+        })),
+        {
+          rows: part.rows,
+          blocks: part.blocks,
+          out_stride: strideOf(context, unit.to),
+          out_offset: part.firstRow,
+          flags,
+          bias_offset: part.firstRow,
+        },
+        {
+          quants: part.quants,
+          scales: part.scales,
+          bias,
+          x: memory.buffers[unit.from],
+          y: memory.buffers[unit.to],
+        },
+        unit.sampled ? 'samples' : 'tokens',
+      ),
+    ),
+  );
+}
+
+function planNorm(context: Context, unit: Extract<Unit, { op: 'rms_norm' | 'head_norm' }>): Promise<Dispatch> {
+  const { memory, graph, gpu } = context;
+  const { eps, width, headDim } = graph.shape;
+  const weight = vectorOf(context, unit.weight);
+  if (unit.op === 'head_norm') {
+    const stride = strideOf(context, 'qkv');
+    const offset = unit.firstHead * headDim;
+    return dispatchOf(
+      context,
+      unit.id,
+      rmsNorm,
+      always(chooseRmsNorm(gpu.caps, { inPlace: true })),
+      {
+        columns: headDim,
+        heads: unit.heads,
+        in_stride: stride,
+        in_offset: offset,
+        out_stride: stride,
+        out_offset: offset,
+        eps,
+      },
+      { weight, y: memory.buffers.qkv },
+    );
+  }
+  return dispatchOf(
+    context,
+    unit.id,
+    rmsNorm,
+    always(chooseRmsNorm(gpu.caps, { sampled: unit.sampled })),
+    {
+      columns: width,
+      heads: 1,
+      in_stride: strideOf(context, unit.from),
+      in_offset: 0,
+      out_stride: strideOf(context, unit.to),
+      out_offset: 0,
+      eps,
+    },
+    { weight, x: memory.buffers[unit.from], y: memory.buffers[unit.to] },
+    unit.sampled ? 'samples' : 'tokens',
+  );
+}
+
+function planRope(context: Context, unit: Extract<Unit, { op: 'rope_kv_write' }>): Promise<Dispatch> {
+  const { memory, graph } = context;
+  const { heads, kvHeads, headDim, rope } = graph.shape;
+  const cache = memory.cacheOf(unit.layer);
+  return dispatchOf(
+    context,
+    unit.id,
+    ropeKvWrite,
+    always({ NEOX: rope.style === 'neox', WG: 64, PAGE: pageTokens }),
+    { heads, kv_heads: kvHeads, head_dim: headDim, rotary: rope.rotary, max_pages: memory.maxPages },
+    {
+      qkv: memory.buffers.qkv,
+      table: memory.ropeTable,
+      page_table: memory.pageTable,
+      k_cache: cache.k,
+      v_cache: cache.v,
+    },
+  );
+}
+
+async function planAttention(context: Context, unit: Extract<Unit, { op: 'attention' }>): Promise<Dispatch[]> {
+  const { memory, graph, gpu } = context;
+  const { heads, kvHeads, headDim } = graph.shape;
+  const cache = memory.cacheOf(unit.layer);
+  const outStride = strideOf(context, 'context');
+  const buffers = {
+    qkv: memory.buffers.qkv,
+    page_table: memory.pageTable,
+    k_cache: cache.k,
+    v_cache: cache.v,
+    partial: memory.partial,
+    out: memory.buffers.context,
+  };
+  const params = { heads, kv_heads: kvHeads, max_pages: memory.maxPages, out_stride: outStride, scale: headDim ** -0.5 };
+  const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
+  const singleTiles = { buffer: memory.step, offset: memory.layout.singleTiles, size: memory.singleTilesBytes };
+  const wideTiles = { buffer: memory.step, offset: memory.layout.wideTiles, size: memory.wideTilesBytes };
+  return Promise.all([
+    dispatchOf(
+      context,
+      unit.id,
+      attention,
+      always(chooseAttention(gpu.caps, graph.shape, false)),
+      { ...params, ...splits },
+      { ...buffers, tiles: singleTiles },
+    ),
+    dispatchOf(
+      context,
+      `${unit.id}.wide`,
+      attention,
+      always(chooseAttention(gpu.caps, graph.shape, true)),
+      { ...params, split_tokens: 0x7fffffff, max_splits: 1 },
+      { ...buffers, tiles: wideTiles },
+    ),
+    dispatchOf(
+      context,
+      `${unit.id}.combine`,
+      attentionCombine,
+      always({ WG: 64 }),
+      { heads, head_dim: headDim, ...splits, out_stride: outStride },
+      { partial: memory.partial, tiles: singleTiles, out: memory.buffers.context },
+    ),
+  ]);
+}
+
+function planActivation(context: Context, unit: Extract<Unit, { op: 'gated_activation' }>): Promise<Dispatch> {
+  const { memory, graph } = context;
+  return dispatchOf(
+    context,
+    unit.id,
+    gatedActivation,
+    always({ WG: 64 }),
+    { columns: graph.shape.feedForward, out_stride: strideOf(context, 'activated') },
+    { gate_up: memory.buffers.gate_up, y: memory.buffers.activated },
+  );
+}
+
+function planSample(context: Context, unit: Extract<Unit, { op: 'sample' }>): Promise<Dispatch[]> {
+  const { memory, graph, gpu } = context;
+  const params = { vocabulary: graph.shape.vocabulary };
+  const { bias, seen, sampled, results } = memory;
+  const { logits } = memory.buffers;
+  return Promise.all([
+    dispatchOf(context, `${unit.id}.adjust`, sampleAdjust, always({ WG: 64 }), params, { bias, seen, logits }, 'samples'),
+    dispatchOf(
+      context,
+      unit.id,
+      samplePick,
+      always(chooseSamplePick(gpu.caps)),
+      params,
+      { logits, seen, sampled, results },
+      'samples',
+    ),
+  ]);
+}

@@ -1,0 +1,122 @@
+import type { StepDims } from '../../kernels/define.ts';
+import { sampleFlags, sampleWords } from '../../kernels/sample.ts';
+import type { Sampling } from './types.ts';
+
+/** Token id that means: the one the slot sampled last, which only the GPU knows yet. */
+export const feedback = 0xffffffff;
+
+/** WebGPU's least alignment of a binding's offset. */
+const align = (bytes: number) => Math.ceil(bytes / 256) * 256;
+
+/** Where the areas of the step buffer begin, in bytes. Tokens come last, so that a short step writes little. */
+export interface StepLayout {
+  readonly samples: number;
+  readonly singleTiles: number;
+  readonly wideTiles: number;
+  readonly tokens: number;
+  readonly sizeBytes: number;
+}
+
+export function stepLayout(limits: { slots: number; tokens: number; tileTokens: number }): StepLayout {
+  const samples = 256;
+  const singleTiles = samples + align(limits.slots * sampleWords * 4);
+  const wideTiles = singleTiles + align(limits.slots * 16);
+  // Each sequence may end in a tile that is not full.
+  const tiles = Math.ceil(limits.tokens / limits.tileTokens) + limits.slots;
+  const tokens = wideTiles + align(tiles * 16);
+  return { samples, singleTiles, wideTiles, tokens, sizeBytes: tokens + align(limits.tokens * 16) };
+}
+
+/** One step's input as the GPU reads it; filled anew each step, allocated once. */
+export class StepInput {
+  readonly layout: StepLayout;
+  readonly dims: StepDims = { tokens: 0, samples: 0, singleTiles: 0, wideTiles: 0, splits: 1, adjust: false };
+  readonly #words: Uint32Array<ArrayBuffer>;
+  readonly #floats: Float32Array;
+  readonly #tileTokens: number;
+  readonly #splitTokens: number;
+
+  constructor(layout: StepLayout, options: { tileTokens: number; splitTokens: number }) {
+    this.layout = layout;
+    this.#words = new Uint32Array(layout.sizeBytes / 4);
+    this.#floats = new Float32Array(this.#words.buffer);
+    this.#tileTokens = options.tileTokens;
+    this.#splitTokens = options.splitTokens;
+  }
+
+  clear(): void {
+    Object.assign(this.dims, { tokens: 0, samples: 0, singleTiles: 0, wideTiles: 0, splits: 1, adjust: false });
+  }
+
+  /** One token of a sequence that is being decoded; its row. */
+  decodeToken(id: number, position: number, slot: number): number {
+    const row = this.#token(id, position, slot);
+    this.#tile(this.layout.singleTiles, this.dims.singleTiles++, row, 1, slot, position);
+    this.dims.splits = Math.max(this.dims.splits, Math.floor(position / this.#splitTokens) + 1);
+    return row;
+  }
+
+  /** A run of prompt tokens of one sequence at consecutive positions; the row of the last. */
+  prefillTokens(ids: readonly number[], first: number, count: number, slot: number): number {
+    let row = 0;
+    for (let done = 0; done < count; done += this.#tileTokens) {
+      const inTile = Math.min(this.#tileTokens, count - done);
+      const position = first + done;
+      this.#tile(this.layout.wideTiles, this.dims.wideTiles++, this.dims.tokens, inTile, slot, position);
+      for (let i = 0; i < inTile; i++) row = this.#token(ids[position + i] ?? 0, position + i, slot);
+    }
+    return row;
+  }
+
+  /** Asks for the token after `row`, which will stand at `position`. */
+  sample(row: number, slot: number, position: number, sampling: Sampling): void {
+    const flags = flagsOf(sampling);
+    if (flags !== 0) this.dims.adjust = true;
+    const at = this.layout.samples / 4 + this.dims.samples++ * sampleWords;
+    const words = this.#words;
+    const floats = this.#floats;
+    words[at] = row;
+    words[at + 1] = slot;
+    words[at + 2] = flags;
+    words[at + 3] = sampling.seed >>> 0;
+    words[at + 4] = position;
+    words[at + 5] = sampling.topK;
+    // The single most likely token is the greedy one; the greedy path also settles ties.
+    floats[at + 6] = sampling.topK === 1 ? 0 : sampling.temperature;
+    floats[at + 7] = sampling.topP;
+    floats[at + 8] = sampling.minP;
+    floats[at + 9] = sampling.repetitionPenalty;
+    floats[at + 10] = sampling.presencePenalty;
+    floats[at + 11] = sampling.frequencyPenalty;
+  }
+
+  /** The bytes to write at the start of the step buffer. */
+  bytes(): Uint32Array<ArrayBuffer> {
+    const { tokens, samples, singleTiles, splits } = this.dims;
+    this.#words.set([tokens, samples, singleTiles, splits]);
+    return this.#words.subarray(0, this.layout.tokens / 4 + tokens * 4);
+  }
+
+  #token(id: number, position: number, slot: number): number {
+    const row = this.dims.tokens++;
+    const at = this.layout.tokens / 4 + row * 4;
+    this.#words[at] = id;
+    this.#words[at + 1] = position;
+    this.#words[at + 2] = slot;
+    return row;
+  }
+
+  #tile(area: number, index: number, row: number, count: number, slot: number, position: number): void {
+    const at = area / 4 + index * 4;
+    this.#words[at] = row;
+    this.#words[at + 1] = count;
+    this.#words[at + 2] = slot;
+    this.#words[at + 3] = position;
+  }
+}
+
+export function flagsOf(sampling: Sampling): number {
+  const penalties =
+    sampling.repetitionPenalty !== 1 || sampling.presencePenalty !== 0 || sampling.frequencyPenalty !== 0;
+  return (sampling.logitBias.size > 0 ? sampleFlags.bias : 0) | (penalties ? sampleFlags.penalties : 0);
+}

@@ -1,0 +1,27 @@
+/**
+ * GPT-2's way to write bytes as visible characters in a vocabulary: printable Latin-1 stands for itself, the 68
+ * others follow from U+0100 on (so a space is `Ġ`, a line feed `Ċ`).
+ */
+export const byteToChar: readonly string[] = (() => {
+  const chars: string[] = [];
+  let next = 0x100;
+  for (let byte = 0; byte < 256; byte++) {
+    const visible =
+      (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff);
+    chars.push(String.fromCharCode(visible ? byte : next++));
+  }
+  return chars;
+})();
+
+const charToByte: ReadonlyMap<string, number> = new Map(byteToChar.map((char, byte) => [char, byte]));
+
+/** The bytes of a token text, or undefined when it has a character outside the alphabet. */
+export function bytesOfAlphabet(text: string): Uint8Array | undefined {
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) {
+    const byte = charToByte.get(text.charAt(i));
+    if (byte === undefined) return undefined;
+    bytes[i] = byte;
+  }
+  return bytes;
+}

@@ -1,0 +1,162 @@
+import { byteToChar, bytesOfAlphabet } from './byte-alphabet.ts';
+import { Merger, type Pairs, PairTable } from './merge.ts';
+import { type PreTokenizer, WordSplitter } from './pre-tokenizers.ts';
+import type { TextModel } from './text-model.ts';
+import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
+import { WordCache } from './word-cache.ts';
+
+/** Byte-level BPE (`tokenizer.ggml.model` 'gpt2'): words of bytes, joined in the order of a merge list. */
+export class BytePairModel implements TextModel {
+  readonly #vocabulary: Vocabulary;
+  readonly #splitter: WordSplitter;
+  readonly #ignoreMerges: boolean;
+  readonly #symbols: SymbolTable;
+  readonly #merger: Merger;
+  readonly #cache = new WordCache();
+  /** The symbol of each byte. */
+  readonly #byteSymbols: Int32Array;
+  #work = new Int32Array(256);
+
+  /** @param merges lines `left right` in the byte alphabet, most important first */
+  constructor(vocabulary: Vocabulary, merges: readonly string[], preTokenizer: PreTokenizer) {
+    this.#vocabulary = vocabulary;
+    this.#splitter = new WordSplitter(preTokenizer.steps);
+    this.#ignoreMerges = preTokenizer.ignoreMerges === true;
+    this.#symbols = new SymbolTable(vocabulary);
+    this.#byteSymbols = Int32Array.from(byteToChar, (char) => this.#symbols.of(char));
+    this.#merger = new Merger(readMerges(merges, this.#symbols));
+  }
+
+  encode(text: string, _start: boolean, ids: number[]): void {
+    let start = 0;
+    for (const end of this.#splitter.split(text)) {
+      const word = text.slice(start, end);
+      start = end;
+      const known = this.#cache.get(word);
+      if (known) {
+        for (const id of known) ids.push(id);
+        continue;
+      }
+      const first = ids.length;
+      this.#encodeWord(word, ids);
+      this.#cache.keep(word, ids, first);
+    }
+  }
+
+  #encodeWord(word: string, ids: number[]): void {
+    // No code unit takes more than 3 bytes.
+    if (this.#work.length < word.length * 3) this.#work = new Int32Array(word.length * 3);
+    const work = this.#work;
+    const length = this.#writeBytes(word, work);
+    if (this.#ignoreMerges && length > 1) {
+      const id = this.#wholeWord(work, length);
+      if (id !== undefined) {
+        ids.push(id);
+        return;
+      }
+    }
+    const count = this.#merger.merge(work, length);
+    for (let i = 0; i < count; i++) this.#symbols.emit(work[i] as number, ids);
+    // One huge word must not hold its memory for good.
+    if (this.#work.length > 2 ** 20) this.#work = new Int32Array(256);
+  }
+
+  /** Writes the symbols of the word's UTF-8 bytes; returns how many. */
+  #writeBytes(word: string, into: Int32Array): number {
+    const symbols = this.#byteSymbols;
+    let length = 0;
+    for (let i = 0; i < word.length; i++) {
+      const unit = word.charCodeAt(i);
+      if (unit < 0x80) {
+        into[length++] = symbols[unit] as number;
+        continue;
+      }
+      let point = unit;
+      if (unit >= 0xd800 && unit < 0xdc00) point = word.codePointAt(i++) as number;
+      if (point < 0x800) {
+        into[length++] = symbols[0xc0 | (point >> 6)] as number;
+      } else if (point < 0x10000) {
+        into[length++] = symbols[0xe0 | (point >> 12)] as number;
+        into[length++] = symbols[0x80 | ((point >> 6) & 0x3f)] as number;
+      } else {
+        into[length++] = symbols[0xf0 | (point >> 18)] as number;
+        into[length++] = symbols[0x80 | ((point >> 12) & 0x3f)] as number;
+        into[length++] = symbols[0x80 | ((point >> 6) & 0x3f)] as number;
+      }
+      into[length++] = symbols[0x80 | (point & 0x3f)] as number;
+    }
+    return length;
+  }
+
+  #wholeWord(symbols: Int32Array, length: number): number | undefined {
+    // No vocabulary has a word this long, and a prompt can.
+    if (length > 1024) return undefined;
+    let text = '';
+    for (let i = 0; i < length; i++) text += this.#symbols.text(symbols[i] as number);
+    const id = this.#vocabulary.ids.get(text);
+    return id !== undefined && !isSpecial(this.#vocabulary.types[id] as number) ? id : undefined;
+  }
+
+  bytes(id: number): Uint8Array {
+    const text = this.#vocabulary.tokens[id] as string;
+    const type = this.#vocabulary.types[id];
+    const written = type === tokenType.normal ? bytesOfAlphabet(text) : undefined;
+    return written ?? new TextEncoder().encode(text);
+  }
+}
+
+/** Texts as numbers: token ids, and numbers beyond the vocabulary for what only occurs on the way to a token. */
+class SymbolTable {
+  readonly #vocabulary: Vocabulary;
+  readonly #extra = new Map<string, number>();
+  readonly #extraTexts: string[] = [];
+
+  constructor(vocabulary: Vocabulary) {
+    this.#vocabulary = vocabulary;
+  }
+
+  of(text: string): number {
+    const known = this.#vocabulary.ids.get(text) ?? this.#extra.get(text);
+    if (known !== undefined) return known;
+    const symbol = this.#vocabulary.tokens.length + this.#extraTexts.length;
+    this.#extra.set(text, symbol);
+    this.#extraTexts.push(text);
+    return symbol;
+  }
+
+  text(symbol: number): string {
+    return (this.#vocabulary.tokens[symbol] ??
+      this.#extraTexts[symbol - this.#vocabulary.tokens.length]) as string;
+  }
+
+  /** Appends the symbol's id, or the ids of its bytes. A byte that no token stands for is the unknown token. */
+  emit(symbol: number, ids: number[]): void {
+    if (symbol < this.#vocabulary.tokens.length) {
+      ids.push(symbol);
+      return;
+    }
+    for (const char of this.text(symbol)) {
+      const id = this.#vocabulary.ids.get(char) ?? this.#vocabulary.unknownId;
+      if (id !== undefined) ids.push(id);
+    }
+  }
+}
+
+function readMerges(merges: readonly string[], symbols: SymbolTable): Pairs {
+  const table = new PairTable(merges.length);
+  merges.forEach((line, rank) => {
+    // The left part has at least one character, which may be a space itself.
+    const space = line.indexOf(' ', 1);
+    if (space < 0) return;
+    const left = line.slice(0, space);
+    const right = line.slice(space + 1);
+    table.add(symbols.of(left), symbols.of(right), rank, symbols.of(left + right));
+  });
+  return {
+    rankOf(left, right) {
+      const entry = table.find(left, right);
+      return entry < 0 ? -1 : (table.rank[entry] as number);
+    },
+    mergedOf: (left, right) => table.merged[table.find(left, right)] as number,
+  };
+}

@@ -1,0 +1,107 @@
+import { Template } from '@huggingface/jinja';
+import type { Metadata } from '../formats/model-file.ts';
+import type { ChatMessage, ChatTemplate, Tokenizer } from './types.ts';
+
+/** A conversation that the model's template refuses, or a template that we cannot run. */
+export class ChatTemplateError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'ChatTemplateError';
+  }
+}
+
+type Variables = Readonly<Record<string, unknown>>;
+type RenderInput = Parameters<ChatTemplate['render']>[0];
+
+/**
+ * The model's own chat template, or undefined when the file has none. A template that does not parse only fails
+ * when it is used, so that plain completions still work.
+ */
+export function createChatTemplate(metadata: Metadata, tokenizer: Tokenizer): ChatTemplate | undefined {
+  const source = metadata.get('tokenizer.chat_template');
+  if (typeof source !== 'string') return undefined;
+  // Some families (Command R, Hermes) ship a second template for conversations with tools.
+  const withTools = metadata.get('tokenizer.chat_template.tool_use');
+  const text = (id: number | undefined) => (id === undefined ? '' : tokenizer.tokenText(id));
+  const tokens = { bos_token: text(tokenizer.bosId), eos_token: text(tokenizer.eosId) };
+  const plain = new JinjaTemplate(source, tokens);
+  const tools = typeof withTools === 'string' ? new JinjaTemplate(withTools, tokens) : plain;
+  return {
+    source,
+    render: (input) => (input.tools?.length ? tools : plain).render(input),
+  };
+}
+
+class JinjaTemplate {
+  readonly #source: string;
+  readonly #tokens: Variables;
+  #parsed: Template | undefined;
+  #takesParts: boolean | undefined;
+
+  constructor(source: string, tokens: Variables) {
+    this.#source = source;
+    this.#tokens = tokens;
+  }
+
+  render(input: RenderInput): string {
+    return this.#run({ ...input, messages: input.messages.map((message) => this.#fitContent(message)) });
+  }
+
+  /** Variables as transformers' `apply_chat_template` names them; what is not given is None there too. */
+  #run(input: RenderInput): string {
+    try {
+      this.#parsed ??= new Template(this.#source);
+      return this.#parsed.render({
+        ...this.#tokens,
+        messages: input.messages,
+        tools: input.tools ?? null,
+        documents: null,
+        add_generation_prompt: input.addGenerationPrompt ?? false,
+        ...input.variables,
+      });
+    } catch (error) {
+      throw new ChatTemplateError(error instanceof Error ? error.message : String(error), { cause: error });
+    }
+  }
+
+  /** Content in parts stays so where the template can read it; elsewhere its texts are joined by line breaks. */
+  #fitContent(message: ChatMessage): ChatMessage {
+    if (!Array.isArray(message.content) || this.#canReadParts()) return message;
+    const texts = message.content.map((part: unknown) => {
+      if (isTextPart(part)) return part.text;
+      throw new ChatTemplateError(
+        "the model's chat template takes only text: send content parts of type 'text'",
+      );
+    });
+    return { ...message, content: texts.join('\n') };
+  }
+
+  /**
+   * Tried out once: the template reads parts when it writes the texts of two of them, and nothing of the objects
+   * around them.
+   */
+  #canReadParts(): boolean {
+    if (this.#takesParts === undefined) {
+      const texts = ['first-part-7f3a', 'second-part-7f3a'];
+      const content = texts.map((text) => ({ type: 'text', text }));
+      try {
+        const output = this.#run({ messages: [{ role: 'user', content }], addGenerationPrompt: true });
+        this.#takesParts = texts.every((text) => output.includes(text)) && !/["']text["']\s*:/.test(output);
+      } catch {
+        this.#takesParts = false;
+      }
+    }
+    return this.#takesParts;
+  }
+}
+
+function isTextPart(part: unknown): part is { text: string } {
+  return (
+    typeof part === 'object' &&
+    part !== null &&
+    'type' in part &&
+    part.type === 'text' &&
+    'text' in part &&
+    typeof part.text === 'string'
+  );
+}

@@ -1,0 +1,80 @@
+/**
+ * Texts of the tokens that end an answer, in the families that we know. Files name one EOS token, chat models
+ * often end with another one, so the names count too; llama.cpp goes by the same list.
+ */
+export const endNames: readonly string[] = [
+  '<|eot_id|>', // Llama 3
+  '<|im_end|>', // ChatML
+  '<|end|>', // Phi-3
+  '<|return|>', // gpt-oss
+  '<|call|>',
+  '<|flush|>', // Solar
+  '<|calls|>',
+  '<end_of_turn>', // Gemma
+  '<|endoftext|>',
+  '</s>',
+  '<|eom_id|>', // Llama 3 tool calls
+  '<EOT>',
+  '_<EOT>',
+  '[EOT]', // Kimi
+  '[EOS]',
+  '<|end_of_text|>', // Granite
+  '<end_of_utterance>', // SmolDocling
+  '<eos>', // Gemma
+  '<turn|>', // Gemma 4
+  '<|tool_response>',
+  '<｜end▁of▁sentence｜>', // DeepSeek
+  '[e~[', // MiniMax
+];
+
+/** A code model that starts on another file or repository has finished this one. */
+const endOfFileNames: readonly string[] = [
+  '<|fim_pad|>',
+  '<fim-pad>',
+  '<fim_pad>',
+  '<PAD>',
+  '[PAD]',
+  '<|fim_repo|>',
+  '<|repo_name|>',
+  '<fim-repo>',
+  '<REPO>',
+  '<reponame>',
+  '<|file_sep|>',
+];
+
+const family = (names: string) => names.split(' ');
+
+export const fillInTheMiddleNames: readonly string[] = [
+  ...family('<|fim_prefix|> <fim-prefix> <fim_prefix> <｜fim▁begin｜> <PRE> ▁<PRE> <|code_prefix|>'),
+  ...family('<|fim_suffix|> <fim-suffix> <fim_suffix> <｜fim▁hole｜> <SUF> ▁<SUF> <|code_suffix|>'),
+  ...family('<|fim_middle|> <fim-middle> <fim_middle> <｜fim▁end｜> <MID> ▁<MID> <|code_middle|>'),
+  ...endOfFileNames,
+];
+
+/** @param named the end tokens that the metadata names */
+export function endTokens(
+  ids: ReadonlyMap<string, number>,
+  named: readonly (number | undefined)[],
+): ReadonlySet<number> {
+  const ends = new Set<number>();
+  for (const id of named) if (id !== undefined) ends.add(id);
+  const has = (name: string) => ids.has(name);
+  for (const name of [...endNames, ...endOfFileNames]) {
+    const id = ids.get(name);
+    if (id !== undefined) ends.add(id);
+  }
+  const drop = (name: string) => {
+    const id = ids.get(name);
+    if (id !== undefined) ends.delete(id);
+  };
+  // In gpt-oss and Solar `<|end|>` closes one message of an answer that goes on.
+  if (
+    (has('<|return|>') && (has('<|call|>') || has('<|calls|>'))) ||
+    (has('<|flush|>') && has('<|calls|>'))
+  ) {
+    drop('<|end|>');
+  }
+  // In Gemma 4 `</s>` is the HTML tag.
+  if (has('<|tool_response>')) drop('</s>');
+  return ends;
+}

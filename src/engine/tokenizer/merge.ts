@@ -1,0 +1,229 @@
+/** Joining neighbouring symbols in the order of their ranks: the heart of BPE and SentencePiece. */
+
+/** Symbols are numbers: token ids, and beyond them what the vocabulary has no token for. */
+export interface Pairs {
+  /** The lower, the sooner the pair joins; below 2^24. -1 when it never does. */
+  rankOf(left: number, right: number): number;
+  /** The symbol that a pair with a rank becomes. */
+  mergedOf(left: number, right: number): number;
+}
+
+/** A hash table of symbol pairs. */
+export class PairTable {
+  /** By entry; -1 for a pair known never to join. */
+  readonly rank: Int32Array;
+  readonly merged: Int32Array;
+  readonly #left: Int32Array;
+  readonly #right: Int32Array;
+  #size = 0;
+  /** Open addressing: entry + 1, or 0 for free. At most half full. */
+  readonly #slots: Int32Array;
+  readonly #capacity: number;
+
+  constructor(capacity: number) {
+    this.#capacity = Math.max(16, capacity);
+    this.rank = new Int32Array(this.#capacity);
+    this.merged = new Int32Array(this.#capacity);
+    this.#left = new Int32Array(this.#capacity);
+    this.#right = new Int32Array(this.#capacity);
+    this.#slots = new Int32Array(2 ** Math.ceil(Math.log2(this.#capacity * 2)));
+  }
+
+  get full(): boolean {
+    return this.#size === this.#capacity;
+  }
+
+  clear(): void {
+    this.#size = 0;
+    this.#slots.fill(0);
+  }
+
+  /** The pair's entry, or -1. */
+  find(left: number, right: number): number {
+    return (this.#slots[this.#slotOf(left, right)] as number) - 1;
+  }
+
+  /** Adds a pair unless it is there; the table must not be full. */
+  add(left: number, right: number, rank: number, merged: number): number {
+    const slot = this.#slotOf(left, right);
+    const found = this.#slots[slot] as number;
+    if (found !== 0) return found - 1;
+    const entry = this.#size++;
+    this.#slots[slot] = entry + 1;
+    this.#left[entry] = left;
+    this.#right[entry] = right;
+    this.rank[entry] = rank;
+    this.merged[entry] = merged;
+    return entry;
+  }
+
+  #slotOf(left: number, right: number): number {
+    const last = this.#slots.length - 1;
+    let hash = Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b);
+    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
+    let slot = (hash ^ (hash >>> 13)) & last;
+    for (;;) {
+      const entry = (this.#slots[slot] as number) - 1;
+      if (entry < 0 || (this.#left[entry] === left && this.#right[entry] === right)) return slot;
+      slot = (slot + 1) & last;
+    }
+  }
+}
+
+/** Words up to this many symbols are searched for their best pair from end to end. */
+const shortWord = 64;
+/** Heap keys are rank * this + position. */
+const positions = 2 ** 28;
+const none = 0x7fffffff;
+
+export class Merger {
+  readonly #pairs: Pairs;
+  readonly #ranks = new Int32Array(shortWord);
+
+  constructor(pairs: Pairs) {
+    this.#pairs = pairs;
+  }
+
+  /**
+   * Joins until nothing joins: the lowest rank first, of equal ones the leftmost.
+   * @param symbols worked on in place
+   * @returns how many symbols are left, at the front of `symbols`
+   */
+  merge(symbols: Int32Array, count: number): number {
+    if (count < 2) return count;
+    return count <= shortWord ? this.#mergeShort(symbols, count) : this.#mergeLong(symbols, count);
+  }
+
+  #mergeShort(symbols: Int32Array, length: number): number {
+    const ranks = this.#ranks;
+    let count = length;
+    for (let i = 0; i + 1 < count; i++) ranks[i] = this.#rankAt(symbols, i);
+    for (;;) {
+      let best = none;
+      let at = -1;
+      for (let i = 0; i + 1 < count; i++) {
+        const rank = ranks[i] as number;
+        if (rank < best) {
+          best = rank;
+          at = i;
+        }
+      }
+      if (at < 0) return count;
+      symbols[at] = this.#pairs.mergedOf(symbols[at] as number, symbols[at + 1] as number);
+      count--;
+      for (let i = at + 1; i < count; i++) {
+        symbols[i] = symbols[i + 1] as number;
+        ranks[i] = ranks[i + 1] as number;
+      }
+      if (at > 0) ranks[at - 1] = this.#rankAt(symbols, at - 1);
+      if (at + 1 < count) ranks[at] = this.#rankAt(symbols, at);
+    }
+  }
+
+  #rankAt(symbols: Int32Array, at: number): number {
+    const rank = this.#pairs.rankOf(symbols[at] as number, symbols[at + 1] as number);
+    return rank < 0 ? none : rank;
+  }
+
+  /** The same with a heap, so that a word of millions of symbols stays near linear. */
+  #mergeLong(symbols: Int32Array, count: number): number {
+    if (count > positions) throw new RangeError(`a word of ${count} symbols is too long to tokenize`);
+    const pairs = this.#pairs;
+    // Links between the symbols that are left; an absorbed one is -1.
+    const next = new Int32Array(count);
+    const previous = new Int32Array(count);
+    const heap = new MinHeap(count);
+    for (let i = 0; i < count; i++) {
+      next[i] = i + 1;
+      previous[i] = i - 1;
+      if (i + 1 === count) break;
+      const rank = pairs.rankOf(symbols[i] as number, symbols[i + 1] as number);
+      if (rank >= 0) heap.append(rank * positions + i);
+    }
+    heap.order();
+    const offer = (left: number) => {
+      const right = next[left] as number;
+      if (right >= count) return;
+      const rank = pairs.rankOf(symbols[left] as number, symbols[right] as number);
+      if (rank >= 0) heap.push(rank * positions + left);
+    };
+    while (heap.size > 0) {
+      const top = heap.pop();
+      const rank = Math.floor(top / positions);
+      const left = top - rank * positions;
+      const right = next[left] as number;
+      if (symbols[left] === -1 || right >= count) continue;
+      // Entries whose pair has changed since are left in the heap and skipped here.
+      if (pairs.rankOf(symbols[left] as number, symbols[right] as number) !== rank) continue;
+      symbols[left] = pairs.mergedOf(symbols[left] as number, symbols[right] as number);
+      symbols[right] = -1;
+      const after = next[right] as number;
+      next[left] = after;
+      if (after < count) previous[after] = left;
+      offer(left);
+      const before = previous[left] as number;
+      if (before >= 0) offer(before);
+    }
+    let kept = 0;
+    for (let i = 0; i < count; i = next[i] as number) symbols[kept++] = symbols[i] as number;
+    return kept;
+  }
+}
+
+/** A binary heap of numbers, least first. */
+class MinHeap {
+  size = 0;
+  #keys: Float64Array;
+
+  constructor(capacity: number) {
+    this.#keys = new Float64Array(capacity);
+  }
+
+  /** Adds without keeping the order; call `order` afterwards. */
+  append(key: number): void {
+    if (this.size === this.#keys.length) {
+      const larger = new Float64Array(this.size * 2);
+      larger.set(this.#keys);
+      this.#keys = larger;
+    }
+    this.#keys[this.size++] = key;
+  }
+
+  order(): void {
+    for (let i = (this.size >> 1) - 1; i >= 0; i--) this.#sink(i, this.#keys[i] as number);
+  }
+
+  push(key: number): void {
+    this.append(key);
+    const keys = this.#keys;
+    let at = this.size - 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if ((keys[parent] as number) <= key) break;
+      keys[at] = keys[parent] as number;
+      at = parent;
+    }
+    keys[at] = key;
+  }
+
+  pop(): number {
+    const top = this.#keys[0] as number;
+    const last = this.#keys[--this.size] as number;
+    if (this.size > 0) this.#sink(0, last);
+    return top;
+  }
+
+  #sink(from: number, key: number): void {
+    const keys = this.#keys;
+    let at = from;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= this.size) break;
+      if (child + 1 < this.size && (keys[child + 1] as number) < (keys[child] as number)) child++;
+      if ((keys[child] as number) >= key) break;
+      keys[at] = keys[child] as number;
+      at = child;
+    }
+    keys[at] = key;
+  }
+}

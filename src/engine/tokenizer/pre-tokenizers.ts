@@ -1,0 +1,209 @@
+import { ModelFileError } from '../formats/model-file.ts';
+import { ClassPattern } from './character-classes.ts';
+
+/**
+ * How a byte-level BPE vocabulary wants its text cut into words: `tokenizer.ggml.pre`. No merge crosses a cut.
+ * The expressions are the ones in the models' own tokenizer.json; `\p{name}` is a class of character-classes.ts.
+ */
+export interface PreTokenizer {
+  /** Applied one after the other, each to every piece that the one before left. */
+  readonly steps: readonly string[];
+  /** A word that is a token is that token, whatever the merges say. */
+  readonly ignoreMerges?: true;
+  /** The text begins with BOS unless the metadata says otherwise. */
+  readonly addBos?: true;
+}
+
+const contraction = "'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])";
+const marks = ' ?[^\\p{space}\\p{L}\\p{N}]+';
+const spaces = '[\\p{space}]+(?![^\\p{space}])|[\\p{space}]+';
+const linesAndSpaces = `[\\p{space}]*[\\r\\n]+|${spaces}`;
+const word = '[^\\r\\n\\p{L}\\p{N}]?[\\p{L}]+';
+const digit = '[\\p{N}]';
+
+const gpt2 = `'(?:[sdmt]|ll|ve|re)| ?[\\p{L}]+| ?[\\p{N}]+|${marks}|${spaces}`;
+/** GPT-4's cl100k with the vocabulary's own way to group digits. */
+const cl100k = (digits: string) => `${contraction}|${word}|${digits}|${marks}[\\r\\n]*|${linesAndSpaces}`;
+/** GPT-4o's o200k: words also break where small letters turn to capitals. */
+const o200k = (suffix: string, digits: string) => {
+  const lead = '[^\\r\\n\\p{L}\\p{N}]?';
+  return (
+    `${lead}[\\p{upper}]*[\\p{lower}]+${suffix}|${lead}[\\p{upper}]+[\\p{lower}]*${suffix}|` +
+    `${digits}|${marks}[\\r\\n/]*|${linesAndSpaces}`
+  );
+};
+const upTo3 = `${digit}{1,3}`;
+// Falcon's list has the backtick, the default one does not.
+const asciiSymbols = '$+<=>^~|';
+
+const llama3: PreTokenizer = { steps: [cl100k(upTo3)], ignoreMerges: true, addBos: true };
+const cl100kDigits3: PreTokenizer = { steps: [cl100k(upTo3)] };
+const qwen2: PreTokenizer = { steps: [cl100k(digit)] };
+const plainGpt2: PreTokenizer = { steps: [gpt2] };
+const singleDigits: PreTokenizer = { steps: [digit, gpt2] };
+const gpt4o: PreTokenizer = { steps: [o200k(`(?:${contraction})?`, upTo3)] };
+const deepseekV3: PreTokenizer = {
+  steps: [
+    upTo3,
+    '[\\p{hanKana}]+',
+    '[!"#$%&\'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|' +
+      ` ?[\\p{P}\\p{S}]+[\\r\\n]*|${linesAndSpaces}`,
+  ],
+};
+const bloom: PreTokenizer = { steps: [' ?[^(\\p{space}|.,!?\\p{bloomMarks})]+'] };
+const bailing: PreTokenizer = {
+  steps: [`${contraction}|${word}|${digit}|${marks}[\\r\\n]*|[\\p{space}]*[\\r\\n]|${spaces}`],
+};
+
+export const preTokenizers: Readonly<Record<string, PreTokenizer>> = {
+  default: { steps: [`[\\p{P}${asciiSymbols}]+`, gpt2, `${digit}+`, '[0-9][0-9][0-9]'] },
+  'gpt-2': plainGpt2,
+  'phi-2': plainGpt2,
+  mpt: plainGpt2,
+  olmo: plainGpt2,
+  jais: plainGpt2,
+  trillion: plainGpt2,
+  gigachat: plainGpt2,
+  mellum: plainGpt2,
+  exaone4: plainGpt2,
+  'a.x-4.0': plainGpt2,
+  'granite-docling': plainGpt2,
+  'modern-bert': plainGpt2,
+  'roberta-bpe': plainGpt2,
+  'jina-es': plainGpt2,
+  'jina-de': plainGpt2,
+  'jina-v1-en': plainGpt2,
+  'jina-v2-es': plainGpt2,
+  'jina-v2-de': plainGpt2,
+  'jina-v2-code': plainGpt2,
+  starcoder: singleDigits,
+  refact: singleDigits,
+  'command-r': singleDigits,
+  smollm: singleDigits,
+  codeshell: singleDigits,
+  exaone: singleDigits,
+  'minerva-7b': singleDigits,
+  mellum2: singleDigits,
+  'llama-bpe': llama3,
+  llama3,
+  'llama-v3': llama3,
+  falcon3: llama3,
+  'falcon-h1': llama3,
+  pixtral: llama3,
+  lfm2: llama3,
+  'midm-2.0': llama3,
+  dbrx: cl100kDigits3,
+  'smaug-bpe': cl100kDigits3,
+  'chatglm-bpe': cl100kDigits3,
+  glm4: cl100kDigits3,
+  qwen2,
+  'deepseek-r1-qwen': qwen2,
+  stablelm2: qwen2,
+  megrez: qwen2,
+  hunyuan: qwen2,
+  kormo: qwen2,
+  'grok-2': qwen2,
+  'solar-open': qwen2,
+  qwen35: {
+    steps: [
+      `${contraction}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|${digit}|` +
+        ` ?[^\\p{space}\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|${linesAndSpaces}`,
+    ],
+  },
+  'deepseek-llm': {
+    steps: [
+      '[\\r\\n]',
+      '[\\p{space}]?[\\p{deepseekCased}]+',
+      '[\\p{space}]?[\\p{deepseekMarks}]+',
+      // The look-behind only keeps a long run from being tried again at each of its characters.
+      '(?<![\\p{space}])[\\p{space}]+$',
+      '[\\p{deepseekCjk}]+',
+      `${digit}+`,
+    ],
+  },
+  'deepseek-coder': {
+    steps: ['[\\r\\n]', '[\\p{space}]?[\\p{L}]+', '[\\p{space}]?[\\p{P}]+', '[\\p{deepseekCjk}]+', digit],
+  },
+  'deepseek-v3': deepseekV3,
+  'hunyuan-dense': deepseekV3,
+  'joyai-llm': deepseekV3,
+  falcon: { steps: [`[\\p{P}${asciiSymbols}\`]+`, gpt2, '[0-9][0-9][0-9]'] },
+  tekken: { steps: [o200k('', digit)], ignoreMerges: true, addBos: true },
+  'gpt-4o': gpt4o,
+  llama4: gpt4o,
+  kanana2: gpt4o,
+  'minimax-m2': gpt4o,
+  chameleon: {
+    steps: [
+      '<sentinel:[0-9]+>',
+      'IMGIMG[A-I]{1,4}Z',
+      '[\\t\\n]| {4}| {2}',
+      digit,
+      '[\\p{P}!-/:-@\\[-`{-~]',
+      gpt2,
+    ],
+    addBos: true,
+  },
+  // Groups of three digits counted from the right: the head of a run is what three does not divide.
+  superbpe: { steps: [`${digit}+`, '(?<![0-9])[0-9]{1,3}(?=(?:[0-9]{3})*(?![0-9]))|[0-9]{3}'] },
+  'seed-coder': {
+    steps: [`${contraction}|${word}|${digit}| ?[^\\p{space}\\p{L}\\p{N}\\r\\n]+|${linesAndSpaces}`],
+  },
+  bailingmoe: bailing,
+  bailingmoe2: bailing,
+  'llada-moe': bailing,
+  bloom,
+  'gpt3-finnish': bloom,
+  'poro-chat': bloom,
+  viking: { steps: [...bloom.steps, digit] },
+};
+
+export function preTokenizer(name: string): PreTokenizer {
+  const found = Object.hasOwn(preTokenizers, name) ? preTokenizers[name] : undefined;
+  if (!found) {
+    throw new ModelFileError(
+      'unsupported_tokenizer',
+      `unknown pre-tokenizer '${name}' (supported: ${Object.keys(preTokenizers).join(', ')})`,
+    );
+  }
+  return found;
+}
+
+/** Cuts texts into words. Makes every word's place known; the pieces join to the text again. */
+export class WordSplitter {
+  readonly #steps: readonly ClassPattern[];
+
+  constructor(steps: readonly string[]) {
+    this.#steps = steps.map((step) => new ClassPattern(step));
+  }
+
+  /** Ends of the words, in code units. */
+  split(text: string): number[] {
+    let ends: number[] = [];
+    let codePoints = text.length;
+    this.#steps.forEach((step, index) => {
+      const projected = step.project(text);
+      codePoints = projected.length;
+      if (index === 0) return step.cut(projected, 0, ends);
+      const finer: number[] = [];
+      let start = 0;
+      for (const end of ends) {
+        // One character cannot fall apart.
+        if (end - start === 1) finer.push(end);
+        else step.cut(projected.slice(start, end), start, finer);
+        start = end;
+      }
+      ends = finer;
+    });
+    return codePoints === text.length ? ends : inCodeUnits(text, ends);
+  }
+}
+
+function inCodeUnits(text: string, ends: readonly number[]): number[] {
+  let point = 0;
+  let unit = 0;
+  return ends.map((end) => {
+    for (; point < end; point++) unit += (text.codePointAt(unit) as number) > 0xffff ? 2 : 1;
+    return unit;
+  });
+}

@@ -1,0 +1,10 @@
+/** A tokenizer without its special tokens: what differs between byte-level BPE, SentencePiece and WordPiece. */
+export interface TextModel {
+  /**
+   * Appends the ids of a text without special tokens.
+   * @param start whether the text begins the prompt or follows a special token
+   */
+  encode(text: string, start: boolean, ids: number[]): void;
+  /** The bytes that a token which is no special one stands for. */
+  bytes(id: number): Uint8Array;
+}

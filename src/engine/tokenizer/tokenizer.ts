@@ -1,0 +1,125 @@
+import { SpecialTokens } from './special-tokens.ts';
+import type { TextModel } from './text-model.ts';
+import type { EncodeOptions, Tokenizer, TokenStream } from './types.ts';
+import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
+
+const noBytes = new Uint8Array(0);
+
+/** A text model with the vocabulary's special tokens around it. */
+export class ModelTokenizer implements Tokenizer {
+  readonly kind: string;
+  readonly vocabSize: number;
+  readonly bosId: number | undefined;
+  readonly eosId: number | undefined;
+  readonly endIds: ReadonlySet<number>;
+  readonly #vocabulary: Vocabulary;
+  readonly #model: TextModel;
+  readonly #leading: readonly number[];
+  readonly #trailing: readonly number[];
+  /** User-defined tokens are found in any text, the special ones only where they are asked for. */
+  readonly #userDefined: SpecialTokens;
+  readonly #allSpecial: SpecialTokens;
+  /** By id; made when first asked for. */
+  readonly #bytes: (Uint8Array | undefined)[] = [];
+
+  constructor(parts: {
+    kind: string;
+    vocabulary: Vocabulary;
+    model: TextModel;
+    addBos: boolean;
+    addEos: boolean;
+  }) {
+    const { vocabulary } = parts;
+    this.kind = parts.kind;
+    this.vocabSize = vocabulary.tokens.length;
+    this.bosId = vocabulary.bosId;
+    this.eosId = vocabulary.eosId;
+    this.endIds = vocabulary.endIds;
+    this.#vocabulary = vocabulary;
+    this.#model = parts.model;
+    this.#leading = parts.addBos && this.bosId !== undefined ? [this.bosId] : [];
+    this.#trailing = parts.addEos && this.eosId !== undefined ? [this.eosId] : [];
+    const ofTypes = (wanted: (type: number) => boolean) =>
+      new SpecialTokens(
+        vocabulary.tokens
+          .map((text, id) => [id, text] as const)
+          .filter(([id]) => wanted(vocabulary.types[id] as number)),
+        vocabulary.stripsRight,
+      );
+    this.#userDefined = ofTypes((type) => type === tokenType.userDefined);
+    this.#allSpecial = ofTypes((type) => type === tokenType.userDefined || isSpecial(type));
+  }
+
+  encode(text: string, options: EncodeOptions = {}): number[] {
+    // A lone surrogate has no UTF-8; like TextEncoder, it becomes U+FFFD.
+    const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
+    const special = options.parseSpecial ? this.#allSpecial : this.#userDefined;
+    const ids: number[] = options.addSpecial ? [...this.#leading] : [];
+    let start = true;
+    for (const fragment of special.split(wellFormed)) {
+      if (fragment.id === undefined) {
+        this.#model.encode(wellFormed.slice(fragment.start, fragment.end), start, ids);
+      } else {
+        ids.push(fragment.id);
+      }
+      start = fragment.id !== undefined;
+    }
+    if (options.addSpecial) ids.push(...this.#trailing);
+    return ids;
+  }
+
+  decode(ids: readonly number[], options: { special?: boolean } = {}): string {
+    const parts = ids.map((id) =>
+      options.special && this.isControl(id)
+        ? new TextEncoder().encode(this.tokenText(id))
+        : this.tokenBytes(id),
+    );
+    const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+    let at = 0;
+    for (const part of parts) {
+      bytes.set(part, at);
+      at += part.length;
+    }
+    return decoder().decode(bytes);
+  }
+
+  tokenBytes(id: number): Uint8Array {
+    const known = this.#bytes[id];
+    if (known) return known;
+    const type = this.#typeOf(id);
+    const silent = isSpecial(type) || type === tokenType.unused || type === tokenType.undefined;
+    const bytes = silent ? noBytes : this.#model.bytes(id);
+    this.#bytes[id] = bytes;
+    return bytes;
+  }
+
+  tokenText(id: number): string {
+    this.#typeOf(id);
+    return this.#vocabulary.tokens[id] as string;
+  }
+
+  isControl(id: number): boolean {
+    return isSpecial(this.#typeOf(id));
+  }
+
+  stream(): TokenStream {
+    const text = decoder();
+    return {
+      push: (id) => text.decode(this.tokenBytes(id), { stream: true }),
+      flush: () => text.decode(),
+    };
+  }
+
+  #typeOf(id: number): number {
+    const type = this.#vocabulary.types[id];
+    if (type === undefined) {
+      throw new RangeError(`token id ${id} is outside the vocabulary (0 to ${this.vocabSize - 1})`);
+    }
+    return type;
+  }
+}
+
+/** Keeps a leading U+FEFF, which is text here. */
+function decoder(): TextDecoder {
+  return new TextDecoder('utf-8', { ignoreBOM: true });
+}

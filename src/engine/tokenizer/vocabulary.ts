@@ -1,0 +1,150 @@
+import { type Metadata, type MetadataArray, ModelFileError } from '../formats/model-file.ts';
+import { endNames, endTokens, fillInTheMiddleNames } from './end-tokens.ts';
+
+/** `tokenizer.ggml.token_type`, as GGUF numbers it. */
+export const tokenType = {
+  undefined: 0,
+  normal: 1,
+  unknown: 2,
+  control: 3,
+  userDefined: 4,
+  unused: 5,
+  byte: 6,
+} as const;
+
+/** What every tokenizer reads from a model file's metadata. */
+export interface Vocabulary {
+  /** By id, as the file writes them. */
+  readonly tokens: readonly string[];
+  /** The first id of a text. */
+  readonly ids: ReadonlyMap<string, number>;
+  readonly types: Uint8Array;
+  /** By id; all 0 when the file has none. */
+  readonly scores: Float32Array;
+  readonly bosId: number | undefined;
+  readonly eosId: number | undefined;
+  readonly unknownId: number | undefined;
+  readonly endIds: ReadonlySet<number>;
+  /** Special tokens that swallow the white space after them. */
+  readonly stripsRight: ReadonlySet<number>;
+}
+
+const key = (name: string) => `tokenizer.ggml.${name}`;
+
+export function readString(metadata: Metadata, name: string): string | undefined {
+  const value = metadata.get(key(name));
+  return typeof value === 'string' ? value : undefined;
+}
+
+export function readFlag(metadata: Metadata, name: string): boolean | undefined {
+  const value = metadata.get(key(name));
+  return typeof value === 'boolean' ? value : undefined;
+}
+
+export function readStrings(metadata: Metadata, name: string): readonly string[] {
+  const value = metadata.get(key(name));
+  if (!Array.isArray(value) || typeof value[0] !== 'string') {
+    throw new ModelFileError(
+      'invalid_tokenizer',
+      `the model file has no list of texts under '${key(name)}': convert the model again with its tokenizer`,
+    );
+  }
+  return value as readonly string[];
+}
+
+/** An id that the vocabulary has; a wrong one counts as absent. */
+function readId(metadata: Metadata, name: string, size: number): number | undefined {
+  const value = metadata.get(key(name));
+  if (typeof value !== 'number' && typeof value !== 'bigint') return undefined;
+  const id = Number(value);
+  return id >= 0 && id < size ? id : undefined;
+}
+
+function readNumbers(metadata: Metadata, name: string, size: number): ArrayLike<number> | undefined {
+  const value = metadata.get(key(name));
+  if (value === undefined) return undefined;
+  const numbers = value as Exclude<MetadataArray, BigInt64Array | BigUint64Array>;
+  if (!ArrayBuffer.isView(numbers) || numbers.length < size) {
+    throw new ModelFileError(
+      'invalid_tokenizer',
+      `'${key(name)}' must hold a number for each of the ${size} tokens: the model file is damaged, fetch it again`,
+    );
+  }
+  return numbers;
+}
+
+/** @param defaults ids that stand when the file names none (SentencePiece and BERT files often leave them out) */
+export function readVocabulary(
+  metadata: Metadata,
+  defaults: { bosId?: number; eosId?: number; unknownId?: number } = {},
+): Vocabulary {
+  const tokens = readStrings(metadata, 'tokens');
+  const size = tokens.length;
+  const ids = new Map<string, number>();
+  for (let id = 0; id < size; id++) {
+    const text = tokens[id] as string;
+    if (!ids.has(text)) ids.set(text, id);
+  }
+  const types = new Uint8Array(size).fill(tokenType.normal);
+  const givenTypes = readNumbers(metadata, 'token_type', size);
+  const scores = new Float32Array(size);
+  const givenScores = readNumbers(metadata, 'scores', size);
+  for (let id = 0; id < size; id++) {
+    if (givenTypes) types[id] = givenTypes[id] as number;
+    if (givenScores) scores[id] = givenScores[id] as number;
+  }
+  // Converters sometimes leave these as plain text; a model that writes one means the token.
+  for (const name of [...endNames, ...fillInTheMiddleNames]) {
+    const id = ids.get(name);
+    if (id !== undefined) types[id] = tokenType.control;
+  }
+  const named = (name: string) => readId(metadata, name, size);
+  const withDefault = (name: string, id: number | undefined) =>
+    named(name) ?? (id !== undefined && id < size ? id : undefined);
+  const eosId = withDefault('eos_token_id', defaults.eosId);
+  return {
+    tokens,
+    ids,
+    types,
+    scores,
+    bosId: withDefault('bos_token_id', defaults.bosId),
+    eosId,
+    unknownId: withDefault('unknown_token_id', defaults.unknownId),
+    endIds: endTokens(ids, [
+      eosId,
+      named('eot_token_id'),
+      named('eom_token_id'),
+      named('fim_pad_token_id'),
+      named('fim_rep_token_id'),
+      named('fim_sep_token_id'),
+    ]),
+    stripsRight: tokensThatStripRight(metadata, ids, types),
+  };
+}
+
+/**
+ * GGUF does not carry Hugging Face's `rstrip` mark. Phi-3 is the family that needs it: its template writes a line
+ * break after every role and the model never saw one there.
+ */
+function tokensThatStripRight(
+  metadata: Metadata,
+  ids: ReadonlyMap<string, number>,
+  types: Uint8Array,
+): ReadonlySet<number> {
+  const name = metadata.get('general.name');
+  const strips = new Set<number>();
+  if (typeof name !== 'string' || !/phi-?3/i.test(name)) return strips;
+  types.forEach((type, id) => {
+    if (isSpecial(type) || type === tokenType.userDefined) strips.add(id);
+  });
+  for (const text of ['<unk>', '<s>', '<|endoftext|>']) {
+    const id = ids.get(text);
+    if (id !== undefined) strips.delete(id);
+  }
+  return strips;
+}
+
+/** Types whose tokens stand for no text of their own. */
+export function isSpecial(type: number): boolean {
+  return type === tokenType.control || type === tokenType.unknown;
+}

@@ -1,0 +1,94 @@
+import { Hono } from 'hono';
+import { readJsonBody } from './body.ts';
+import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
+import { newRequestId } from './request-id.ts';
+import type { Plane, Route } from './route.ts';
+
+export interface AppOptions {
+  readonly planes: readonly Plane[];
+  /** Aborted when the host stops; its reason is what requests in flight are refused with. */
+  readonly stopping: AbortSignal;
+  /** Hears of faults of ours: a 500 with its request id. */
+  readonly onFault: (requestId: string, error: unknown) => void;
+}
+
+interface Variables {
+  requestId: string;
+}
+
+/** One HTTP application over the planes: routing, request ids, bodies, error envelopes, 404 and 405. */
+export function createApp({ planes, stopping, onFault }: AppOptions): Hono<{ Variables: Variables }> {
+  const app = new Hono<{ Variables: Variables }>();
+  const envelopeOf = (path: string): Envelope =>
+    planes.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))?.envelope ?? hostEnvelope;
+  const asProblem = (error: unknown, requestId: string): Problem => {
+    if (error instanceof Problem) return error;
+    onFault(requestId, error);
+    return new Problem(500, 'internal_error', `The host failed on this request; its log names ${requestId}.`);
+  };
+
+  app.use(async (context, next) => {
+    const requestId = newRequestId();
+    context.set('requestId', requestId);
+    await next();
+    context.res.headers.set('x-request-id', requestId);
+    context.res.headers.set('x-content-type-options', 'nosniff');
+  });
+
+  const methods = new Map<string, string[]>();
+  for (const route of planes.flatMap((plane) => plane.routes)) {
+    const path = honoPath(route.path);
+    methods.set(path, [
+      ...(methods.get(path) ?? []),
+      ...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]),
+    ]);
+    app.on(route.method, path, (context) =>
+      answer(route, context.req.raw, context.req.param(), stopping, (error) =>
+        asProblem(error, context.get('requestId')),
+      ),
+    );
+  }
+  for (const [path, allowed] of methods) {
+    app.all(path, ({ req }) => {
+      const message = `${req.method} does not apply to ${req.path}; use ${allowed.join(' or ')}.`;
+      throw new Problem(405, 'method_not_allowed', message, { headers: { allow: allowed.join(', ') } });
+    });
+  }
+
+  app.notFound(({ req }) => {
+    const message = `There is no ${req.path.slice(0, 200)}; GET /openapi.json lists every route.`;
+    return problemResponse(new Problem(404, 'not_found', message), envelopeOf(req.path));
+  });
+  app.onError((error, context) => {
+    // The status is for the log only: the connection is gone.
+    if (error instanceof ClientGone) return new Response(null, { status: 499 });
+    return problemResponse(asProblem(error, context.get('requestId')), envelopeOf(context.req.path));
+  });
+  return app;
+}
+
+async function answer(
+  route: Route,
+  request: Request,
+  params: Readonly<Record<string, string>>,
+  stopping: AbortSignal,
+  asProblem: (error: unknown) => Problem,
+): Promise<Response> {
+  const left = new AbortController();
+  const leave = () => left.abort(new ClientGone());
+  if (request.signal.aborted) leave();
+  else request.signal.addEventListener('abort', leave, { once: true });
+  const signal = AbortSignal.any([left.signal, stopping]);
+  try {
+    signal.throwIfAborted();
+    const body = route.body ? await readJsonBody(request, route.body) : undefined;
+    return await route.handle({ body, params, signal, asProblem });
+  } catch (error) {
+    // A body cut short, or a generation that stopped because nobody reads it.
+    if (left.signal.aborted) throw left.signal.reason;
+    throw error;
+  }
+}
+
+/** `/v1/models/{id}` to `/v1/models/:id`. */
+export const honoPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1');

@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import { Problem, type Violation } from './problem.ts';
+import { bodyLimitBytes } from './route.ts';
+
+/** Reads and checks a JSON body. Refuses with 413, 415 or 400; a 400 names every violation. */
+export async function readJsonBody(request: Request, schema: z.ZodType): Promise<unknown> {
+  const type = request.headers.get('content-type');
+  // Also a guard: a page of another origin can send text/plain or no type at all, but not application/json.
+  if (!/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type ?? '')) {
+    throw new Problem(
+      415,
+      'unsupported_media_type',
+      `The body must be JSON: send 'Content-Type: application/json' (got ${type ? `'${type.slice(0, 80)}'` : 'none'}).`,
+    );
+  }
+  const bytes = await readBytes(request);
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    const why = error instanceof SyntaxError ? error.message.slice(0, 200) : 'it is not UTF-8';
+    throw new Problem(400, 'invalid_json', `The body is not valid JSON: ${why}.`);
+  }
+  const result = schema.safeParse(value, { reportInput: false });
+  if (result.success) return result.data;
+  throw invalidBody(result.error.issues.flatMap(violationsOf), result.error.issues.every(isUnsupported));
+}
+
+/** A 400 whose message is every violation. */
+export function invalidBody(violations: readonly Violation[], unsupported = false): Problem {
+  const shown = violations.slice(0, 50);
+  const message = shown
+    .map(({ path, message }) => (path === '' ? message : `${path}: ${message}`))
+    .join('; ');
+  const more = violations.length > shown.length ? `; and ${violations.length - shown.length} more` : '';
+  const param = violations[0]?.path;
+  return new Problem(400, unsupported ? 'unsupported_parameter' : 'invalid_value', `${message}${more}.`, {
+    ...(param ? { param } : {}),
+    violations: shown,
+  });
+}
+
+/** Marks an issue about a member that is known but not served. */
+export const unsupportedMark = { params: { unsupported: true } };
+const isUnsupported = (issue: z.core.$ZodIssue): boolean =>
+  issue.code === 'custom' && issue.params?.['unsupported'] === true;
+
+function violationsOf(issue: z.core.$ZodIssue): Violation[] {
+  // Of a union, report the branch that came farthest: its issues say what is wrong inside.
+  if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+    const depth = (issues: readonly z.core.$ZodIssue[]) =>
+      Math.max(0, ...issues.map((inner) => inner.path.length));
+    const deepest = Math.max(...issue.errors.map(depth));
+    const best = issue.errors.find((issues) => depth(issues) === deepest);
+    if (best && deepest > 0) {
+      return best.flatMap((inner) => violationsOf({ ...inner, path: [...issue.path, ...inner.path] }));
+    }
+  }
+  return [{ path: issue.path.map(String).join('.'), message: issue.message }];
+}
+
+async function readBytes(request: Request): Promise<Uint8Array> {
+  const tooLarge = () =>
+    new Problem(413, 'body_too_large', `The body is larger than the limit of ${bodyLimitBytes} bytes.`);
+  if (Number(request.headers.get('content-length') ?? 0) > bodyLimitBytes) throw tooLarge();
+  const reader = request.body?.getReader();
+  if (!reader) return new Uint8Array();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    size += part.value.byteLength;
+    if (size > bodyLimitBytes) throw tooLarge();
+    chunks.push(part.value);
+  }
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,37 @@
+import { hostError } from '../error-schema.ts';
+import { hostEnvelope } from '../problem.ts';
+import { openapiDocument } from '../openapi.ts';
+import { defineRoute, type Plane } from '../route.ts';
+import { docsPage } from './page.ts';
+import { htmlPage, openapi } from './schema.ts';
+
+/** Describes the given planes and itself. */
+export function docsPlane(described: readonly Plane[], version: string): Plane {
+  const document = defineRoute({
+    method: 'GET',
+    path: '/openapi.json',
+    operationId: 'getOpenApi',
+    summary: 'This document',
+    answers: { 200: { description: 'OpenAPI 3.1.', content: { 'application/json': openapi } } },
+    handle: () => Response.json(written()),
+  });
+  const page = defineRoute({
+    method: 'GET',
+    path: '/docs',
+    operationId: 'getDocs',
+    summary: 'This document, for reading',
+    answers: { 200: { description: 'A page without scripts.', content: { 'text/html': htmlPage } } },
+    handle: () => docsPage(written()),
+  });
+  const plane: Plane = {
+    name: 'docs',
+    summary: 'What is served here.',
+    prefix: '/docs',
+    envelope: hostEnvelope,
+    errorSchema: hostError,
+    routes: [document, page],
+  };
+  let cache: ReturnType<typeof openapiDocument> | undefined;
+  const written = () => (cache ??= openapiDocument([...described, plane], version));
+  return plane;
+}

@@ -1,0 +1,60 @@
+import { isIP } from 'node:net';
+
+/** Why a request may not enter, or nothing. */
+export interface Refusal {
+  readonly status: 400 | 403;
+  readonly code: string;
+  readonly message: string;
+}
+
+export type HostGuard = (rawHeaders: readonly string[], target: string) => Refusal | undefined;
+
+/** 127.0.0.0/8, ::1 or `localhost`. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
+}
+
+/**
+ * The Host-header guard of a loopback bind. A web page can make its own name resolve to 127.0.0.1 (DNS rebinding) and
+ * then reads us as its own origin; the Host header still carries that name, so only known names enter.
+ * @param bound the address that the host listens on
+ * @param allowed further names
+ */
+export function hostGuard(bound: string, allowed: readonly string[]): HostGuard {
+  const names = new Set([
+    'localhost',
+    '127.0.0.1',
+    '[::1]',
+    bracketed(bound),
+    ...allowed.map((name) => name.toLowerCase()),
+  ]);
+  return (rawHeaders, target) => {
+    const hosts = rawHeaders.filter(
+      (_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === 'host',
+    );
+    const [host] = hosts;
+    if (host === undefined || hosts.length > 1) {
+      const what = hosts.length > 1 ? `${hosts.length} Host headers` : 'no Host header';
+      return { status: 400, code: 'bad_host_header', message: `The request has ${what}; send exactly one.` };
+    }
+    if (!names.has(hostName(host))) return foreign(host);
+    // In the absolute form (`GET http://name/ HTTP/1.1`) the target's own authority counts too.
+    const authority = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(target)?.[1];
+    if (authority !== undefined && !names.has(hostName(authority))) return foreign(authority);
+    return undefined;
+  };
+}
+
+const foreign = (host: string): Refusal => ({
+  status: 403,
+  code: 'foreign_host',
+  message: `The Host header names '${host.slice(0, 100)}', which this host does not answer to. Use 127.0.0.1 or localhost, or start it with --allowed-host NAME.`,
+});
+
+const bracketed = (address: string): string => (isIP(address) === 6 ? `[${address}]` : address.toLowerCase());
+
+/** The name without its port, lower case; the whole text where it is no `name[:port]`. */
+function hostName(host: string): string {
+  const parts = /^(\[[0-9a-f:.]+\]|[^:@/\\\s]+)(?::\d{1,5})?$/i.exec(host);
+  return (parts?.[1] ?? host).toLowerCase();
+}

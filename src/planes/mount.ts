@@ -1,0 +1,33 @@
+import { docsPlane } from './docs/routes.ts';
+import { healthPlane } from './health/routes.ts';
+import { hostPlane } from './host/routes.ts';
+import type { Resident } from './resident.ts';
+import type { Plane } from './route.ts';
+import type { Served } from './served.ts';
+import { v1Plane } from './v1/routes.ts';
+
+export interface HostFacts {
+  readonly resident: Resident;
+  readonly served: Served;
+  readonly version: string;
+  readonly endpointId: string;
+}
+
+/** Every plane of the main listener. A new plane is one line here. */
+export function hostPlanes({ resident, served, version, endpointId }: HostFacts): Plane[] {
+  const names = ['host', 'v1'];
+  const planes = [
+    healthPlane(resident, names),
+    hostPlane({ resident, served, version, endpointId, capabilities: names }),
+    v1Plane(resident, served),
+  ];
+  return [...planes, docsPlane(planes, version)];
+}
+
+/** What the control socket serves: the operator's view, no completions. */
+export function controlPlanes({ resident, served, version, endpointId }: HostFacts): Plane[] {
+  return [
+    healthPlane(resident, ['host']),
+    hostPlane({ resident, served, version, endpointId, capabilities: ['host', 'v1'] }),
+  ];
+}

@@ -1,0 +1,109 @@
+import { z } from 'zod';
+import type { AnswerSpec, Plane, Route } from './route.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+const uri = (id: string) => `#/components/schemas/${id}`;
+
+/** The OpenAPI document of the planes, from the same schemas that check the requests. */
+export function openapiDocument(planes: readonly Plane[], version: string): Json {
+  const schemas = namedSchemas(planes);
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const plane of planes) {
+    for (const route of plane.routes) {
+      const operations = (paths[route.path] ??= {});
+      operations[route.method.toLowerCase()] = operation(plane, route);
+    }
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'lathe', version, description: 'A WebGPU-first inference host with a kernel lab.' },
+    tags: planes.map(({ name, summary }) => ({ name, description: summary })),
+    paths,
+    components: { schemas },
+  };
+}
+
+function operation(plane: Plane, route: Route): Json {
+  const errorContent = { 'application/json': plane.errorSchema };
+  const refusals: Record<number, AnswerSpec> = route.body
+    ? {
+        400: { description: 'The body is malformed; every violation is named.', content: errorContent },
+        413: { description: 'The body is too large.', content: errorContent },
+        415: { description: 'The body is not application/json.', content: errorContent },
+      }
+    : {};
+  const answers = Object.entries<AnswerSpec>({ ...refusals, ...route.answers });
+  return {
+    operationId: route.operationId,
+    tags: [plane.name],
+    summary: route.summary,
+    ...(route.description ? { description: route.description } : {}),
+    ...(route.params ? { parameters: parameters(route.params) } : {}),
+    ...(route.body
+      ? { requestBody: { required: true, content: content({ 'application/json': route.body }) } }
+      : {}),
+    responses: Object.fromEntries(
+      answers.map(([status, answer]) => [
+        status,
+        {
+          description: answer.description,
+          headers: { 'x-request-id': { description: 'Names the request.', schema: { type: 'string' } } },
+          ...(answer.content ? { content: content(answer.content) } : {}),
+        },
+      ]),
+    ),
+  };
+}
+
+const parameters = (params: Readonly<Record<string, string>>) =>
+  Object.entries(params).map(([name, description]) => ({
+    name,
+    in: 'path',
+    required: true,
+    description,
+    schema: { type: 'string' },
+  }));
+
+/** Bodies are named schemas, so that a document's reader meets each once. */
+const content = (types: Readonly<Record<string, z.ZodType>>) =>
+  Object.fromEntries(
+    Object.entries(types).map(([type, schema]) => [type, { schema: { $ref: uri(idOf(schema)) } }]),
+  );
+
+function idOf(schema: z.ZodType): string {
+  const id = schema.meta()?.id;
+  if (id === undefined) throw new Error('a schema of a route has no id: add .meta({ id })');
+  return id;
+}
+
+function namedSchemas(planes: readonly Plane[]): Record<string, unknown> {
+  const used = planes.flatMap((plane) => [
+    plane.errorSchema,
+    ...plane.routes.flatMap((route) => [
+      ...(route.body ? [route.body] : []),
+      ...Object.values(route.answers).flatMap((answer) => Object.values(answer.content ?? {})),
+    ]),
+  ]);
+  const named: Record<string, unknown> = {};
+  for (const schema of new Set(used)) {
+    // A schema with an id becomes a definition, itself included.
+    const { $defs } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' });
+    for (const [id, { id: _, ...definition }] of Object.entries($defs ?? {}))
+      named[id] ??= hoisted(definition);
+    if (!(idOf(schema) in named)) {
+      const {
+        $schema: _,
+        $defs: __,
+        id: ___,
+        ...definition
+      } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+      named[idOf(schema)] = hoisted(definition);
+    }
+  }
+  return Object.fromEntries(Object.entries(named).sort(([a], [b]) => a.localeCompare(b)));
+}
+
+/** `#/$defs/X` to `#/components/schemas/X`. */
+function hoisted(schema: unknown): unknown {
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', `"${uri('')}`)) as unknown;
+}

@@ -1,0 +1,54 @@
+export interface Violation {
+  /** Dotted path of the member, `messages.0.content`; empty for the body itself. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** A refusal that a handler throws; each plane writes it in its own envelope. */
+export class Problem extends Error {
+  readonly status: number;
+  /** snake_case, stable. */
+  readonly code: string;
+  readonly param: string | undefined;
+  readonly violations: readonly Violation[] | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    more: {
+      param?: string;
+      violations?: readonly Violation[];
+      headers?: Readonly<Record<string, string>>;
+    } = {},
+  ) {
+    super(message);
+    this.name = 'Problem';
+    this.status = status;
+    this.code = code;
+    this.param = more.param;
+    this.violations = more.violations;
+    this.headers = more.headers ?? {};
+  }
+}
+
+/** The client went away: nobody reads the answer. */
+export class ClientGone extends Error {
+  constructor() {
+    super('the client closed the connection');
+    this.name = 'ClientGone';
+  }
+}
+
+/** How a plane writes a refusal. */
+export type Envelope = (problem: Problem) => unknown;
+
+/** The native planes' envelope. */
+export const hostEnvelope: Envelope = ({ code, message, violations }) => ({
+  error: { code, message, ...(violations ? { violations } : {}) },
+});
+
+export function problemResponse(problem: Problem, envelope: Envelope): Response {
+  return Response.json(envelope(problem), { status: problem.status, headers: problem.headers });
+}

@@ -1,0 +1,60 @@
+import { type Engine, EngineError } from '../engine/types.ts';
+import { Problem } from './problem.ts';
+
+type State = { kind: 'none' } | { kind: 'loading' } | { kind: 'ready'; engine: Engine; loadedAt: Date };
+
+/** The one resident model as the planes see it: absent, on its way, or there. */
+export class Resident {
+  #state: State;
+
+  constructor(start: 'none' | 'loading') {
+    this.#state = { kind: start };
+  }
+
+  get state(): State {
+    return this.#state;
+  }
+
+  get engine(): Engine | undefined {
+    return this.#state.kind === 'ready' ? this.#state.engine : undefined;
+  }
+
+  ready(engine: Engine): void {
+    this.#state = { kind: 'ready', engine, loadedAt: new Date() };
+  }
+
+  /** The engine, or a 503 that says why there is none. */
+  require(): { engine: Engine; loadedAt: Date } {
+    if (this.#state.kind === 'ready') return this.#state;
+    if (this.#state.kind === 'loading') throw loading();
+    throw new Problem(
+      503,
+      'no_resident_model',
+      'No model is resident: the host was started without --gpu. Start it as: node dist/host.js --gpu',
+      { headers: { 'x-should-retry': 'false' } },
+    );
+  }
+}
+
+export const loading = (): Problem =>
+  new Problem(503, 'model_loading', 'Loading model', { headers: { 'retry-after': '1' } });
+
+/** An engine's refusal as an answer; anything else passes through. */
+export function toProblem(error: unknown): unknown {
+  if (!(error instanceof EngineError)) return error;
+  const { code, message } = error;
+  switch (code) {
+    case 'queue_full':
+      return new Problem(429, code, message, { headers: { 'retry-after': '1' } });
+    case 'context_length_exceeded':
+    case 'invalid_request':
+      return new Problem(400, code, message);
+    case 'device_lost':
+    case 'shutting_down':
+      return new Problem(503, code, message, { headers: { 'retry-after': '1' } });
+    case 'no_adapter':
+    case 'model_too_large':
+    case 'unsupported_model':
+      return new Problem(503, code, message);
+  }
+}

@@ -1,0 +1,58 @@
+import type { z } from 'zod';
+import type { Envelope, Problem } from './problem.ts';
+
+/** What a handler gets: the checked body, the path's parameters, and a signal that ends with the client or the host. */
+export interface PlaneRequest<Body = unknown> {
+  readonly body: Body;
+  readonly params: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  /** Makes any error an answer: one that is no `Problem` is a fault of ours, logged and told as a 500. */
+  readonly asProblem: (error: unknown) => Problem;
+}
+
+/** One kind of answer in the OpenAPI document. */
+export interface AnswerSpec {
+  readonly description: string;
+  /** Content type to the schema of one body, or of one event for `text/event-stream`. */
+  readonly content?: Readonly<Record<string, z.ZodType>>;
+}
+
+export interface Route {
+  readonly method: 'GET' | 'POST';
+  /** As OpenAPI writes it: `/v1/models/{id}`. */
+  readonly path: string;
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly params?: Readonly<Record<string, string>>;
+  /** JSON; every violation is reported at once. */
+  readonly body?: z.ZodType;
+  readonly answers: Readonly<Record<number, AnswerSpec>>;
+  readonly handle: (request: PlaneRequest) => Response | Promise<Response>;
+}
+
+type RouteOf<Body extends z.ZodType | undefined> = Omit<Route, 'body' | 'handle'> & {
+  readonly body?: Body;
+  readonly handle: (
+    request: PlaneRequest<Body extends z.ZodType ? z.infer<Body> : undefined>,
+  ) => Response | Promise<Response>;
+};
+
+/** Ties the handler's body to the schema. The app calls `handle` only with a body that the schema accepted. */
+export function defineRoute<Body extends z.ZodType | undefined = undefined>(route: RouteOf<Body>): Route {
+  return route as unknown as Route;
+}
+
+/** A family of routes with one error envelope. */
+export interface Plane {
+  readonly name: string;
+  readonly summary: string;
+  /** Paths that start with it get this plane's envelope also where no route fits. */
+  readonly prefix: string;
+  readonly envelope: Envelope;
+  /** The schema of that envelope. */
+  readonly errorSchema: z.ZodType;
+  readonly routes: readonly Route[];
+}
+
+export const bodyLimitBytes = 32 * 1024 * 1024;

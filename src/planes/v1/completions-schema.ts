@@ -1,0 +1,80 @@
+import { z } from 'zod';
+import { notYet, samplingMembers, streamMembers, tokenLimit } from './request-schema.ts';
+import { usage } from './usage.ts';
+
+const text = z.string({ error: 'expected a text' });
+const tokenId = z.int({ error: 'expected a token id' }).min(0, 'expected a token id');
+const prompts = 128;
+
+export const completionRequest = z
+  .object(
+    {
+      model: text
+        .nullish()
+        .describe('The id of the resident model, from GET /v1/models. Default: that model.'),
+      prompt: z
+        .union(
+          [
+            text,
+            z.array(text).min(1, 'must not be empty').max(prompts, `at most ${prompts} prompts`),
+            z.array(tokenId).min(1, 'must not be empty'),
+            z
+              .array(z.array(tokenId).min(1, 'must not be empty'))
+              .min(1, 'must not be empty')
+              .max(prompts, `at most ${prompts} prompts`),
+          ],
+          { error: 'expected a text, an array of texts, an array of token ids, or an array of those' },
+        )
+        .describe('Taken as it stands; special tokens written in it are read as tokens.'),
+      max_tokens: tokenLimit(0).describe("The answer's greatest length. Default 16."),
+      echo: z
+        .boolean({ error: 'expected true or false' })
+        .nullish()
+        .describe('Begin the answer with the prompt.'),
+      ...samplingMembers,
+      ...streamMembers,
+      n: notYet('more than one choice a prompt', (value) => value === 1),
+      best_of: notYet('best_of', (value) => value === 1),
+      logprobs: notYet('logprobs'),
+      suffix: notYet('suffix', (value) => value === ''),
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'CompletionRequest' });
+export type CompletionRequest = z.infer<typeof completionRequest>;
+
+const finishReason = z.enum(['stop', 'length']);
+const head = {
+  id: z.string(),
+  object: z.literal('text_completion'),
+  created: z.int(),
+  model: z.string(),
+  system_fingerprint: z.string(),
+};
+
+export const completion = z
+  .object({
+    ...head,
+    choices: z.array(
+      z.object({ index: z.int(), text: z.string(), logprobs: z.null(), finish_reason: finishReason }),
+    ),
+    usage,
+  })
+  .meta({ id: 'Completion' });
+export type Completion = z.infer<typeof completion>;
+
+export const completionChunk = z
+  .object({
+    ...head,
+    choices: z.array(
+      z.object({
+        index: z.int(),
+        text: z.string(),
+        logprobs: z.null(),
+        finish_reason: finishReason.nullable(),
+      }),
+    ),
+    usage: usage.nullable().optional().describe('Null but on the last chunk, and only with include_usage.'),
+  })
+  .meta({ id: 'CompletionChunk' });
+export type CompletionChunk = z.infer<typeof completionChunk>;

@@ -1,0 +1,63 @@
+import type { Tokenizer } from '../../engine/tokenizer/types.ts';
+import { Problem } from '../problem.ts';
+
+const sliceLength = 8192;
+
+/**
+ * Refuses a text that cannot fit before it is encoded as a whole: encoding 10 MB takes seconds, and nothing else would
+ * run meanwhile. Encodes slices, lets others run between them, and stops once the context is exceeded for sure.
+ * @param limit tokens the context holds
+ */
+export async function refuseOverlong(
+  tokenizer: Tokenizer,
+  text: string,
+  limit: number,
+  param: 'messages' | 'prompt',
+): Promise<void> {
+  // A token is at least a byte, and a UTF-16 unit is at least one byte: so long a text may fit.
+  if (text.length <= Math.max(limit, sliceLength)) return;
+  let least = 0;
+  for (let at = 0; at < text.length; at += sliceLength) {
+    const slice = text.slice(at, at + sliceLength);
+    // A cut may split one token into several, so the slice's last few do not count.
+    least += Math.max(0, tokenizer.encode(slice).length - 8);
+    if (least > limit) {
+      const estimate = Math.round((least * text.length) / Math.min(text.length, at + sliceLength));
+      throw contextExceeded(limit, `the prompt has about ${estimate}`, param);
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** @param what the other number, as a part of the sentence */
+export function contextExceeded(limit: number, what: string, param: string): Problem {
+  return new Problem(
+    400,
+    'context_length_exceeded',
+    `This model's context holds ${limit} tokens, but ${what}. Shorten the prompt or ask for a shorter answer.`,
+    { param },
+  );
+}
+
+/**
+ * Tokens that an answer may have. Throws `context_length_exceeded` when prompt and answer do not fit.
+ * @param wanted what the request asks for
+ * @param usual where it asks for nothing; cut to what is left
+ */
+export function answerLimit(
+  promptTokens: number,
+  context: number,
+  param: 'messages' | 'prompt',
+  wanted: number | null | undefined,
+  usual = Number.POSITIVE_INFINITY,
+): number {
+  const left = context - promptTokens;
+  if (left < Math.min(wanted ?? 1, 1))
+    throw contextExceeded(context, `the prompt has ${promptTokens}`, param);
+  if (wanted === null || wanted === undefined) return Math.min(usual, left);
+  if (wanted > left) {
+    const sum = `the request asks for ${promptTokens + wanted} (${promptTokens} in the prompt, ${wanted} for the answer)`;
+    throw contextExceeded(context, sum, param);
+  }
+  return wanted;
+}

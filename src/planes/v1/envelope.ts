@@ -1,0 +1,17 @@
+import type { Envelope } from '../problem.ts';
+
+/** OpenAI's envelope: all four members always there. */
+export const openaiEnvelope: Envelope = ({ status, code, message, param, violations }) => ({
+  error: {
+    message,
+    type: errorType(status),
+    param: param ?? null,
+    code,
+    ...(violations ? { violations } : {}),
+  },
+});
+
+function errorType(status: number): string {
+  if (status === 429) return 'rate_limit_error';
+  return status >= 500 ? 'server_error' : 'invalid_request_error';
+}

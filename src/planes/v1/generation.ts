@@ -1,0 +1,69 @@
+import type { Engine, FinishReason, GenerateRequest, GenerationEvent, Usage } from '../../engine/types.ts';
+import { toProblem } from '../resident.ts';
+
+/**
+ * Runs one generation. Engine refusals become `Problem`s; an aborted signal ends it at once with the signal's reason,
+ * also when the device no longer answers. Leaving the loop stops the engine.
+ */
+export async function* generate(
+  engine: Engine,
+  request: GenerateRequest,
+  signal: AbortSignal,
+): AsyncGenerator<GenerationEvent, void, undefined> {
+  if (request.maxTokens === 0) {
+    yield nothing(request.prompt.length);
+    return;
+  }
+  const left = new AbortController();
+  const events = engine.generate({ ...request, signal: AbortSignal.any([signal, left.signal]) });
+  const iterator = events[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await unlessAborted(iterator.next(), signal);
+      if (next.done) return;
+      yield next.value;
+    }
+  } catch (error) {
+    throw toProblem(error);
+  } finally {
+    left.abort();
+    iterator.return?.().catch(() => undefined);
+  }
+}
+
+const nothing = (promptTokens: number): GenerationEvent => ({
+  type: 'end',
+  finishReason: 'length',
+  usage: { prompt_tokens: promptTokens, completion_tokens: 0, cached_tokens: 0 },
+  timings: { queued_ms: 0, prefill_ms: 0, decode_ms: 0 },
+});
+
+async function unlessAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal.reason);
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+    work.catch(() => undefined);
+  }
+}
+
+export interface Answer {
+  readonly text: string;
+  readonly finishReason: FinishReason;
+  readonly usage: Usage;
+}
+
+/** Reads a generation to its end. */
+export async function collect(events: AsyncIterable<GenerationEvent>): Promise<Answer> {
+  const texts: string[] = [];
+  for await (const event of events) {
+    if (event.type === 'end')
+      return { text: texts.join(''), finishReason: event.finishReason, usage: event.usage };
+    texts.push(event.text);
+  }
+  throw new Error('the engine ended a generation without an end event');
+}

@@ -1,0 +1,32 @@
+import { randomBytes, randomInt } from 'node:crypto';
+import type { ModelInfo } from '../../engine/types.ts';
+import { Problem } from '../problem.ts';
+
+/** What all bodies and chunks of one answer share. */
+export function answerHead(prefix: 'chatcmpl' | 'cmpl', model: ModelInfo) {
+  return {
+    id: `${prefix}-${randomBytes(14).toString('hex')}`,
+    created: Math.floor(Date.now() / 1000),
+    model: model.id,
+    // Names the weights: the same seed gives the same text only on the same ones.
+    system_fingerprint: `fp_${model.digest.replace(/^sha256:/, '').slice(0, 10)}`,
+  };
+}
+
+export const randomSeed = (): number => randomInt(2 ** 32);
+
+/** Another model is never swapped in. */
+export function requireModel(asked: string | null | undefined, model: ModelInfo): void {
+  if (asked === null || asked === undefined || asked === model.id) return;
+  throw modelNotFound(asked, model.id);
+}
+
+export const modelNotFound = (asked: string, resident: string): Problem =>
+  new Problem(
+    404,
+    'model_not_found',
+    `The model '${asked.slice(0, 200)}' does not exist; the resident model is '${resident}'.`,
+    {
+      param: 'model',
+    },
+  );

@@ -1,0 +1,19 @@
+import { openaiError } from '../error-schema.ts';
+import type { Resident } from '../resident.ts';
+import type { Plane } from '../route.ts';
+import type { Served } from '../served.ts';
+import { chatRoute } from './chat.ts';
+import { completionsRoute } from './completions.ts';
+import { openaiEnvelope } from './envelope.ts';
+import { modelRoutes } from './models.ts';
+
+export function v1Plane(resident: Resident, served: Served): Plane {
+  return {
+    name: 'v1',
+    summary: "OpenAI's completions wire.",
+    prefix: '/v1',
+    envelope: openaiEnvelope,
+    errorSchema: openaiError,
+    routes: [...modelRoutes(resident), chatRoute(resident, served), completionsRoute(resident, served)],
+  };
+}

@@ -1,0 +1,75 @@
+import { EngineError } from '../engine/types.ts';
+
+/** Dawn rounds timestamps to 100 us unless told otherwise; the tracer needs them as they are. */
+const dawnOptions = [
+  'disable-dawn-features=timestamp_quantization',
+  'enable-dawn-features=allow_unsafe_apis',
+];
+
+/**
+ * One Dawn instance for each adapter name asked for, kept to the end of the process: Dawn crashes when an
+ * instance is collected while a device of it lives, and nothing tells us when the last one is gone.
+ */
+const instances = new Map<string, Promise<GPU>>();
+
+/**
+ * Opens an adapter through Dawn's Node binding; the binding is loaded only here, because a host without a
+ * model needs none of it.
+ * @param adapter a part of the adapter's name, in any letter case
+ * @throws EngineError `no_adapter`, naming what there is and what to install
+ */
+export const requestAdapter = async ({ adapter }: { adapter?: string }): Promise<GPUAdapter> => {
+  if (adapter === undefined) {
+    const found = await (await instance('')).requestAdapter({ powerPreference: 'high-performance' });
+    if (found) return found;
+    throw new EngineError('no_adapter', `no WebGPU adapter found. ${await howToInstall()}`);
+  }
+  const names = await adapterNames();
+  const name = names.find((candidate) => candidate.toLowerCase().includes(adapter.toLowerCase()));
+  if (name === undefined) {
+    const choice =
+      names.length > 0 ? `there are: ${names.join('; ')}` : `there is none. ${await howToInstall()}`;
+    throw new EngineError('no_adapter', `no adapter's name contains '${adapter}'; ${choice}`);
+  }
+  const found = await (await instance(name)).requestAdapter();
+  if (found) return found;
+  throw new EngineError(
+    'no_adapter',
+    `adapter '${name}' is there, but Dawn cannot use it. ${await howToInstall()}`,
+  );
+};
+
+const instance = (adapter: string): Promise<GPU> => {
+  const present = instances.get(adapter) ?? createInstance(adapter);
+  instances.set(adapter, present);
+  return present;
+};
+
+const createInstance = async (adapter: string): Promise<GPU> => {
+  const { create, globals } = await import('webgpu');
+  Object.assign(globalThis, globals);
+  return create(adapter === '' ? dawnOptions : [...dawnOptions, `adapter=${adapter}`]);
+};
+
+/** The binding lists adapters in one place only: its error for a name that none has. */
+const adapterNames = async (): Promise<string[]> => {
+  const { create } = await import('webgpu');
+  try {
+    await create(['adapter=(none has this name)']).requestAdapter();
+    return [];
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return Array.from(message.matchAll(/name: '(.*)'/g), ([, name]) => name ?? '');
+  }
+};
+
+const howToInstall = async (): Promise<string> => {
+  if (process.platform !== 'linux') return 'Update the graphics driver of this machine.';
+  const unusable = await adapterNames();
+  const old = unusable.length > 0 ? `Found, but too old or too limited: ${unusable.join('; ')}. ` : '';
+  return (
+    `${old}Run \`npm run setup:vulkan\` (\`npm start\` does it too): it installs a software Vulkan driver where there is no GPU. ` +
+    'By hand on Debian or Ubuntu: `apt-get install libvulkan1 mesa-vulkan-drivers` (on Debian 12 with `-t bookworm-backports`, ' +
+    "Mesa 22.3 is too old); with a GPU, the Vulkan part of its driver. '--adapter' picks one of several."
+  );
+};

@@ -1,0 +1,201 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ModelFileError } from '../engine/formats/model-file.ts';
+import type { ByteSource } from '../engine/platform.ts';
+
+export interface HttpOptions {
+  /** Attempts in a row that bring no byte before we give up. */
+  attempts?: number;
+  /** Wait before the second attempt; doubles with each. */
+  retryDelayMs?: number;
+  /** A connection that brings nothing for so long is cut and tried again. */
+  idleMs?: number;
+}
+
+const defaults: Required<HttpOptions> = { attempts: 5, retryDelayMs: 250, idleMs: 30_000 };
+
+/** Answers that may go away by themselves. */
+const passing = new Set([408, 425, 429, 500, 502, 503, 504]);
+
+/** A failure that another attempt may mend: a cut connection, a busy server. */
+class Interruption extends Error {}
+
+/**
+ * A file on a web server, read by range requests; nothing is kept on disk.
+ * @throws ModelFileError `not_found`, `unreadable`, or `no_ranges` when the server only sends whole files
+ */
+export const openUrl = async (url: string, options: HttpOptions = {}): Promise<ByteSource> => {
+  const file = new RemoteFile(url, { ...defaults, ...options });
+  await file.open();
+  return file;
+};
+
+class RemoteFile implements ByteSource {
+  readonly name: string;
+  sizeBytes = 0;
+  readonly #options: Required<HttpOptions>;
+  readonly #closed = new AbortController();
+  /** Of the first answer; another one later means another file. */
+  #etag: string | null = null;
+
+  constructor(url: string, options: Required<HttpOptions>) {
+    this.name = url;
+    this.#options = options;
+  }
+
+  async open(): Promise<void> {
+    // A wrong address should not take long to be told.
+    await this.#retrying(Math.min(2, this.#options.attempts), async () => {
+      const { response, end } = await this.#request(0, 0);
+      end();
+      const total = /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1];
+      if (total === undefined) {
+        throw new ModelFileError(
+          'no_ranges',
+          `${this.name}: the server does not tell the file's size; download the file and name its path`,
+        );
+      }
+      this.sizeBytes = Number(total);
+      this.#etag = response.headers.get('etag');
+    });
+  }
+
+  async read(offset: number, length: number, into?: Uint8Array): Promise<Uint8Array> {
+    if (offset < 0 || length < 0 || offset + length > this.sizeBytes) {
+      throw new RangeError(
+        `${this.name}: bytes ${offset} to ${offset + length} leave the file (${this.sizeBytes} bytes)`,
+      );
+    }
+    const target = into ? into.subarray(0, length) : new Uint8Array(length);
+    if (target.length < length)
+      throw new RangeError(`${this.name}: ${length} bytes do not fit into ${target.length}`);
+    let done = 0;
+    while (done < length) {
+      await this.#retrying(this.#options.attempts, async () => {
+        const before = done;
+        try {
+          await this.#receive(offset + done, target.subarray(done), (bytes) => {
+            done += bytes;
+          });
+        } catch (error) {
+          // What came is kept, and counts as success: the next request goes on from there.
+          if (!(error instanceof Interruption) || done === before) throw error;
+        }
+      });
+    }
+    return target;
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort(new Error(`${this.name} was closed`));
+  }
+
+  async #receive(offset: number, target: Uint8Array, onBytes: (bytes: number) => void): Promise<void> {
+    const { response, alive, end } = await this.#request(offset, offset + target.length - 1);
+    try {
+      const etag = response.headers.get('etag');
+      if (etag !== this.#etag) {
+        throw new ModelFileError(
+          'changed',
+          `${this.name} changed on the server while it was read; load it again`,
+        );
+      }
+      let done = 0;
+      for await (const bytes of response.body ?? []) {
+        alive();
+        if (done + bytes.length > target.length) {
+          throw new ModelFileError(
+            'no_ranges',
+            `${this.name}: the server sent more than the range that was asked for`,
+          );
+        }
+        target.set(bytes, done);
+        done += bytes.length;
+        onBytes(bytes.length);
+      }
+      if (done < target.length) throw new Interruption('the answer was cut short');
+    } catch (error) {
+      throw this.#asInterruption(error);
+    } finally {
+      end();
+    }
+  }
+
+  /** Asks for bytes `first` to `last` inclusive. `alive` puts the idle limit off, `end` drops what was not read. */
+  async #request(
+    first: number,
+    last: number,
+  ): Promise<{ response: Response; alive: () => void; end: () => void }> {
+    const idle = new AbortController();
+    const timer = setTimeout(() => idle.abort(new Error('no data')), this.#options.idleMs);
+    const end = () => {
+      clearTimeout(timer);
+      idle.abort(new Error('done'));
+    };
+    try {
+      const response = await fetch(this.name, {
+        headers: { range: `bytes=${first}-${last}`, 'accept-encoding': 'identity' },
+        signal: AbortSignal.any([this.#closed.signal, idle.signal]),
+      });
+      this.#check(response, first);
+      return { response, alive: () => timer.refresh(), end };
+    } catch (error) {
+      end();
+      throw this.#asInterruption(error);
+    }
+  }
+
+  #check(response: Response, first: number): void {
+    const { status } = response;
+    if (passing.has(status)) throw new Interruption(`HTTP ${status}`);
+    if (status === 404 || status === 410) {
+      throw new ModelFileError('not_found', `${this.name}: no such file (HTTP ${status}); check the address`);
+    }
+    if (status === 416) {
+      throw new ModelFileError('truncated', `${this.name}: the file is empty or became shorter (HTTP 416)`);
+    }
+    if (status === 200) {
+      throw new ModelFileError(
+        'no_ranges',
+        `${this.name}: the server ignores range requests; download the file and name its path`,
+      );
+    }
+    if (status !== 206) {
+      throw new ModelFileError(
+        'unreadable',
+        `${this.name}: the server answers HTTP ${status} ${response.statusText}`.trimEnd(),
+      );
+    }
+    const start = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
+    if (start !== String(first)) {
+      throw new ModelFileError(
+        'no_ranges',
+        `${this.name}: the server answers another range than was asked for; download the file and name its path`,
+      );
+    }
+  }
+
+  /** Network errors of fetch become interruptions; our own errors and the closing stay what they are. */
+  #asInterruption(error: unknown): unknown {
+    if (this.#closed.signal.aborted) return this.#closed.signal.reason;
+    if (error instanceof ModelFileError || error instanceof Interruption) return error;
+    const cause = error instanceof Error ? (error.cause ?? error) : error;
+    return new Interruption(cause instanceof Error ? cause.message : String(cause));
+  }
+
+  async #retrying(attempts: number, attempt: () => Promise<void>): Promise<void> {
+    for (let failures = 0; ; ) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!(error instanceof Interruption)) throw error;
+        failures += 1;
+        if (failures >= attempts) {
+          throw new ModelFileError('unreadable', `${this.name}: ${error.message} (${failures} attempts)`);
+        }
+      }
+      await sleep(this.#options.retryDelayMs * 2 ** (failures - 1), undefined, {
+        signal: this.#closed.signal,
+      });
+    }
+  }
+}

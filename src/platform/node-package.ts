@@ -1,0 +1,33 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+let found: string | undefined;
+
+/**
+ * The folder that holds `wgsl/`, `models/` and `node_modules/`: the nearest one above this file whose
+ * package.json is lathe's. The same answer from `src/platform/` and from the bundle in `dist/`.
+ */
+export const packageRoot = (): string => {
+  found ??= search(dirname(fileURLToPath(import.meta.url)));
+  return found;
+};
+
+const search = (start: string): string => {
+  for (let folder = start; ; folder = dirname(folder)) {
+    if (packageName(folder) === 'lathe') return folder;
+    if (dirname(folder) === folder) {
+      throw new Error(`no package.json of lathe above ${start}: keep dist/ inside the package`);
+    }
+  }
+};
+
+const packageName = (folder: string): unknown => {
+  try {
+    const manifest: unknown = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+    return manifest instanceof Object && 'name' in manifest ? manifest.name : undefined;
+  } catch {
+    // Most folders have none.
+    return undefined;
+  }
+};

@@ -1,0 +1,49 @@
+import { createHash } from 'node:crypto';
+import { totalmem } from 'node:os';
+import { glob, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Platform } from '../engine/platform.ts';
+import { requestAdapter } from './node-adapter.ts';
+import { openFile } from './node-file.ts';
+import { openUrl } from './node-http.ts';
+import { packageRoot } from './node-package.ts';
+
+/** The machine as Node sees it: Dawn's binding, files, HTTP. */
+export const nodePlatform = (): Platform => ({
+  name: 'node',
+  requestAdapter,
+  wgsl: readWgsl,
+  openModel(location) {
+    if (/^https?:\/\//i.test(location)) return openUrl(location);
+    return openFile(/^file:\/\//i.test(location) ? fileURLToPath(location) : location);
+  },
+  sha256() {
+    const hash = createHash('sha256');
+    return {
+      update(bytes) {
+        hash.update(bytes);
+      },
+      digest: () => hash.digest('hex'),
+    };
+  },
+  memoryBytes() {
+    // A container's limit, where there is one; the rest of the machine wants some too.
+    const limit = process.constrainedMemory();
+    return 0.8 * (limit > 0 ? Math.min(limit, totalmem()) : totalmem());
+  },
+});
+
+const readWgsl = async (): Promise<Map<string, string>> => {
+  const folder = join(packageRoot(), 'wgsl');
+  const paths: string[] = [];
+  for await (const path of glob('**/*.wgsl', { cwd: folder })) paths.push(path);
+  paths.sort();
+  return new Map(
+    await Promise.all(
+      paths.map(
+        async (path) => [path.replaceAll('\\', '/'), await readFile(join(folder, path), 'utf8')] as const,
+      ),
+    ),
+  );
+};

@@ -1,0 +1,35 @@
+export type PullErrorCode =
+  | 'invalid_reference'
+  | 'unauthorized'
+  | 'not_found'
+  | 'no_choice'
+  | 'server'
+  | 'interrupted'
+  | 'checksum'
+  | 'disk_full'
+  | 'not_writable';
+
+/** A download that did not happen or did not finish, with what to do about it. */
+export class PullError extends Error {
+  readonly code: PullErrorCode;
+  constructor(code: PullErrorCode, message: string) {
+    super(message);
+    this.name = 'PullError';
+    this.code = code;
+  }
+}
+
+/** Failures of writing, in our words; anything else stays what it is. */
+export const explainWriteFailure = (path: string, error: unknown): unknown => {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new PullError(
+      'disk_full',
+      `${path}: the disk is full; free some space and run the command again, it goes on where it stopped`,
+    );
+  }
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
+    return new PullError('not_writable', `${path}: not allowed to write there; name another --data-dir`);
+  }
+  return error;
+};

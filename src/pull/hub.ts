@@ -1,0 +1,81 @@
+import { HubApiError, listFiles } from '@huggingface/hub';
+import type { RemoteFile } from './choose.ts';
+import { PullError } from './errors.ts';
+
+/** A repository on a Hugging Face Hub or on a server that speaks its endpoints. */
+export interface Hub {
+  readonly endpoint: string;
+  readonly repo: string;
+  readonly revision: string;
+  readonly token: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Headers of a request to the hub itself; fetch drops the token when a redirect leaves for another host. */
+export const hubHeaders = ({ token }: Hub): Record<string, string> =>
+  token === undefined ? {} : { authorization: `Bearer ${token}` };
+
+/** Where the content of a file is. Ranges work there; large files are redirected to the storage. */
+export const fileUrl = ({ endpoint, repo, revision }: Hub, path: string): string =>
+  `${endpoint}/${repo}/resolve/${encodeURIComponent(revision)}/${path.split('/').map(encodeURIComponent).join('/')}`;
+
+/** @throws PullError `unauthorized`, `not_found` or `server` */
+export const listRepository = async (hub: Hub): Promise<RemoteFile[]> => {
+  const files: RemoteFile[] = [];
+  const entries = listFiles({
+    repo: { type: 'model', name: hub.repo },
+    revision: hub.revision,
+    recursive: true,
+    hubUrl: hub.endpoint,
+    // Not the library's accessToken: it refuses tokens of other servers, and knows no signal.
+    fetch: (input, init) =>
+      fetch(input, {
+        ...init,
+        headers: { accept: 'application/json', ...hubHeaders(hub) },
+        signal: hub.signal,
+      }),
+  });
+  try {
+    for await (const { type, path, size, lfs, oid } of entries) {
+      if (type !== 'file') continue;
+      if (lfs) files.push({ path, sizeBytes: lfs.size, checksum: { kind: 'sha256', hex: lfs.oid } });
+      else if (oid !== undefined)
+        files.push({ path, sizeBytes: size, checksum: { kind: 'git-sha1', hex: oid } });
+    }
+  } catch (error) {
+    hub.signal.throwIfAborted();
+    if (error instanceof HubApiError) throw explainStatus(hub, error.statusCode);
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    throw new PullError(
+      'server',
+      `${hub.endpoint} cannot be reached: ${cause instanceof Error ? cause.message : String(cause)}`,
+    );
+  }
+  return files;
+};
+
+/** A refusal of the hub in our words. */
+export const explainStatus = ({ endpoint, repo, revision, token }: Hub, status: number): PullError => {
+  const page = `${endpoint}/${repo}`;
+  switch (status) {
+    case 401:
+      return new PullError(
+        'unauthorized',
+        token === undefined
+          ? `${page}: there is no such repository, or it is not public (HTTP 401); check the name, or set HF_TOKEN to a token that may read it`
+          : `${page}: the token in HF_TOKEN is not accepted (HTTP 401); make a new one`,
+      );
+    case 403:
+      return new PullError(
+        'unauthorized',
+        `${page}: access is refused (HTTP 403); accept the model's terms on its page, with the account of HF_TOKEN`,
+      );
+    case 404:
+      return new PullError(
+        'not_found',
+        `${page}: no such repository, or no revision '${revision}' in it (HTTP 404); check the name`,
+      );
+    default:
+      return new PullError('server', `${page}: the server answers HTTP ${status}; try again later`);
+  }
+};

@@ -1,0 +1,172 @@
+import { createHash, type Hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import {
+  type FileHandle,
+  mkdir,
+  open,
+  readFile,
+  rename,
+  rm,
+  stat,
+  statfs,
+  writeFile,
+} from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { RemoteFile } from './choose.ts';
+import { explainWriteFailure, PullError } from './errors.ts';
+
+const hashing = ({ checksum, sizeBytes }: RemoteFile): Hash =>
+  checksum.kind === 'sha256' ? createHash('sha256') : createHash('sha1').update(`blob ${sizeBytes}\0`);
+
+/**
+ * A download under way: `<path>.part` holds what came, `<path>.part.json` the checksum of the file it belongs to.
+ * Both survive an interruption. The hash runs along with the bytes.
+ */
+export class PartFile {
+  readonly path: string;
+  readonly #file: RemoteFile;
+  readonly #handle: FileHandle;
+  #hash: Hash;
+  #length = 0;
+
+  private constructor(path: string, file: RemoteFile, handle: FileHandle) {
+    this.path = path;
+    this.#file = file;
+    this.#handle = handle;
+    this.#hash = hashing(file);
+  }
+
+  /** Opens what an earlier run left, if it belongs to the same content; otherwise begins anew. */
+  static async open(path: string, file: RemoteFile): Promise<PartFile> {
+    try {
+      await mkdir(dirname(path), { recursive: true });
+      const kept = await keptBytes(path, file);
+      await checkSpace(path, file.sizeBytes - kept);
+      if (kept === 0) {
+        await writeFile(`${path}.part`, '');
+        await writeFile(`${path}.part.json`, JSON.stringify({ checksum: file.checksum.hex }));
+      }
+      const part = new PartFile(path, file, await open(`${path}.part`, 'r+'));
+      await part.#takeUp(kept);
+      return part;
+    } catch (error) {
+      throw explainWriteFailure(path, error);
+    }
+  }
+
+  /** Bytes that are safely in. */
+  get length(): number {
+    return this.#length;
+  }
+
+  async append(bytes: Uint8Array): Promise<void> {
+    if (this.#length + bytes.length > this.#file.sizeBytes) {
+      throw new PullError(
+        'server',
+        `${this.#file.path}: the server sent more than the ${this.#file.sizeBytes} bytes of the file`,
+      );
+    }
+    try {
+      for (let done = 0; done < bytes.length; ) {
+        const { bytesWritten } = await this.#handle.write(
+          bytes,
+          done,
+          bytes.length - done,
+          this.#length + done,
+        );
+        done += bytesWritten;
+      }
+    } catch (error) {
+      throw explainWriteFailure(this.path, error);
+    }
+    this.#hash.update(bytes);
+    this.#length += bytes.length;
+  }
+
+  async restart(): Promise<void> {
+    await this.#handle.truncate(0);
+    this.#hash = hashing(this.#file);
+    this.#length = 0;
+  }
+
+  /** Checks the whole, and only then gives it its name. A wrong one is deleted: going on from it would not help. */
+  async finish(): Promise<void> {
+    const found = this.#hash.digest('hex');
+    const { kind, hex } = this.#file.checksum;
+    if (found !== hex) {
+      await this.close();
+      await removePart(this.path);
+      throw new PullError(
+        'checksum',
+        `${this.#file.path}: the content does not match its ${kind} (expected ${hex}, got ${found}); it was deleted, run the command again`,
+      );
+    }
+    try {
+      await this.#handle.sync();
+      await this.close();
+      await rename(`${this.path}.part`, this.path);
+      await rm(`${this.path}.part.json`, { force: true });
+      await syncFolder(dirname(this.path));
+    } catch (error) {
+      throw explainWriteFailure(this.path, error);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#handle.close();
+  }
+
+  async #takeUp(length: number): Promise<void> {
+    // What was written beyond the kept bytes, and belongs to nothing, goes.
+    await this.#handle.truncate(length);
+    if (length === 0) return;
+    for await (const bytes of createReadStream(`${this.path}.part`, { highWaterMark: 1 << 20 }))
+      this.#hash.update(bytes);
+    this.#length = length;
+  }
+}
+
+/** How much of an earlier run's part can be kept. */
+const keptBytes = async (path: string, file: RemoteFile): Promise<number> => {
+  try {
+    const note: unknown = JSON.parse(await readFile(`${path}.part.json`, 'utf8'));
+    const same = note instanceof Object && 'checksum' in note && note.checksum === file.checksum.hex;
+    const { size } = await stat(`${path}.part`);
+    return same && size <= file.sizeBytes ? size : 0;
+  } catch {
+    // None there, or one that cannot be read: begin anew.
+    return 0;
+  }
+};
+
+const removePart = async (path: string): Promise<void> => {
+  await rm(`${path}.part`, { force: true });
+  await rm(`${path}.part.json`, { force: true });
+};
+
+const checkSpace = async (path: string, neededBytes: number): Promise<void> => {
+  const { bavail, bsize } = await statfs(dirname(path));
+  const free = bavail * bsize;
+  if (neededBytes > free) {
+    throw new PullError(
+      'disk_full',
+      `${path}: needs ${neededBytes} more bytes, but the disk has ${free} free; free some space or name another --data-dir`,
+    );
+  }
+};
+
+/** Makes the new name durable; Windows cannot and need not. */
+const syncFolder = async (folder: string): Promise<void> => {
+  if (process.platform === 'win32') return;
+  const handle = await open(folder);
+  await handle.sync().finally(() => handle.close());
+};
+
+/** Whether `path` holds the content of `file`. */
+export const isComplete = async (path: string, file: RemoteFile): Promise<boolean> => {
+  const found = await stat(path).catch(() => undefined);
+  if (!found?.isFile() || found.size !== file.sizeBytes) return false;
+  const hash = hashing(file);
+  for await (const bytes of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(bytes);
+  return hash.digest('hex') === file.checksum.hex;
+};

@@ -1,0 +1,40 @@
+import type { ByteSource } from '../../src/engine/platform.ts';
+
+/** A file in memory that records what is read of it. */
+export interface MemorySource extends ByteSource {
+  readonly bytesRead: number;
+  readonly largestRead: number;
+  readonly closed: boolean;
+}
+
+export const memorySource = (bytes: Uint8Array, name = 'test.gguf'): MemorySource => {
+  let bytesRead = 0;
+  let largestRead = 0;
+  let closed = false;
+  return {
+    name,
+    sizeBytes: bytes.length,
+    get bytesRead() {
+      return bytesRead;
+    },
+    get largestRead() {
+      return largestRead;
+    },
+    get closed() {
+      return closed;
+    },
+    async read(offset, length, into) {
+      if (offset < 0 || length < 0 || offset + length > bytes.length) {
+        throw new RangeError(`bytes ${offset} to ${offset + length} leave the file (${bytes.length} bytes)`);
+      }
+      bytesRead += length;
+      largestRead = Math.max(largestRead, length);
+      const target = into ?? new Uint8Array(length);
+      target.set(bytes.subarray(offset, offset + length));
+      return target.subarray(0, length);
+    },
+    async close() {
+      closed = true;
+    },
+  };
+};

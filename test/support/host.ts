@@ -1,0 +1,84 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, globSync, mkdtempSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const repository = fileURLToPath(new URL('../..', import.meta.url));
+const built = join(repository, 'dist/host.js');
+const scripted = join(repository, 'test/support/scripted-host.ts');
+
+/** Builds `dist/host.js` where it is missing or older than its sources. */
+export function buildHost(): void {
+  const sources = globSync(['src/**/*.ts', 'kernels/**/*.ts', 'vite.config.ts', 'package.json'], {
+    cwd: repository,
+  });
+  const newest = Math.max(...sources.map((path) => statSync(join(repository, path)).mtimeMs));
+  if (existsSync(built) && statSync(built).mtimeMs >= newest) return;
+  const vite = join(repository, 'node_modules/vite/bin/vite.js');
+  const { status, stdout, stderr } = spawnSync(process.execPath, [vite, 'build'], {
+    cwd: repository,
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(`vite build failed:\n${stdout}\n${stderr}`);
+}
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export const freshDataDir = (): string => mkdtempSync(join(tmpdir(), 'lathe-test-'));
+
+/** Starts the built host. */
+export const startHost = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  startProcess(built, args, env);
+
+/** Starts the same command line over a scripted engine: `script` goes to test/support/scripted-host.ts. */
+export const startScriptedHost = (args: readonly string[], script: Readonly<Record<string, unknown>> = {}) =>
+  startProcess(scripted, args, { LATHE_TEST_SCRIPT: JSON.stringify(script) });
+
+function startProcess(file: string, args: readonly string[], env: Readonly<Record<string, string>>) {
+  const child = spawn(process.execPath, [file, ...args], {
+    cwd: repository,
+    env: { ...process.env, LATHE_DATA_DIR: freshDataDir(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output = { stdout: '', stderr: '' };
+  for (const stream of ['stdout', 'stderr'] as const) {
+    child[stream].setEncoding('utf8').on('data', (text: string) => {
+      output[stream] += text;
+    });
+  }
+  const exit = new Promise<Exit>((resolve) => {
+    child.on('close', (code, signal) => resolve({ code, signal }));
+  });
+  let over = false;
+  void exit.then(() => {
+    over = true;
+  });
+  /** Waits for a pattern on an output; fails with both outputs when the process ends before it. */
+  const waitFor = async (stream: 'stdout' | 'stderr', pattern: RegExp): Promise<RegExpExecArray> => {
+    for (;;) {
+      const found = pattern.exec(output[stream]);
+      if (found) return found;
+      if (over) throw new Error(`the host ended without ${pattern}:\n${output.stdout}\n${output.stderr}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  };
+  return {
+    output,
+    exit,
+    waitFor,
+    /** The address of the ready line. */
+    url: async () => (await waitFor('stdout', /ready at (http:\/\/\S+)/))[1] ?? '',
+    kill: (signal: NodeJS.Signals) => child.kill(signal),
+    /** Ends what a test left over. */
+    async end() {
+      if (!over) child.kill('SIGKILL');
+      await exit;
+    },
+  };
+}
+
+export type HostProcess = ReturnType<typeof startProcess>;

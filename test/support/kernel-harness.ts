@@ -1,0 +1,166 @@
+/** Runs one kernel variant on the real adapter, with outputs poisoned first. */
+import { expect } from 'vitest';
+import type { Variant } from '../../kernels/assemble.ts';
+import { type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
+import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
+import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+
+export interface KernelHarness {
+  readonly gpu: Gpu;
+  /** True when this adapter can run a variant that was made for a subgroup size. */
+  supports(variant: Variant): boolean;
+  run<V extends Variant, P extends Readonly<Record<string, number>>>(
+    kernel: Kernel<V, P>,
+    variant: V,
+    input: {
+      params: P;
+      dims?: Partial<StepDims>;
+      buffers: Readonly<Record<string, ArrayBufferView<ArrayBuffer>>>;
+    },
+    outputs: readonly string[],
+  ): Promise<Record<string, ArrayBuffer>>;
+}
+
+/** A value no kernel computes by chance, and that no comparison passes: a NaN with a payload. */
+export const poison = 0x7fc0dead;
+
+export function poisoned(elements: number): Float32Array<ArrayBuffer> {
+  return new Float32Array(new Uint32Array(elements).fill(poison).buffer);
+}
+
+export async function kernelHarness(): Promise<KernelHarness> {
+  const platform = nodePlatform();
+  const gpu = await openGpu(await platform.requestAdapter({}));
+  const { device } = gpu;
+  const pipelines = new PipelineCache(device, await platform.wgsl());
+  return {
+    gpu,
+    supports: (variant) =>
+      variant['SUBGROUPS'] !== true ||
+      gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG']),
+    async run(kernel, variant, input, outputs) {
+      const dims: StepDims = {
+        tokens: 0,
+        samples: 0,
+        singleTiles: 0,
+        wideTiles: 0,
+        splits: 1,
+        adjust: true,
+        ...input.dims,
+      };
+      const header = new Uint32Array([dims.tokens, dims.samples, dims.singleTiles, dims.splits]);
+      const { pipeline, layout } = await pipelines.get(kernel, variant);
+      const all: Record<string, ArrayBufferView<ArrayBuffer>> = {
+        ...input.buffers,
+        params: new Uint8Array(packParams(kernel, input.params)),
+        step: header,
+      };
+      const made = new Map<string, GPUBuffer>();
+      const entries = kernel.bindings(variant).flatMap((binding, index) => {
+        if (!binding) return [];
+        const [name, type] = binding;
+        const data = all[name];
+        if (!data) throw new Error(`${kernel.op}: nothing given for ${name}`);
+        const usage = type === 'uniform' ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE;
+        const size = Math.max(16, Math.ceil(data.byteLength / 16) * 16);
+        const buffer = device.createBuffer({
+          label: name,
+          size,
+          usage: usage | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
+        });
+        const bytes = new Uint8Array(size);
+        bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+        device.queue.writeBuffer(buffer, 0, bytes);
+        made.set(name, buffer);
+        return [{ binding: index, resource: { buffer } }];
+      });
+      device.pushErrorScope('validation');
+      const encoder = device.createCommandEncoder();
+      const pass = encoder.beginComputePass();
+      pass.setPipeline(pipeline);
+      pass.setBindGroup(0, device.createBindGroup({ layout, entries }));
+      const grid = kernel.grid(variant, input.params, dims);
+      if (grid.every((size) => size > 0)) pass.dispatchWorkgroups(...grid);
+      pass.end();
+      const readbacks = outputs.map((name) => {
+        const source = made.get(name);
+        if (!source) throw new Error(`${kernel.op} has no buffer ${name}`);
+        const readback = device.createBuffer({
+          size: source.size,
+          usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+        });
+        encoder.copyBufferToBuffer(source, 0, readback, 0, source.size);
+        return [name, readback] as const;
+      });
+      device.queue.submit([encoder.finish()]);
+      const result: Record<string, ArrayBuffer> = {};
+      for (const [name, readback] of readbacks) {
+        await readback.mapAsync(GPUMapMode.READ);
+        result[name] = readback.getMappedRange().slice(0);
+        readback.destroy();
+      }
+      for (const buffer of made.values()) buffer.destroy();
+      const error = await device.popErrorScope();
+      if (error) throw new Error(error.message);
+      return result;
+    },
+  };
+}
+
+/** A small reproducible generator (mulberry32); uniform in [0, 1). */
+export function random(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Values of about unit size, in [-1.7, 1.7]. */
+export function randomValues(count: number, next: () => number, scale = 1): Float32Array<ArrayBuffer> {
+  return Float32Array.from({ length: count }, () => (next() * 2 - 1) * 1.7 * scale);
+}
+
+/** Normalised mean squared error, as llama.cpp's test-backend-ops has it. */
+export function nmse(got: ArrayLike<number>, expected: ArrayLike<number>): number {
+  let error = 0;
+  let power = 0;
+  for (let i = 0; i < expected.length; i++) {
+    const e = expected[i] as number;
+    error += ((got[i] as number) - e) ** 2;
+    power += e ** 2;
+  }
+  return power === 0 ? error : error / power;
+}
+
+/** Close in the mean and nowhere far off; a poisoned or missing value fails both. */
+export function expectClose(
+  got: ArrayLike<number>,
+  expected: ArrayLike<number>,
+  tolerance: { nmse: number; maxAbs: number },
+  what: string,
+): void {
+  let worst = 0;
+  let at = -1;
+  for (let i = 0; i < expected.length; i++) {
+    const off = Math.abs((got[i] as number) - (expected[i] as number));
+    if (!(off <= worst)) {
+      worst = off;
+      at = i;
+      if (Number.isNaN(off)) break;
+    }
+  }
+  expect(worst, `${what}: worst at ${at}: expected ${expected[at]}, got ${got[at]}`).toBeLessThanOrEqual(
+    tolerance.maxAbs,
+  );
+  expect(nmse(got, expected), `${what}: NMSE`).toBeLessThanOrEqual(tolerance.nmse);
+}
+
+export const variantName = (variant: Variant): string =>
+  Object.entries(variant)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');

@@ -1,0 +1,173 @@
+import type { ChatTemplate, EncodeOptions, Tokenizer } from '../../src/engine/tokenizer/types.ts';
+import {
+  type AdapterFacts,
+  type Engine,
+  EngineError,
+  type EngineStats,
+  type GenerateRequest,
+  type GenerationEvent,
+  type ModelInfo,
+} from '../../src/engine/types.ts';
+
+const specials = ['<|im_start|>', '<|im_end|>', '<|endoftext|>'];
+
+/** A token a byte, and three control tokens after them. */
+export class ByteTokenizer implements Tokenizer {
+  readonly kind = 'bytes';
+  readonly vocabSize = 256 + specials.length;
+  readonly bosId: number | undefined;
+  readonly eosId = 257;
+  readonly endIds = new Set([257, 258]);
+
+  constructor(bosId?: number) {
+    this.bosId = bosId;
+  }
+
+  encode(text: string, options: EncodeOptions = {}): number[] {
+    const ids: number[] = options.addSpecial && this.bosId !== undefined ? [this.bosId] : [];
+    const parts = options.parseSpecial ? text.split(/(<\|im_start\|>|<\|im_end\|>|<\|endoftext\|>)/) : [text];
+    for (const part of parts) {
+      const special = options.parseSpecial ? specials.indexOf(part) : -1;
+      if (special !== -1) ids.push(256 + special);
+      else for (const byte of new TextEncoder().encode(part)) ids.push(byte);
+    }
+    return ids;
+  }
+
+  decode(ids: readonly number[], options: { special?: boolean } = {}): string {
+    const bytes = ids.flatMap((id) =>
+      id < 256 ? [id] : options.special ? [...new TextEncoder().encode(specials[id - 256])] : [],
+    );
+    return new TextDecoder().decode(new Uint8Array(bytes));
+  }
+
+  tokenBytes = (id: number): Uint8Array => (id < 256 ? new Uint8Array([id]) : new Uint8Array());
+  tokenText = (id: number): string => (id < 256 ? String.fromCharCode(id) : (specials[id - 256] ?? ''));
+  isControl = (id: number): boolean => id >= 256;
+
+  stream() {
+    const decoder = new TextDecoder();
+    return {
+      push: (id: number) => decoder.decode(this.tokenBytes(id), { stream: true }),
+      flush: () => decoder.decode(),
+    };
+  }
+}
+
+/** ChatML that trims contents, as Llama's does. */
+export const trimmingChatMl: ChatTemplate = {
+  source: 'scripted',
+  render({ messages, addGenerationPrompt }) {
+    const turns = messages.map((message) => {
+      if (message.role === 'tool' && messages.length === 1)
+        throw new Error('a tool message must follow a call');
+      return `<|im_start|>${message.role}\n${String(message.content).trim()}<|im_end|>\n`;
+    });
+    return turns.join('') + (addGenerationPrompt ? '<|im_start|>assistant\n' : '');
+  },
+};
+
+export interface Script {
+  /** The pieces of text of an answer; `maxTokens` cuts it, a piece a token. */
+  answer?: (request: GenerateRequest) => readonly string[];
+  /** Before each piece. */
+  delayMs?: number;
+  /** Thrown after so many pieces. */
+  fail?: { after: number; error: Error };
+  /** Requests at a time; the next one is refused with `queue_full`. */
+  capacity?: number;
+  contextLength?: number;
+  bosId?: number;
+  chatTemplate?: ChatTemplate | undefined;
+  /** Never answers and never notices an abort, as a hung device. */
+  hang?: boolean;
+}
+
+/** An engine without a model: fixed texts, delays and failures, and a record of what it was asked. */
+export class ScriptedEngine implements Engine {
+  readonly model: ModelInfo;
+  readonly adapter: AdapterFacts = {
+    backend: 'none',
+    vendor: 'test',
+    description: 'scripted',
+    software: true,
+    features: [],
+  };
+  readonly tokenizer: Tokenizer;
+  readonly chatTemplate: ChatTemplate | undefined;
+  readonly requests: GenerateRequest[] = [];
+  script: Script;
+  running = 0;
+  aborted = 0;
+  /** Pieces handed out, over all requests. */
+  produced = 0;
+  closed = false;
+
+  constructor(script: Script = {}) {
+    this.script = script;
+    this.tokenizer = new ByteTokenizer(script.bosId);
+    this.chatTemplate = 'chatTemplate' in script ? script.chatTemplate : trimmingChatMl;
+    this.model = {
+      id: 'scripted',
+      architecture: 'script',
+      parameters: 1,
+      quantization: 'F32',
+      contextLength: script.contextLength ?? 4096,
+      trainedContextLength: script.contextLength ?? 4096,
+      vocabSize: this.tokenizer.vocabSize,
+      digest: `sha256:${'ab'.repeat(32)}`,
+      sizeBytes: 4,
+    };
+  }
+
+  async *generate(request: GenerateRequest): AsyncGenerator<GenerationEvent, void, undefined> {
+    const { capacity, contextLength = 4096, fail, delayMs = 0, hang } = this.script;
+    if (capacity !== undefined && this.running >= capacity)
+      throw new EngineError('queue_full', 'the queue is full');
+    if (request.prompt.length + request.maxTokens > contextLength) {
+      throw new EngineError('context_length_exceeded', 'the scripted engine was asked for more than fits');
+    }
+    this.requests.push(request);
+    this.running++;
+    let whole = false;
+    try {
+      if (hang) await new Promise(() => {});
+      const all = this.script.answer?.(request) ?? ['Hello', ', ', 'world', '!'];
+      const pieces = all.slice(0, request.maxTokens);
+      for (const [index, text] of pieces.entries()) {
+        if (fail?.after === index) throw fail.error;
+        if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+        request.signal?.throwIfAborted();
+        this.produced++;
+        yield { type: 'text', text, ids: [index] };
+      }
+      if (fail && fail.after >= pieces.length) throw fail.error;
+      whole = true;
+      yield {
+        type: 'end',
+        finishReason: pieces.length < all.length ? 'length' : 'stop',
+        usage: { prompt_tokens: request.prompt.length, completion_tokens: pieces.length, cached_tokens: 0 },
+        timings: { queued_ms: 0, prefill_ms: 1, decode_ms: 1 },
+      };
+    } finally {
+      this.running--;
+      if (!whole && fail === undefined) this.aborted++;
+    }
+  }
+
+  stats(): EngineStats {
+    return {
+      running: this.running,
+      queued: 0,
+      completions: 0,
+      promptTokens: 0,
+      completionTokens: 0,
+      deviceLosses: 0,
+    };
+  }
+
+  close(): Promise<void> {
+    this.closed = true;
+    return Promise.resolve();
+  }
+}

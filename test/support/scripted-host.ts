@@ -1,0 +1,60 @@
+import process from 'node:process';
+import { main } from '../../src/cli/main.ts';
+import { repository } from './host.ts';
+import { ScriptedEngine } from './scripted-engine.ts';
+
+/** The whole program but the engine: what `src/host.ts` does, with an engine that follows a script. */
+interface HostScript {
+  loadMs?: number;
+  loadError?: string;
+  /** Pieces of an answer and the time before each. */
+  pieces?: number;
+  delayMs?: number;
+  hang?: boolean;
+  /** `close` never resolves, as with a hung device. */
+  hangOnClose?: boolean;
+  /** Behave as on a terminal. */
+  tty?: boolean;
+}
+
+const script = JSON.parse(process.env['LATHE_TEST_SCRIPT'] ?? '{}') as HostScript;
+const terminal = {
+  isTTY: script.tty ?? false,
+  columns: 60,
+  write: (text: string) => process.stderr.write(text),
+};
+
+await main({
+  args: process.argv.slice(2),
+  env: process.env,
+  home: '/nowhere',
+  packageRoot: repository,
+  stdout: process.stdout,
+  stderr: terminal,
+  signals: process,
+  exit: (code) => process.exit(code),
+  elapsedMs: () => performance.now(),
+  async loadEngine({ onProgress, onNotice }) {
+    onNotice?.('a notice of the engine');
+    for (let done = 0; done <= 4; done++) {
+      onProgress?.({ stage: 'weights', done, total: 4 });
+      await new Promise((resolve) => setTimeout(resolve, (script.loadMs ?? 0) / 5));
+    }
+    if (script.loadError !== undefined) throw new Error(script.loadError);
+    const engine = new ScriptedEngine({
+      answer: () => Array<string>(script.pieces ?? 4).fill('x'),
+      delayMs: script.delayMs ?? 0,
+      hang: script.hang ?? false,
+    });
+    if (script.hangOnClose) engine.close = () => new Promise(() => {});
+    return engine;
+  },
+  async pull({ repo, destination, onProgress, signal, token, endpoint }) {
+    for (let done = 0; done <= 100; done++) {
+      signal.throwIfAborted();
+      onProgress({ file: 'f.gguf', done, total: 100 });
+      await new Promise((resolve) => setTimeout(resolve, (script.loadMs ?? 0) / 100));
+    }
+    return { path: `${destination}/${repo}.gguf ${token ?? '-'} ${endpoint ?? '-'}`, alreadyThere: false };
+  },
+});

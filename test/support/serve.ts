@@ -1,0 +1,53 @@
+import { createApp } from '../../src/planes/app.ts';
+import { hostGuard } from '../../src/planes/ingress.ts';
+import { listen } from '../../src/planes/listen.ts';
+import { controlPlanes, hostPlanes } from '../../src/planes/mount.ts';
+import { Resident } from '../../src/planes/resident.ts';
+import { Served } from '../../src/planes/served.ts';
+import { type Script, ScriptedEngine } from './scripted-engine.ts';
+
+/** The planes over a scripted engine on a real port. */
+export async function serveScripted(script: Script = {}, start: 'none' | 'loading' | 'ready' = 'ready') {
+  const engine = new ScriptedEngine(script);
+  const resident = new Resident(start === 'none' ? 'none' : 'loading');
+  if (start === 'ready') resident.ready(engine);
+  const stopping = new AbortController();
+  const faults: unknown[] = [];
+  const facts = { resident, served: new Served(), version: '0.0.0', endpointId: 'e0' };
+  const planes = hostPlanes(facts);
+  const app = createApp({ planes, stopping: stopping.signal, onFault: (_, error) => faults.push(error) });
+  const listener = await listen(app, hostGuard('127.0.0.1', ['my.box']), { host: '127.0.0.1', port: 0 });
+  const url = `http://127.0.0.1:${listener.port}`;
+  return {
+    url,
+    port: listener.port,
+    engine,
+    resident,
+    stopping,
+    faults,
+    app,
+    planes,
+    control: controlPlanes(facts),
+    get: (path: string, init: RequestInit = {}) => fetch(url + path, init),
+    post: (path: string, body: unknown, init: RequestInit = {}) =>
+      fetch(url + path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+        ...init,
+      }),
+    async close() {
+      listener.cut();
+      await listener.close();
+    },
+  };
+}
+
+/** The `data:` lines of an event stream. */
+export async function readEvents(response: Response): Promise<string[]> {
+  const text = await response.text();
+  return text
+    .split('\n\n')
+    .filter((frame) => frame !== '')
+    .map((frame) => frame.replace(/^data: /, ''));
+}

@@ -1,0 +1,101 @@
+import { chmod, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { nodePlatform } from '../../src/platform/node.ts';
+
+const bytes = Uint8Array.from({ length: 10_000 }, (_, index) => (index * 13 + (index >> 8)) & 255);
+const platform = nodePlatform();
+let folder = '';
+let path = '';
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'lathe-source-'));
+  path = join(folder, 'model.gguf');
+  await writeFile(path, bytes);
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe('a model file on disk', () => {
+  it('gives any range of itself, with and without a target', async () => {
+    const source = await platform.openModel(path);
+    expect(source).toMatchObject({ name: path, sizeBytes: bytes.length });
+    await fc.assert(
+      fc.asyncProperty(fc.nat(bytes.length), fc.nat(bytes.length), fc.boolean(), async (a, b, given) => {
+        const [offset, end] = a < b ? [a, b] : [b, a];
+        const into = given ? new Uint8Array(end - offset + 5) : undefined;
+        const found = await source.read(offset, end - offset, into);
+        expect(found).toEqual(bytes.slice(offset, end));
+        if (into) expect(found.buffer).toBe(into.buffer);
+      }),
+      { numRuns: 100 },
+    );
+    await source.close();
+  });
+
+  it('refuses a range that leaves it and a target that is too small', async () => {
+    const source = await platform.openModel(path);
+    await expect(source.read(9_999, 2)).rejects.toThrow(RangeError);
+    await expect(source.read(-1, 2)).rejects.toThrow(RangeError);
+    await expect(source.read(0, 10, new Uint8Array(9))).rejects.toThrow(RangeError);
+    await source.close();
+  });
+
+  it('is also named by a file: address', async () => {
+    const source = await platform.openModel(pathToFileURL(path).href);
+    expect(source.sizeBytes).toBe(bytes.length);
+    await source.close();
+  });
+
+  it('that became shorter since it was opened is refused, not read forever', async () => {
+    const shrinking = join(folder, 'shrinking.gguf');
+    await writeFile(shrinking, bytes);
+    const source = await platform.openModel(shrinking);
+    await truncate(shrinking, 100);
+    await expect(source.read(0, 1000)).rejects.toMatchObject({ code: 'truncated' });
+    await source.close();
+  });
+
+  it('that is missing is refused with what to do', async () => {
+    const missing = join(folder, 'missing.gguf');
+    await expect(platform.openModel(missing)).rejects.toMatchObject({
+      code: 'not_found',
+      message: expect.stringMatching(/missing\.gguf: no such file; name a GGUF file/),
+    });
+    await expect(platform.openModel(join(path, 'below-a-file'))).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('that is a directory is refused', async () => {
+    await expect(platform.openModel(folder)).rejects.toMatchObject({
+      code: 'unreadable',
+      message: expect.stringContaining('a directory'),
+    });
+  });
+
+  it.skipIf(process.getuid?.() === 0)(
+    'that may not be read is refused (skipped as root, who may)',
+    async () => {
+      const secret = join(folder, 'secret.gguf');
+      await writeFile(secret, bytes);
+      await chmod(secret, 0);
+      await expect(platform.openModel(secret)).rejects.toMatchObject({ code: 'unreadable' });
+    },
+  );
+});
+
+describe('the node platform', () => {
+  it('hashes as FIPS 180 says, over any cuts', () => {
+    const hasher = platform.sha256();
+    hasher.update(new TextEncoder().encode('a'));
+    hasher.update(new TextEncoder().encode('bc'));
+    expect(hasher.digest()).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad');
+  });
+
+  it('finds the shaders of the package by their path below wgsl/', async () => {
+    const sources = await platform.wgsl();
+    expect([...sources.keys()]).toContain('lib/reduce.wgsl');
+    expect(sources.get('rms_norm.wgsl')).toContain('@compute');
+  });
+});

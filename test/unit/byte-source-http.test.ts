@@ -1,0 +1,165 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { ModelFileError } from '../../src/engine/formats/model-file.ts';
+import { openUrl } from '../../src/platform/node-http.ts';
+import { ggufBytes, u32 } from '../support/gguf-writer.ts';
+import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
+
+const bytes = Uint8Array.from({ length: 100_000 }, (_, index) => (index * 31 + (index >> 8)) & 255);
+const quick = { attempts: 3, retryDelayMs: 1, idleMs: 200 };
+
+let server: LocalServer | undefined;
+afterEach(async () => {
+  await server?.close();
+  server = undefined;
+});
+
+type Answer = (request: IncomingMessage, response: ServerResponse, count: number) => boolean;
+
+/** Serves `content` by ranges. `fault` may answer in place of that (and then returns true); `count` starts at 1. */
+const serveFile = async (content: Uint8Array, fault: Answer = () => false): Promise<string> => {
+  let count = 0;
+  server = await serve((request, response) => {
+    count += 1;
+    if (fault(request, response, count)) return;
+    const range = rangeOf(request.headers.range, content.length);
+    if (!range) {
+      response.writeHead(200, { 'content-length': content.length }).end(content);
+      return;
+    }
+    response.writeHead(206, { ...contentRange(range, content.length), etag: '"1"' });
+    response.end(content.subarray(range.first, range.last + 1));
+  });
+  return `${server.url}/model.gguf`;
+};
+
+const contentRange = ({ first, last }: { first: number; last: number }, size: number) => ({
+  'content-length': last - first + 1,
+  'content-range': `bytes ${first}-${last}/${size}`,
+});
+
+const code = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(
+    () => 'no error',
+    (error: unknown) => (error instanceof ModelFileError ? error.code : String(error)),
+  );
+
+describe('a model on a web server', () => {
+  it('is read by ranges, into the array it is given', async () => {
+    const source = await openUrl(await serveFile(bytes), quick);
+    expect(source.sizeBytes).toBe(bytes.length);
+    expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
+    expect(await source.read(99_990, 10)).toEqual(bytes.slice(99_990));
+    expect(await source.read(5, 0)).toHaveLength(0);
+    const into = new Uint8Array(64);
+    expect((await source.read(1000, 50, into)).buffer).toBe(into.buffer);
+    expect(into.subarray(0, 50)).toEqual(bytes.slice(1000, 1050));
+    await expect(source.read(99_990, 11)).rejects.toThrow(RangeError);
+    await source.close();
+  });
+
+  it('opens as GGUF', async () => {
+    const file = ggufBytes({
+      metadata: [['answer', u32(42)]],
+      tensors: [{ name: 'w', type: 'F32', shape: [2, 2], data: () => new Uint8Array(16).fill(9) }],
+    });
+    const model = await openGguf(await openUrl(await serveFile(file), quick));
+    expect(model.metadata.get('answer')).toBe(42);
+    const info = model.tensors.get('w');
+    expect(info && (await model.readRows(info, 1, 1))).toEqual(new Uint8Array(8).fill(9));
+    await model.close();
+  });
+
+  it('goes on where a cut connection ended, without asking again for what came', async () => {
+    const asked: string[] = [];
+    const url = await serveFile(bytes, (request, response) => {
+      asked.push(request.headers.range ?? '');
+      const range = rangeOf(request.headers.range, bytes.length);
+      // Every answer to a long request dies after 30,000 bytes.
+      if (!range || range.last - range.first < 30_000) return false;
+      response.writeHead(206, { ...contentRange(range, bytes.length), etag: '"1"' });
+      response.write(bytes.subarray(range.first, range.first + 30_000), () =>
+        setTimeout(() => response.destroy(), 20),
+      );
+      return true;
+    });
+    const source = await openUrl(url, quick);
+    expect(await source.read(0, bytes.length)).toEqual(bytes);
+    expect(asked).toEqual([
+      'bytes=0-0',
+      'bytes=0-99999',
+      'bytes=30000-99999',
+      'bytes=60000-99999',
+      'bytes=90000-99999',
+    ]);
+  });
+
+  it('outlives a busy server and a stalled connection', async () => {
+    const url = await serveFile(bytes, (_, response, count) => {
+      if (count === 2) response.writeHead(503).end();
+      // The third request is never answered.
+      return count === 2 || count === 3;
+    });
+    const source = await openUrl(url, quick);
+    expect(await source.read(10, 20)).toEqual(bytes.slice(10, 30));
+  });
+
+  it('gives up after the attempts it may make, with the reason', async () => {
+    let asked = 0;
+    const url = await serveFile(bytes, (_, response, count) => {
+      asked = count;
+      if (count > 1) response.writeHead(503).end();
+      return count > 1;
+    });
+    const source = await openUrl(url, quick);
+    await expect(source.read(0, 10)).rejects.toThrow(`${url}: HTTP 503 (3 attempts)`);
+    expect(asked).toBe(4);
+  });
+
+  it.each<[string, string, Answer]>([
+    ['ignores ranges', 'no_ranges', (_, response) => Boolean(response.writeHead(200).end(bytes))],
+    ['has no such file', 'not_found', (_, response) => Boolean(response.writeHead(404).end())],
+    ['refuses', 'unreadable', (_, response) => Boolean(response.writeHead(403).end())],
+    ['has an empty file', 'truncated', (_, response) => Boolean(response.writeHead(416).end())],
+    [
+      'does not tell the size',
+      'no_ranges',
+      (_, response) => Boolean(response.writeHead(206, { 'content-range': 'bytes 0-0/*' }).end('x')),
+    ],
+  ])('is refused when the server %s', async (_, expected, fault) => {
+    expect(await code(openUrl(await serveFile(bytes, fault), quick))).toBe(expected);
+  });
+
+  it('is refused when the file changes on the server while it is read', async () => {
+    const url = await serveFile(bytes, (request, response, count) => {
+      const range = rangeOf(request.headers.range, bytes.length);
+      if (count < 2 || !range) return false;
+      response.writeHead(206, { ...contentRange(range, bytes.length), etag: '"2"' });
+      response.end(bytes.subarray(range.first, range.last + 1));
+      return true;
+    });
+    const source = await openUrl(url, quick);
+    expect(await code(source.read(0, 10))).toBe('changed');
+  });
+
+  it('is refused when the server sends another range than was asked for', async () => {
+    const url = await serveFile(bytes, (_, response, count) => {
+      if (count > 1)
+        response
+          .writeHead(206, { ...contentRange({ first: 0, last: 9 }, bytes.length), etag: '"1"' })
+          .end(bytes.subarray(0, 10));
+      return count > 1;
+    });
+    const source = await openUrl(url, quick);
+    expect(await code(source.read(50, 10))).toBe('no_ranges');
+  });
+
+  it('stops reading when it is closed', async () => {
+    const url = await serveFile(bytes, (_, __, count) => count > 1);
+    const source = await openUrl(url, { ...quick, idleMs: 60_000 });
+    const reading = source.read(0, 10);
+    await source.close();
+    await expect(reading).rejects.toThrow('was closed');
+  });
+});

@@ -1,0 +1,156 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { parseCommandLine } from '../../src/config/arguments.ts';
+import { helpText } from '../../src/config/help.ts';
+import { flagOf, optionNames, UsageError } from '../../src/config/options.ts';
+import { suggest } from '../../src/config/suggest.ts';
+import { readToml } from '../../src/config/toml.ts';
+
+function faults(run: () => unknown): readonly string[] {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof UsageError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+const toml = (source: string) => readToml(source, 'host.toml', '/etc/lathe');
+
+describe('the command line', () => {
+  test('every flag of the issue is understood', () => {
+    const command = parseCommandLine(
+      '--gpu --model m.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --quiet --allowed-host a --allowed-host=b'.split(
+        ' ',
+      ),
+    );
+    expect(command).toEqual({
+      verb: 'serve',
+      config: 'h.toml',
+      options: {
+        gpu: true,
+        model: 'm.gguf',
+        host: '127.0.0.1',
+        port: 0,
+        control_port: 8081,
+        data_dir: '/d',
+        adapter: 'llvm',
+        context: 512,
+        parallel: 2,
+        queue: 3,
+        quiet: true,
+        allowed_host: ['a', 'b'],
+      },
+    });
+  });
+
+  test('an unknown flag is an error that suggests the near one, and all faults come at once', () => {
+    expect(faults(() => parseCommandLine(['--prot', '80', '--context', 'many', '--model']))).toEqual([
+      'unknown flag --prot (did you mean --port?)',
+      '--model needs a value',
+      '--context: expected a whole number from 1 to 16777216 tokens, got "many"',
+    ]);
+  });
+
+  test.each([
+    [['--port', '65536'], '--port: expected a whole number from 0 to 65535'],
+    [['--port', '-1'], '--port: expected a whole number'],
+    [['--port', '1.5'], '--port: expected a whole number'],
+    [['--model', '--quiet'], '--model needs a value'],
+    [['--gpu=yes'], '--gpu takes no value'],
+    [['--host', ''], '--host: must not be empty'],
+    [['pul', 'x'], "unknown command 'pul' (did you mean 'pull'?)"],
+    [['pull'], 'pull needs REPO'],
+    [['pull', 'a/b', 'c'], "got also 'c'"],
+    [['pull', 'a/b:'], 'is not REPO or REPO:FILE'],
+    [['pull', 'a/b', '--gpu'], '--gpu does not belong to the command pull'],
+    [['--revision', 'main'], '--revision belongs to the command pull'],
+  ])('%j is refused: %s', (args, message) => {
+    expect(faults(() => parseCommandLine(args)).join('\n')).toContain(message);
+  });
+
+  test('pull reads REPO[:FILE] and its own flags', () => {
+    expect(parseCommandLine(['pull', 'o/r:f.gguf', '--revision', 'v1', '--data-dir', '/d'])).toEqual({
+      verb: 'pull',
+      repo: 'o/r',
+      file: 'f.gguf',
+      revision: 'v1',
+      options: { data_dir: '/d' },
+    });
+    expect(parseCommandLine(['pull', 'o/r'])).toEqual({ verb: 'pull', repo: 'o/r', options: {} });
+  });
+
+  test('--help and --version win over everything but unknown flags before them', () => {
+    expect(parseCommandLine(['--gpu', '-h'])).toEqual({ verb: 'help' });
+    expect(parseCommandLine(['--version'])).toEqual({ verb: 'version' });
+  });
+
+  test('the help names every option', () => {
+    const help = helpText('1.2.3');
+    for (const name of optionNames) expect(help).toContain(`${flagOf(name)}`);
+    expect(Math.max(...help.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
+  });
+});
+
+describe('the TOML file', () => {
+  test('every option is a key, with _ or -', () => {
+    const source = `gpu = true\nmodel = "tiny"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"
+context = 9\nparallel = 1\nqueue = 0\nallowed_host = ["x"]\nquiet = false\n`;
+    const options = toml(source);
+    expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
+    expect(options.control_port).toBe(1);
+  });
+
+  test('faults come all at once, each with file, line and key', () => {
+    const source =
+      '# c\nport = 70000\ngpuu = true\n\nadapter = """\ncontext = 1"""\ncontext = 0\n[server]\nport = 1\n';
+    expect(faults(() => toml(source))).toEqual([
+      'host.toml:2: port: expected a whole number from 0 to 65535 (0 takes a free port), got 70000',
+      'host.toml:3: gpuu: unknown key (did you mean gpu?)',
+      'host.toml:7: context: expected a whole number from 1 to 16777216 tokens, got 0',
+      'host.toml:8: server: unknown key',
+    ]);
+  });
+
+  test('a syntax error tells line and column; a key given twice in two spellings is told', () => {
+    expect(faults(() => toml('gpu = true\nport = = 3\n'))).toEqual([
+      expect.stringMatching(/^host\.toml:2:8: not valid TOML: /),
+    ]);
+    expect(faults(() => toml('data_dir = "a"\ndata-dir = "b"\n'))).toEqual([
+      'host.toml:2: data-dir: the same option as data_dir',
+    ]);
+  });
+
+  test('paths are relative to the file, names and URLs stay as they are', () => {
+    expect(toml('data_dir = "data"').data_dir).toBe('/etc/lathe/data');
+    expect(toml('model = "./m.gguf"').model).toBe('/etc/lathe/m.gguf');
+    expect(toml('model = "sub/m.gguf"').model).toBe('/etc/lathe/sub/m.gguf');
+    expect(toml('model = "lathe-tiny"').model).toBe('lathe-tiny');
+    expect(toml('model = "https://h/m.gguf"').model).toBe('https://h/m.gguf');
+  });
+
+  test('no text makes it throw anything but a usage error', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.string({ unit: fc.constantFrom('a', '=', '"', '\n', '[', ']', '.', '1', '#') }),
+        ),
+        (source) => {
+          faults(() => toml(source));
+        },
+      ),
+    );
+  });
+});
+
+test('a suggestion is near: one slip is found, another word is not', () => {
+  fc.assert(
+    fc.property(fc.constantFrom(...optionNames), fc.nat(), (name, at) => {
+      const slip = name.slice(0, at % name.length) + name.slice((at % name.length) + 1);
+      if (!(optionNames as string[]).includes(slip) && slip.length > 2)
+        expect(suggest(slip, [name])).toBe(name);
+    }),
+  );
+  expect(suggest('zzzzzz', optionNames)).toBeUndefined();
+});

@@ -1,0 +1,94 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { ModelFileError } from '../../src/engine/formats/model-file.ts';
+import { memorySource } from '../support/byte-source.ts';
+import { modelsPath } from '../support/shared.ts';
+
+const original = new Uint8Array(readFileSync(modelsPath('lathe-tiny-q8_0.gguf')));
+const headerBytes = 64_160;
+
+/** Opens or refuses with our own error; anything else fails the test. Returns whether it opened. */
+const survives = async (bytes: Uint8Array): Promise<boolean> => {
+  try {
+    await openGguf(memorySource(bytes));
+    return true;
+  } catch (error) {
+    if (error instanceof ModelFileError) return false;
+    throw error;
+  }
+};
+
+// Corrupt numbers sit mostly at the front (counts) and at the end (the tensor table); weigh those up.
+const place = fc.oneof(
+  fc.nat({ max: 200 }),
+  fc.integer({ min: headerBytes - 4000, max: headerBytes - 1 }),
+  fc.nat({ max: headerBytes - 1 }),
+);
+const flips = fc.array(fc.tuple(place, fc.integer({ min: 1, max: 255 })), { minLength: 1, maxLength: 8 });
+
+describe('damaged headers', () => {
+  it('random byte flips either open or are refused', async () => {
+    let refused = 0;
+    await fc.assert(
+      fc.asyncProperty(flips, async (changes) => {
+        for (const [at, mask] of changes) original[at] = (original[at] ?? 0) ^ mask;
+        try {
+          if (!(await survives(original))) refused += 1;
+        } finally {
+          for (const [at, mask] of changes) original[at] = (original[at] ?? 0) ^ mask;
+        }
+      }),
+      { numRuns: 1000 },
+    );
+    expect(refused).toBeGreaterThan(300);
+    expect(await survives(original)).toBe(true);
+  });
+
+  it('random 64-bit numbers at random places either open or are refused, reading little', async () => {
+    const number = fc.oneof(
+      fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
+      fc.bigInt({ min: 0n, max: 2n ** 33n }),
+    );
+    await fc.assert(
+      fc.asyncProperty(place, number, async (at, value) => {
+        const bytes = original.slice(0, headerBytes + 8);
+        new DataView(bytes.buffer).setBigUint64(at, value, true);
+        const source = { ...memorySource(bytes), sizeBytes: original.length };
+        let largest = 0;
+        source.read = async (offset, length, into) => {
+          largest = Math.max(largest, length);
+          const target = into ?? new Uint8Array(length);
+          target.fill(0);
+          target.set(bytes.subarray(offset, offset + length));
+          return target;
+        };
+        await openGguf(source).catch((error: unknown) => {
+          if (!(error instanceof ModelFileError)) throw error;
+        });
+        expect(largest).toBeLessThanOrEqual(4 << 20);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('random truncations are refused', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.nat({ max: original.length - 1 }), async (length) => {
+        expect(await survives(original.subarray(0, length))).toBe(false);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('random bytes are refused', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 4096 }), fc.boolean(), async (noise, withMagic) => {
+        const bytes = Uint8Array.from(withMagic ? [0x47, 0x47, 0x55, 0x46, 3, 0, 0, 0, ...noise] : noise);
+        await survives(bytes);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

@@ -1,0 +1,335 @@
+import { execFileSync } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type PullOptions, pull } from '../../src/pull/index.ts';
+import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
+import { serve } from '../support/local-server.ts';
+
+const repo = 'owner/tiny-GGUF';
+const content = new Uint8Array(randomBytes(300_000));
+const file = { path: 'tiny-Q8_0.gguf', content };
+const quick = { attempts: 3, retryDelayMs: 1, idleMs: 500 };
+
+let hub: FakeHub;
+let folder = '';
+beforeEach(async () => {
+  hub = await fakeHub(repo, [file, { path: 'README.md', content: new Uint8Array(10), small: true }]);
+  folder = await mkdtemp(join(tmpdir(), 'lathe-pull-'));
+});
+afterEach(async () => {
+  await hub.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const run = (options: Partial<PullOptions> = {}) =>
+  pull({ repo, destination: folder, endpoint: hub.url, retry: quick, ...options });
+const home = () => join(folder, 'owner--tiny-GGUF');
+const left = async () => (await readdir(home())).sort();
+const isContent = (request: { url?: string | undefined }) => request.url?.includes('/resolve/') ?? false;
+/** Ranges of the requests for the content. */
+const ranges = () => hub.log.filter((line) => line.includes('/resolve/')).map((line) => line.split(' ')[2]);
+
+describe('pull', () => {
+  it('fetches the file, whole and alone in its folder, and reports the progress', async () => {
+    const seen: number[] = [];
+    const { path } = await run({ onProgress: ({ done, total }) => seen.push(done, total) });
+    expect(path).toBe(join(home(), 'tiny-Q8_0.gguf'));
+    expect(new Uint8Array(await readFile(path))).toEqual(content);
+    expect(await left()).toEqual(['tiny-Q8_0.gguf']);
+    expect(seen.slice(0, 2)).toEqual([0, content.length]);
+    expect(seen.slice(-2)).toEqual([content.length, content.length]);
+  });
+
+  it('does not fetch a file again that is there and right, and replaces one that is wrong', async () => {
+    const { path } = await run();
+    expect(await run()).toEqual({ path, alreadyThere: true });
+    expect(ranges()).toHaveLength(1);
+    await writeFile(path, new Uint8Array(content.length));
+    await run();
+    expect(new Uint8Array(await readFile(path))).toEqual(content);
+  });
+
+  it('keeps the folders of the repository, and reads files that git itself holds', async () => {
+    hub.files = [{ path: 'sub/ä b-F16.gguf', content, small: true }];
+    const { path } = await run();
+    expect(path).toBe(join(home(), 'sub', 'ä b-F16.gguf'));
+    expect(new Uint8Array(await readFile(path))).toEqual(content);
+  });
+
+  it('sends the token to the hub, and not to the storage that the hub names', async () => {
+    const seen: (string | undefined)[] = [];
+    const storage = await serve((request, response) => {
+      seen.push(request.headers.authorization);
+      sendFile(file, request, response);
+    });
+    hub.token = 'secret';
+    hub.fault = (request, response) => {
+      if (!isContent(request) || request.headers.authorization !== 'Bearer secret') return false;
+      // Another port is another origin.
+      response.writeHead(302, { location: `${storage.url}/blob` }).end();
+      return true;
+    };
+    await run({ token: 'secret' });
+    expect(seen).toEqual([undefined]);
+    await storage.close();
+  });
+});
+
+describe('a pull that is cut mid-file', () => {
+  /** The hub cuts every answer after 100,000 bytes, `times` times. */
+  const cut = (times: number) => {
+    let cuts = 0;
+    hub.fault = (request, response) => {
+      if (!isContent(request) || cuts >= times) return false;
+      cuts += 1;
+      sendFile(file, request, response, 100_000);
+      return true;
+    };
+  };
+
+  it('goes on by itself, fetching nothing twice', async () => {
+    cut(2);
+    const { path } = await run();
+    expect(new Uint8Array(await readFile(path))).toEqual(content);
+    expect(ranges()).toEqual(['bytes=0-', 'bytes=100000-', 'bytes=200000-']);
+  });
+
+  it('goes on in the next run when the server stays away', async () => {
+    cut(1);
+    const down = hub.fault;
+    hub.fault = (request, response) => {
+      if (down(request, response)) return true;
+      if (isContent(request)) response.writeHead(503).end();
+      return isContent(request);
+    };
+    await expect(run()).rejects.toMatchObject({
+      code: 'interrupted',
+      message: expect.stringMatching(/stopped at 100000 of 300000 bytes \(HTTP 503.*run the command again/),
+    });
+    expect(await left()).toEqual(['tiny-Q8_0.gguf.part', 'tiny-Q8_0.gguf.part.json']);
+
+    hub.fault = () => false;
+    hub.log.length = 0;
+    const seen: number[] = [];
+    const { path } = await run({ onProgress: ({ done }) => seen.push(done) });
+    expect(new Uint8Array(await readFile(path))).toEqual(content);
+    expect(ranges()).toEqual(['bytes=100000-']);
+    expect(seen[0]).toBe(100_000);
+    expect(await left()).toEqual(['tiny-Q8_0.gguf']);
+  });
+
+  it('begins anew when the file changed on the hub meanwhile', async () => {
+    cut(1);
+    await expect(run({ retry: { ...quick, attempts: 1 } })).rejects.toMatchObject({ code: 'interrupted' });
+    const changed = new Uint8Array(randomBytes(300_000));
+    hub.files = [{ ...file, content: changed }];
+    hub.log.length = 0;
+    expect(new Uint8Array(await readFile((await run()).path))).toEqual(changed);
+    expect(ranges()).toEqual(['bytes=0-']);
+  });
+
+  it('takes the whole file again from a server that ignores ranges', async () => {
+    cut(1);
+    const first = hub.fault;
+    hub.fault = (request, response) => {
+      if (first(request, response)) return true;
+      if (isContent(request)) response.writeHead(200).end(content);
+      return isContent(request);
+    };
+    expect(new Uint8Array(await readFile((await run()).path))).toEqual(content);
+  });
+
+  it('outlives a connection that stalls', async () => {
+    let stalled = false;
+    hub.fault = (request) => {
+      if (!isContent(request) || stalled) return false;
+      stalled = true;
+      return true;
+    };
+    expect(new Uint8Array(await readFile((await run()).path))).toEqual(content);
+  });
+
+  it('stops at once when it is aborted, and keeps what came', async () => {
+    const stop = new AbortController();
+    hub.fault = (request, response) => {
+      if (!isContent(request)) return false;
+      response.writeHead(206, { 'content-range': 'bytes 0-299999/300000' });
+      response.write(content.subarray(0, 50_000));
+      return true;
+    };
+    const running = run({
+      signal: stop.signal,
+      onProgress: ({ done }) => done >= 50_000 && stop.abort(new Error('stopped by the user')),
+    });
+    await expect(running).rejects.toThrow('stopped by the user');
+    expect((await readFile(join(home(), 'tiny-Q8_0.gguf.part'))).length).toBe(50_000);
+  });
+});
+
+describe('a pull that cannot succeed', () => {
+  it('refuses a wrong checksum and leaves nothing behind', async () => {
+    const wrongChecksum = '0'.repeat(64);
+    hub.files = [{ ...file, wrongChecksum }];
+    await expect(run()).rejects.toMatchObject({
+      code: 'checksum',
+      message: expect.stringMatching(/does not match its sha256 \(expected 0{64}, got [0-9a-f]{64}\)/),
+    });
+    expect(await left()).toEqual([]);
+    hub.files = [{ ...file, small: true, wrongChecksum: '1'.repeat(40) }];
+    await expect(run()).rejects.toMatchObject({ code: 'checksum' });
+  });
+
+  it('finds out that the kept part was damaged', async () => {
+    await mkdir(home(), { recursive: true });
+    const checksum = createHash('sha256').update(content).digest('hex');
+    await writeFile(join(home(), 'tiny-Q8_0.gguf.part'), new Uint8Array(1000));
+    await writeFile(join(home(), 'tiny-Q8_0.gguf.part.json'), JSON.stringify({ checksum }));
+    await expect(run()).rejects.toMatchObject({ code: 'checksum' });
+    // The next run is a clean one.
+    expect(new Uint8Array(await readFile((await run()).path))).toEqual(content);
+  });
+
+  it.each<[string, number, string, RegExp]>([
+    ['is unknown or private', 401, 'unauthorized', /no such repository, or it is not public.*HF_TOKEN/],
+    ['is gated', 403, 'unauthorized', /accept the model's terms/],
+    ['does not exist', 404, 'not_found', /no such repository, or no revision 'main'/],
+    ['is on a broken server', 500, 'server', /HTTP 500/],
+  ])('says why when the repository %s', async (_, status, code, message) => {
+    hub.fault = (_request, response) => Boolean(response.writeHead(status).end());
+    await expect(run()).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
+  });
+
+  it('says why when only the content is refused, and when the token is wrong', async () => {
+    hub.fault = (request, response) => {
+      if (isContent(request)) response.writeHead(401).end();
+      return isContent(request);
+    };
+    await expect(run()).rejects.toMatchObject({ code: 'unauthorized' });
+    hub.token = 'right';
+    await expect(run({ token: 'wrong' })).rejects.toMatchObject({
+      code: 'unauthorized',
+      message: expect.stringContaining('the token in HF_TOKEN is not accepted'),
+    });
+  });
+
+  it('says why when nobody answers', async () => {
+    const { url } = hub;
+    await hub.close();
+    await expect(run({ endpoint: url })).rejects.toMatchObject({
+      code: 'server',
+      message: expect.stringMatching(/cannot be reached: .*ECONNREFUSED/),
+    });
+  });
+
+  it.each<[string, Record<string, string>, number, string]>([
+    ['another size than announced', { 'content-length': '5' }, 200, 'server'],
+    ['another range than asked for', { 'content-range': 'bytes 5-9/300000' }, 206, 'server'],
+    ['a file of another size', { 'content-range': 'bytes 0-4/5' }, 206, 'server'],
+  ])('refuses %s', async (_, headers, status, code) => {
+    hub.fault = (request, response) => {
+      if (isContent(request)) response.writeHead(status, headers).end('12345');
+      return isContent(request);
+    };
+    await expect(run()).rejects.toMatchObject({ code });
+  });
+
+  it('refuses more bytes than the file has', async () => {
+    hub.fault = (request, response) => {
+      if (isContent(request)) response.writeHead(200).end(new Uint8Array(content.length + 1));
+      return isContent(request);
+    };
+    await expect(run()).rejects.toMatchObject({
+      code: 'server',
+      message: expect.stringContaining('sent more than'),
+    });
+  });
+
+  it('refuses a server that names a file outside of the repository', async () => {
+    for (const path of ['../../evil.gguf', 'a/../../evil.gguf', '/etc/evil.gguf', 'a\\..\\evil.gguf']) {
+      hub.files = [{ path, content }];
+      await expect(run()).rejects.toMatchObject({
+        code: 'server',
+        message: expect.stringContaining('no path inside'),
+      });
+    }
+  });
+
+  it.each(['tiny', 'a/b/c', '../x', 'owner/..', 'owner/na me', ''])(
+    'refuses %o as a repository',
+    async (name) => {
+      await expect(run({ repo: name })).rejects.toMatchObject({ code: 'invalid_reference' });
+      expect(hub.log).toEqual([]);
+    },
+  );
+
+  it('refuses before the download when the disk has too little room', async () => {
+    hub.fault = (request, response) => {
+      if (isContent(request)) return false;
+      const huge = {
+        type: 'file',
+        path: file.path,
+        size: 2 ** 50,
+        oid: '0',
+        lfs: { oid: '0', size: 2 ** 50 },
+      };
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify([huge]));
+      return true;
+    };
+    await expect(run()).rejects.toMatchObject({
+      code: 'disk_full',
+      message: expect.stringMatching(/needs 1125899906842624 more bytes, but the disk has \d+ free/),
+    });
+    expect(ranges()).toEqual([]);
+  });
+});
+
+/** A file system of 256 KiB, where this user may mount one. */
+const mountSmallDisk = (path: string): boolean => {
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', path], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+describe('a disk that fills up while the file comes', () => {
+  it('is told as such; what came is kept, and the next run goes on', async (context) => {
+    const disk = join(folder, 'disk');
+    await mkdir(disk);
+    if (!mountSmallDisk(disk)) return context.skip('no right to mount a small disk here');
+    try {
+      const small = { path: 'tiny-Q8_0.gguf', content: content.subarray(0, 200_000) };
+      hub.files = [small];
+      // Something else takes the room after the check, when the first half is in.
+      let filler: Promise<void> | undefined;
+      let halves = 0;
+      hub.fault = (request, response) => {
+        if (!isContent(request) || halves++ > 0) return false;
+        sendFile(small, request, response, 100_000);
+        return true;
+      };
+      const fill = ({ done }: { done: number }) => {
+        if (done >= 100_000)
+          filler ??= writeFile(join(disk, 'filler'), new Uint8Array(140_000)).catch(() => {});
+      };
+      await expect(
+        run({ destination: disk, onProgress: fill, retry: { ...quick, retryDelayMs: 200 } }),
+      ).rejects.toMatchObject({
+        code: 'disk_full',
+        message: expect.stringMatching(/the disk is full; free some space/),
+      });
+      await filler;
+      await rm(join(disk, 'filler'));
+      hub.log.length = 0;
+      const { path } = await run({ destination: disk });
+      expect(new Uint8Array(await readFile(path))).toEqual(small.content);
+      expect(Number(/bytes=(\d+)-/.exec(ranges()[0] ?? '')?.[1])).toBeGreaterThanOrEqual(100_000);
+    } finally {
+      execFileSync('umount', ['-l', disk]);
+    }
+  });
+});

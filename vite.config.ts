@@ -1,0 +1,18 @@
+import { defineConfig } from 'vite';
+
+/** The product: `dist/host.js`, one file with every dependency but Dawn's binding, which is native. */
+export default defineConfig({
+  build: {
+    ssr: true,
+    target: 'node24',
+    outDir: 'dist',
+    emptyOutDir: true,
+    minify: false,
+    sourcemap: false,
+    rolldownOptions: {
+      input: { host: 'src/host.ts' },
+      output: { format: 'es', entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js' },
+    },
+  },
+  ssr: { noExternal: true, external: ['webgpu'] },
+});

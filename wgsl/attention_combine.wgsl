@@ -1,0 +1,45 @@
+// Joins the splits of `attention`: out[t, h] = sum_s e^(m_s - m) acc_s / sum_s e^(m_s - m) l_s. An element a thread.
+
+struct Params {
+  heads: u32,
+  head_dim: u32,
+  split_tokens: u32,
+  max_splits: u32,
+  out_stride: u32,
+}
+
+@group(0) @binding(0) var<storage, read> partial: array<f32>;
+@group(0) @binding(1) var<storage, read> tiles: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read_write> out: array<f32>;
+@group(0) @binding(3) var<uniform> params: Params;
+@group(0) @binding(4) var<uniform> step: Step;
+
+//#include "lib/step.wgsl"
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) global: vec3<u32>) {
+  let element = global.x;
+  if (element >= params.heads * params.head_dim || global.y >= step.tiles) {
+    return;
+  }
+  let tile = tiles[global.y]; // of one token
+  let head = element / params.head_dim;
+  let d = element % params.head_dim;
+  let words = params.head_dim + 2u;
+  let start = (global.y * params.heads + head) * params.max_splits * words;
+  // Later splits hold nothing this token may see, and were not written.
+  let splits = tile.w / params.split_tokens + 1u;
+  var largest = -3.0e38;
+  for (var s = 0u; s < splits; s++) {
+    largest = max(largest, partial[start + s * words + params.head_dim]);
+  }
+  var sum = 0.0;
+  var total = 0.0;
+  for (var s = 0u; s < splits; s++) {
+    let at = start + s * words;
+    let weight = exp(partial[at + params.head_dim] - largest);
+    sum = fma(weight, partial[at + d], sum);
+    total = fma(weight, partial[at + params.head_dim + 1u], total);
+  }
+  out[tile.x * params.out_stride + element] = sum / total;
+}

@@ -1,0 +1,24 @@
+// y[t, c] = silu(gate[t, c]) * up[t, c]; gate and up lie side by side: gate_up[t] = [gate, up].
+
+struct Params {
+  columns: u32,
+  out_stride: u32,  // of y; more than columns where the next matmul wants whole blocks
+}
+
+@group(0) @binding(0) var<storage, read> gate_up: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<uniform> params: Params;
+@group(0) @binding(3) var<uniform> step: Step;
+
+//#include "lib/step.wgsl"
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) global: vec3<u32>) {
+  let t = global.y;
+  if (global.x >= params.columns || t >= step.tokens) {
+    return;
+  }
+  let at = t * 2u * params.columns + global.x;
+  let gate = gate_up[at];
+  y[t * params.out_stride + global.x] = gate / (1.0 + exp(-gate)) * gate_up[at + params.columns];
+}

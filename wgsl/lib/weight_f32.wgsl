@@ -1,0 +1,20 @@
+// F32, 32 weights a block: 32 words; no scale.
+struct Block { q: array<vec4<f32>, 8> }
+
+fn load_block(index: u32) -> Block {
+  let at = index * 8u;
+  var loaded: Block;
+  for (var j = 0u; j < 8u; j++) {
+    loaded.q[j] = bitcast<vec4<f32>>(quants[at + j]);
+  }
+  return loaded;
+}
+
+// Columns 4j .. 4j+3 of a block.
+fn block_quad(block: Block, j: u32) -> vec4<f32> {
+  return block.q[j];
+}
+
+fn block_scale(index: u32) -> f32 {
+  return 1.0;
+}

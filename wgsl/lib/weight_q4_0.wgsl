@@ -1,0 +1,16 @@
+// Q4_0, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31); scales apart, two f16 a word.
+struct Block { a: vec4<u32> }
+
+fn load_block(index: u32) -> Block {
+  return Block(quants[index]);
+}
+
+// Columns 4j .. 4j+3 of a block, before the scale.
+fn block_quad(block: Block, j: u32) -> vec4<f32> {
+  let nibbles = (block.a[j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
+  return vec4<f32>(vec4<i32>(unpack4xU8(nibbles)) - 8);
+}
+
+fn block_scale(index: u32) -> f32 {
+  return unpack2x16float(scales[index >> 1u])[index & 1u];
+}

@@ -1,0 +1,16 @@
+// Q8_0, 32 weights a block: 8 words of int8 in column order; scales apart, two f16 a word.
+struct Block { a: vec4<u32>, b: vec4<u32> }
+
+fn load_block(index: u32) -> Block {
+  let at = index * 2u;
+  return Block(quants[at], quants[at + 1u]);
+}
+
+// Columns 4j .. 4j+3 of a block, before the scale.
+fn block_quad(block: Block, j: u32) -> vec4<f32> {
+  return vec4<f32>(unpack4xI8(select(block.b, block.a, j < 4u)[j & 3u]));
+}
+
+fn block_scale(index: u32) -> f32 {
+  return unpack2x16float(scales[index >> 1u])[index & 1u];
+}

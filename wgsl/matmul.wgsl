@@ -1,0 +1,106 @@
+// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): a row of W a thread, COLS tokens at once.
+// With subgroups, the lanes fetch the activations together and pass them around by shuffles, because a load
+// whose address is the same in all lanes costs a software adapter as much as a gather.
+// The sum runs over k in order whatever COLS is, so a token's result does not depend on its neighbours.
+//#if SUBGROUPS
+enable subgroups;
+//#endif
+
+struct Params {
+  rows: u32,        // of this part of W
+  blocks: u32,      // K / 32
+  out_stride: u32,  // of y, in elements
+  out_offset: u32,
+  flags: u32,       // 1: add bias, 2: add to what y holds
+  bias_offset: u32,
+}
+
+@group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> scales: array<u32>;
+@group(0) @binding(2) var<storage, read> bias: array<f32>;
+@group(0) @binding(3) var<storage, read> x: array<f32>;
+@group(0) @binding(4) var<storage, read_write> y: array<f32>;
+@group(0) @binding(5) var<uniform> params: Params;
+@group(0) @binding(6) var<uniform> step: Step;
+
+const_assert 32u % LANES == 0u && LANES >= 4u;
+const_assert WG % LANES == 0u;
+
+//#include "lib/step.wgsl"
+//#include "lib/weight_$FORMAT.wgsl"
+
+@compute @workgroup_size(WG)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) local: u32,
+  //#if SUBGROUPS
+  @builtin(subgroup_invocation_id) lane: u32,
+  //#endif
+) {
+  let row0 = group.x * (WG * ROWS) + local;
+  let token0 = group.y * COLS;
+  let last = params.rows - 1u;
+  //#if SAMPLED
+  let tokens = step.samples;
+  //#else
+  let tokens = step.tokens;
+  //#endif
+  let width = params.blocks * 32u;
+
+  var sum = array<f32, COLS * ROWS>();
+  for (var b = 0u; b < params.blocks; b++) {
+    var blocks = array<Block, ROWS>();
+    for (var r = 0u; r < ROWS; r++) {
+      blocks[r] = load_block(min(row0 + r * WG, last) * params.blocks + b);
+    }
+    var part = array<f32, COLS * ROWS>();
+    for (var s = 0u; s < 32u / LANES; s++) {
+      //#if SUBGROUPS
+      var mine = array<f32, COLS>();
+      for (var c = 0u; c < COLS; c++) {
+        mine[c] = x[(token0 + c) * width + b * 32u + s * LANES + lane];
+      }
+      //#endif
+      for (var j = 0u; j < LANES / 4u; j++) {
+        var quads = array<vec4<f32>, ROWS>();
+        for (var r = 0u; r < ROWS; r++) {
+          quads[r] = block_quad(blocks[r], s * (LANES / 4u) + j);
+        }
+        for (var e = 0u; e < 4u; e++) {
+          for (var c = 0u; c < COLS; c++) {
+            //#if SUBGROUPS
+            let value = subgroupShuffle(mine[c], j * 4u + e);
+            //#else
+            let value = x[(token0 + c) * width + b * 32u + s * LANES + j * 4u + e];
+            //#endif
+            for (var r = 0u; r < ROWS; r++) {
+              part[c * ROWS + r] = fma(quads[r][e], value, part[c * ROWS + r]);
+            }
+          }
+        }
+      }
+    }
+    for (var r = 0u; r < ROWS; r++) {
+      let scale = block_scale(min(row0 + r * WG, last) * params.blocks + b);
+      for (var c = 0u; c < COLS; c++) {
+        sum[c * ROWS + r] = fma(part[c * ROWS + r], scale, sum[c * ROWS + r]);
+      }
+    }
+  }
+  for (var c = 0u; c < COLS; c++) {
+    for (var r = 0u; r < ROWS; r++) {
+      let row = row0 + r * WG;
+      if (row <= last && token0 + c < tokens) {
+        let at = (token0 + c) * params.out_stride + params.out_offset + row;
+        var value = sum[c * ROWS + r];
+        if ((params.flags & 1u) != 0u) {
+          value += bias[params.bias_offset + row];
+        }
+        if ((params.flags & 2u) != 0u) {
+          value += y[at];
+        }
+        y[at] = value;
+      }
+    }
+  }
+}
