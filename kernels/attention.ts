@@ -1,4 +1,4 @@
-import { ceilDiv, combinations, defineKernel, type AdapterCaps } from './define.ts';
+import { ceilDiv, combinations, defineKernel, type AdapterCaps, type StepDims } from './define.ts';
 import { pageTokens } from './rope-kv-write.ts';
 
 /** Query vectors that one workgroup carries: tokens of the tile times heads of the group. */
@@ -8,7 +8,9 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
   SUBGROUPS: boolean;
   LANES: number;
   HEAD_DIM: number;
-  /** Tiles of several tokens, whole contexts; otherwise of one token, its context in splits. */
+  /** Writes the sums of its split, for `attention_combine`; otherwise the whole context is one split. */
+  SPLIT: boolean;
+  /** Tiles of several tokens. */
   WIDE: boolean;
   /** Tokens a tile. */
   TILE: number;
@@ -27,10 +29,8 @@ export const attention = defineKernel({
     ['page_table', 'read'],
     ['k_cache', 'read'],
     ['v_cache', 'read'],
-    ['partial', 'read_write'],
     ['out', 'read_write'],
     ['params', 'uniform'],
-    ['step', 'uniform'],
   ],
   params: [
     ['heads', 'u32'],
@@ -40,11 +40,12 @@ export const attention = defineKernel({
     ['max_splits', 'u32'],
     ['out_stride', 'u32'],
     ['scale', 'f32'],
+    ['many', 'u32'],
   ],
   grid: (variant: AttentionVariant, params: { heads: number } & Record<string, number>, dims) => [
-    variant.WIDE ? dims.wideTiles : dims.singleTiles,
+    attentionTiles(variant, dims),
     params.heads / variant.GROUP,
-    variant.WIDE ? 1 : dims.splits,
+    variant.SPLIT ? dims.splits : 1,
   ],
   variants: combinations({
     lanes: [4, 8, 16, 32, 0],
@@ -61,9 +62,16 @@ export const attention = defineKernel({
     HEAD_DIM,
     ...shape,
     WIDE: shape.TILE > 1,
+    SPLIT: shape.TILE === 1 && shape.GROUP === 1,
     PAGE: pageTokens,
   })),
 });
+
+/** A step runs its single tiles either split or whole. */
+function attentionTiles(variant: AttentionVariant, dims: StepDims): number {
+  if (variant.WIDE) return dims.wideTiles;
+  return variant.SPLIT === dims.splits > 1 ? dims.singleTiles : 0;
+}
 
 /** Tokens a wide tile holds when `heads / kvHeads` query heads share a key head; 1 means: no wide tiles. */
 export function attentionTile(heads: number, kvHeads: number): { tile: number; group: number } {
@@ -76,8 +84,9 @@ export function attentionTile(heads: number, kvHeads: number): { tile: number; g
 export function chooseAttention(
   caps: AdapterCaps,
   model: { heads: number; kvHeads: number; headDim: number },
-  wide: boolean,
+  mode: { wide?: boolean; split?: boolean },
 ): AttentionVariant {
+  const { wide = false, split = false } = mode;
   const { tile, group } = attentionTile(model.heads, model.kvHeads);
   const fits = (lanes: number) => lanes <= 32 && model.headDim % (2 * lanes) === 0;
   const subgroup = caps.subgroupSize !== undefined && fits(caps.subgroupSize) ? caps.subgroupSize : 0;
@@ -88,6 +97,7 @@ export function chooseAttention(
     LANES: lanes,
     HEAD_DIM: model.headDim,
     WIDE: wide,
+    SPLIT: split,
     TILE: wide ? tile : 1,
     GROUP: group,
     PAGE: pageTokens,

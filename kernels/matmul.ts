@@ -15,9 +15,10 @@ export interface MatmulVariant extends Record<string, number | boolean | string>
   COLS: number;
   ROWS: number;
   WG: number;
-  /** Rows are sampled tokens, not all tokens of the step. */
-  SAMPLED: boolean;
 }
+
+/** `sampled`: rows are the sampled tokens, not all tokens of the step. */
+export const matmulFlags = { bias: 1, add: 2, sampled: 4 } as const;
 
 /** y[t, n] = sum_k W[n, k] x[t, k] (+ bias[n]) (+ y[t, n]). W is one of the weight formats, x and y are f32. */
 export const matmul = defineKernel({
@@ -39,38 +40,30 @@ export const matmul = defineKernel({
     ['out_offset', 'u32'],
     ['flags', 'u32'],
     ['bias_offset', 'u32'],
+    ['many', 'u32'],
   ],
-  grid: (variant: MatmulVariant, params: { rows: number } & Record<string, number>, dims) => [
+  grid: (variant: MatmulVariant, params: { rows: number; flags: number } & Record<string, number>, dims) => [
     ceilDiv(params.rows, variant.WG * variant.ROWS),
-    ceilDiv(variant.SAMPLED ? dims.samples : dims.tokens, variant.COLS),
+    ceilDiv(params.flags & matmulFlags.sampled ? dims.samples : dims.tokens, variant.COLS),
     1,
   ],
   variants: combinations({
     FORMAT: formatNames,
     lanes: [4, 8, 16, 32, 0],
     shape: shapes,
-    SAMPLED: [false, true],
-  }).map(({ FORMAT, lanes, shape, SAMPLED }) => ({
+  }).map(({ FORMAT, lanes, shape }) => ({
     FORMAT,
     ...shape,
     SUBGROUPS: lanes > 0,
     LANES: lanes || 32,
-    SAMPLED,
   })),
 });
-
-export const matmulFlags = { bias: 1, add: 2 } as const;
 
 /** Tokens one pass over the weights can serve, by variant. */
 export const matmulColumns: readonly number[] = shapes.map((shape) => shape.COLS);
 
-export function chooseMatmul(
-  caps: AdapterCaps,
-  format: string,
-  tokens: number,
-  sampled: boolean,
-): MatmulVariant {
+export function chooseMatmul(caps: AdapterCaps, format: string, tokens: number): MatmulVariant {
   const shape = shapes.find((one) => tokens <= one.COLS) ?? shapes[2];
   const lanes = caps.subgroupSize !== undefined && caps.subgroupSize <= 32 ? caps.subgroupSize : 0;
-  return { FORMAT: format, ...shape, SUBGROUPS: lanes > 0, LANES: lanes || 32, SAMPLED: sampled };
+  return { FORMAT: format, ...shape, SUBGROUPS: lanes > 0, LANES: lanes || 32 };
 }

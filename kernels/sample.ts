@@ -36,7 +36,11 @@ export const samplePick = defineKernel({
     ['results', 'read_write'],
     ['params', 'uniform'],
   ],
-  params: [['vocabulary', 'u32']],
+  params: [
+    ['vocabulary', 'u32'],
+    ['rules', 'u32'],
+    ['levels', 'u32'],
+  ],
   grid: (_variant: { WG: number }, _params: { vocabulary: number } & Record<string, number>, dims) => [
     dims.samples,
     1,

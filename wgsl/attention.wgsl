@@ -10,20 +10,20 @@ struct Params {
   kv_heads: u32,
   max_pages: u32,     // of a sequence: row length of page_table
   split_tokens: u32,  // positions a split
-  max_splits: u32,    // 1: never split
+  max_splits: u32,
   out_stride: u32,    // of out, in elements a token
   scale: f32,
+  many: u32,          // always more than QROWS
 }
 
 @group(0) @binding(0) var<storage, read> qkv: array<f32>;
 @group(0) @binding(1) var<storage, read> tiles: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> page_table: array<u32>;
-@group(0) @binding(3) var<storage, read> k_cache: array<u32>;
+@group(0) @binding(3) var<storage, read> k_cache: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> v_cache: array<u32>;
-@group(0) @binding(5) var<storage, read_write> partial: array<f32>;
-@group(0) @binding(6) var<storage, read_write> out: array<f32>;
-@group(0) @binding(7) var<uniform> params: Params;
-@group(0) @binding(8) var<uniform> step: Step;
+// [tokens, out_stride], or with SPLIT [tiles, heads, max_splits, HEAD_DIM + 2]: sums, then greatest score and mass.
+@group(0) @binding(5) var<storage, read_write> out: array<vec2<f32>>;
+@group(0) @binding(6) var<uniform> params: Params;
 
 const WG = LANES;
 const QROWS = TILE * GROUP;
@@ -31,7 +31,6 @@ const PER = HEAD_DIM / LANES;
 const_assert HEAD_DIM % (2u * LANES) == 0u;
 const LOWEST = -3.0e38;
 
-//#include "lib/step.wgsl"
 //#include "lib/reduce.wgsl"
 
 //#if SUBGROUPS
@@ -80,16 +79,17 @@ fn main(
     let position = base + lane;
     let row = cache_row(tile.z, min(position, end - 1u), kv_head);
     var score = array<f32, QROWS>();
-    for (var i = 0u; i < PER; i++) {
-      for (var w = 0u; w < LANES / 2u; w++) {
-        let key = unpack2x16float(k_cache[row + i * (LANES / 2u) + w]);
+    for (var d = 0u; d < HEAD_DIM; d += 8u) {
+      let eight = k_cache[(row + d / 2u) / 4u];
+      for (var w = 0u; w < 4u; w++) {
+        let key = unpack2x16float(eight[w]);
+        let at = d + 2u * w;
         for (var r = 0u; r < QROWS; r++) {
           //#if SUBGROUPS
-          let even = subgroupShuffle(q[r * PER + i], 2u * w);
-          let odd = subgroupShuffle(q[r * PER + i], 2u * w + 1u);
+          let even = subgroupShuffle(q[r * PER + at / LANES], at % LANES);
+          let odd = subgroupShuffle(q[r * PER + at / LANES], at % LANES + 1u);
           //#else
-          let start = (tile.x + min(r / GROUP, tile.y - 1u)) * q_stride + (head0 + r % GROUP) * HEAD_DIM
-            + i * LANES + 2u * w;
+          let start = (tile.x + min(r / GROUP, tile.y - 1u)) * q_stride + (head0 + r % GROUP) * HEAD_DIM + at;
           let even = qkv[start] * params.scale;
           let odd = qkv[start + 1u] * params.scale;
           //#endif
@@ -140,31 +140,31 @@ fn main(
   }
 
   for (var r = 0u; r < QROWS; r++) {
-    let whole = workgroup_sum(total[r], lane);
+    total[r] = workgroup_sum(total[r], lane);
+  }
+  // Copies, and a bound the compiler does not know: written out, these stores take it longer than all the rest.
+  var sums = sum;
+  var masses = total;
+  var tops = largest;
+  for (var r = 0u; r < min(QROWS, params.many); r++) {
     let t = r / GROUP;
     if (t >= tile.y) {
-      continue;
+      break;
     }
     let head = head0 + r % GROUP;
-    if (params.max_splits == 1u || step.splits == 1u) {
-      let to = (tile.x + t) * params.out_stride + head * HEAD_DIM;
-      for (var w = 0u; w < PER / 2u; w++) {
-        let at = to + (w * LANES + lane) * 2u;
-        out[at] = sum[r * PER + 2u * w] / whole;
-        out[at + 1u] = sum[r * PER + 2u * w + 1u] / whole;
-      }
-    } else {
-      // Only tiles of one token are split, so the tile names the row.
-      let to = ((group.x * params.heads + head) * params.max_splits + split) * (HEAD_DIM + 2u);
-      for (var w = 0u; w < PER / 2u; w++) {
-        let at = to + (w * LANES + lane) * 2u;
-        partial[at] = sum[r * PER + 2u * w];
-        partial[at + 1u] = sum[r * PER + 2u * w + 1u];
-      }
-      if (lane == 0u) {
-        partial[to + HEAD_DIM] = largest[r];
-        partial[to + HEAD_DIM + 1u] = whole;
-      }
+    //#if SPLIT
+    // Only tiles of one token are split, so the tile names the row.
+    let to = ((group.x * params.heads + head) * params.max_splits + split) * (HEAD_DIM / 2u + 1u);
+    let scale = 1.0;
+    if (lane == 0u) {
+      out[to + HEAD_DIM / 2u] = vec2(tops[r], masses[r]);
+    }
+    //#else
+    let to = ((tile.x + t) * params.out_stride + head * HEAD_DIM) / 2u;
+    let scale = 1.0 / masses[r];
+    //#endif
+    for (var w = 0u; w < PER / 2u; w++) {
+      out[to + w * LANES + lane] = vec2(sums[r * PER + 2u * w], sums[r * PER + 2u * w + 1u]) * scale;
     }
   }
 }

@@ -11,8 +11,9 @@ struct Params {
   blocks: u32,      // K / 32
   out_stride: u32,  // of y, in elements
   out_offset: u32,
-  flags: u32,       // 1: add bias, 2: add to what y holds
+  flags: u32,       // 1: add bias, 2: add to what y holds, 4: rows are samples
   bias_offset: u32,
+  many: u32,        // always more than COLS * ROWS
 }
 
 @group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
@@ -40,11 +41,7 @@ fn main(
   let row0 = group.x * (WG * ROWS) + local;
   let token0 = group.y * COLS;
   let last = params.rows - 1u;
-  //#if SAMPLED
-  let tokens = step.samples;
-  //#else
-  let tokens = step.tokens;
-  //#endif
+  let tokens = select(step.tokens, step.samples, (params.flags & 4u) != 0u);
   let width = params.blocks * 32u;
 
   var sum = array<f32, COLS * ROWS>();
@@ -87,20 +84,21 @@ fn main(
       }
     }
   }
-  for (var c = 0u; c < COLS; c++) {
-    for (var r = 0u; r < ROWS; r++) {
-      let row = row0 + r * WG;
-      if (row <= last && token0 + c < tokens) {
-        let at = (token0 + c) * params.out_stride + params.out_offset + row;
-        var value = sum[c * ROWS + r];
-        if ((params.flags & 1u) != 0u) {
-          value += bias[params.bias_offset + row];
-        }
-        if ((params.flags & 2u) != 0u) {
-          value += y[at];
-        }
-        y[at] = value;
+  // A copy, and a bound the compiler does not know: written out, these stores take it longer than all the rest.
+  var results = sum;
+  for (var i = 0u; i < min(COLS * ROWS, params.many); i++) {
+    let row = row0 + (i % ROWS) * WG;
+    let token = token0 + i / ROWS;
+    if (row <= last && token < tokens) {
+      let at = token * params.out_stride + params.out_offset + row;
+      var value = results[i];
+      if ((params.flags & 1u) != 0u) {
+        value += bias[params.bias_offset + row];
       }
+      if ((params.flags & 2u) != 0u) {
+        value += y[at];
+      }
+      y[at] = value;
     }
   }
 }

@@ -6,6 +6,9 @@
 
 struct Params {
   vocabulary: u32,
+  // Always 2 and 4: unknown to the compiler, so that it does not write the loops out, which takes it seconds.
+  rules: u32,
+  levels: u32,
 }
 
 @group(0) @binding(0) var<storage, read> samples: array<Sample>;
@@ -130,44 +133,35 @@ fn main(
     let per_degree = 1.0 / sample.temperature;
     var cut = 0u;
 
-    if (sample.top_k > 0u && sample.top_k < params.vocabulary) {
-      var wanted = sample.top_k;
-      var prefix = 0u;
-      for (var level = 0u; level < 4u; level++) {
-        let shift = 24u - 8u * level;
-        clear_bins(local);
+    // First the top_k greatest, then the fewest of them whose mass reaches top_p.
+    for (var rule = 0u; rule < params.rules; rule++) {
+      let by_mass = rule == 1u;
+      let idle = select(sample.top_k == 0u || sample.top_k >= params.vocabulary, sample.top_p >= 1.0, by_mass);
+      if (idle) {
+        continue;
+      }
+      var unit = 0.0;
+      if (by_mass) {
+        var mine = 0.0;
         for (var v = local; v < params.vocabulary; v += WG) {
-          let key = order_key(logits[row + v]);
-          if (level == 0u || (key >> (shift + 8u)) == (prefix >> (shift + 8u))) {
-            atomicAdd(&bins[(key >> shift) & 255u], 1u);
+          let logit = logits[row + v];
+          if (order_key(logit) >= cut) {
+            mine += exp((logit - top) * per_degree);
           }
         }
-        let found = pick_bin(local, wanted);
-        prefix |= found.x << shift;
-        wanted = found.y;
+        unit = MASS_ONE / sum_mass(local, mine);
       }
-      cut = prefix;
-    }
-
-    if (sample.top_p < 1.0) {
-      var mine = 0.0;
-      for (var v = local; v < params.vocabulary; v += WG) {
-        let logit = logits[row + v];
-        if (order_key(logit) >= cut) {
-          mine += exp((logit - top) * per_degree);
-        }
-      }
-      let unit = MASS_ONE / sum_mass(local, mine);
-      var wanted = max(u32(sample.top_p * MASS_ONE), 1u);
+      var wanted = select(sample.top_k, max(u32(sample.top_p * MASS_ONE), 1u), by_mass);
       var prefix = 0u;
-      for (var level = 0u; level < 4u; level++) {
+      for (var level = 0u; level < params.levels; level++) {
         let shift = 24u - 8u * level;
         clear_bins(local);
         for (var v = local; v < params.vocabulary; v += WG) {
           let logit = logits[row + v];
           let key = order_key(logit);
           if (key >= cut && (level == 0u || (key >> (shift + 8u)) == (prefix >> (shift + 8u)))) {
-            atomicAdd(&bins[(key >> shift) & 255u], u32(exp((logit - top) * per_degree) * unit + 0.5));
+            let mass = u32(exp((logit - top) * per_degree) * unit + 0.5);
+            atomicAdd(&bins[(key >> shift) & 255u], select(1u, mass, by_mass));
           }
         }
         let found = pick_bin(local, wanted);

@@ -4,7 +4,7 @@ import { didYouMean } from '../config/suggest.ts';
 import { modelsDir } from './data-dir.ts';
 import { StartError } from './start-error.ts';
 
-export const embeddedName = 'lathe-tiny';
+const embeddedName = 'lathe-tiny';
 
 export interface ModelLocation {
   /** A path or a URL. */

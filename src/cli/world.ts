@@ -2,7 +2,7 @@ import type { Engine, EngineOptions } from '../engine/types.ts';
 import type { Terminal } from './progress.ts';
 import type { SignalSource } from './signals.ts';
 
-export interface PullRequest {
+interface PullRequest {
   readonly repo: string;
   readonly file?: string;
   readonly revision?: string;

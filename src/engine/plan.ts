@@ -138,6 +138,9 @@ async function dispatchOf<V extends Variant, P extends Readonly<Record<string, n
   };
 }
 
+/** A bound that kernels hide from the compiler; more than any loop it guards. */
+const many = 1024;
+
 const always = <V extends Variant>(variant: V): Option<V>[] => [{ variant, upTo: Number.POSITIVE_INFINITY }];
 
 function stackOf(context: Context, names: readonly string[]): WeightStack {
@@ -179,7 +182,7 @@ function planMatmul(context: Context, unit: MatmulUnit): Promise<Dispatch[]> {
   const { memory, gpu } = context;
   const hasBias = unit.biases.length > 0;
   const bias = hasBias ? vectorOf(context, stackKey(unit.biases)) : memory.nothing;
-  const flags = (hasBias ? matmulFlags.bias : 0) | (unit.add ? matmulFlags.add : 0);
+  const flags = (hasBias ? matmulFlags.bias : 0) | (unit.add ? matmulFlags.add : 0) | (unit.sampled ? matmulFlags.sampled : 0);
   return Promise.all(
     stackOf(context, unit.weights).parts.map((part, index) =>
       dispatchOf(
@@ -187,7 +190,7 @@ function planMatmul(context: Context, unit: MatmulUnit): Promise<Dispatch[]> {
         numbered(unit.id, index),
         matmul,
         matmulColumns.map((columns, at) => ({
-          variant: chooseMatmul(gpu.caps, part.format, columns, unit.sampled),
+          variant: chooseMatmul(gpu.caps, part.format, columns),
           upTo: at === matmulColumns.length - 1 ? Number.POSITIVE_INFINITY : columns,
         })),
         {
@@ -197,6 +200,7 @@ function planMatmul(context: Context, unit: MatmulUnit): Promise<Dispatch[]> {
           out_offset: part.firstRow,
           flags,
           bias_offset: part.firstRow,
+          many,
         },
         {
           quants: part.quants,
@@ -284,39 +288,45 @@ async function planAttention(context: Context, unit: Extract<Unit, { op: 'attent
     page_table: memory.pageTable,
     k_cache: cache.k,
     v_cache: cache.v,
-    partial: memory.partial,
-    out: memory.buffers.context,
   };
-  const params = { heads, kv_heads: kvHeads, max_pages: memory.maxPages, out_stride: outStride, scale: headDim ** -0.5 };
+  const params = { heads, kv_heads: kvHeads, max_pages: memory.maxPages, out_stride: outStride, scale: headDim ** -0.5, many };
+  const whole = { split_tokens: 0x7fffffff, max_splits: 1 };
   const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
   const singleTiles = { buffer: memory.step, offset: memory.layout.singleTiles, size: memory.singleTilesBytes };
   const wideTiles = { buffer: memory.step, offset: memory.layout.wideTiles, size: memory.wideTilesBytes };
-  return Promise.all([
+  const out = memory.buffers.context;
+  const attend = (
+    id: string,
+    mode: { wide?: boolean; split?: boolean },
+    own: { tiles: Bound; out: Bound; limits: typeof splits },
+  ) =>
     dispatchOf(
       context,
-      unit.id,
+      id,
       attention,
-      always(chooseAttention(gpu.caps, graph.shape, false)),
-      { ...params, ...splits },
-      { ...buffers, tiles: singleTiles },
-    ),
-    dispatchOf(
-      context,
-      `${unit.id}.wide`,
-      attention,
-      always(chooseAttention(gpu.caps, graph.shape, true)),
-      { ...params, split_tokens: 0x7fffffff, max_splits: 1 },
-      { ...buffers, tiles: wideTiles },
-    ),
-    dispatchOf(
-      context,
-      `${unit.id}.combine`,
-      attentionCombine,
-      always({ WG: 64 }),
-      { heads, head_dim: headDim, ...splits, out_stride: outStride },
-      { partial: memory.partial, tiles: singleTiles, out: memory.buffers.context },
-    ),
-  ]);
+      always(chooseAttention(gpu.caps, graph.shape, mode)),
+      { ...params, ...own.limits },
+      { ...buffers, tiles: own.tiles, out: own.out },
+    );
+  const list = [
+    attend(unit.id, {}, { tiles: singleTiles, out, limits: whole }),
+    attend(`${unit.id}.wide`, { wide: true }, { tiles: wideTiles, out, limits: whole }),
+  ];
+  // A context that is one split needs no other kernel, and none is compiled.
+  if (memory.maxSplits > 1) {
+    list.push(
+      attend(`${unit.id}.split`, { split: true }, { tiles: singleTiles, out: memory.partial, limits: splits }),
+      dispatchOf(
+        context,
+        `${unit.id}.combine`,
+        attentionCombine,
+        always({ WG: 64 }),
+        { heads, head_dim: headDim, ...splits, out_stride: outStride },
+        { partial: memory.partial, tiles: singleTiles, out },
+      ),
+    );
+  }
+  return Promise.all(list);
 }
 
 function planActivation(context: Context, unit: Extract<Unit, { op: 'gated_activation' }>): Promise<Dispatch> {
@@ -343,7 +353,7 @@ function planSample(context: Context, unit: Extract<Unit, { op: 'sample' }>): Pr
       unit.id,
       samplePick,
       always(chooseSamplePick(gpu.caps)),
-      params,
+      { ...params, rules: 2, levels: 4 },
       { logits, seen, sampled, results },
       'samples',
     ),

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 
 /** Why a request may not enter, or nothing. */
-export interface Refusal {
+interface Refusal {
   readonly status: 400 | 403;
   readonly code: string;
   readonly message: string;

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { Envelope, Problem } from './problem.ts';
 
 /** What a handler gets: the checked body, the path's parameters, and a signal that ends with the client or the host. */
-export interface PlaneRequest<Body = unknown> {
+interface PlaneRequest<Body = unknown> {
   readonly body: Body;
   readonly params: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;

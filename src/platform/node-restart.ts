@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { endWithLauncher, runInForeground } from './foreground.mjs';
 import { packageRoot } from './node-package.ts';
 
 /** The oldest Node that runs lathe; package.json's optional dependencies bring a current one. */
@@ -16,7 +16,7 @@ const packages: Readonly<Record<string, string>> = {
 };
 
 /** What the decision needs to know; tests give their own. */
-export interface NodeFacts {
+interface NodeFacts {
   version: string;
   platform: string;
   arch: string;
@@ -24,7 +24,7 @@ export interface NodeFacts {
   exists: (path: string) => boolean;
 }
 
-export type NodeChoice =
+type NodeChoice =
   | { action: 'stay' }
   | { action: 'restart'; node: string }
   | { action: 'refuse'; message: string };
@@ -47,9 +47,10 @@ export const chooseNode = ({ version, platform, arch, root, exists }: NodeFacts)
 
 /**
  * Called first by the entry points. On a Node that is new enough it returns at once; otherwise the program runs
- * again under the node binary that npm brought, and this process ends with its exit code or signal.
+ * again under the node binary that npm brought, and this process ends with its exit code.
  */
 export const restartUnderCurrentNode = async (): Promise<void> => {
+  endWithLauncher();
   const choice = chooseNode({
     version: process.versions.node,
     platform: process.platform,
@@ -62,26 +63,5 @@ export const restartUnderCurrentNode = async (): Promise<void> => {
     process.stderr.write(`${choice.message}\n`);
     process.exit(1);
   }
-  await replaceProcess(choice.node, [...process.execArgv, ...process.argv.slice(1)]);
+  process.exit(await runInForeground(choice.node, process.argv.slice(1), { ownSession: true }));
 };
-
-const replaceProcess = (command: string, args: readonly string[]): Promise<never> =>
-  new Promise(() => {
-    // In a group of its own the child gets no Ctrl-C from the terminal, only what we pass on: every signal once.
-    const ownGroup = process.platform !== 'win32';
-    const child = spawn(command, args, { stdio: 'inherit', detached: ownGroup });
-    const signals: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2'];
-    for (const signal of signals) {
-      // Windows hands Ctrl-C to both by itself.
-      process.on(signal, () => ownGroup && child.kill(signal));
-    }
-    child.on('error', (error) => {
-      process.stderr.write(`cannot run ${command}: ${error.message}\n`);
-      process.exit(1);
-    });
-    child.on('exit', (code, signal) => {
-      if (signal === null) process.exit(code ?? 1);
-      for (const name of signals) process.removeAllListeners(name);
-      process.kill(process.pid, signal);
-    });
-  });

@@ -8,7 +8,7 @@ export interface RemoteFile {
 }
 
 /** `sha256` of the content, or git's own SHA-1 of a blob for files that are not in large-file storage. */
-export interface Checksum {
+interface Checksum {
   readonly kind: 'sha256' | 'git-sha1';
   /** Lower-case hex. */
   readonly hex: string;

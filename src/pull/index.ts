@@ -5,8 +5,6 @@ import { type Hub, listRepository } from './hub.ts';
 import { isComplete, PartFile } from './part-file.ts';
 import { patient, type RetryOptions, transfer } from './transfer.ts';
 
-export { PullError };
-
 export interface PullOptions {
   /** `owner/name`. */
   repo: string;

@@ -289,7 +289,12 @@ describe('bad input', () => {
   test('a body that is not UTF-8 is refused', async () => {
     const { post } = await serve();
     const body = new Uint8Array([0x22, 0xff, 0x22]);
-    expect((await post(chat, '', { body })).status).toBe(400);
+    const response = await post(chat, '', { body });
+    expect(response.status).toBe(400);
+    expect(openaiError.parse(await response.json()).error).toMatchObject({
+      code: 'invalid_json',
+      message: expect.stringContaining('UTF-8'),
+    });
   });
 
   test('a wrong or absent content type is 415, so a foreign page cannot post', async () => {
@@ -464,12 +469,13 @@ test('a reader that stops reading stops the production of chunks', async () => {
   expect(engine.produced).toBe(3000);
 });
 
-test('requests in flight get a 503 when the host stops, also behind a hung device', async () => {
-  const { post, stopping } = await serve({ hang: true });
+test('requests in flight and new ones get a 503 when the host stops, also behind a hung device', async () => {
+  const { get, post, stopping } = await serve({ hang: true });
   const request = post(chat, hi);
   const { Problem } = await import('../../src/planes/problem.ts');
   setTimeout(() => stopping.abort(new Problem(503, 'shutting_down', 'The host is shutting down.')), 50);
   const response = await request;
   expect(response.status).toBe(503);
   expect(openaiError.parse(await response.json()).error.code).toBe('shutting_down');
+  expect((await get('/v1/models')).status).toBe(503);
 });

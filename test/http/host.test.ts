@@ -170,6 +170,47 @@ describe('the embedded model', () => {
   });
 });
 
+describe('refusals of a host with a model', () => {
+  test('requests beyond the queue get 429 with Retry-After, the others are answered', async () => {
+    const host = start(['--gpu', '--port', '0', '--parallel', '1', '--queue', '1']);
+    const url = await host.url();
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () =>
+        fetch(`${url}/v1/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ prompt: 'Once', temperature: 0, max_tokens: 200 }),
+        }),
+      ),
+    );
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThan(0);
+    for (const { headers } of refused) expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    const bodies = await Promise.all(
+      answers
+        .filter(({ status }) => status === 200)
+        .map(async (answer) => (await answer.json()) as { choices: { text: string }[] }),
+    );
+    expect(bodies.length + refused.length).toBe(8);
+    expect(bodies.length).toBeGreaterThan(0);
+    expect(new Set(bodies.map(({ choices }) => choices[0]?.text)).size).toBe(1);
+  });
+
+  test('an adapter that is not there is told with those that are', async () => {
+    const host = start(['--gpu', '--port', '0', '--adapter', 'no such adapter']);
+    expect(await host.exit).toEqual({ code: 1, signal: null });
+    expect(host.output.stderr).toMatch(/^lathe: .*'no such adapter'/m);
+  });
+
+  test('a port in use is told', async () => {
+    const first = start(['--port', '0']);
+    const { port } = new URL(await first.url());
+    const second = start(['--gpu', '--port', port]);
+    expect(await second.exit).toEqual({ code: 1, signal: null });
+    expect(second.output.stderr).toContain(`port ${port} on 127.0.0.1 is in use`);
+  });
+});
+
 describe('signals', () => {
   test('SIGTERM on an idle host with a model exits 0', async () => {
     const host = start(['--gpu', '--port', '0']);

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 export const repository = fileURLToPath(new URL('../..', import.meta.url));
 const built = join(repository, 'dist/host.js');
-const scripted = join(repository, 'test/support/scripted-host.ts');
+const scripted = fileURLToPath(new URL('./scripted-host.ts', import.meta.url));
 
 /** Builds `dist/host.js` where it is missing or older than its sources. */
 export function buildHost(): void {
@@ -23,7 +23,7 @@ export function buildHost(): void {
   if (status !== 0) throw new Error(`vite build failed:\n${stdout}\n${stderr}`);
 }
 
-export interface Exit {
+interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }

@@ -37,8 +37,7 @@ export async function kernelHarness(): Promise<KernelHarness> {
   return {
     gpu,
     supports: (variant) =>
-      variant['SUBGROUPS'] !== true ||
-      gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG']),
+      variant['SUBGROUPS'] !== true || gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG']),
     async run(kernel, variant, input, outputs) {
       const dims: StepDims = {
         tokens: 0,

@@ -55,7 +55,7 @@ export class ByteTokenizer implements Tokenizer {
 }
 
 /** ChatML that trims contents, as Llama's does. */
-export const trimmingChatMl: ChatTemplate = {
+const trimmingChatMl: ChatTemplate = {
   source: 'scripted',
   render({ messages, addGenerationPrompt }) {
     const turns = messages.map((message) => {
@@ -120,8 +120,9 @@ export class ScriptedEngine implements Engine {
     };
   }
 
-  async *generate(request: GenerateRequest): AsyncGenerator<GenerationEvent, void, undefined> {
-    const { capacity, contextLength = 4096, fail, delayMs = 0, hang } = this.script;
+  /** Refuses at the call, as the contract says. */
+  generate(request: GenerateRequest): AsyncIterable<GenerationEvent> {
+    const { capacity, contextLength = 4096 } = this.script;
     if (capacity !== undefined && this.running >= capacity)
       throw new EngineError('queue_full', 'the queue is full');
     if (request.prompt.length + request.maxTokens > contextLength) {
@@ -129,6 +130,11 @@ export class ScriptedEngine implements Engine {
     }
     this.requests.push(request);
     this.running++;
+    return this.#follow(request);
+  }
+
+  async *#follow(request: GenerateRequest): AsyncGenerator<GenerationEvent, void, undefined> {
+    const { fail, delayMs = 0, hang } = this.script;
     let whole = false;
     try {
       if (hang) await new Promise(() => {});

@@ -1,10 +1,11 @@
-import { mkdtemp, open, rm } from 'node:fs/promises';
+import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { dequantize } from '../../kernels/reference/index.ts';
 import { openGguf } from '../../src/engine/formats/gguf.ts';
-import type { TensorType } from '../../src/engine/formats/model-file.ts';
+import { type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource } from '../support/byte-source.ts';
 import {
@@ -18,6 +19,7 @@ import {
   texts,
   u32,
 } from '../support/gguf-writer.ts';
+import { realShapes, writeRandomModel } from '../support/random-model.ts';
 import { modelsPath } from '../support/shared.ts';
 
 const weights = (name: string, type: TensorType, shape: number[], bytes: number) => ({
@@ -26,6 +28,8 @@ const weights = (name: string, type: TensorType, shape: number[], bytes: number)
   shape,
   data: () => Uint8Array.from({ length: bytes }, (_, index) => (index * 7 + name.length) & 255),
 });
+
+const tensorTypeNames = Object.keys(tensorTypes) as TensorType[];
 
 describe('the embedded model', () => {
   it('opens with its metadata, and the tensors have numpy shapes and lie in the file', async () => {
@@ -172,6 +176,47 @@ describe('tensors', () => {
     await openGguf(source);
     expect(source.bytesRead).toBeLessThan(2 << 20);
   });
+});
+
+describe('a model of random weights', () => {
+  it.each(tensorTypeNames)(
+    'has finite weights of the asked-for size in %s, and a seed gives it again',
+    async (type) => {
+      const folder = await mkdtemp(join(tmpdir(), 'lathe-random-'));
+      try {
+        const shape = {
+          ...realShapes.qwen3_06b,
+          layers: 1,
+          embedding: 64,
+          heads: 2,
+          kvHeads: 1,
+          headSize: 32,
+          feedForward: 96,
+          vocab: 300,
+          type,
+        };
+        const [first, again] = [join(folder, 'a.gguf'), join(folder, 'b.gguf')];
+        await writeRandomModel(first, shape);
+        await writeRandomModel(again, shape);
+        expect(await readFile(first)).toEqual(await readFile(again));
+        const model = await openGguf(await nodePlatform().openModel(first));
+        expect(model.metadata.get('general.architecture')).toBe('qwen3');
+        const down = model.tensors.get('blk.0.ffn_down.weight');
+        if (!down) throw new Error('no tensor');
+        expect(down).toMatchObject({ type, shape: [64, 96] });
+        const values = dequantize(type, await model.readRows(down, 0, 64), 64 * 96);
+        const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+        const power = values.reduce((sum, value) => sum + value * value, 0) / values.length;
+        // Of the order of 1 / sqrt(columns), on both sides of zero.
+        expect(Math.sqrt(power * 96)).toBeGreaterThan(0.3);
+        expect(Math.sqrt(power * 96)).toBeLessThan(3);
+        expect(Math.abs(mean)).toBeLessThan(0.3 * Math.sqrt(power));
+        await model.close();
+      } finally {
+        await rm(folder, { recursive: true, force: true });
+      }
+    },
+  );
 });
 
 describe('a file larger than 4 GiB', () => {

@@ -188,4 +188,25 @@ describe('the context', () => {
     expect((error as Problem).message).toMatch(/50000 tokens.*about 99\d{5}/);
     expect(encoded).toBeLessThan(70_000);
   });
+
+  test('others run while a long text is measured', async () => {
+    let turns = 0;
+    const turn = () => {
+      turns++;
+      immediate = setImmediate(turn);
+    };
+    let immediate = setImmediate(turn);
+    await refuseOverlong(new ByteTokenizer(), 'x'.repeat(1_000_000), 999_999, 'prompt');
+    clearImmediate(immediate);
+    expect(turns).toBeGreaterThan(50);
+  });
+
+  test('a conversation of more messages than tokens is refused before it is rendered', async () => {
+    const template = { source: '', render: () => expect.unreachable() };
+    const engine = new ScriptedEngine({ contextLength: 100, chatTemplate: template });
+    await expect(chatPrompt(engine, Array(101).fill(user('')))).rejects.toMatchObject({
+      code: 'context_length_exceeded',
+      message: expect.stringMatching(/100 tokens.*101 messages/),
+    });
+  });
 });

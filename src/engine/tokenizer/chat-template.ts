@@ -2,7 +2,7 @@ import { Template } from '@huggingface/jinja';
 import type { Metadata } from '../formats/model-file.ts';
 import type { ChatMessage, ChatTemplate, Tokenizer } from './types.ts';
 
-/** A conversation that the model's template refuses, or a template that we cannot run. */
+/** A conversation that the model's template refuses, or a template that we cannot run; ends in its own words. */
 export class ChatTemplateError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -53,14 +53,16 @@ class JinjaTemplate {
       this.#parsed ??= new Template(this.#source);
       return this.#parsed.render({
         ...this.#tokens,
+        documents: null,
+        ...input.variables,
         messages: input.messages,
         tools: input.tools ?? null,
-        documents: null,
         add_generation_prompt: input.addGenerationPrompt ?? false,
-        ...input.variables,
       });
     } catch (error) {
-      throw new ChatTemplateError(error instanceof Error ? error.message : String(error), { cause: error });
+      // What `raise_exception` said and what our Jinja cannot do arrive alike.
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new ChatTemplateError(`chat template: ${reason}`, { cause: error });
     }
   }
 

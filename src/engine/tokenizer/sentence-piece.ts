@@ -39,7 +39,7 @@ export class SentencePieceModel implements TextModel {
   }
 
   encode(text: string, start: boolean, ids: number[]): void {
-    // V8 makes a rope of replaceAll's result, in which every later search is slow; this way it is one flat text.
+    // Not `space + text.replace(...)`: that would be a rope, and V8 flattens a long rope again for every search in it.
     const escaped = ((start && this.#spacePrefix ? ' ' : '') + text).replace(/ /g, space);
     let from = 0;
     while (from < escaped.length) {

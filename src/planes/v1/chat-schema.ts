@@ -86,7 +86,6 @@ export const chatRequest = z
     { error: 'expected a JSON object' },
   )
   .meta({ id: 'ChatCompletionRequest' });
-export type ChatRequest = z.infer<typeof chatRequest>;
 
 const finishReason = z.enum(['stop', 'length']);
 const head = { id: z.string(), created: z.int(), model: z.string(), system_fingerprint: z.string() };

@@ -14,10 +14,9 @@ export async function* generate(
     yield nothing(request.prompt.length);
     return;
   }
-  const left = new AbortController();
-  const events = engine.generate({ ...request, signal: AbortSignal.any([signal, left.signal]) });
-  const iterator = events[Symbol.asyncIterator]();
+  let iterator: AsyncIterator<GenerationEvent> | undefined;
   try {
+    iterator = engine.generate({ ...request, signal })[Symbol.asyncIterator]();
     for (;;) {
       const next = await unlessAborted(iterator.next(), signal);
       if (next.done) return;
@@ -26,8 +25,7 @@ export async function* generate(
   } catch (error) {
     throw toProblem(error);
   } finally {
-    left.abort();
-    iterator.return?.().catch(() => undefined);
+    iterator?.return?.().catch(() => undefined);
   }
 }
 

@@ -1,0 +1,42 @@
+/** Builds `dist/` where it is missing or older than its sources. */
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const product = join(root, 'dist/host.js');
+/** The shaders are not among them: they are read from `wgsl/` as they are. */
+const sources = ['src', 'kernels', 'vite.config.ts', 'package.json', 'package-lock.json'];
+
+/** @returns whether `dist/` is there and current */
+export function buildIfNeeded() {
+  if (existsSync(product) && newest(sources.map((source) => join(root, source))) <= statSync(product).mtimeMs)
+    return true;
+  const vite = join(root, 'node_modules/vite/bin/vite.js');
+  if (!existsSync(vite)) {
+    process.stderr.write('Build: vite is not installed; run `npm ci` first.\n');
+    return false;
+  }
+  process.stderr.write('Build: making dist/ ...\n');
+  const { status, stdout } = spawnSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    encoding: 'utf8',
+  });
+  if (status !== 0) process.stderr.write(`${stdout}Build: failed.\n`);
+  return status === 0;
+}
+
+/** The time of the last change below these paths, in ms. Folders count too: they change when a file goes. */
+function newest(paths) {
+  return Math.max(
+    0,
+    ...paths.map((path) => {
+      const stat = statSync(path, { throwIfNoEntry: false });
+      if (!stat) return 0;
+      if (!stat.isDirectory()) return stat.mtimeMs;
+      return Math.max(stat.mtimeMs, newest(readdirSync(path).map((name) => join(path, name))));
+    }),
+  );
+}

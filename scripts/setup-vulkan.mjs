@@ -1,0 +1,147 @@
+/**
+ * Makes sure that Dawn finds a Vulkan driver; does nothing where it does. Without one it installs Mesa's, which
+ * includes lavapipe, a driver in software. Needs root for that, and prints the commands otherwise.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import {
+  alternativeTo,
+  commandsOf,
+  decide,
+  explainApt,
+  parseOsRelease,
+  parseTargets,
+  undoOf,
+} from './vulkan-plan.mjs';
+
+const askScript = fileURLToPath(new URL('./ask-adapter.mjs', import.meta.url));
+const askLimitMs = 60_000;
+/** A loader for an NVIDIA GPU, then nothing more; anything beyond would be a circle. */
+const mostInstalls = 2;
+
+const say = (line) => process.stderr.write(`${line}\n`);
+
+/** @returns whether a driver is there now; what is missing has been said */
+export function setUpVulkan() {
+  for (let installs = 0; ; installs++) {
+    const step = decide(lookAround());
+    if (step.kind === 'ready') {
+      if (installs > 0) say(`Vulkan: ready (${step.note}).`);
+      return true;
+    }
+    if (step.kind === 'refuse' || installs === mostInstalls) {
+      say(
+        `Vulkan: ${step.kind === 'refuse' ? step.message : 'the drivers were installed, but Dawn finds no adapter.'}`,
+      );
+      return false;
+    }
+    if (process.getuid?.() !== 0) {
+      say(`Vulkan: no driver found, and installing one needs root. Run as root:`);
+      for (const command of commandsOf(step)) say(`  ${command}`);
+      return false;
+    }
+    if (!carryOut(step)) return false;
+  }
+}
+
+function carryOut(step) {
+  say(
+    `Vulkan: installing ${step.what} (${step.packages.join(', ')}${step.release ? ` from ${step.release}` : ''}) ...`,
+  );
+  for (const command of commandsOf(step)) {
+    const { status, output } = runAsRoot(command);
+    if (status === 0) continue;
+    const undo = undoOf(step);
+    if (undo) runAsRoot(undo);
+    const other = alternativeTo(step);
+    if (other) return carryOut(other);
+    for (const line of output.trimEnd().split('\n').slice(-12)) say(`  ${line}`);
+    say(`Vulkan: \`${command}\` failed: ${explainApt(output)}`);
+    return false;
+  }
+  return true;
+}
+
+function runAsRoot(command) {
+  const { status, stdout, stderr, error } = spawnSync(
+    'sh',
+    ['-c', command.replace(/^apt-get/, 'apt-get -o DPkg::Lock::Timeout=120')],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      encoding: 'utf8',
+      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C.UTF-8' },
+    },
+  );
+  return { status, output: `${stdout ?? ''}${stderr ?? ''}${error ? error.message : ''}` };
+}
+
+function lookAround() {
+  const facts = { platform: process.platform, adapter: undefined, dawn: '' };
+  if (process.platform !== 'linux') return facts;
+  Object.assign(facts, askDawn());
+  // Everything else matters only where Dawn finds nothing.
+  if (facts.adapter !== undefined) return facts;
+  return {
+    ...facts,
+    gpus: gpuDevices(),
+    loader: hasLoader(),
+    lavapipe: list('/usr/share/vulkan/icd.d').some((name) => /^lvp_icd.*\.json$/.test(name)),
+    mesa: printed('dpkg-query', ['-W', '-f', '${Version}', 'mesa-vulkan-drivers']) || undefined,
+    apt: printed('apt-get', ['--version']) !== '',
+    system: parseOsRelease(existsSync('/etc/os-release') ? readFileSync('/etc/os-release', 'utf8') : ''),
+    targets: parseTargets(
+      printed('apt-get', ['indextargets', '--format', '$(RELEASE) $(REPO_URI)', 'Identifier: Packages']),
+    ),
+    archiveKeys: existsSync('/usr/share/keyrings/debian-archive-keyring.gpg'),
+    driverFiles: process.env.VK_DRIVER_FILES || process.env.VK_ICD_FILENAMES || undefined,
+  };
+}
+
+function askDawn() {
+  const { status, stdout, stderr, error } = spawnSync(process.execPath, [askScript], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    encoding: 'utf8',
+    timeout: askLimitMs,
+    killSignal: 'SIGKILL',
+  });
+  if (error?.code === 'ETIMEDOUT') return { dawn: `no answer within ${askLimitMs / 1000} s` };
+  if (/Cannot find (package|module)/.test(stderr ?? ''))
+    return { dawn: 'its binding is not installed; run `npm ci`' };
+  return status === 0 && stdout !== ''
+    ? { adapter: stdout }
+    : { dawn: (stderr || error?.message || '').trim() };
+}
+
+const gpuDevices = () => [
+  ...list('/dev')
+    .filter((name) => /^nvidia\d+$/.test(name))
+    .map((name) => `/dev/${name}`),
+  ...list('/dev/dri')
+    .filter((name) => name.startsWith('renderD'))
+    .map((name) => `/dev/dri/${name}`),
+];
+
+const hasLoader = () =>
+  [printed('ldconfig', ['-p']), printed('/sbin/ldconfig', ['-p'])].some((known) =>
+    known.includes('libvulkan.so.1'),
+  ) || list('/usr/lib').some((folder) => existsSync(`/usr/lib/${folder}/libvulkan.so.1`));
+
+function list(folder) {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** What a command prints; nothing when it is not there or fails. */
+function printed(command, args) {
+  const { status, stdout } = spawnSync(command, args, {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    encoding: 'utf8',
+  });
+  return status === 0 ? stdout : '';
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) process.exit(setUpVulkan() ? 0 : 1);

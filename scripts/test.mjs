@@ -1,0 +1,36 @@
+/** `npm test [-- VITEST OPTIONS]`: sets up what the tests need, builds, and runs every check of `npm run check`. */
+import { readFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { runInForeground } from '../src/platform/foreground.mjs';
+import { buildIfNeeded } from './build.mjs';
+import { setUpVulkan } from './setup-vulkan.mjs';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+process.chdir(root);
+process.env.PATH = `${join(root, 'node_modules/.bin')}${delimiter}${process.env.PATH ?? ''}`;
+const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
+
+/** A command line of package.json, run as npm runs it. */
+const shell = (line) =>
+  process.platform === 'win32'
+    ? runInForeground('cmd.exe', ['/d', '/s', '/c', line])
+    : runInForeground('sh', ['-c', line]);
+
+const vitest = ['node_modules/vitest/vitest.mjs', 'run', ...process.argv.slice(2)];
+const steps = [
+  { name: 'format and lint', run: () => shell(scripts.lint) },
+  { name: 'types', run: () => shell(scripts.types) },
+  { name: 'unused code', run: () => shell('knip') },
+  { name: 'tests', run: () => runInForeground(process.execPath, vitest) },
+];
+
+if (!setUpVulkan() || !buildIfNeeded()) process.exit(1);
+for (const { name, run } of steps) {
+  process.stdout.write(`\n== ${name}\n`);
+  const code = await run();
+  if (code !== 0) {
+    process.stderr.write(`== ${name}: failed (exit code ${code})\n`);
+    process.exit(code);
+  }
+}

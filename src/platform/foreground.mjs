@@ -1,0 +1,45 @@
+// Plain JavaScript because scripts/start.mjs needs it too, on a Node that may be too old for TypeScript.
+import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
+/** npm passes a Ctrl-C of the terminal on to us, who got it from the terminal already. */
+const sameSignalMs = 200;
+
+export const runInForeground = (command, args, { ownSession = false } = {}) =>
+  new Promise((resolve) => {
+    // In a session of its own the child gets no Ctrl-C from the terminal, only what we pass on. The channel is how
+    // it learns that we are gone, also when we were killed. Windows hands Ctrl-C to both of us by itself.
+    const windows = process.platform === 'win32';
+    const child = spawn(command, args, {
+      stdio: ['inherit', 'inherit', 'inherit', ...(ownSession ? ['ipc'] : [])],
+      detached: ownSession && !windows,
+    });
+    const last = new Map();
+    const listeners = signals.map((signal) => {
+      const listener = () => {
+        const now = performance.now();
+        const repeated = now - (last.get(signal) ?? Number.NEGATIVE_INFINITY) < sameSignalMs;
+        last.set(signal, now);
+        if (!windows && !repeated) child.kill(signal);
+      };
+      process.on(signal, listener);
+      return () => process.removeListener(signal, listener);
+    });
+    const end = (code) => {
+      for (const remove of listeners) remove();
+      resolve(code);
+    };
+    child.on('error', (error) => {
+      process.stderr.write(`cannot run ${command}: ${error.message}\n`);
+      end(127);
+    });
+    child.on('exit', (code, signal) => end(code ?? 128 + (constants.signals[signal] ?? 0)));
+  });
+
+export const endWithLauncher = () => {
+  if (!process.connected) return;
+  process.on('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+  // Listening must not keep a process alive that has nothing else to do.
+  process.channel?.unref();
+};
