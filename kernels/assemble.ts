@@ -1,4 +1,5 @@
-import type { WgslSources } from '../src/engine/platform.ts';
+/** WGSL files by their path below `wgsl/`, for example `rms_norm.wgsl` or `lib/reduce.wgsl`. */
+export type WgslSources = ReadonlyMap<string, string>;
 
 /** What makes one kernel variant: numbers and strings become constants or include names, booleans steer `//#if`. */
 export type Variant = Readonly<Record<string, number | boolean | string>>;

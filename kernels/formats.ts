@@ -1,5 +1,3 @@
-import type { TensorType } from '../src/engine/formats/model-file.ts';
-
 /** How a weight lies on the GPU: `quants` in 16-byte words, `scales` as f16; the name picks `lib/weight_*.wgsl`. */
 export interface WeightFormat {
   readonly name: string;
@@ -16,6 +14,6 @@ export const weightFormats = {
   BF16: { name: 'bf16', quantBytesPerBlock: 64, scaleBytesPerBlock: 0 },
   Q8_0: { name: 'q8_0', quantBytesPerBlock: 32, scaleBytesPerBlock: 2 },
   Q4_0: { name: 'q4_0', quantBytesPerBlock: 16, scaleBytesPerBlock: 2 },
-} as const satisfies Record<TensorType, WeightFormat>;
+} as const satisfies Record<string, WeightFormat>;
 
 export const formatNames = Object.values(weightFormats).map((format) => format.name);

@@ -49,8 +49,11 @@ function carryOut(step) {
   say(
     `Vulkan: installing ${step.what} (${step.packages.join(', ')}${step.release ? ` from ${step.release}` : ''}) ...`,
   );
+  // An update that reached no server succeeds; only the installation after it fails.
+  let output = '';
   for (const command of commandsOf(step)) {
-    const { status, output } = runAsRoot(command);
+    const { status, output: words } = runAsRoot(command);
+    output += words;
     if (status === 0) continue;
     const undo = undoOf(step);
     if (undo) runAsRoot(undo);

@@ -1,4 +1,4 @@
-import type { Engine } from '../engine/types.ts';
+import type { Engine } from '../engine/index.ts';
 
 /** `lathe 0.1.0 ready at http://127.0.0.1:8080 - model lathe-tiny (llama, Q8_0, 3.7M) on llvmpipe (vulkan) - 0.9 s` */
 export function readyLine(facts: {

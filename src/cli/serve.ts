@@ -1,6 +1,6 @@
 import type { Options } from '../config/options.ts';
 import { UsageError } from '../config/options.ts';
-import type { Engine, EngineOptions } from '../engine/types.ts';
+import type { Engine, EngineOptions } from '../engine/index.ts';
 import { createApp } from '../planes/app.ts';
 import { hostGuard, isLoopback } from '../planes/ingress.ts';
 import { type Listener, listen } from '../planes/listen.ts';

@@ -1,4 +1,4 @@
-import type { Engine, EngineOptions } from '../engine/types.ts';
+import type { Engine, EngineOptions } from '../engine/index.ts';
 import type { Terminal } from './progress.ts';
 import type { SignalSource } from './signals.ts';
 

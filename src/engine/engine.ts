@@ -39,14 +39,16 @@ interface Source {
 /** Opens a device and puts the model on it. */
 async function bringUp(source: Source): Promise<Runner> {
   const { platform, options, file, graph } = source;
-  const adapter = await platform.requestAdapter(options.adapter === undefined ? {} : { adapter: options.adapter });
-  const gpu = await openGpu(adapter);
+  const adapter = await platform.requestAdapter(
+    options.adapter === undefined ? {} : { adapter: options.adapter },
+  );
+  const gpu = await openGpu(adapter, platform.backend);
   const context = options.context === undefined ? {} : { context: options.context };
   const { limits } = gpu.device;
   const maxBindingBytes = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
   try {
     gpu.device.addEventListener('uncapturederror', (event) => {
-      options.onNotice?.(`GPU error: ${(event as GPUUncapturedErrorEvent).error.message}`);
+      options.onNotice?.(`GPU error: ${event.error.message}`);
     });
     const capacity = chooseCapacity({
       shape: graph.shape,
@@ -198,10 +200,16 @@ export class ResidentEngine implements Engine {
     const { contextLength } = this.model;
     if (this.#state === 'closed') throw new EngineError('shutting_down', 'the host is shutting down');
     if (this.#state === 'rebuilding') {
-      throw new EngineError('device_lost', 'the GPU was lost and the model is being loaded again; try again shortly');
+      throw new EngineError(
+        'device_lost',
+        'the GPU was lost and the model is being loaded again; try again shortly',
+      );
     }
     if (this.#state === 'lost') {
-      throw new EngineError('device_lost', 'the GPU was lost and could not be opened again; restart the host');
+      throw new EngineError(
+        'device_lost',
+        'the GPU was lost and could not be opened again; restart the host',
+      );
     }
     const { length } = request.prompt;
     if (length === 0) throw new EngineError('invalid_request', 'the prompt is empty');
@@ -213,37 +221,54 @@ export class ResidentEngine implements Engine {
           `(${length} in the prompt, ${request.maxTokens} for the answer)`,
       );
     }
-    if (this.#scheduler.waiting >= this.#queueLimit) {
-      throw new EngineError('queue_full', `${this.#queueLimit} requests are waiting already; try again later`);
+    const { running, waiting } = this.#scheduler;
+    if (running + waiting >= this.#runner.memory.capacity.slots + this.#queueLimit) {
+      throw new EngineError(
+        'queue_full',
+        `${running} requests are running and ${waiting} waiting; try again later`,
+      );
     }
   }
 
   #watch(runner: Runner): void {
-    void runner.gpu.lost.then(async (reason) => {
-      if (this.#state === 'closed' || runner !== this.#runner) return;
-      this.#counts.deviceLosses += 1;
-      const { onNotice } = this.#source.options;
-      onNotice?.(`the GPU was lost (${reason}); opening it again`);
-      this.#state = 'rebuilding';
-      this.#scheduler.stop(new EngineError('device_lost', `the GPU was lost in the middle of the answer (${reason})`));
-      if (!this.#proven) {
-        this.#state = 'lost';
-        onNotice?.('the GPU was lost again before it answered anything; giving up');
+    void runner.gpu.lost.then((reason) => this.#replace(runner, reason));
+  }
+
+  /** The device of `lost` is gone: fails what ran on it, and loads the model onto a new one, once. */
+  async #replace(lost: Runner, reason: string): Promise<void> {
+    if (this.#isClosed() || lost !== this.#runner) return;
+    const notice = this.#source.options.onNotice ?? (() => {});
+    this.#counts.deviceLosses += 1;
+    this.#state = 'rebuilding';
+    this.#scheduler.stop(
+      new EngineError('device_lost', `the GPU was lost in the middle of the answer (${reason})`),
+    );
+    if (!this.#proven) {
+      this.#state = 'lost';
+      notice(`the GPU was lost again before it answered anything (${reason}); giving up`);
+      return;
+    }
+    notice(`the GPU was lost (${reason}); loading the model again`);
+    try {
+      const next = await bringUp(this.#source);
+      if (this.#isClosed()) {
+        next.destroy();
         return;
       }
-      try {
-        const next = await bringUp(this.#source);
-        if ((this.#state as string) === 'closed') return next.destroy();
-        this.#proven = false;
-        this.#runner = next;
-        this.#scheduler = new Scheduler(next, () => performance.now());
-        this.#state = 'ready';
-        this.#watch(next);
-        onNotice?.('the model is loaded again');
-      } catch (error) {
-        this.#state = 'lost';
-        onNotice?.(`the GPU could not be opened again: ${error instanceof Error ? error.message : String(error)}`);
-      }
-    });
+      this.#proven = false;
+      this.#runner = next;
+      this.#scheduler = new Scheduler(next, () => performance.now());
+      this.#state = 'ready';
+      this.#watch(next);
+      notice('the model is loaded again');
+    } catch (error) {
+      this.#state = 'lost';
+      notice(`the GPU could not be opened again: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  /** A method, because the state may change during any await. */
+  #isClosed(): boolean {
+    return this.#state === 'closed';
   }
 }

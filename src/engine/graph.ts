@@ -124,7 +124,15 @@ export class GraphBuilder {
 
   norm(slot: string, weight: string, from: BufferName = 'hidden', to: BufferName = 'normed'): void {
     const node = this.#node('rms_norm', slot, [from], this.#shape.width, [weight]);
-    this.#units.push({ op: 'rms_norm', id: node.id, nodes: [node], weight, from, to, sampled: to === 'last' });
+    this.#units.push({
+      op: 'rms_norm',
+      id: node.id,
+      nodes: [node],
+      weight,
+      from,
+      to,
+      sampled: to === 'last',
+    });
   }
 
   /** q, k and v in one product when their types allow it. */
@@ -152,7 +160,9 @@ export class GraphBuilder {
   headNorm(part: 'q' | 'k', weight: string): void {
     const { heads, kvHeads, headDim } = this.#shape;
     const count = part === 'q' ? heads : kvHeads;
-    const node = this.#node('rms_norm', `attn.${part}_norm`, [this.#id(`attn.${part}`)], count * headDim, [weight]);
+    const node = this.#node('rms_norm', `attn.${part}_norm`, [this.#id(`attn.${part}`)], count * headDim, [
+      weight,
+    ]);
     const firstHead = part === 'q' ? 0 : heads;
     this.#units.push({ op: 'head_norm', id: node.id, nodes: [node], weight, firstHead, heads: count });
   }
@@ -161,7 +171,11 @@ export class GraphBuilder {
   attend(): void {
     const { heads, kvHeads, headDim } = this.#shape;
     const layer = this.#layer ?? 0;
-    const [q, k, v] = ['attn.q', 'attn.k', 'attn.v'].map((slot) => this.#id(slot)) as [string, string, string];
+    const [q, k, v] = ['attn.q', 'attn.k', 'attn.v'].map((slot) => this.#id(slot)) as [
+      string,
+      string,
+      string,
+    ];
     const rope = this.#node('rope', 'attn.rope', [q, k], (heads + kvHeads) * headDim, []);
     const write = this.#node('kv_write', 'attn.kv_write', [rope.id, v], 2 * kvHeads * headDim, []);
     this.#units.push({ op: 'rope_kv_write', id: this.#id('attn.rope_kv'), nodes: [rope, write], layer });

@@ -3,7 +3,11 @@ import type { Graph } from './graph.ts';
 import type { ModelInfo } from './types.ts';
 
 /** What there is to say about a model. The digest is filled in by the caller. */
-export function describeModel(file: ModelFile, graph: Graph, contextLength: number): Omit<ModelInfo, 'digest'> {
+export function describeModel(
+  file: ModelFile,
+  graph: Graph,
+  contextLength: number,
+): Omit<ModelInfo, 'digest'> {
   const counts = new Map<TensorType, number>();
   let parameters = 0;
   for (const tensor of file.tensors.values()) {
@@ -29,7 +33,11 @@ export function describeModel(file: ModelFile, graph: Graph, contextLength: numb
 /** `general.name`, fit for a URL; without one the file's name. */
 function modelId(file: ModelFile): string {
   const name = file.metadata.get('general.name');
-  const base = file.name.split(/[\\/]/).at(-1)?.replace(/\.gguf$/i, '') ?? 'model';
+  const base =
+    file.name
+      .split(/[\\/]/)
+      .at(-1)
+      ?.replace(/\.gguf$/i, '') ?? 'model';
   const words = typeof name === 'string' && name.trim() !== '' ? name : base;
   const id = words
     .trim()

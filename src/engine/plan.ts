@@ -182,7 +182,10 @@ function planMatmul(context: Context, unit: MatmulUnit): Promise<Dispatch[]> {
   const { memory, gpu } = context;
   const hasBias = unit.biases.length > 0;
   const bias = hasBias ? vectorOf(context, stackKey(unit.biases)) : memory.nothing;
-  const flags = (hasBias ? matmulFlags.bias : 0) | (unit.add ? matmulFlags.add : 0) | (unit.sampled ? matmulFlags.sampled : 0);
+  const flags =
+    (hasBias ? matmulFlags.bias : 0) |
+    (unit.add ? matmulFlags.add : 0) |
+    (unit.sampled ? matmulFlags.sampled : 0);
   return Promise.all(
     stackOf(context, unit.weights).parts.map((part, index) =>
       dispatchOf(
@@ -215,7 +218,10 @@ function planMatmul(context: Context, unit: MatmulUnit): Promise<Dispatch[]> {
   );
 }
 
-function planNorm(context: Context, unit: Extract<Unit, { op: 'rms_norm' | 'head_norm' }>): Promise<Dispatch> {
+function planNorm(
+  context: Context,
+  unit: Extract<Unit, { op: 'rms_norm' | 'head_norm' }>,
+): Promise<Dispatch> {
   const { memory, graph, gpu } = context;
   const { eps, width, headDim } = graph.shape;
   const weight = vectorOf(context, unit.weight);
@@ -278,7 +284,10 @@ function planRope(context: Context, unit: Extract<Unit, { op: 'rope_kv_write' }>
   );
 }
 
-async function planAttention(context: Context, unit: Extract<Unit, { op: 'attention' }>): Promise<Dispatch[]> {
+async function planAttention(
+  context: Context,
+  unit: Extract<Unit, { op: 'attention' }>,
+): Promise<Dispatch[]> {
   const { memory, graph, gpu } = context;
   const { heads, kvHeads, headDim } = graph.shape;
   const cache = memory.cacheOf(unit.layer);
@@ -289,10 +298,21 @@ async function planAttention(context: Context, unit: Extract<Unit, { op: 'attent
     k_cache: cache.k,
     v_cache: cache.v,
   };
-  const params = { heads, kv_heads: kvHeads, max_pages: memory.maxPages, out_stride: outStride, scale: headDim ** -0.5, many };
+  const params = {
+    heads,
+    kv_heads: kvHeads,
+    max_pages: memory.maxPages,
+    out_stride: outStride,
+    scale: headDim ** -0.5,
+    many,
+  };
   const whole = { split_tokens: 0x7fffffff, max_splits: 1 };
   const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
-  const singleTiles = { buffer: memory.step, offset: memory.layout.singleTiles, size: memory.singleTilesBytes };
+  const singleTiles = {
+    buffer: memory.step,
+    offset: memory.layout.singleTiles,
+    size: memory.singleTilesBytes,
+  };
   const wideTiles = { buffer: memory.step, offset: memory.layout.wideTiles, size: memory.wideTilesBytes };
   const out = memory.buffers.context;
   const attend = (
@@ -315,7 +335,11 @@ async function planAttention(context: Context, unit: Extract<Unit, { op: 'attent
   // A context that is one split needs no other kernel, and none is compiled.
   if (memory.maxSplits > 1) {
     list.push(
-      attend(`${unit.id}.split`, { split: true }, { tiles: singleTiles, out: memory.partial, limits: splits }),
+      attend(
+        `${unit.id}.split`,
+        { split: true },
+        { tiles: singleTiles, out: memory.partial, limits: splits },
+      ),
       dispatchOf(
         context,
         `${unit.id}.combine`,
@@ -329,7 +353,10 @@ async function planAttention(context: Context, unit: Extract<Unit, { op: 'attent
   return Promise.all(list);
 }
 
-function planActivation(context: Context, unit: Extract<Unit, { op: 'gated_activation' }>): Promise<Dispatch> {
+function planActivation(
+  context: Context,
+  unit: Extract<Unit, { op: 'gated_activation' }>,
+): Promise<Dispatch> {
   const { memory, graph } = context;
   return dispatchOf(
     context,
@@ -347,7 +374,15 @@ function planSample(context: Context, unit: Extract<Unit, { op: 'sample' }>): Pr
   const { bias, seen, sampled, results } = memory;
   const { logits } = memory.buffers;
   return Promise.all([
-    dispatchOf(context, `${unit.id}.adjust`, sampleAdjust, always({ WG: 64 }), params, { bias, seen, logits }, 'samples'),
+    dispatchOf(
+      context,
+      `${unit.id}.adjust`,
+      sampleAdjust,
+      always({ WG: 64 }),
+      params,
+      { bias, seen, logits },
+      'samples',
+    ),
     dispatchOf(
       context,
       unit.id,

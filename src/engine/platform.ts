@@ -3,6 +3,10 @@
  * implement it; nothing below `src/platform` imports `node:*` or touches `navigator`.
  */
 
+import type { WgslSources } from '../../kernels/assemble.ts';
+
+export type { WgslSources };
+
 /** Random access to a model file. Reads never hold more than what was asked for. */
 export interface ByteSource {
   /** For messages: a path or a URL. */
@@ -23,11 +27,10 @@ export interface Hasher {
   digest(): string;
 }
 
-/** WGSL files by their path below `wgsl/`, for example `rms_norm.wgsl` or `lib/reduce.wgsl`. */
-export type WgslSources = ReadonlyMap<string, string>;
-
 export interface Platform {
   readonly name: 'node' | 'browser';
+  /** What WebGPU runs on: 'vulkan', 'metal', 'd3d12', or 'webgpu' where the platform does not tell. */
+  readonly backend: string;
   /** Opens WebGPU. `adapter` picks one by a part of its name; throws listing what there is when none fits. */
   requestAdapter(options: { adapter?: string }): Promise<GPUAdapter>;
   wgsl(): Promise<WgslSources>;

@@ -69,7 +69,14 @@ export class Runner {
       const pipelines = new PipelineCache(gpu.device, options.wgsl);
       onProgress({ stage: 'pipelines', done: 0, total: 1 });
       const plan = await makePlan({ gpu, pipelines, graph, memory, weights });
-      const runner = new Runner({ gpu, graph, memory, plan, weights: weightPool, pipelineCount: pipelines.size });
+      const runner = new Runner({
+        gpu,
+        graph,
+        memory,
+        plan,
+        weights: weightPool,
+        pipelineCount: pipelines.size,
+      });
       await runner.#warmUp(onProgress);
       return runner;
     } catch (error) {
@@ -105,6 +112,25 @@ export class Runner {
     return tokens;
   }
 
+  /** The logits of every sample of one step, after bias and penalties: for tests and the lab. */
+  async logits(step: StepInput): Promise<Float32Array[]> {
+    await this.submit(step);
+    const { device } = this.gpu;
+    const { vocabulary } = this.graph.shape;
+    const size = step.dims.samples * vocabulary * 4;
+    const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
+    const readback = device.createBuffer({ label: 'logits.readback', size, usage });
+    const encoder = device.createCommandEncoder();
+    encoder.copyBufferToBuffer(this.memory.buffers.logits, 0, readback, 0, size);
+    device.queue.submit([encoder.finish()]);
+    await readback.mapAsync(GPUMapMode.READ);
+    const all = new Float32Array(readback.getMappedRange().slice(0));
+    readback.destroy();
+    return Array.from({ length: step.dims.samples }, (_, row) =>
+      all.subarray(row * vocabulary, (row + 1) * vocabulary),
+    );
+  }
+
   /** GPU time of every dispatch of one step. */
   trace(step: StepInput): Promise<DispatchTime[]> {
     this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
@@ -136,7 +162,9 @@ export class Runner {
   /** Runs every variant once: a driver may compile at the first dispatch, and no request should wait for that. */
   async #warmUp(onProgress: (progress: LoadProgress) => void): Promise<void> {
     const { slots, stepTokens } = this.memory.capacity;
-    const counts = [1, 4, slots].filter((count, index, all) => count <= slots && all.indexOf(count) === index);
+    const counts = [1, 4, slots].filter(
+      (count, index, all) => count <= slots && all.indexOf(count) === index,
+    );
     const total = counts.length + 1;
     const step = this.newStep();
     for (const [done, count] of counts.entries()) {
@@ -149,7 +177,7 @@ export class Runner {
     }
     onProgress({ stage: 'warm-up', done: counts.length, total });
     step.clear();
-    const prompt = new Array<number>(Math.min(this.memory.tileTokens, stepTokens)).fill(0);
+    const prompt = Array.from({ length: Math.min(this.memory.tileTokens, stepTokens) }, () => 0);
     step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedy);
     await this.submit(step);
     onProgress({ stage: 'warm-up', done: total, total });
@@ -196,4 +224,3 @@ async function loadWeights(
   for (const [key, names] of vectorKeys) vectors.set(key, await loader.vector(names));
   return { stacks, vectors };
 }
-

@@ -41,7 +41,7 @@ export class Scheduler {
     this.#runner = runner;
     this.#now = now;
     this.#pages = new PagePool(capacity.pages);
-    this.#slots = new Array<Sequence | undefined>(capacity.slots).fill(undefined);
+    this.#slots = Array.from({ length: capacity.slots }, () => undefined);
     this.#step = runner.newStep();
   }
 

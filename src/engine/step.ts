@@ -45,7 +45,14 @@ export class StepInput {
   }
 
   clear(): void {
-    Object.assign(this.dims, { tokens: 0, samples: 0, singleTiles: 0, wideTiles: 0, splits: 1, adjust: false });
+    Object.assign(this.dims, {
+      tokens: 0,
+      samples: 0,
+      singleTiles: 0,
+      wideTiles: 0,
+      splits: 1,
+      adjust: false,
+    });
   }
 
   /** One token of a sequence that is being decoded; its row. */

@@ -1,7 +1,7 @@
 import { blockColumns, weightFormats } from '../../kernels/formats.ts';
 import { tensorTypes, type ModelFile, type TensorInfo, type TensorType } from './formats/model-file.ts';
 import type { BufferPool } from './gpu/buffers.ts';
-import type { Graph, MatmulUnit } from './graph.ts';
+import type { Graph } from './graph.ts';
 
 /** Rows of one matrix, or of several of one type laid below each other, in one pair of buffers. */
 export interface WeightPart {

@@ -1,4 +1,4 @@
-import { type Engine, EngineError } from '../engine/types.ts';
+import { type Engine, EngineError } from '../engine/index.ts';
 import { Problem } from './problem.ts';
 
 type State = { kind: 'none' } | { kind: 'loading' } | { kind: 'ready'; engine: Engine; loadedAt: Date };

@@ -5,6 +5,7 @@ import { constants } from 'node:os';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
 /** npm passes a Ctrl-C of the terminal on to us, who got it from the terminal already. */
 const sameSignalMs = 200;
+const parentCheckMs = 250;
 
 export const runInForeground = (command, args, { ownSession = false } = {}) =>
   new Promise((resolve) => {
@@ -26,7 +27,15 @@ export const runInForeground = (command, args, { ownSession = false } = {}) =>
       process.on(signal, listener);
       return () => process.removeListener(signal, listener);
     });
+    // npm sends SIGTERM to a shell between us, which dies of it without a word; all we see is another parent.
+    const parent = process.ppid;
+    const watch = setInterval(() => {
+      if (process.env.npm_lifecycle_event === undefined || process.ppid === parent) return;
+      clearInterval(watch);
+      child.kill('SIGTERM');
+    }, parentCheckMs);
     const end = (code) => {
+      clearInterval(watch);
       for (const remove of listeners) remove();
       resolve(code);
     };

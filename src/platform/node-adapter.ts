@@ -1,4 +1,4 @@
-import { EngineError } from '../engine/types.ts';
+import { EngineError } from '../engine/index.ts';
 
 /** Dawn rounds timestamps to 100 us unless told otherwise; the tracer needs them as they are. */
 const dawnOptions = [

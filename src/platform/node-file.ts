@@ -1,6 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { ModelFileError } from '../engine/formats/model-file.ts';
-import type { ByteSource } from '../engine/platform.ts';
+import { ModelFileError, type ByteSource } from '../engine/index.ts';
 
 /** One read of the operating system takes less than 2^31 bytes. */
 const mostBytesPerRead = 1 << 30;

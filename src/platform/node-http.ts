@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ModelFileError } from '../engine/formats/model-file.ts';
-import type { ByteSource } from '../engine/platform.ts';
+import { ModelFileError, type ByteSource } from '../engine/index.ts';
 
 export interface HttpOptions {
   /** Attempts in a row that bring no byte before we give up. */
@@ -68,17 +67,17 @@ class RemoteFile implements ByteSource {
     const target = into ? into.subarray(0, length) : new Uint8Array(length);
     if (target.length < length)
       throw new RangeError(`${this.name}: ${length} bytes do not fit into ${target.length}`);
-    let done = 0;
-    while (done < length) {
+    const progress = { done: 0 };
+    while (progress.done < length) {
       await this.#retrying(this.#options.attempts, async () => {
-        const before = done;
+        const before = progress.done;
         try {
-          await this.#receive(offset + done, target.subarray(done), (bytes) => {
-            done += bytes;
+          await this.#receive(offset + before, target.subarray(before), (bytes) => {
+            progress.done += bytes;
           });
         } catch (error) {
           // What came is kept, and counts as success: the next request goes on from there.
-          if (!(error instanceof Interruption) || done === before) throw error;
+          if (!(error instanceof Interruption) || progress.done === before) throw error;
         }
       });
     }

@@ -3,15 +3,19 @@ import { totalmem } from 'node:os';
 import { glob, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Platform } from '../engine/platform.ts';
+import type { Platform } from '../engine/index.ts';
 import { requestAdapter } from './node-adapter.ts';
 import { openFile } from './node-file.ts';
 import { openUrl } from './node-http.ts';
 import { packageRoot } from './node-package.ts';
 
+/** What Dawn's binding takes by default. */
+const backends: Readonly<Record<string, string>> = { linux: 'vulkan', darwin: 'metal', win32: 'd3d12' };
+
 /** The machine as Node sees it: Dawn's binding, files, HTTP. */
 export const nodePlatform = (): Platform => ({
   name: 'node',
+  backend: backends[process.platform] ?? 'webgpu',
   requestAdapter,
   wgsl: readWgsl,
   openModel(location) {

@@ -159,7 +159,11 @@ const checkSpace = async (path: string, neededBytes: number): Promise<void> => {
 const syncFolder = async (folder: string): Promise<void> => {
   if (process.platform === 'win32') return;
   const handle = await open(folder);
-  await handle.sync().finally(() => handle.close());
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 };
 
 /** Whether `path` holds the content of `file`. */

@@ -31,7 +31,7 @@ export function poisoned(elements: number): Float32Array<ArrayBuffer> {
 
 export async function kernelHarness(): Promise<KernelHarness> {
   const platform = nodePlatform();
-  const gpu = await openGpu(await platform.requestAdapter({}));
+  const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
   const { device } = gpu;
   const pipelines = new PipelineCache(device, await platform.wgsl());
   return {

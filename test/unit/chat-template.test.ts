@@ -55,8 +55,8 @@ it('gives the template the variables that transformers gives', () => {
   expect(template(source).render({ messages: user('Hi'), variables: { mood: 'calm' } })).toBe(
     '<s>|Hi|</s>|none|stop|calm',
   );
-  expect(template('{{ add_generation_prompt }}').render({ messages: [], addGenerationPrompt: true })).toBe(
-    'True',
+  expect(template(source).render({ messages: user('Hi'), tools: [{}], addGenerationPrompt: true })).toBe(
+    '<s>|Hi|</s>||go|',
   );
 });
 

@@ -50,11 +50,11 @@ describe('the embedded model', () => {
 });
 
 describe('metadata', () => {
-  const open = async (metadata: [string, GgufValue][], version = 3) =>
+  const metadataOf = async (metadata: [string, GgufValue][], version = 3) =>
     (await openGguf(memorySource(ggufBytes({ metadata, tensors: [], version })))).metadata;
 
   it.each([2, 3])('every value type of version %i comes back as it was written', async (version) => {
-    const found = await open(
+    const found = await metadataOf(
       [
         ['u8', scalar('u8', 255)],
         ['i8', scalar('i8', -128)],
@@ -107,7 +107,7 @@ describe('metadata', () => {
 
   it('strings keep a leading byte-order mark and empty ones: tokens may be either', async () => {
     const tokens = ['\uFEFF', '', '\uFEFFa', '\0'];
-    expect((await open([['tokens', texts(tokens)]])).get('tokens')).toEqual(tokens);
+    expect((await metadataOf([['tokens', texts(tokens)]])).get('tokens')).toEqual(tokens);
   });
 
   it('string arrays of any length survive the borders between chunks', async () => {
@@ -117,7 +117,7 @@ describe('metadata', () => {
         async (values) => {
           // Pushes the array across the 1 MiB window's end.
           const filler = 'f'.repeat((1 << 20) - 1500);
-          const found = await open([
+          const found = await metadataOf([
             ['filler', text(filler)],
             ['values', texts(values)],
           ]);

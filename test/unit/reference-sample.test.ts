@@ -144,8 +144,11 @@ describe('Gumbel noise', () => {
         const h = mix(BigInt(seed) ^ u32(BigInt(position) * 0x9e3779b9n));
         const bits = Number(mix(h ^ u32(BigInt(token) * 0x85ebca6bn)));
         expect(noiseBits(seed, position, token)).toBe(bits);
-        const u = (Math.floor(bits / 256) + 0.5) / 16777216;
-        expect(gumbel(seed, position, token)).toBe(-Math.log(-Math.log(u)));
+        // 23 bits, not 24: then f32, which the shader computes in, holds v and 1 - v exactly.
+        const v = (Math.floor(bits / 512) + 0.5) / 8388608;
+        expect(Math.fround(v)).toBe(v);
+        expect(Math.fround(1 - v)).toBe(1 - v);
+        expect(gumbel(seed, position, token)).toBeCloseTo(-Math.log(-Math.log(1 - v)), 12);
       }),
     );
   });

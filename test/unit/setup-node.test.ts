@@ -119,6 +119,24 @@ describe.skipIf(process.platform === 'win32')('a program that is run in the fore
     expect(await until('end')).toContain('end 2');
   });
 
+  it('ends in order when npm is told to end, which tells only the shell between', async () => {
+    const shell = spawn('sh', ['-c', `'${process.execPath}' launcher.mjs program.mjs; :`], {
+      cwd: folder,
+      env: { ...process.env, npm_lifecycle_event: 'start' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    started.push(shell);
+    let output = '';
+    const closed = new Promise((resolve) => shell.stdout.setEncoding('utf8').on('end', resolve));
+    shell.stdout.on('data', (text: string) => {
+      output += text;
+      if (text.includes('ready')) shell.kill('SIGTERM');
+    });
+    // The end of the output is the end of all three.
+    await closed;
+    expect(output).toContain('end 0');
+  });
+
   it('ends in order when its launcher is killed', async () => {
     const { child, until } = launch(join(folder, 'program.mjs'));
     const pid = Number(/ready (\d+)/.exec(await until('ready'))?.[1]);

@@ -20,11 +20,7 @@ export class BufferPool {
   }
 
   uniform(label: string, contents: ArrayBuffer): GPUBuffer {
-    const buffer = this.#create(
-      label,
-      contents.byteLength,
-      GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
-    );
+    const buffer = this.#create(label, contents.byteLength, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST);
     this.device.queue.writeBuffer(buffer, 0, contents);
     return buffer;
   }

@@ -22,7 +22,7 @@ const wantedLimits = [
 ] as const;
 
 /** Dawn gives the least limits unless the adapter's own are asked for by name. */
-export async function openGpu(adapter: GPUAdapter): Promise<Gpu> {
+export async function openGpu(adapter: GPUAdapter, backend: string): Promise<Gpu> {
   const requiredFeatures = wantedFeatures.filter((feature) => adapter.features.has(feature));
   const requiredLimits = Object.fromEntries(wantedLimits.map((limit) => [limit, adapter.limits[limit]]));
   const device = await adapter.requestDevice({ label: 'lathe', requiredFeatures, requiredLimits });
@@ -35,7 +35,7 @@ export async function openGpu(adapter: GPUAdapter): Promise<Gpu> {
     software,
   };
   const facts: AdapterFacts = {
-    backend: backendName(info),
+    backend,
     vendor: info.vendor,
     description: info.description || info.device || info.architecture,
     software,
@@ -48,10 +48,4 @@ export async function openGpu(adapter: GPUAdapter): Promise<Gpu> {
     timestamps: device.features.has('timestamp-query'),
     lost: device.lost.then((lost) => `${lost.reason}: ${lost.message}`),
   };
-}
-
-/** WebGPU does not tell its backend; Dawn's binding does in a member of its own. */
-function backendName(info: GPUAdapterInfo): string {
-  const backend = (info as GPUAdapterInfo & { backend?: string }).backend;
-  return backend ?? 'webgpu';
 }

@@ -61,7 +61,8 @@ function ropeScale(file: ModelFile): number {
 function checkShape(file: ModelFile, shape: Shape): void {
   const problems: string[] = [];
   const whole = (name: string, value: number) => {
-    if (!Number.isInteger(value) || value < 1) problems.push(`${name} must be a whole number >= 1, got ${value}`);
+    if (!Number.isInteger(value) || value < 1)
+      problems.push(`${name} must be a whole number >= 1, got ${value}`);
   };
   whole('block_count', shape.layers);
   whole('embedding_length', shape.width);
@@ -80,7 +81,9 @@ function checkShape(file: ModelFile, shape: Shape): void {
   }
   if (shape.headDim % 8 !== 0) problems.push(`head dimension ${shape.headDim} must be a multiple of 8`);
   if (shape.rope.rotary % 4 !== 0 || shape.rope.rotary > shape.headDim) {
-    problems.push(`rope.dimension_count ${shape.rope.rotary} must be a multiple of 4, at most ${shape.headDim}`);
+    problems.push(
+      `rope.dimension_count ${shape.rope.rotary} must be a multiple of 4, at most ${shape.headDim}`,
+    );
   }
   if (problems.length > 0) throw new ModelFileError('bad_metadata', `${file.name}: ${problems.join('; ')}`);
 }
@@ -91,7 +94,10 @@ export function requireTensors(file: ModelFile, expected: ReadonlyMap<string, re
   for (const [name, shape] of expected) {
     const tensor = file.tensors.get(name);
     if (!tensor) problems.push(`tensor '${name}' is missing`);
-    else if (tensor.shape.length !== shape.length || tensor.shape.some((size, axis) => size !== shape[axis])) {
+    else if (
+      tensor.shape.length !== shape.length ||
+      tensor.shape.some((size, axis) => size !== shape[axis])
+    ) {
       problems.push(`tensor '${name}' must be [${shape.join(', ')}], got [${tensor.shape.join(', ')}]`);
     }
   }

@@ -20,7 +20,10 @@ export async function buildGraph(file: ModelFile): Promise<Graph> {
   const architecture = Object.hasOwn(architectures, name) ? architectures[name] : undefined;
   if (!architecture) {
     const supported = Object.keys(architectures).join(', ');
-    throw new ModelFileError('unsupported_architecture', `unknown architecture '${name}' (supported: ${supported})`);
+    throw new ModelFileError(
+      'unsupported_architecture',
+      `unknown architecture '${name}' (supported: ${supported})`,
+    );
   }
   const graph = architecture.build(file);
   // Llama 3 scaling comes as a tensor of divisors.

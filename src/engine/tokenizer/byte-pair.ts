@@ -71,8 +71,8 @@ export class BytePairModel implements TextModel {
         into[length++] = symbols[unit] as number;
         continue;
       }
-      let point = unit;
-      if (unit >= 0xd800 && unit < 0xdc00) point = word.codePointAt(i++) as number;
+      const point = word.codePointAt(i) as number;
+      if (point > 0xffff) i++;
       if (point < 0x800) {
         into[length++] = symbols[0xc0 | (point >> 6)] as number;
       } else if (point < 0x10000) {

@@ -62,8 +62,8 @@ export class ClassPattern {
     const bytes = new Uint8Array(text.length);
     let length = 0;
     for (let i = 0; i < text.length; i++) {
-      let point = text.charCodeAt(i);
-      if (point >= 0xd800 && point < 0xdc00 && i + 1 < text.length) point = text.codePointAt(i++) as number;
+      const point = text.codePointAt(i) as number;
+      if (point > 0xffff) i++;
       bytes[length++] = point < 0x80 ? point : this.#byteOf(point);
     }
     return latin1(bytes.subarray(0, length));

@@ -93,15 +93,24 @@ export function readVocabulary(
     if (givenTypes) types[id] = givenTypes[id] as number;
     if (givenScores) scores[id] = givenScores[id] as number;
   }
-  // Converters sometimes leave these as plain text; a model that writes one means the token.
-  for (const name of [...endNames, ...fillInTheMiddleNames]) {
-    const id = ids.get(name);
-    if (id !== undefined) types[id] = tokenType.control;
-  }
   const named = (name: string) => readId(metadata, name, size);
   const withDefault = (name: string, id: number | undefined) =>
     named(name) ?? (id !== undefined && id < size ? id : undefined);
   const eosId = withDefault('eos_token_id', defaults.eosId);
+  const endIds = endTokens(ids, [
+    eosId,
+    named('eot_token_id'),
+    named('eom_token_id'),
+    named('fim_pad_token_id'),
+    named('fim_rep_token_id'),
+    named('fim_sep_token_id'),
+  ]);
+  // Converters sometimes leave these as plain text; a model that writes one means the token.
+  for (const name of [...endNames, ...fillInTheMiddleNames]) {
+    const id = ids.get(name);
+    if (id !== undefined && (endIds.has(id) || fillInTheMiddleNames.includes(name)))
+      types[id] = tokenType.control;
+  }
   return {
     tokens,
     ids,
@@ -110,14 +119,7 @@ export function readVocabulary(
     bosId: withDefault('bos_token_id', defaults.bosId),
     eosId,
     unknownId: withDefault('unknown_token_id', defaults.unknownId),
-    endIds: endTokens(ids, [
-      eosId,
-      named('eot_token_id'),
-      named('eom_token_id'),
-      named('fim_pad_token_id'),
-      named('fim_rep_token_id'),
-      named('fim_sep_token_id'),
-    ]),
+    endIds,
     stripsRight: tokensThatStripRight(metadata, ids, types),
   };
 }

@@ -1,6 +1,5 @@
 import { randomInt } from 'node:crypto';
-import type { Engine } from '../../engine/types.ts';
-import type { ChatMessage, ChatTemplate, Tokenizer } from '../../engine/tokenizer/types.ts';
+import type { ChatMessage, ChatTemplate, Engine, Tokenizer } from '../../engine/index.ts';
 import { Problem } from '../problem.ts';
 import type { ContentPart, Message } from './chat-schema.ts';
 import { contextExceeded, refuseOverlong } from './encode.ts';

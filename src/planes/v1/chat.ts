@@ -1,4 +1,4 @@
-import type { GenerationEvent } from '../../engine/types.ts';
+import type { GenerationEvent } from '../../engine/index.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';

@@ -1,4 +1,4 @@
-import type { Engine, GenerateRequest, Usage } from '../../engine/types.ts';
+import type { Engine, GenerateRequest, Usage } from '../../engine/index.ts';
 import { invalidBody } from '../body.ts';
 import { openaiError } from '../error-schema.ts';
 import { Problem } from '../problem.ts';

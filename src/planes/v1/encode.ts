@@ -1,4 +1,4 @@
-import type { Tokenizer } from '../../engine/tokenizer/types.ts';
+import type { Tokenizer } from '../../engine/index.ts';
 import { Problem } from '../problem.ts';
 
 const sliceLength = 8192;

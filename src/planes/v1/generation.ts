@@ -1,4 +1,4 @@
-import type { Engine, FinishReason, GenerateRequest, GenerationEvent, Usage } from '../../engine/types.ts';
+import type { Engine, FinishReason, GenerateRequest, GenerationEvent, Usage } from '../../engine/index.ts';
 import { toProblem } from '../resident.ts';
 
 /**

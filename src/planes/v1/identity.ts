@@ -1,5 +1,5 @@
 import { randomBytes, randomInt } from 'node:crypto';
-import type { ModelInfo } from '../../engine/types.ts';
+import type { ModelInfo } from '../../engine/index.ts';
 import { Problem } from '../problem.ts';
 
 /** What all bodies and chunks of one answer share. */

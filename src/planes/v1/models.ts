@@ -1,4 +1,4 @@
-import type { ModelInfo } from '../../engine/types.ts';
+import type { ModelInfo } from '../../engine/index.ts';
 import { openaiError } from '../error-schema.ts';
 import { loading, type Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';

@@ -1,4 +1,4 @@
-import type { Sampling } from '../../engine/types.ts';
+import type { Sampling } from '../../engine/index.ts';
 import { invalidBody } from '../body.ts';
 import type { SamplingBody } from './request-schema.ts';
 

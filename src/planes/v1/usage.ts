@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Usage as EngineUsage } from '../../engine/types.ts';
+import type { Usage as EngineUsage } from '../../engine/index.ts';
 
 export const usage = z
   .object({

@@ -1,7 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { blockColumns, weightFormats } from '../../../kernels/formats.ts';
 import { matmul, matmulFlags, type MatmulVariant } from '../../../kernels/matmul.ts';
-import { dequantize, matmul as reference, quantize, type WeightType } from '../../../kernels/reference/index.ts';
+import {
+  dequantize,
+  matmul as reference,
+  quantize,
+  type WeightType,
+} from '../../../kernels/reference/index.ts';
 import { repack } from '../../../src/engine/weights.ts';
 import {
   expectClose,
@@ -18,7 +23,9 @@ beforeAll(async () => {
   harness = await kernelHarness();
 });
 
-const typeOf = new Map(Object.entries(weightFormats).map(([type, format]) => [format.name, type as WeightType]));
+const typeOf = new Map(
+  Object.entries(weightFormats).map(([type, format]) => [format.name, type as WeightType]),
+);
 
 interface Case {
   tokens: number;
@@ -51,7 +58,8 @@ async function runCase(variant: MatmulVariant, shape: Case, seed: number): Promi
   const biases = randomValues(rows, next);
   const before = randomValues(tokens * rows, next);
   const y = poisoned((tokens + 2) * stride);
-  if (add) for (let t = 0; t < tokens; t++) y.set(before.subarray(t * rows, (t + 1) * rows), t * stride + offset);
+  if (add)
+    for (let t = 0; t < tokens; t++) y.set(before.subarray(t * rows, (t + 1) * rows), t * stride + offset);
   const out = await harness.run(
     matmul,
     variant,
@@ -132,7 +140,15 @@ describe('a token is computed alike whatever stands beside it', () => {
         matmul,
         variant,
         {
-          params: { rows, blocks: columns / 32, out_stride: rows, out_offset: 0, flags: 0, bias_offset: 0, many: 1024 },
+          params: {
+            rows,
+            blocks: columns / 32,
+            out_stride: rows,
+            out_offset: 0,
+            flags: 0,
+            bias_offset: 0,
+            many: 1024,
+          },
           dims: { tokens: 8 },
           buffers: { quants, scales, bias: new Float32Array(4), x, y: poisoned(8 * rows) },
         },
