@@ -1,22 +1,24 @@
 import type { Variant } from './assemble.ts';
-import type { Kernel } from './define.ts';
 import { attention, attentionCombine } from './attention.ts';
+import { erased, type Kernel } from './define.ts';
 import { embed } from './embed.ts';
 import { gatedActivation } from './gated-activation.ts';
-import { matmul } from './matmul.ts';
+import { matmul, matmulTile, matvec } from './matmul.ts';
 import { rmsNorm } from './rms-norm.ts';
 import { ropeKvWrite } from './rope-kv-write.ts';
 import { sampleAdjust, samplePick } from './sample.ts';
 
 /** Every built-in kernel. */
-export const kernels: readonly Kernel<Variant, Readonly<Record<string, number>>>[] = [
+export const kernels: readonly Kernel<Variant, never>[] = [
   embed,
   rmsNorm,
   matmul,
+  matvec,
+  matmulTile,
   ropeKvWrite,
   attention,
   attentionCombine,
   gatedActivation,
   sampleAdjust,
   samplePick,
-] as unknown as Kernel<Variant, Readonly<Record<string, number>>>[];
+].map((kernel) => erased(kernel as unknown as Kernel<Variant, never>));

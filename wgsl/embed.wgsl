@@ -33,6 +33,5 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
     return;
   }
   let index = (id - params.first_row) * params.blocks + global.x / 8u;
-  let quad = block_quad(load_block(index), global.x % 8u);
-  y[t * quads + global.x] = quad * (block_scale(index) * params.scale);
+  y[t * quads + global.x] = load_quad(index, global.x % 8u) * params.scale;
 }

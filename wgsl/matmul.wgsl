@@ -6,16 +6,6 @@
 enable subgroups;
 //#endif
 
-struct Params {
-  rows: u32,        // of this part of W
-  blocks: u32,      // K / 32
-  out_stride: u32,  // of y, in elements
-  out_offset: u32,
-  flags: u32,       // 1: add bias, 2: add to what y holds, 4: rows are samples
-  bias_offset: u32,
-  many: u32,        // always more than COLS * ROWS
-}
-
 @group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> scales: array<u32>;
 @group(0) @binding(2) var<storage, read> bias: array<f32>;
@@ -28,6 +18,7 @@ const_assert 32u % LANES == 0u && LANES >= 4u;
 const_assert WG % LANES == 0u;
 
 //#include "lib/step.wgsl"
+//#include "lib/matmul_params.wgsl"
 //#include "lib/weight_$FORMAT.wgsl"
 
 @compute @workgroup_size(WG)
@@ -41,7 +32,7 @@ fn main(
   let row0 = group.x * (WG * ROWS) + local;
   let token0 = group.y * COLS;
   let last = params.rows - 1u;
-  let tokens = select(step.tokens, step.samples, (params.flags & 4u) != 0u);
+  let tokens = matmul_tokens();
   let width = params.blocks * 32u;
 
   var sum = array<f32, COLS * ROWS>();
@@ -90,15 +81,7 @@ fn main(
     let row = row0 + (i % ROWS) * WG;
     let token = token0 + i / ROWS;
     if (row <= last && token < tokens) {
-      let at = token * params.out_stride + params.out_offset + row;
-      var value = results[i];
-      if ((params.flags & 1u) != 0u) {
-        value += bias[params.bias_offset + row];
-      }
-      if ((params.flags & 2u) != 0u) {
-        value += y[at];
-      }
-      y[at] = value;
+      write_result(token, row, results[i]);
     }
   }
 }

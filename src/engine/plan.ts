@@ -3,7 +3,7 @@ import type { Variant } from '../../kernels/assemble.ts';
 import { packParams, type Grid, type Kernel, type StepDims } from '../../kernels/define.ts';
 import { embed } from '../../kernels/embed.ts';
 import { gatedActivation } from '../../kernels/gated-activation.ts';
-import { chooseMatmul, matmul, matmulColumns, matmulFlags } from '../../kernels/matmul.ts';
+import { chooseMatmul, matmulFlags } from '../../kernels/matmul.ts';
 import { chooseRmsNorm, rmsNorm } from '../../kernels/rms-norm.ts';
 import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
 import { chooseSamplePick, sampleAdjust, samplePick } from '../../kernels/sample.ts';
@@ -88,24 +88,33 @@ async function planUnit(context: Context, unit: Unit): Promise<Dispatch[]> {
   }
 }
 
-/** The variants that one dispatch may run as, by its number of rows. */
-interface Option<V extends Variant> {
+/** A kernel and variant that a dispatch may run as, by its number of rows. */
+interface Option<V extends Variant, P extends Params> {
+  readonly kernel: Kernel<V, P>;
   readonly variant: V;
   readonly upTo: number;
 }
 
-async function dispatchOf<V extends Variant, P extends Readonly<Record<string, number>>>(
+type Params = Readonly<Record<string, number>>;
+
+/**
+ * @param options at least one; their kernels are bound alike and take the same parameters
+ * @param buffers by the names of the kernel's bindings; `params`, `step`, `samples` and `token` are known
+ */
+async function dispatchOf<V extends Variant, P extends Params>(
   context: Context,
   id: string,
-  kernel: Kernel<V, P>,
-  options: readonly Option<V>[],
+  options: readonly Option<V, P>[],
   params: P,
   buffers: Readonly<Record<string, Bound>>,
   rows: Dispatch['rows'] = 'tokens',
 ): Promise<Dispatch> {
   const { memory, pipelines } = context;
-  const compiled = await Promise.all(options.map(({ variant }) => pipelines.get(kernel, variant)));
-  const uniform = memory.pool.uniform(`${id}.params`, packParams(kernel, params));
+  const compiled = await Promise.all(options.map(({ kernel, variant }) => pipelines.get(kernel, variant)));
+  const first = options[0];
+  const layout = compiled[0]?.layout;
+  if (!first || !layout) throw new Error(`${id}: no variant`);
+  const uniform = memory.pool.uniform(`${id}.params`, packParams(first.kernel, params));
   const all: Readonly<Record<string, Bound>> = {
     ...buffers,
     params: uniform,
@@ -113,24 +122,21 @@ async function dispatchOf<V extends Variant, P extends Readonly<Record<string, n
     samples: { buffer: memory.step, offset: memory.layout.samples, size: memory.samplesBytes },
     token: { buffer: memory.step, offset: memory.layout.tokens },
   };
-  const first = options[0];
-  const layout = compiled[0]?.layout;
-  if (!first || !layout) throw new Error(`${id}: no variant`);
-  const entries = kernel.bindings(first.variant).flatMap((binding, index) => {
+  const entries = first.kernel.bindings(first.variant).flatMap((binding, index) => {
     if (!binding) return [];
     const bound = all[binding[0]];
     if (!bound) throw new Error(`${id}: nothing bound to ${binding[0]}`);
     const resource = 'buffer' in bound ? bound : { buffer: bound };
     return [{ binding: index, resource }];
   });
-  // Variants of one kernel have equal layouts, so one bind group serves them all.
+  // Their layouts are equal, so one bind group serves them all.
   const bindGroup = context.gpu.device.createBindGroup({ label: id, layout, entries });
   return {
     id,
-    op: kernel.op,
+    op: first.kernel.op,
     bindGroup,
     rows,
-    choices: options.map(({ variant, upTo }, index) => ({
+    choices: options.map(({ kernel, variant, upTo }, index) => ({
       upTo,
       pipeline: (compiled[index] as { pipeline: GPUComputePipeline }).pipeline,
       grid: (dims) => kernel.grid(variant, params, dims),
@@ -141,7 +147,9 @@ async function dispatchOf<V extends Variant, P extends Readonly<Record<string, n
 /** A bound that kernels hide from the compiler; more than any loop it guards. */
 const many = 1024;
 
-const always = <V extends Variant>(variant: V): Option<V>[] => [{ variant, upTo: Number.POSITIVE_INFINITY }];
+const always = <V extends Variant, P extends Params>(kernel: Kernel<V, P>, variant: V): Option<V, P>[] => [
+  { kernel, variant, upTo: Number.POSITIVE_INFINITY },
+];
 
 function stackOf(context: Context, names: readonly string[]): WeightStack {
   const stack = context.weights.stacks.get(stackKey(names));
@@ -169,8 +177,7 @@ function planEmbed(context: Context, unit: Extract<Unit, { op: 'embed' }>): Prom
       dispatchOf(
         context,
         numbered(unit.id, index),
-        embed,
-        always({ FORMAT: part.format, WG: 64 }),
+        always(embed, { FORMAT: part.format, WG: 64 }),
         { rows: part.rows, first_row: part.firstRow, blocks: part.blocks, scale: graph.shape.embeddingScale },
         { quants: part.quants, scales: part.scales, sampled: memory.sampled, y: memory.buffers.hidden },
       ),
@@ -191,11 +198,7 @@ function planMatmul(context: Context, unit: MatmulUnit): Promise<Dispatch[]> {
       dispatchOf(
         context,
         numbered(unit.id, index),
-        matmul,
-        matmulColumns.map((columns, at) => ({
-          variant: chooseMatmul(gpu.caps, part.format, columns),
-          upTo: at === matmulColumns.length - 1 ? Number.POSITIVE_INFINITY : columns,
-        })),
+        chooseMatmul(gpu.caps, part.format),
         {
           rows: part.rows,
           blocks: part.blocks,
@@ -231,8 +234,7 @@ function planNorm(
     return dispatchOf(
       context,
       unit.id,
-      rmsNorm,
-      always(chooseRmsNorm(gpu.caps, { inPlace: true })),
+      always(rmsNorm, chooseRmsNorm(gpu.caps, { inPlace: true })),
       {
         columns: headDim,
         heads: unit.heads,
@@ -248,8 +250,7 @@ function planNorm(
   return dispatchOf(
     context,
     unit.id,
-    rmsNorm,
-    always(chooseRmsNorm(gpu.caps, { sampled: unit.sampled })),
+    always(rmsNorm, chooseRmsNorm(gpu.caps, { sampled: unit.sampled })),
     {
       columns: width,
       heads: 1,
@@ -271,8 +272,7 @@ function planRope(context: Context, unit: Extract<Unit, { op: 'rope_kv_write' }>
   return dispatchOf(
     context,
     unit.id,
-    ropeKvWrite,
-    always({ NEOX: rope.style === 'neox', WG: 64, PAGE: pageTokens }),
+    always(ropeKvWrite, { NEOX: rope.style === 'neox', WG: 64, PAGE: pageTokens }),
     { heads, kv_heads: kvHeads, head_dim: headDim, rotary: rope.rotary, max_pages: memory.maxPages },
     {
       qkv: memory.buffers.qkv,
@@ -323,8 +323,7 @@ async function planAttention(
     dispatchOf(
       context,
       id,
-      attention,
-      always(chooseAttention(gpu.caps, graph.shape, mode)),
+      always(attention, chooseAttention(gpu.caps, graph.shape, mode)),
       { ...params, ...own.limits },
       { ...buffers, tiles: own.tiles, out: own.out },
     );
@@ -343,8 +342,7 @@ async function planAttention(
       dispatchOf(
         context,
         `${unit.id}.combine`,
-        attentionCombine,
-        always({ WG: 64 }),
+        always(attentionCombine, { WG: 64 }),
         { heads, head_dim: headDim, ...splits, out_stride: outStride },
         { partial: memory.partial, tiles: singleTiles, out },
       ),
@@ -361,8 +359,7 @@ function planActivation(
   return dispatchOf(
     context,
     unit.id,
-    gatedActivation,
-    always({ WG: 64 }),
+    always(gatedActivation, { WG: 64 }),
     { columns: graph.shape.feedForward, out_stride: strideOf(context, 'activated') },
     { gate_up: memory.buffers.gate_up, y: memory.buffers.activated },
   );
@@ -377,8 +374,7 @@ function planSample(context: Context, unit: Extract<Unit, { op: 'sample' }>): Pr
     dispatchOf(
       context,
       `${unit.id}.adjust`,
-      sampleAdjust,
-      always({ WG: 64 }),
+      always(sampleAdjust, { WG: 64 }),
       params,
       { bias, seen, logits },
       'samples',
@@ -386,8 +382,7 @@ function planSample(context: Context, unit: Extract<Unit, { op: 'sample' }>): Pr
     dispatchOf(
       context,
       unit.id,
-      samplePick,
-      always(chooseSamplePick(gpu.caps)),
+      always(samplePick, chooseSamplePick(gpu.caps)),
       { ...params, rules: 2, levels: 4 },
       { logits, seen, sampled, results },
       'samples',

@@ -16,7 +16,7 @@ export interface KernelHarness {
     input: {
       params: P;
       dims?: Partial<StepDims>;
-      buffers: Readonly<Record<string, ArrayBufferView<ArrayBuffer>>>;
+      buffers: Readonly<Record<string, ArrayBufferView>>;
     },
     outputs: readonly string[],
   ): Promise<Record<string, ArrayBuffer>>;
@@ -50,7 +50,7 @@ export async function kernelHarness(): Promise<KernelHarness> {
       };
       const header = new Uint32Array([dims.tokens, dims.samples, dims.singleTiles, dims.splits]);
       const { pipeline, layout } = await pipelines.get(kernel, variant);
-      const all: Record<string, ArrayBufferView<ArrayBuffer>> = {
+      const all: Record<string, ArrayBufferView> = {
         ...input.buffers,
         params: new Uint8Array(packParams(kernel, input.params)),
         step: header,
@@ -163,3 +163,29 @@ export const variantName = (variant: Variant): string =>
   Object.entries(variant)
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
+
+/** Every 32-bit word that `written` does not name is what it was before the run. */
+export function expectUntouched(
+  got: ArrayBuffer,
+  before: ArrayBufferView,
+  written: (word: number) => boolean,
+  what: string,
+): void {
+  const old = new Uint32Array(before.buffer, before.byteOffset, before.byteLength >> 2);
+  const now = new Uint32Array(got);
+  const touched: number[] = [];
+  old.forEach((word, index) => {
+    if (!written(index) && now[index] !== word) touched.push(index);
+  });
+  expect(touched.slice(0, 8), `${what}: words written outside of the result`).toEqual([]);
+}
+
+/** Numbers below `count` in random order. */
+export function permutation(count: number, next: () => number): Uint32Array<ArrayBuffer> {
+  const order = Uint32Array.from({ length: count }, (_, index) => index);
+  for (let i = count - 1; i > 0; i--) {
+    const j = Math.floor(next() * (i + 1));
+    [order[i], order[j]] = [order[j] as number, order[i] as number];
+  }
+  return order;
+}

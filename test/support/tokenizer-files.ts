@@ -53,6 +53,6 @@ export function readMergeLines(path: string): string[] {
   return lines.filter((line) => line !== '' && !line.startsWith('#version'));
 }
 
-export function readJson<T>(path: string): T {
-  return JSON.parse(readFileSync(path, 'utf8')) as T;
+export function readJson(path: string): unknown {
+  return JSON.parse(readFileSync(path, 'utf8'));
 }

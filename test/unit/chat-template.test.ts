@@ -34,9 +34,9 @@ afterEach(() => {
 it('the embedded model: conversations of golden.json become the prompts that the model was measured with', async () => {
   const metadata = await ggufMetadata(modelsPath('lathe-tiny-q8_0.gguf'));
   const chat = createChatTemplate(metadata, createTokenizer(metadata));
-  const golden = readJson<{ prompts: { messages?: ChatMessage[]; tools?: unknown[]; prompt: string }[] }>(
-    modelsPath('golden.json'),
-  );
+  const golden = readJson(modelsPath('golden.json')) as {
+    prompts: { messages?: ChatMessage[]; tools?: unknown[]; prompt: string }[];
+  };
   const conversations = golden.prompts.filter((entry) => entry.messages);
   expect(conversations.length).toBeGreaterThan(0);
   for (const { messages, tools, prompt } of conversations) {
@@ -135,11 +135,11 @@ const different: Readonly<Record<string, string>> = {
 };
 
 describeShared('chat templates of real models', ['data/chat/golden-chat.json'], (path) => {
-  const golden = readJson<Golden>(path as string);
+  const golden = readJson(path) as Golden;
 
   it.each(golden.templates.map((entry) => [entry.template, entry] as const))('%s', (name, entry) => {
     vi.useFakeTimers({ now: goldenDay(golden) });
-    const chat = template(readFileSync((path as string).replace('golden-chat.json', name), 'utf8'));
+    const chat = template(readFileSync(path.replace('golden-chat.json', name), 'utf8'));
     for (const [title, expected] of Object.entries(entry.cases)) {
       const given = golden.cases[title] as Golden['cases'][string];
       const render = () =>

@@ -22,8 +22,8 @@ for (const name of ['gpt-2', 'starcoder', 'deepseek-coder', 'llama-spm', 'phi-3'
     [`${folder}${name}.gguf`, `${folder}${input}.gguf.inp`, `${folder}${name}.gguf.out`],
     (model, inp, out) => {
       it('gives every vector the ids of llama.cpp', async () => {
-        const tokenizer = createTokenizer(await ggufMetadata(model as string));
-        const cases = vectors(inp as string, out as string);
+        const tokenizer = createTokenizer(await ggufMetadata(model));
+        const cases = vectors(inp, out);
         expect(cases.length).toBeGreaterThan(40);
         for (const [text, ids] of cases) expect([text, tokenizer.encode(text)]).toEqual([text, ids]);
       });
@@ -45,11 +45,11 @@ for (const name of ['qwen2', 'deepseek-r1-qwen']) {
         const tokenizer = createTokenizer(
           bpeMetadata({
             pre: name,
-            vocabulary: readJson<Vocabulary>(vocabulary as string),
-            merges: readMergeLines(merges as string),
+            vocabulary: readJson(vocabulary) as Vocabulary,
+            merges: readMergeLines(merges),
           }),
         );
-        for (const [text, ids] of vectors(inp as string, out as string)) {
+        for (const [text, ids] of vectors(inp, out)) {
           expect([text, tokenizer.encode(text)]).toEqual([text, ids]);
         }
       });
@@ -74,8 +74,8 @@ describeShared(
       createTokenizer(
         bpeMetadata({
           pre: 'llama-bpe',
-          vocabulary: readJson<Vocabulary>(vocabulary as string),
-          merges: readMergeLines(merges as string),
+          vocabulary: readJson(vocabulary) as Vocabulary,
+          merges: readMergeLines(merges),
           special: llama3Special,
           more: { bos_token_id: 128000, eos_token_id: 128009 },
         }),
@@ -83,20 +83,18 @@ describeShared(
 
     it('gives every vector the ids of llama.cpp', () => {
       const llama = tokenizer();
-      for (const [text, ids] of vectors(inp as string, out as string)) {
+      for (const [text, ids] of vectors(inp, out)) {
         expect([text, llama.encode(text)]).toEqual([text, ids]);
       }
     });
 
     it("gives Hugging Face's ids with the leading BOS, and their text back", () => {
       const llama = tokenizer();
-      const expected = readJson<{ text: string; token_ids: number[]; decoded_text: string }>(
-        encoded as string,
-      );
+      const expected = readJson(encoded) as { text: string; token_ids: number[]; decoded_text: string };
       expect(llama.encode(expected.text, { addSpecial: true })).toEqual(expected.token_ids);
       expect(llama.decode(expected.token_ids)).toBe(expected.text);
       expect(llama.decode(expected.token_ids, { special: true })).toBe(expected.decoded_text);
-      expectEncodings(llama, tests as string, 'pcuenq/Llama-3.2-1B-Instruct-tokenizer');
+      expectEncodings(llama, tests, 'pcuenq/Llama-3.2-1B-Instruct-tokenizer');
     });
   },
 );
@@ -107,7 +105,7 @@ interface Encoding {
 }
 
 function expectEncodings(tokenizer: ReturnType<typeof createTokenizer>, path: string, name: string) {
-  const cases = readJson<Record<string, Encoding[]>>(path)[name] ?? [];
+  const cases = (readJson(path) as Record<string, Encoding[]>)[name] ?? [];
   expect(cases.length).toBeGreaterThan(10);
   for (const { input, encoded } of cases) {
     const ids = tokenizer.encode(input, { addSpecial: true, parseSpecial: true });
@@ -132,9 +130,9 @@ describeShared(
       ['coreml-projects/Llama-2-7b-chat-coreml', spm, llamaText],
       ['bert-base-uncased', bert, bertText],
     ])('%s: the same ids', async (name, model, longText) => {
-      const tokenizer = createTokenizer(await ggufMetadata(model as string));
-      expectEncodings(tokenizer, tests as string, name as string);
-      const expected = readJson<{ text: string; token_ids: number[] }>(longText as string);
+      const tokenizer = createTokenizer(await ggufMetadata(model));
+      expectEncodings(tokenizer, tests, name);
+      const expected = readJson(longText) as { text: string; token_ids: number[] };
       expect(tokenizer.encode(expected.text, { addSpecial: true })).toEqual(expected.token_ids);
     });
   },
@@ -142,9 +140,9 @@ describeShared(
 
 it('the embedded model: prompts of golden.json have the ids that llama.cpp gave them', async () => {
   const tokenizer = createTokenizer(await ggufMetadata(modelsPath('lathe-tiny-q8_0.gguf')));
-  const golden = readJson<{ prompts: { prompt: string; ids: number[]; greedy: number[]; text: string }[] }>(
-    modelsPath('golden.json'),
-  );
+  const golden = readJson(modelsPath('golden.json')) as {
+    prompts: { prompt: string; ids: number[]; greedy: number[]; text: string }[];
+  };
   expect(golden.prompts.length).toBeGreaterThan(0);
   for (const { prompt, ids, greedy, text } of golden.prompts) {
     expect(tokenizer.encode(prompt, { parseSpecial: true, addSpecial: true })).toEqual(ids);

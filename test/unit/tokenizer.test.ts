@@ -34,7 +34,7 @@ function pieces(entries: readonly Entry[], more: Record<string, number | boolean
   ]);
 }
 
-const letters: Entry[] = [...'▁abcdeHlo'].map((char, i) => [char, -100 - i, type.normal]);
+const letters: Entry[] = Array.from('▁abcdeHlo', (char, i) => [char, -100 - i, type.normal]);
 const small = createTokenizer(
   pieces([
     ...letters,

@@ -18,3 +18,11 @@ fn block_quad(block: Block, j: u32) -> vec4<f32> {
 fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
+
+// The same four columns without the rest of the block, after the scale.
+fn load_quad(index: u32, j: u32) -> vec4<f32> {
+  let four = quants[index * 4u + (j >> 1u)];
+  let low = four[(j & 1u) * 2u];
+  let high = four[(j & 1u) * 2u + 1u];
+  return bitcast<vec4<f32>>(vec4<u32>(low << 16u, low & 0xffff0000u, high << 16u, high & 0xffff0000u));
+}

@@ -16,3 +16,10 @@ fn block_quad(block: Block, j: u32) -> vec4<f32> {
 fn block_scale(index: u32) -> f32 {
   return 1.0;
 }
+
+// The same four columns without the rest of the block, after the scale.
+fn load_quad(index: u32, j: u32) -> vec4<f32> {
+  let four = quants[index * 4u + (j >> 1u)];
+  let at = (j & 1u) * 2u;
+  return vec4<f32>(unpack2x16float(four[at]), unpack2x16float(four[at + 1u]));
+}

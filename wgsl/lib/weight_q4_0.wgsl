@@ -14,3 +14,9 @@ fn block_quad(block: Block, j: u32) -> vec4<f32> {
 fn block_scale(index: u32) -> f32 {
   return unpack2x16float(scales[index >> 1u])[index & 1u];
 }
+
+// The same four columns without the rest of the block, after the scale.
+fn load_quad(index: u32, j: u32) -> vec4<f32> {
+  let nibbles = (quants[index][j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
+  return vec4<f32>(vec4<i32>(unpack4xU8(nibbles)) - 8) * block_scale(index);
+}

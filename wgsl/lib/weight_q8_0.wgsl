@@ -14,3 +14,8 @@ fn block_quad(block: Block, j: u32) -> vec4<f32> {
 fn block_scale(index: u32) -> f32 {
   return unpack2x16float(scales[index >> 1u])[index & 1u];
 }
+
+// The same four columns without the rest of the block, after the scale.
+fn load_quad(index: u32, j: u32) -> vec4<f32> {
+  return vec4<f32>(unpack4xI8(quants[index * 2u + (j >> 2u)][j & 3u])) * block_scale(index);
+}

@@ -30,7 +30,7 @@ const members = {
   bloomMarks: /[\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c]/u,
 } as const;
 
-export type ClassName = keyof typeof members;
+type ClassName = keyof typeof members;
 
 const pageSize = 256;
 const maxClasses = 7;
@@ -114,7 +114,7 @@ function classBody(member: RegExp, bit: number): string {
   return body;
 }
 
-export function isAscii(text: string): boolean {
+function isAscii(text: string): boolean {
   for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= 0x80) return false;
   return true;
 }

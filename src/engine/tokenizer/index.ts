@@ -8,7 +8,7 @@ import { readFlag, readString, readStrings, readVocabulary } from './vocabulary.
 import { WordPieceModel } from './word-piece.ts';
 
 export { ChatTemplateError, createChatTemplate } from './chat-template.ts';
-export type { ChatMessage, ChatTemplate, EncodeOptions, Tokenizer, TokenStream } from './types.ts';
+export type { ChatTemplate, Tokenizer } from './types.ts';
 
 /** By `tokenizer.ggml.model`. */
 const kinds: Readonly<Record<string, (metadata: Metadata) => Tokenizer>> = {
@@ -34,8 +34,13 @@ const kinds: Readonly<Record<string, (metadata: Metadata) => Tokenizer>> = {
     });
   },
   bert(metadata) {
-    // [CLS] and [SEP] frame every text.
-    const vocabulary = readVocabulary(metadata, { bosId: 101, eosId: 102, unknownId: 100 });
+    // [CLS] and [SEP] frame every text; GGUF spells the key of the second one like this.
+    const named = (name: string, id: number) => Number(metadata.get(`tokenizer.ggml.${name}`) ?? id);
+    const vocabulary = readVocabulary(metadata, {
+      bosId: named('cls_token_id', 101),
+      eosId: named('seperator_token_id', 102),
+      unknownId: 100,
+    });
     const lowerCase = readFlag(metadata, 'normalizer.lowercase') ?? true;
     const stripAccents = readFlag(metadata, 'normalizer.strip_accents') ?? lowerCase;
     return new ModelTokenizer({

@@ -1,6 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { blockColumns, weightFormats } from '../../../kernels/formats.ts';
-import { matmul, matmulFlags, type MatmulVariant } from '../../../kernels/matmul.ts';
+import type { Variant } from '../../../kernels/assemble.ts';
+import type { Kernel } from '../../../kernels/define.ts';
+import { matmul, matmulFlags, type MatmulParams, matmulTile, matvec } from '../../../kernels/matmul.ts';
 import {
   dequantize,
   matmul as reference,
@@ -38,10 +40,16 @@ interface Case {
   offset?: number;
 }
 
-async function runCase(variant: MatmulVariant, shape: Case, seed: number): Promise<void> {
+async function runCase<V extends Variant>(
+  kernel: Kernel<V, MatmulParams>,
+  variant: V,
+  shape: Case,
+  seed: number,
+): Promise<void> {
   const { tokens, rows, columns, bias = false, add = false, sampled = false, offset = 0 } = shape;
   const stride = shape.stride ?? rows;
-  const type = typeOf.get(variant.FORMAT as 'f32') as WeightType;
+  const type = typeOf.get(String(variant['FORMAT'])) as WeightType;
+  const columnsAtOnce = Number(variant['COLS'] ?? 64);
   const next = random(seed);
   const padded = Math.ceil(columns / blockColumns) * blockColumns;
   const raw = quantize(type, randomValues(rows * columns, next));
@@ -49,7 +57,7 @@ async function runCase(variant: MatmulVariant, shape: Case, seed: number): Promi
   const { quants, scales } = repack(type, raw, rows, columns);
   const x = randomValues(tokens * columns, next);
   // Rows are padded to blocks with zeros; rows past the last token hold rubbish that must not matter.
-  const paddedTokens = Math.ceil(tokens / variant.COLS) * variant.COLS;
+  const paddedTokens = Math.ceil(tokens / columnsAtOnce) * columnsAtOnce;
   const given = new Float32Array(paddedTokens * padded).fill(1e30);
   for (let t = 0; t < tokens; t++) {
     given.fill(0, t * padded, (t + 1) * padded);
@@ -61,7 +69,7 @@ async function runCase(variant: MatmulVariant, shape: Case, seed: number): Promi
   if (add)
     for (let t = 0; t < tokens; t++) y.set(before.subarray(t * rows, (t + 1) * rows), t * stride + offset);
   const out = await harness.run(
-    matmul,
+    kernel,
     variant,
     {
       params: {
@@ -91,7 +99,9 @@ async function runCase(variant: MatmulVariant, shape: Case, seed: number): Promi
   for (let t = 0; t < tokens; t++) {
     rowsGot.push(...got.subarray(t * stride + offset, t * stride + offset + rows));
   }
-  expectClose(rowsGot, expected, { nmse: 1e-10, maxAbs: 1e-3 }, variantName(variant));
+  // f16 tiles round weights and activations to 11 bits.
+  const tolerance = variant['F16'] ? { nmse: 1e-6, maxAbs: 0.1 } : { nmse: 1e-10, maxAbs: 1e-3 };
+  expectClose(rowsGot, expected, tolerance, variantName(variant));
   // Nothing is written beside or below the result.
   const words = new Uint32Array(out['y'] as ArrayBuffer);
   const outside = [...words].filter((_, index) => {
@@ -102,8 +112,10 @@ async function runCase(variant: MatmulVariant, shape: Case, seed: number): Promi
   expect(outside.every((word) => word === 0x7fc0dead)).toBe(true);
 }
 
-describe('matmul equals the oracle', () => {
-  const plain = (format: string, width: number): Case[] =>
+/** Awkward shapes: one row, primes, strided results, more tokens than one pass serves. */
+function casesFor(variant: Variant): Case[] {
+  const width = Number(variant['COLS'] ?? 64);
+  const cases: Case[] =
     width === 1
       ? [
           { tokens: 1, rows: 1, columns: 32 },
@@ -115,48 +127,75 @@ describe('matmul equals the oracle', () => {
           { tokens: width + 1, rows: 130, columns: 64, add: true },
           { tokens: 2 * width, rows: 33, columns: 160, bias: true, stride: 40, offset: 4 },
         ];
-  for (const variant of matmul.variants) {
-    it(variantName(variant), async (context) => {
-      if (!harness.supports(variant)) context.skip(`no subgroups of ${variant.LANES} here`);
-      const cases = plain(variant.FORMAT, variant.COLS);
-      // Plain types need not be whole blocks wide.
-      if (['f32', 'f16', 'bf16'].includes(variant.FORMAT)) cases.push({ tokens: 2, rows: 57, columns: 1001 });
-      for (const [index, shape] of cases.entries()) await runCase(variant, shape, index + 1);
-    });
+  // Plain types need not be whole blocks wide.
+  if (['f32', 'f16', 'bf16'].includes(String(variant['FORMAT']))) {
+    cases.push({ tokens: 2, rows: 57, columns: 1001 });
   }
-});
+  return cases;
+}
+
+function testKernel<V extends Variant>(kernel: Kernel<V, MatmulParams>): void {
+  describe(`${kernel.source} equals the oracle`, () => {
+    for (const variant of kernel.variants) {
+      it(variantName(variant), async (context) => {
+        if (!harness.supports(variant)) context.skip(`this adapter cannot run ${variantName(variant)}`);
+        for (const [index, shape] of casesFor(variant).entries()) {
+          await runCase(kernel, variant, shape, index + 1);
+        }
+      });
+    }
+  });
+}
+
+testKernel(matmul);
+testKernel(matvec);
+testKernel(matmulTile);
+
+/** The same eight tokens through every q8_0 variant of a kernel that this adapter runs, by its lanes. */
+async function sameTokens<V extends Variant>(
+  kernel: Kernel<V, MatmulParams>,
+): Promise<Map<string, Float32Array[]>> {
+  const next = random(7);
+  const [rows, columns] = [64, 256];
+  const raw = quantize('Q8_0', randomValues(rows * columns, next));
+  const { quants, scales = new Uint16Array(8) } = repack('Q8_0', raw, rows, columns);
+  const x = randomValues(8 * columns, next);
+  const results = new Map<string, Float32Array[]>();
+  for (const variant of kernel.variants) {
+    if (variant['FORMAT'] !== 'q8_0' || !harness.supports(variant)) continue;
+    const out = await harness.run(
+      kernel,
+      variant,
+      {
+        params: {
+          rows,
+          blocks: columns / 32,
+          out_stride: rows,
+          out_offset: 0,
+          flags: 0,
+          bias_offset: 0,
+          many: 1024,
+        },
+        dims: { tokens: 8 },
+        buffers: { quants, scales, bias: new Float32Array(4), x, y: poisoned(8 * rows) },
+      },
+      ['y'],
+    );
+    const key = `${variant['SUBGROUPS']} ${variant['LANES']}`;
+    results.set(key, [...(results.get(key) ?? []), new Float32Array(out['y'] as ArrayBuffer)]);
+  }
+  return results;
+}
 
 describe('a token is computed alike whatever stands beside it', () => {
-  it('gives the same bits with 1, 4 and 8 columns', async () => {
-    const next = random(7);
-    const [rows, columns] = [64, 256];
-    const raw = quantize('Q8_0', randomValues(rows * columns, next));
-    const { quants, scales = new Uint16Array(8) } = repack('Q8_0', raw, rows, columns);
-    const x = randomValues(8 * columns, next);
-    const results: Float32Array[] = [];
-    for (const variant of matmul.variants) {
-      if (variant.FORMAT !== 'q8_0' || !variant.SUBGROUPS || !harness.supports(variant)) continue;
-      const out = await harness.run(
-        matmul,
-        variant,
-        {
-          params: {
-            rows,
-            blocks: columns / 32,
-            out_stride: rows,
-            out_offset: 0,
-            flags: 0,
-            bias_offset: 0,
-            many: 1024,
-          },
-          dims: { tokens: 8 },
-          buffers: { quants, scales, bias: new Float32Array(4), x, y: poisoned(8 * rows) },
-        },
-        ['y'],
-      );
-      results.push(new Float32Array(out['y'] as ArrayBuffer));
-    }
-    expect(results.length === 0 || results.length === 3).toBe(true);
-    for (const result of results) expect(result).toEqual(results[0]);
-  });
+  for (const kernel of [matmul, matvec]) {
+    it(`${kernel.source} gives the same bits however many tokens share a pass`, async () => {
+      const byLanes = await sameTokens(kernel as Kernel<Variant, MatmulParams>);
+      expect(byLanes.size).toBeGreaterThan(0);
+      for (const results of byLanes.values()) {
+        expect(results.length).toBeGreaterThan(2);
+        for (const result of results) expect(result).toEqual(results[0]);
+      }
+    });
+  }
 });

@@ -1,0 +1,88 @@
+import { mkdir, rename, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type ModelShape, realShapes, writeRandomModel } from '../test/support/random-model.ts';
+
+type Shape = Omit<ModelShape, 'type'>;
+
+/** Shapes of real models; their weights here are random, which changes no timing. */
+const shapes: Readonly<Record<string, Shape>> = {
+  'smollm2-135m': {
+    architecture: 'llama',
+    layers: 30,
+    embedding: 576,
+    heads: 9,
+    kvHeads: 3,
+    headSize: 64,
+    feedForward: 1536,
+    vocab: 49_152,
+    context: 8192,
+    tiedEmbeddings: true,
+    ropeBase: 100_000,
+  },
+  'qwen2.5-0.5b': realShapes.qwen25_05b,
+  'qwen3-0.6b': realShapes.qwen3_06b,
+  'llama3.2-1b': realShapes.llama32_1b,
+};
+const types = { q4_0: 'Q4_0', q8_0: 'Q8_0', f16: 'F16' } as const;
+type TypeName = keyof typeof types;
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const cache = join(root, '.cache', 'bench');
+const embedded = join(root, 'models', 'lathe-tiny-q8_0.gguf');
+
+/** What the figures of the documentation are of. */
+export const documentedModels = ['tiny', 'smollm2-135m-q8_0', 'smollm2-135m-q4_0'];
+
+export const modelNames = (): string[] => [
+  'tiny',
+  ...Object.keys(shapes).flatMap((shape) => Object.keys(types).map((type) => `${shape}-${type}`)),
+];
+
+export interface BenchModel {
+  readonly name: string;
+  readonly path: string;
+  /** Not a trained model. */
+  readonly randomWeights: boolean;
+}
+
+/**
+ * A name of ours or a path to a file. Models of a name are made on first use: the same bytes every time.
+ * @throws Error naming what there is
+ */
+export async function findModel(nameOrPath: string): Promise<BenchModel> {
+  if (nameOrPath === 'tiny') return { name: 'tiny', path: embedded, randomWeights: false };
+  const named = shapeAndType(nameOrPath);
+  if (named) {
+    return { name: nameOrPath, path: await generated(nameOrPath, named), randomWeights: true };
+  }
+  if (await exists(nameOrPath)) {
+    return { name: basename(nameOrPath, '.gguf'), path: nameOrPath, randomWeights: false };
+  }
+  throw new Error(`no model or file '${nameOrPath}' (a path to a GGUF, or: ${modelNames().join(', ')})`);
+}
+
+function shapeAndType(name: string): ModelShape | undefined {
+  const cut = name.lastIndexOf('-');
+  const shape = shapes[name.slice(0, cut)];
+  const type = types[name.slice(cut + 1) as TypeName];
+  return shape && type ? { ...shape, type } : undefined;
+}
+
+async function generated(name: string, shape: ModelShape): Promise<string> {
+  const path = join(cache, `${name}.gguf`);
+  if (await exists(path)) return path;
+  await mkdir(cache, { recursive: true });
+  process.stderr.write(`making ${name} with random weights, once ...\n`);
+  // A run that is cut off leaves no half file under the right name.
+  const partial = `${path}.${process.pid}.part`;
+  await writeRandomModel(partial, shape);
+  await rename(partial, path);
+  return path;
+}
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );

@@ -1,0 +1,272 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import {
+  attention,
+  attentionCombine,
+  attentionTile,
+  type AttentionVariant,
+  chooseAttention,
+} from '../../../kernels/attention.ts';
+import { attention as reference } from '../../../kernels/reference/index.ts';
+import {
+  expectClose,
+  expectUntouched,
+  type KernelHarness,
+  kernelHarness,
+  poisoned,
+  random,
+  randomValues,
+  variantName,
+} from '../../support/kernel-harness.ts';
+import { PagedCache } from './paged-cache.ts';
+
+let harness: KernelHarness;
+beforeAll(async () => {
+  harness = await kernelHarness();
+});
+
+/** Scores and sums are f32, the cache is compared as it was rounded; measured 2e-12 and 6e-6. */
+const tolerance = { nmse: 1e-10, maxAbs: 1e-4 };
+
+/** Tokens of one sequence at consecutive positions. */
+interface Run {
+  slot: number;
+  first: number;
+  count: number;
+}
+
+interface Scene {
+  heads: number;
+  kvHeads: number;
+  headDim: number;
+  runs: readonly Run[];
+  /** Scores grow with it. */
+  size?: number;
+}
+
+/** The inputs of a scene, and what the oracle says; [tokens, heads, headDim]. */
+function build(scene: Scene, seed: number) {
+  const { heads, kvHeads, headDim, runs, size = 1 } = scene;
+  const next = random(seed);
+  const slots = Math.max(...runs.map((run) => run.slot)) + 1;
+  const longest = Math.max(...runs.map((run) => run.first + run.count));
+  const cache = new PagedCache({ slots, maxPages: Math.ceil(longest / 32) + 1, kvHeads, headDim }, next);
+  const k = cache.poisoned();
+  const v = cache.poisoned();
+  const tokens = runs.reduce((sum, run) => sum + run.count, 0);
+  const stride = (heads + 2 * kvHeads) * headDim;
+  const qkv = new Float32Array(tokens * stride).fill(Number.NaN); // k and v of it are not for attention
+  const scale = headDim ** -0.5;
+  const expected: number[] = [];
+  let row = 0;
+  for (const { slot, first, count } of runs) {
+    const keys = cache.fill(k, slot, randomValues((first + count) * kvHeads * headDim, next));
+    const values = cache.fill(v, slot, randomValues((first + count) * kvHeads * headDim, next));
+    const queries = randomValues(count * heads * headDim, next, size);
+    for (let t = 0; t < count; t++) {
+      const width = heads * headDim;
+      qkv.set(queries.subarray(t * width, (t + 1) * width), (row + t) * stride);
+    }
+    const positions = Array.from({ length: count }, (_, t) => first + t);
+    for (const value of reference(queries, positions, keys, values, { heads, kvHeads, headDim, scale })) {
+      expected.push(value);
+    }
+    row += count;
+  }
+  return { cache, k, v, qkv, tokens, scale, expected };
+}
+
+/** Cuts runs into tiles of at most `tile` tokens. */
+function tilesOf(runs: readonly Run[], tile: number): number[][] {
+  const tiles: number[][] = [];
+  let row = 0;
+  for (const { slot, first, count } of runs) {
+    for (let done = 0; done < count; done += tile) {
+      tiles.push([row + done, Math.min(tile, count - done), slot, first + done]);
+    }
+    row += count;
+  }
+  return tiles;
+}
+
+async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): Promise<void> {
+  const { heads, kvHeads, headDim } = scene;
+  const made = build(scene, seed);
+  const tiles = tilesOf(scene.runs, variant.TILE);
+  const stride = heads * headDim + 6;
+  const before = poisoned((made.tokens + 2) * stride);
+  const out = await harness.run(
+    attention,
+    variant,
+    {
+      params: {
+        heads,
+        kv_heads: kvHeads,
+        max_pages: made.cache.shape.maxPages,
+        split_tokens: 0x7fffffff,
+        max_splits: 1,
+        out_stride: stride,
+        scale: made.scale,
+        many: 1024,
+      },
+      dims: { tokens: made.tokens, ...(variant.WIDE ? { wideTiles: tiles.length } : { singleTiles: tiles.length }) },
+      buffers: {
+        qkv: made.qkv,
+        tiles: Uint32Array.from(tiles.flat()),
+        page_table: made.cache.pageTable,
+        k_cache: made.k,
+        v_cache: made.v,
+        out: before,
+      },
+    },
+    ['out'],
+  );
+  expectRows(out['out'] as ArrayBuffer, before, made, heads * headDim, stride);
+}
+
+async function runSplit(variant: AttentionVariant, scene: Scene, splitTokens: number, seed: number): Promise<void> {
+  const { heads, kvHeads, headDim } = scene;
+  const made = build(scene, seed);
+  const tiles = tilesOf(scene.runs, 1);
+  const splitsOf = (position: number) => Math.floor(position / splitTokens) + 1;
+  const splits = Math.max(...tiles.map((tile) => splitsOf(tile[3] as number)));
+  expect(splits, 'the scene must have splits').toBeGreaterThan(1);
+  const maxSplits = splits + 1;
+  const words = headDim + 2;
+  const before = poisoned(tiles.length * heads * maxSplits * words);
+  const dims = { tokens: made.tokens, singleTiles: tiles.length, splits };
+  const tileWords = Uint32Array.from(tiles.flat());
+  const limits = { split_tokens: splitTokens, max_splits: maxSplits };
+  const stride = heads * headDim + 6;
+  const partial = await harness.run(
+    attention,
+    variant,
+    {
+      params: {
+        heads,
+        kv_heads: kvHeads,
+        max_pages: made.cache.shape.maxPages,
+        ...limits,
+        out_stride: stride,
+        scale: made.scale,
+        many: 1024,
+      },
+      dims,
+      buffers: {
+        qkv: made.qkv,
+        tiles: tileWords,
+        page_table: made.cache.pageTable,
+        k_cache: made.k,
+        v_cache: made.v,
+        out: before,
+      },
+    },
+    ['out'],
+  );
+  // A token writes the splits that it can see, and no others.
+  expectUntouched(
+    partial['out'] as ArrayBuffer,
+    before,
+    (word) => {
+      const split = Math.floor(word / words) % maxSplits;
+      const tile = tiles[Math.floor(word / (words * maxSplits * heads))];
+      return tile !== undefined && split < splitsOf(tile[3] as number);
+    },
+    'partial sums',
+  );
+  const result = poisoned((made.tokens + 2) * stride);
+  const out = await harness.run(
+    attentionCombine,
+    { WG: 64 },
+    {
+      params: { heads, head_dim: headDim, ...limits, out_stride: stride },
+      dims,
+      buffers: { partial: new Uint8Array(partial['out'] as ArrayBuffer), tiles: tileWords, out: result },
+    },
+    ['out'],
+  );
+  expectRows(out['out'] as ArrayBuffer, result, made, heads * headDim, stride);
+}
+
+function expectRows(
+  out: ArrayBuffer,
+  before: Float32Array<ArrayBuffer>,
+  made: { tokens: number; expected: number[] },
+  width: number,
+  stride: number,
+): void {
+  const got = new Float32Array(out);
+  const rows: number[] = [];
+  for (let t = 0; t < made.tokens; t++) rows.push(...got.subarray(t * stride, t * stride + width));
+  expectClose(rows, made.expected, tolerance, 'context');
+  expectUntouched(out, before, (word) => word < made.tokens * stride && word % stride < width, 'context');
+}
+
+/** Single tokens whose context is as long as is awkward: the position is one less. */
+const contexts = [1, 2, 31, 32, 33, 511, 512, 513, 1025];
+const single = (...lengths: number[]): Run[] =>
+  lengths.map((length, slot) => ({ slot, first: length - 1, count: 1 }));
+
+/** Prompts in one step, some behind what is cached already, and tiles that are not full. */
+const prompts: Run[] = [
+  { slot: 1, first: 0, count: 11 },
+  { slot: 0, first: 29, count: 5 },
+  { slot: 3, first: 500, count: 14 },
+  { slot: 2, first: 64, count: 1 },
+];
+
+/** Heads that make the variant's group; twice as many where that can be. */
+const headsOf = (variant: AttentionVariant) => ({ heads: variant.GROUP * 2, kvHeads: 2 });
+
+async function runVariant(variant: AttentionVariant, model: { heads: number; kvHeads: number }): Promise<void> {
+  const scene = { ...model, headDim: variant.HEAD_DIM };
+  if (variant.WIDE) {
+    await runWhole(variant, { ...scene, runs: prompts }, 1);
+    await runWhole(variant, { ...scene, runs: [{ slot: 0, first: 0, count: 1 }] }, 2);
+    await runWhole(variant, { ...scene, runs: [{ slot: 0, first: 1020, count: 9 }] }, 3);
+  } else if (variant.SPLIT) {
+    await runSplit(variant, { ...scene, runs: single(...contexts) }, 512, 4);
+    await runSplit(variant, { ...scene, runs: single(100, 1, 64, 65) }, 64, 5);
+  } else {
+    await runWhole(variant, { ...scene, runs: single(...contexts) }, 6);
+    // Scores of some hundreds: e^score leaves f32 unless the greatest is taken off first.
+    await runWhole(variant, { ...scene, runs: single(40, 70), size: 100 }, 7);
+  }
+}
+
+describe('attention equals the oracle', () => {
+  for (const variant of attention.variants) {
+    it(variantName(variant), async (context) => {
+      if (!harness.supports(variant)) context.skip(`no subgroups of ${variant.LANES} here`);
+      await runVariant(variant, headsOf(variant));
+    });
+  }
+});
+
+describe('attention as the engine chooses it on this adapter equals the oracle', () => {
+  const models = [
+    { heads: 1, kvHeads: 1, headDim: 8 },
+    { heads: 8, kvHeads: 4, headDim: 8 },
+    { heads: 4, kvHeads: 2, headDim: 64 },
+    { heads: 14, kvHeads: 2, headDim: 64 },
+    { heads: 16, kvHeads: 2, headDim: 32 },
+    { heads: 9, kvHeads: 3, headDim: 40 },
+    { heads: 12, kvHeads: 1, headDim: 24 },
+    { heads: 11, kvHeads: 1, headDim: 16 },
+    { heads: 6, kvHeads: 6, headDim: 96 },
+  ];
+  for (const model of models) {
+    const { tile, group } = attentionTile(model.heads, model.kvHeads);
+    const name = `${model.heads} heads, ${model.kvHeads} of keys, ${model.headDim} wide (${tile} x ${group})`;
+    it.each([{}, { wide: true }, { split: true }])(`${name}: %o`, async (mode) => {
+      await runVariant(chooseAttention(harness.gpu.caps, model, mode), model);
+    });
+  }
+
+  it('without subgroups too', async () => {
+    const caps = { ...harness.gpu.caps, subgroupSize: undefined };
+    const model = { heads: 4, kvHeads: 2, headDim: 8 };
+    for (const mode of [{}, { wide: true }, { split: true }]) {
+      await runVariant(chooseAttention(caps, model, mode), model);
+    }
+  });
+});

@@ -1,0 +1,175 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { embed } from '../../../kernels/embed.ts';
+import { weightFormats } from '../../../kernels/formats.ts';
+import {
+  dequantize,
+  quantize,
+  embed as reference,
+  type WeightType,
+} from '../../../kernels/reference/index.ts';
+import { repack } from '../../../src/engine/weights.ts';
+import {
+  expectUntouched,
+  type KernelHarness,
+  kernelHarness,
+  poisoned,
+  random,
+  randomValues,
+  variantName,
+} from '../../support/kernel-harness.ts';
+
+let harness: KernelHarness;
+beforeAll(async () => {
+  harness = await kernelHarness();
+});
+
+const feedback = 0xffffffff;
+const types = Object.keys(weightFormats) as WeightType[];
+const variantOf = (type: WeightType) => {
+  const variant = embed.variants.find((one) => one.FORMAT === weightFormats[type].name);
+  if (!variant) throw new Error(`no variant for ${type}`);
+  return variant;
+};
+
+interface Table {
+  type: WeightType;
+  columns: number;
+  values: Float32Array;
+  /** The buffers of rows [first, first + rows). */
+  part(
+    first: number,
+    rows: number,
+  ): { quants: ArrayBufferView<ArrayBuffer>; scales: ArrayBufferView<ArrayBuffer> };
+}
+
+function table(type: WeightType, rows: number, columns: number, seed: number, size = 1): Table {
+  const raw = quantize(type, randomValues(rows * columns, random(seed), size));
+  const rowBytes = raw.length / rows;
+  return {
+    type,
+    columns,
+    values: dequantize(type, raw, rows * columns),
+    part(first, count) {
+      const { quants, scales = new Uint16Array(8) } = repack(
+        type,
+        raw.slice(first * rowBytes, (first + count) * rowBytes),
+        count,
+        columns,
+      );
+      return { quants: quants.slice(), scales: scales.slice() };
+    },
+  };
+}
+
+/** Runs one part of a table over the tokens; y is what it finds and leaves. */
+async function runPart(
+  from: Table,
+  input: {
+    ids: readonly number[];
+    slots?: readonly number[];
+    sampled?: readonly number[];
+    first?: number;
+    rows: number;
+    scale?: number;
+    y: Float32Array<ArrayBuffer>;
+  },
+): Promise<ArrayBuffer> {
+  const { ids, slots = [], sampled = [0], first = 0, rows, scale = 1, y } = input;
+  const out = await harness.run(
+    embed,
+    variantOf(from.type),
+    {
+      params: { rows, first_row: first, blocks: from.columns / 32, scale },
+      dims: { tokens: ids.length },
+      buffers: {
+        ...from.part(first, rows),
+        token: Uint32Array.from(ids.flatMap((id, t) => [id, 0, slots[t] ?? 0, 0])),
+        sampled: Uint32Array.from(sampled),
+        y,
+      },
+    },
+    ['y'],
+  );
+  return out['y'] as ArrayBuffer;
+}
+
+const rowOf = (y: ArrayBuffer, t: number, columns: number) =>
+  new Float32Array(y).slice(t * columns, (t + 1) * columns);
+
+describe('embed equals the oracle', () => {
+  for (const type of types) {
+    describe(variantName(variantOf(type)), () => {
+      it.each([
+        { rows: 1, columns: 32, ids: [0] },
+        { rows: 57, columns: 992, ids: [56, 0, 3, 3, 55] },
+        { rows: 300, columns: 160, ids: Array.from({ length: 33 }, (_, t) => (t * 97) % 300) },
+      ])('to the last bit: $rows x $columns', async ({ rows, columns, ids }) => {
+        const from = table(type, rows, columns, rows);
+        const before = poisoned((ids.length + 2) * columns);
+        const y = await runPart(from, { ids, rows, y: before });
+        const expected = Float32Array.from(reference(ids, from.values, columns));
+        expect(new Float32Array(y, 0, ids.length * columns)).toEqual(expected);
+        expectUntouched(y, before, (word) => word < ids.length * columns, 'rows past the last token');
+      });
+
+      it('multiplies by the embedding scale', async () => {
+        const from = table(type, 5, 64, 2);
+        const y = await runPart(from, { ids: [4, 1], rows: 5, scale: 22.5, y: poisoned(128) });
+        const expected = reference([4, 1], from.values, 64);
+        expected.forEach((value, i) =>
+          expect(new Float32Array(y)[i]).toBeCloseTo(value * 22.5, 4 - Math.log10(22.5)),
+        );
+      });
+
+      it('a table in parts: each fills the rows of its own tokens and leaves the others alone', async () => {
+        const [rows, columns, split] = [50, 64, 19];
+        const ids = [18, 19, 49, 0, 20, feedback, feedback];
+        const slots = [0, 0, 0, 0, 0, 1, 2];
+        const sampled = [9, 18, 19];
+        const from = table(type, rows, columns, 3);
+        const meant = ids.map((id, t) => (id === feedback ? (sampled[slots[t] ?? 0] ?? 0) : id));
+        const before = poisoned(ids.length * columns);
+        const lower = await runPart(from, { ids, slots, sampled, rows: split, y: before });
+        expectUntouched(
+          lower,
+          before,
+          (word) => (meant[Math.floor(word / columns)] ?? 0) < split,
+          'the lower part',
+        );
+        const y = await runPart(from, {
+          ids,
+          slots,
+          sampled,
+          first: split,
+          rows: rows - split,
+          y: new Float32Array(lower),
+        });
+        expect(new Float32Array(y, 0, ids.length * columns)).toEqual(
+          Float32Array.from(reference(meant, from.values, columns)),
+        );
+      });
+    });
+  }
+
+  it('a feedback id is the token that the slot drew last', async () => {
+    const from = table('Q8_0', 20, 32, 5);
+    const y = await runPart(from, {
+      ids: [feedback, 3, feedback],
+      slots: [2, 0, 0],
+      sampled: [7, 8, 19],
+      rows: 20,
+      y: poisoned(96),
+    });
+    const expected = reference([19, 3, 7], from.values, 32);
+    for (let t = 0; t < 3; t++) {
+      expect(rowOf(y, t, 32)).toEqual(Float32Array.from(expected.slice(t * 32, (t + 1) * 32)));
+    }
+  });
+
+  it.each(['F16', 'Q8_0', 'Q4_0'] as const)('keeps tiny weights: %s with subnormal halves', async (type) => {
+    const from = table(type, 3, 32, 6, 2e-5);
+    expect(Math.max(...from.values)).toBeGreaterThan(0);
+    const y = await runPart(from, { ids: [0, 1, 2], rows: 3, y: poisoned(96) });
+    expect(new Float32Array(y, 0, 96)).toEqual(from.values);
+  });
+});
