@@ -34,10 +34,8 @@ const embedded = join(root, 'models', 'lathe-tiny-q8_0.gguf');
 /** What the figures of the documentation are of. */
 export const documentedModels = ['tiny', 'smollm2-135m-q8_0', 'smollm2-135m-q4_0'];
 
-export const modelNames = (): string[] => [
-  'tiny',
-  ...Object.keys(shapes).flatMap((shape) => Object.keys(types).map((type) => `${shape}-${type}`)),
-];
+/** For help texts and messages. */
+export const modelNames = `tiny or {${Object.keys(shapes).join('|')}}-{${Object.keys(types).join('|')}}`;
 
 export interface BenchModel {
   readonly name: string;
@@ -59,7 +57,7 @@ export async function findModel(nameOrPath: string): Promise<BenchModel> {
   if (await exists(nameOrPath)) {
     return { name: basename(nameOrPath, '.gguf'), path: nameOrPath, randomWeights: false };
   }
-  throw new Error(`no model or file '${nameOrPath}' (a path to a GGUF, or: ${modelNames().join(', ')})`);
+  throw new Error(`no model or file '${nameOrPath}' (the path of a GGUF file, or ${modelNames})`);
 }
 
 function shapeAndType(name: string): ModelShape | undefined {

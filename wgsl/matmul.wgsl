@@ -37,18 +37,17 @@ fn main(
 
   var sum = array<f32, COLS * ROWS>();
   for (var b = 0u; b < params.blocks; b++) {
+    var part = array<f32, COLS * ROWS>();
+    //#if SUBGROUPS
     var blocks = array<Block, ROWS>();
     for (var r = 0u; r < ROWS; r++) {
       blocks[r] = load_block(min(row0 + r * WG, last) * params.blocks + b);
     }
-    var part = array<f32, COLS * ROWS>();
     for (var s = 0u; s < 32u / LANES; s++) {
-      //#if SUBGROUPS
       var mine = array<f32, COLS>();
       for (var c = 0u; c < COLS; c++) {
         mine[c] = x[(token0 + c) * width + b * 32u + s * LANES + lane];
       }
-      //#endif
       for (var j = 0u; j < LANES / 4u; j++) {
         var quads = array<vec4<f32>, ROWS>();
         for (var r = 0u; r < ROWS; r++) {
@@ -56,11 +55,7 @@ fn main(
         }
         for (var e = 0u; e < 4u; e++) {
           for (var c = 0u; c < COLS; c++) {
-            //#if SUBGROUPS
             let value = subgroupShuffle(mine[c], j * 4u + e);
-            //#else
-            let value = x[(token0 + c) * width + b * 32u + s * LANES + j * 4u + e];
-            //#endif
             for (var r = 0u; r < ROWS; r++) {
               part[c * ROWS + r] = fma(quads[r][e], value, part[c * ROWS + r]);
             }
@@ -74,6 +69,21 @@ fn main(
         sum[c * ROWS + r] = fma(part[c * ROWS + r], scale, sum[c * ROWS + r]);
       }
     }
+    //#else
+    for (var j = 0u; j < min(8u, params.many); j++) {
+      for (var r = 0u; r < ROWS; r++) {
+        let quad = load_quad(min(row0 + r * WG, last) * params.blocks + b, j);
+        for (var c = 0u; c < COLS; c++) {
+          let at = (token0 + c) * width + b * 32u + j * 4u;
+          let four = vec4(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
+          part[c * ROWS + r] += dot(quad, four);
+        }
+      }
+    }
+    for (var i = 0u; i < COLS * ROWS; i++) {
+      sum[i] += part[i];
+    }
+    //#endif
   }
   // A copy, and a bound the compiler does not know: written out, these stores take it longer than all the rest.
   var results = sum;

@@ -13,11 +13,13 @@ enable subgroups;
 @group(0) @binding(5) var<uniform> params: Params;
 @group(0) @binding(6) var<uniform> step: Step;
 
-const WG = LANES;
+//#if SUBGROUPS
+//#else
+var<workgroup> lane_sums: array<f32, COLS * ROWS * LANES>;
+//#endif
 
 //#include "lib/step.wgsl"
 //#include "lib/matmul_params.wgsl"
-//#include "lib/reduce.wgsl"
 //#include "lib/weight_$FORMAT.wgsl"
 
 @compute @workgroup_size(LANES)
@@ -51,17 +53,32 @@ fn main(
       }
     }
   }
+  // Afterwards any lane can write any sum.
+  //#if SUBGROUPS
   var results = array<f32, COLS * ROWS>();
   for (var i = 0u; i < COLS * ROWS; i++) {
-    results[i] = workgroup_sum(sum[i], lane);
+    results[i] = subgroupAdd(sum[i]);
   }
-  // Every lane holds every sum now; each writes its share.
+  //#else
+  for (var i = 0u; i < COLS * ROWS; i++) {
+    lane_sums[i * LANES + lane] = sum[i];
+  }
+  workgroupBarrier();
+  //#endif
   let tokens = matmul_tokens();
   for (var i = lane; i < min(COLS * ROWS, params.many); i += LANES) {
     let row = row0 + i % ROWS;
     let token = token0 + i / ROWS;
     if (row <= last && token < tokens) {
+      //#if SUBGROUPS
       write_result(token, row, results[i]);
+      //#else
+      var result = 0.0;
+      for (var n = 0u; n < min(LANES, params.many); n++) {
+        result += lane_sums[i * LANES + n];
+      }
+      write_result(token, row, result);
+      //#endif
     }
   }
 }

@@ -10,7 +10,7 @@ export interface ModelShape {
   readonly kvHeads: number;
   readonly headSize: number;
   readonly feedForward: number;
-  /** At least 259: the bytes and three special tokens. */
+  /** At least 260: the bytes, one merged pair and three special tokens. */
   readonly vocab: number;
   readonly context: number;
   /** Of the matrices; vectors are F32. */
@@ -69,7 +69,8 @@ export const writeRandomModel = (path: string, shape: ModelShape): Promise<void>
 
 const metadataOf = (shape: ModelShape): [string, GgufValue][] => {
   const { architecture: prefix } = shape;
-  const tokens = [...byteTokens(), '<|endoftext|>', '<|im_start|>', '<|im_end|>'];
+  // Byte pair encoders expect at least one pair.
+  const tokens = [...byteTokens(), 'th', '<|endoftext|>', '<|im_start|>', '<|im_end|>'];
   const control = tokens.length - 3;
   while (tokens.length < shape.vocab) tokens.push(`<unused${tokens.length}>`);
   const entries: Record<string, GgufValue> = {
@@ -95,7 +96,7 @@ const metadataOf = (shape: ModelShape): [string, GgufValue][] => {
       'i32',
       tokens.map((_, id) => (id < control ? 1 : id < control + 3 ? 3 : 5)),
     ),
-    'tokenizer.ggml.merges': texts([]),
+    'tokenizer.ggml.merges': texts(['t h']),
     'tokenizer.ggml.bos_token_id': u32(control),
     'tokenizer.ggml.eos_token_id': u32(control + 2),
   };

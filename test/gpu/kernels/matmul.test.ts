@@ -25,7 +25,7 @@ beforeAll(async () => {
   harness = await kernelHarness();
 });
 
-const typeOf = new Map(
+const typeOf = new Map<string, WeightType>(
   Object.entries(weightFormats).map(([type, format]) => [format.name, type as WeightType]),
 );
 

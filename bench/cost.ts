@@ -1,0 +1,112 @@
+import type { ResidentEngine } from '../src/engine/index.ts';
+import { blockColumns, weightFormats } from '../kernels/formats.ts';
+import type { ModelFile } from '../src/engine/formats/model-file.ts';
+
+export type Graph = ResidentEngine['runner']['graph'];
+type Unit = Graph['units'][number];
+
+/** One sequence's share of a step. */
+export interface StepShape {
+  readonly tokens: number;
+  /** Position of the first of them. */
+  readonly position: number;
+  readonly samples: number;
+}
+
+/** What a unit must at least do and move, whatever the kernel: each byte counts once a step. */
+export interface Cost {
+  readonly flops: number;
+  readonly weightBytes: number;
+  readonly cacheBytes: number;
+  readonly activationBytes: number;
+}
+
+interface Matrix {
+  readonly rows: number;
+  readonly columns: number;
+  /** As it lies on the GPU. */
+  readonly bytes: number;
+}
+
+const word = 4; // activations are f32
+const half = 2; // the KV cache is f16
+
+/** Flops (a multiply-add is two) and bytes of one unit in one step. */
+export function unitCost(unit: Unit, graph: Graph, file: ModelFile, step: StepShape): Cost {
+  const { width, heads, kvHeads, headDim, feedForward, vocabulary } = graph.shape;
+  const { tokens, position, samples } = step;
+  const cost = (flops: number, values: number, more: Partial<Cost> = {}): Cost => ({
+    flops,
+    weightBytes: 0,
+    cacheBytes: 0,
+    activationBytes: values * word,
+    ...more,
+  });
+  switch (unit.op) {
+    case 'embed': {
+      const { rows, bytes } = matrixOf(file, unit.weight);
+      return cost(0, tokens * width, { weightBytes: (tokens * bytes) / rows });
+    }
+    case 'matmul': {
+      const matrices = unit.weights.map((name) => matrixOf(file, name));
+      const count = unit.sampled ? samples : tokens;
+      const rows = sum(matrices.map((matrix) => matrix.rows));
+      const columns = matrices[0]?.columns ?? 0;
+      // A residual is read before it is written.
+      const values = count * (columns + rows * (unit.add ? 2 : 1));
+      const weightBytes = sum(matrices.map((matrix) => matrix.bytes));
+      return cost(count === 0 ? 0 : 2 * count * rows * columns, values, {
+        weightBytes: count === 0 ? 0 : weightBytes,
+      });
+    }
+    case 'rms_norm': {
+      const count = unit.sampled ? samples : tokens;
+      return cost(4 * count * width, 2 * count * width, { weightBytes: width * word });
+    }
+    case 'head_norm': {
+      const values = tokens * unit.heads * headDim;
+      return cost(4 * values, 2 * values, { weightBytes: headDim * word });
+    }
+    case 'rope_kv_write': {
+      const rotated = tokens * (heads + kvHeads) * headDim;
+      const written = tokens * 2 * kvHeads * headDim;
+      return cost(3 * rotated, 2 * rotated, { cacheBytes: written * half });
+    }
+    case 'attention': {
+      // Token i sees position + i + 1 keys; its own share of the cache is read once a tile at best.
+      const keys = tokens * (position + (tokens + 1) / 2);
+      return cost(4 * heads * headDim * keys, 2 * tokens * heads * headDim, {
+        cacheBytes: (position + tokens) * 2 * kvHeads * headDim * half,
+      });
+    }
+    case 'gated_activation':
+      return cost(5 * tokens * feedForward, 3 * tokens * feedForward);
+    case 'sample':
+      return cost(samples * vocabulary, samples * vocabulary);
+  }
+}
+
+/** What one decoded token reads: every weight that takes part, and the keys and values before it. */
+export function bytesPerToken(
+  graph: Graph,
+  file: ModelFile,
+  context: number,
+): { weights: number; cache: number } {
+  const step = { tokens: 1, position: context, samples: 1 };
+  const costs = graph.units.map((unit) => ({ op: unit.op, ...unitCost(unit, graph, file, step) }));
+  return {
+    weights: sum(costs.map((one) => one.weightBytes)),
+    cache: sum(costs.map((one) => (one.op === 'attention' ? one.cacheBytes : 0))),
+  };
+}
+
+function matrixOf(file: ModelFile, name: string): Matrix {
+  const tensor = file.tensors.get(name);
+  if (!tensor) throw new Error(`tensor ${name} is not in the file`);
+  const [rows = 0, columns = 0] = tensor.shape;
+  const { quantBytesPerBlock, scaleBytesPerBlock } = weightFormats[tensor.type];
+  const blocks = rows * Math.ceil(columns / blockColumns);
+  return { rows, columns, bytes: blocks * (quantBytesPerBlock + scaleBytesPerBlock) };
+}
+
+export const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);

@@ -1,0 +1,184 @@
+import { Bench } from 'tinybench';
+import { openGguf } from '../src/engine/formats/gguf.ts';
+import type { ModelFile } from '../src/engine/formats/model-file.ts';
+import {
+  type AdapterFacts,
+  type EngineOptions,
+  loadEngine,
+  type ResidentEngine,
+} from '../src/engine/index.ts';
+import { nodePlatform } from '../src/platform/node.ts';
+import { measureCopyBandwidth } from './copy-bandwidth.ts';
+import { bytesPerToken } from './cost.ts';
+import { timeGeneration } from './generation.ts';
+import type { BenchModel } from './models.ts';
+import { type StepFigures, traceStep } from './nodes.ts';
+import type { ContextFigures, LoadFigures, ModelFigures } from './report.ts';
+import { median, rounded } from './statistics.ts';
+
+export interface Effort {
+  readonly contexts: readonly number[];
+  readonly answerTokens: number;
+  readonly rounds: number;
+}
+
+export const fullEffort: Effort = { contexts: [1, 128, 512], answerTokens: 33, rounds: 5 };
+export const quickEffort: Effort = { contexts: [1, 128], answerTokens: 9, rounds: 2 };
+
+/** Loads a model twice, measures it, and lets it go. */
+export async function measureModel(
+  model: BenchModel,
+  options: { adapter: string | undefined; effort: Effort; say: (what: string) => void },
+): Promise<{ adapter: AdapterFacts; figures: ModelFigures }> {
+  const { effort, say } = options;
+  const platform = nodePlatform();
+  const engineOptions: EngineOptions = {
+    model: model.path,
+    ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
+    onNotice: say,
+  };
+  say('loading');
+  const { engine, load } = await timeLoad(engineOptions);
+  const file = await openGguf(await platform.openModel(model.path));
+  try {
+    const { runner } = engine;
+    const { timestamps, device } = runner.gpu;
+    say('copy bandwidth');
+    const copyBandwidth = await measureCopyBandwidth(device, {
+      software: engine.adapter.software,
+      rounds: effort.rounds,
+    });
+    const traced = effort.contexts.filter((context) => context <= 128).at(-1) ?? 0;
+    const steps: StepFigures[] = [];
+    for (const phase of timestamps ? (['decode', 'prefill'] as const) : []) {
+      say(`GPU time of each node, ${phase}`);
+      // A decode step is short, so that chance weighs more, and more of them cost little.
+      const own =
+        phase === 'decode' ? { context: traced, rounds: 15 } : { context: 0, rounds: effort.rounds };
+      steps.push(await traceStep(runner, file, { phase, ...own }));
+    }
+    const contexts = await timeContexts(engine, { ...effort, say });
+    const { architecture, quantization, parameters, sizeBytes } = engine.model;
+    const figures: ModelFigures = {
+      model: model.name,
+      randomWeights: model.randomWeights,
+      architecture,
+      quantization,
+      parameters,
+      fileBytes: sizeBytes,
+      weightBytes: runner.weightBytes,
+      load,
+      copyBandwidth,
+      contexts: contexts.map((one) =>
+        completed(one, { engine, file, dispatches: steps[0]?.dispatches ?? 0, ...copyBandwidth }),
+      ),
+      steps,
+    };
+    return { adapter: engine.adapter, figures };
+  } finally {
+    await file.close();
+    await engine.close();
+  }
+}
+
+async function timeLoad(options: EngineOptions): Promise<{ engine: ResidentEngine; load: LoadFigures }> {
+  const start = performance.now();
+  const first = await loadEngine(nodePlatform(), options);
+  const firstMs = performance.now() - start;
+  await first.close();
+
+  const marks: { stage: string; at: number }[] = [];
+  const again = performance.now();
+  const engine = await loadEngine(nodePlatform(), {
+    ...options,
+    onProgress({ stage }) {
+      if (marks.at(-1)?.stage !== stage) marks.push({ stage, at: performance.now() });
+    },
+  });
+  const end = performance.now();
+  const stages = marks.map(({ stage, at }, index): [string, number] => [
+    stage,
+    Math.round((marks[index + 1]?.at ?? end) - at),
+  ]);
+  return {
+    engine,
+    load: {
+      firstMs: Math.round(firstMs),
+      warmMs: Math.round(end - again),
+      stages: Object.fromEntries(stages),
+    },
+  };
+}
+
+type Timed = Pick<ContextFigures, 'context' | 'answerTokens' | 'rounds'> & {
+  firstTokenMs: number;
+  perTokenMs: number;
+};
+
+/** One generation gives both figures: the prompt's time and the answer's. */
+async function timeContexts(
+  engine: ResidentEngine,
+  { contexts, answerTokens, rounds, say }: Effort & { say: (what: string) => void },
+): Promise<Timed[]> {
+  const bench = new Bench({
+    iterations: rounds,
+    warmupIterations: 1,
+    time: 0,
+    warmupTime: 0,
+    throws: true,
+  });
+  const fitting = contexts.filter((context) => context + answerTokens <= engine.model.contextLength);
+  const firstTokens = new Map<string, number[]>();
+  for (const context of fitting) {
+    const name = String(context);
+    bench.add(
+      name,
+      async () => {
+        say(`generation behind ${context} tokens`);
+        const { firstTokenMs, perTokenMs } = await timeGeneration(engine, { context, tokens: answerTokens });
+        firstTokens.get(name)?.push(firstTokenMs);
+        return { overriddenDuration: perTokenMs };
+      },
+      {
+        // Also between the warm-up and the measurement.
+        beforeAll() {
+          firstTokens.set(name, []);
+        },
+      },
+    );
+  }
+  const tasks = await bench.run();
+  return tasks.map(({ name, result }) => {
+    if (result.state !== 'completed') throw new Error(`the figures at ${name} tokens: ${result.state}`);
+    const samples = firstTokens.get(name) ?? [];
+    return {
+      context: Number(name),
+      answerTokens,
+      rounds: samples.length,
+      firstTokenMs: median(samples),
+      perTokenMs: result.latency.p50,
+    };
+  });
+}
+
+function completed(
+  timed: Timed,
+  rest: { engine: ResidentEngine; file: ModelFile; dispatches: number; bytesPerSecond: number },
+): ContextFigures {
+  const { context, answerTokens, rounds, firstTokenMs, perTokenMs } = timed;
+  // The cache grows while the answer does: its middle stands for all of it.
+  const middle = context + answerTokens / 2;
+  const bytes = bytesPerToken(rest.engine.runner.graph, rest.file, Math.round(middle));
+  const perSecond = 1000 / perTokenMs;
+  return {
+    context,
+    firstTokenMs: rounded(firstTokenMs),
+    prefillTokensPerSecond: rounded((context * 1000) / firstTokenMs),
+    decodeTokensPerSecond: rounded(perSecond),
+    answerTokens,
+    rounds,
+    dispatchesPerToken: rest.dispatches,
+    bytesPerToken: bytes,
+    partOfCopyBandwidth: rounded(((bytes.weights + bytes.cache) * perSecond) / rest.bytesPerSecond),
+  };
+}

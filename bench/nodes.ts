@@ -1,0 +1,109 @@
+import type { ResidentEngine } from '../src/engine/index.ts';
+import type { ModelFile } from '../src/engine/formats/model-file.ts';
+import { greedy } from '../src/engine/index.ts';
+import { type StepShape, sum, unitCost } from './cost.ts';
+import { promptOf } from './generation.ts';
+import { median } from './statistics.ts';
+
+type Runner = ResidentEngine['runner'];
+
+/** One node of the model, all layers together. */
+export interface NodeFigures {
+  /** Without the layer: `attn.qkv`. */
+  readonly node: string;
+  readonly op: string;
+  readonly dispatches: number;
+  /** GPU time a step. */
+  readonly ms: number;
+  /** Of the step's GPU time, 0 to 1. */
+  readonly share: number;
+  readonly gflops: number;
+  /** GB a second that the node must at least move: weights, cache, activations. */
+  readonly gigabytes: number;
+}
+
+export interface StepFigures {
+  readonly phase: 'decode' | 'prefill';
+  readonly tokens: number;
+  /** Tokens before the step. */
+  readonly context: number;
+  readonly dispatches: number;
+  readonly gpuMs: number;
+  readonly nodes: readonly NodeFigures[];
+}
+
+const firstSlot = 0;
+
+/**
+ * GPU time of every node in one step, by timestamp query; each dispatch is a pass of its own here, so their sum
+ * is a little more than what a step takes. The engine must be idle.
+ */
+export async function traceStep(
+  runner: Runner,
+  file: ModelFile,
+  options: { phase: StepFigures['phase']; context: number; rounds: number },
+): Promise<StepFigures> {
+  const { phase, context, rounds } = options;
+  const { tileTokens, maxPages, capacity } = runner.memory;
+  const step = runner.newStep();
+  // A prompt's step is as large as the engine makes it.
+  const tokens =
+    phase === 'decode' ? 1 : Math.min(128, capacity.stepTokens - (capacity.stepTokens % tileTokens));
+  runner.setPages(
+    firstSlot,
+    Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page),
+  );
+  const row =
+    phase === 'decode'
+      ? step.decodeToken(promptOf(1)[0] ?? 0, context, firstSlot)
+      : step.prefillTokens(promptOf(context + tokens), context, tokens, firstSlot);
+  step.sample(row, firstSlot, context + tokens, greedy);
+
+  await runner.trace(step);
+  const traces: Awaited<ReturnType<Runner['trace']>>[] = [];
+  for (let round = 0; round < rounds; round++) traces.push(await runner.trace(step));
+  const first = traces[0] ?? [];
+  const dispatches = first.map(({ id, op }, index) => ({
+    node: nodeOf(id),
+    op,
+    ms: median(traces.map((trace) => trace[index]?.ms ?? 0)),
+  }));
+  const gpuMs = sum(dispatches.map(({ ms }) => ms));
+  const nodes = [...Map.groupBy(dispatches, ({ node }) => node)].map(([node, list]): NodeFigures => {
+    const ms = sum(list.map((one) => one.ms));
+    const { flops, bytes } = costOf(runner, file, node, { tokens, position: context, samples: 1 });
+    return {
+      node,
+      op: list[0]?.op ?? '',
+      dispatches: list.length,
+      ms,
+      share: ms / gpuMs,
+      gflops: flops / ms / 1e6,
+      gigabytes: bytes / ms / 1e6,
+    };
+  });
+  nodes.sort((a, b) => b.ms - a.ms);
+  return { phase, tokens, context, dispatches: dispatches.length, gpuMs, nodes };
+}
+
+/** The node of a dispatch: parts of one matrix and the forms of one attention belong together. */
+const nodeOf = (id: string): string =>
+  id
+    .replace(/^layers\.\d+\./, '')
+    .replace(/#\d+$/, '')
+    .replace(/\.(wide|split)$/, '');
+
+function costOf(
+  runner: Runner,
+  file: ModelFile,
+  node: string,
+  step: StepShape,
+): { flops: number; bytes: number } {
+  const costs = runner.graph.units
+    .filter((unit) => nodeOf(unit.id) === node)
+    .map((unit) => unitCost(unit, runner.graph, file, step));
+  return {
+    flops: sum(costs.map((cost) => cost.flops)),
+    bytes: sum(costs.map((cost) => cost.weightBytes + cost.cacheBytes + cost.activationBytes)),
+  };
+}

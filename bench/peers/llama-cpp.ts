@@ -1,0 +1,63 @@
+/** llama.cpp's Vulkan backend through node-llama-cpp: prebuilt, every layer on the device, one batch a prompt. */
+import { promptOf } from '../generation.ts';
+import { contend } from './protocol.ts';
+
+/** What is used of node-llama-cpp; its own types are there only after `npm --prefix bench/peers ci`. */
+interface NodeLlamaCpp {
+  getLlama(options: object): Promise<Llama>;
+}
+interface Llama {
+  readonly gpu: string | false;
+  readonly llamaCppRelease: { readonly release: string };
+  getGpuDeviceNames(): Promise<string[]>;
+  loadModel(options: { modelPath: string; gpuLayers: 'max' }): Promise<{
+    createContext(options: {
+      contextSize: number;
+      batchSize: number;
+    }): Promise<{ getSequence(): LlamaSequence }>;
+  }>;
+}
+interface LlamaSequence {
+  clearHistory(): Promise<void>;
+  evaluate(tokens: number[], options: object): AsyncGenerator<number>;
+}
+
+const packageName: string = 'node-llama-cpp';
+
+contend(async ({ modelPath }) => {
+  const library = (await import(packageName)) as NodeLlamaCpp;
+  const llama = await library.getLlama({
+    gpu: 'vulkan',
+    build: 'never',
+    skipDownload: true,
+    progressLogs: false,
+    logLevel: 'error',
+  });
+  const [adapter] = await llama.getGpuDeviceNames();
+  if (llama.gpu !== 'vulkan' || adapter === undefined) throw new Error('llama.cpp found no Vulkan device');
+  const model = await llama.loadModel({ modelPath, gpuLayers: 'max' });
+  const context = await model.createContext({ contextSize: 1024, batchSize: 512 });
+  const sequence = context.getSequence();
+  return {
+    name: `llama.cpp ${llama.llamaCppRelease.release}`,
+    adapter,
+    software: adapter.includes('llvmpipe'),
+    async generate({ context: promptTokens, tokens }) {
+      await sequence.clearHistory();
+      const start = performance.now();
+      let first = start;
+      let count = 0;
+      // Greedy, on past the end token, as lathe does it here.
+      for await (const _ of sequence.evaluate(promptOf(promptTokens), {
+        temperature: 0,
+        yieldEogToken: true,
+      })) {
+        if (count++ === 0) first = performance.now();
+        if (count === tokens) break;
+      }
+      if (count < tokens) throw new Error(`llama.cpp ended after ${count} of ${tokens} tokens`);
+      const perTokenMs = tokens > 1 ? (performance.now() - first) / (tokens - 1) : 0;
+      return { firstTokenMs: first - start, perTokenMs };
+    },
+  };
+});

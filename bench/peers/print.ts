@@ -1,0 +1,15 @@
+import { digits, table } from '../table.ts';
+import type { PeerFigure } from './compare.ts';
+
+export function peerText(figures: readonly PeerFigure[]): string {
+  return table(
+    ['figure', 'lathe', figures[0]?.peerName ?? 'peer', 'ratio', 'goal'],
+    figures.map((one) => [
+      one.figure,
+      digits(one.ours),
+      digits(one.peer),
+      `${one.ratio.toFixed(2)}x`,
+      `${one.ratio >= one.goal ? 'met' : 'missed'} (${one.goal})`,
+    ]),
+  );
+}

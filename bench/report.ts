@@ -1,0 +1,67 @@
+/**
+ * What `npm run bench -- --json FILE` writes: one `BenchReport`. Times are in ms, sizes in bytes, rates by the
+ * second; figures are medians, to four significant digits.
+ */
+import type { AdapterFacts } from '../src/engine/index.ts';
+import type { CopyBandwidth } from './copy-bandwidth.ts';
+import type { Machine, Versions } from './machine.ts';
+import type { StepFigures } from './nodes.ts';
+import type { PeerFigure } from './peers/compare.ts';
+
+export interface BenchReport {
+  /** Changes when a member changes its meaning. */
+  readonly schema: 'lathe-bench/1';
+  /** ISO 8601. */
+  readonly date: string;
+  /** Few rounds and short answers: for trying things out. */
+  readonly quick: boolean;
+  readonly versions: Versions;
+  readonly machine: Machine;
+  /** Of the last minute, before the first and after the last measurement; the bench itself adds to the second. */
+  readonly loadAverage: { readonly before: number; readonly after: number };
+  readonly adapter: AdapterFacts;
+  readonly models: readonly ModelFigures[];
+  /** With `--peers`. */
+  readonly peers?: readonly PeerFigure[];
+}
+
+export interface ModelFigures {
+  readonly model: string;
+  readonly randomWeights: boolean;
+  readonly architecture: string;
+  readonly quantization: string;
+  readonly parameters: number;
+  readonly fileBytes: number;
+  /** Everything the weights take on the GPU. */
+  readonly weightBytes: number;
+  readonly load: LoadFigures;
+  readonly copyBandwidth: CopyBandwidth;
+  /** Figures by how many tokens the prompt has. */
+  readonly contexts: readonly ContextFigures[];
+  /** Where the GPU's time goes, in a decode step and in a prefill step. Empty without timestamp queries. */
+  readonly steps: readonly StepFigures[];
+}
+
+export interface LoadFigures {
+  /** Of the first load in this process: with whatever the driver had in its cache. */
+  readonly firstMs: number;
+  /** Of the second: the driver has compiled everything before. */
+  readonly warmMs: number;
+  /** Of the second, by stage. */
+  readonly stages: Readonly<Record<string, number>>;
+}
+
+export interface ContextFigures {
+  readonly context: number;
+  readonly firstTokenMs: number;
+  /** Prompt tokens by the time to the first token. */
+  readonly prefillTokensPerSecond: number;
+  /** Right behind that prompt. */
+  readonly decodeTokensPerSecond: number;
+  readonly answerTokens: number;
+  readonly rounds: number;
+  readonly dispatchesPerToken: number;
+  readonly bytesPerToken: { readonly weights: number; readonly cache: number };
+  /** Bytes a token by tokens a second, as a part of the copy bandwidth: 0 to 1. */
+  readonly partOfCopyBandwidth: number;
+}

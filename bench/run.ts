@@ -1,0 +1,94 @@
+/**
+ * `npm run bench`: how fast the engine is on this machine's adapter, and where the time goes. Prints tables;
+ * `--json FILE` writes the same as one `BenchReport` (bench/report.ts). See docs/performance.md.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { AdapterFacts } from '../src/engine/index.ts';
+import { describeMachine, loadAverage, versions } from './machine.ts';
+import { fullEffort, measureModel, quickEffort } from './measure.ts';
+import { documentedModels, findModel, modelNames } from './models.ts';
+import { comparePeers } from './peers/compare.ts';
+import { peerText } from './peers/print.ts';
+import { headText, modelText } from './print.ts';
+import type { BenchReport, ModelFigures } from './report.ts';
+
+const usage = `npm run bench -- [options]
+  --model NAME|PATH  may be given several times: the path of a GGUF file, or a name:
+                     ${modelNames}
+                     (default: ${documentedModels.join(', ')}; with --quick: tiny)
+  --quick            few rounds, short answers: to try something out
+  --json FILE        write the figures there
+  --peers            measure llama.cpp on the same files too (first: npm --prefix bench/peers ci)
+  --adapter NAME     a part of the adapter's name`;
+
+const { values } = parseArgs({
+  options: {
+    model: { type: 'string', multiple: true },
+    json: { type: 'string' },
+    adapter: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    peers: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+async function run(): Promise<void> {
+  const { quick, adapter: adapterName } = values;
+  const names = values.model ?? (quick ? ['tiny'] : documentedModels);
+  const before = loadAverage();
+  const models: ModelFigures[] = [];
+  let adapter: AdapterFacts | undefined;
+  const found = [];
+  for (const name of names) found.push(await findModel(name));
+  for (const model of found) {
+    const say = (what: string) => process.stderr.write(`${model.name}: ${what}\n`);
+    const effort = quick ? quickEffort : fullEffort;
+    const measured = await measureModel(model, { adapter: adapterName, effort, say });
+    adapter = measured.adapter;
+    models.push(measured.figures);
+    console.log(`${modelText(measured.figures)}\n`);
+  }
+  if (!adapter) throw new Error('no model to measure');
+  const peers = values.peers
+    ? await comparePeers(found, {
+        quick,
+        adapter: adapterName,
+        say: (what) => process.stderr.write(`${what}\n`),
+      })
+    : undefined;
+  const report: BenchReport = {
+    schema: 'lathe-bench/1',
+    date: new Date().toISOString(),
+    quick,
+    versions: await versions(),
+    machine: await describeMachine(),
+    loadAverage: { before, after: loadAverage() },
+    adapter,
+    models,
+    ...(peers ? { peers } : {}),
+  };
+  if (peers) console.log(`${peerText(peers)}\n`);
+  console.log(headText(report));
+  if (values.json === undefined) return;
+  await mkdir(dirname(values.json), { recursive: true });
+  await writeFile(values.json, `${JSON.stringify(report, roundNumbers, 1)}\n`);
+}
+
+/** Four digits after the point are more than any figure here is worth. */
+const roundNumbers = (_key: string, value: unknown): unknown =>
+  typeof value === 'number' && !Number.isInteger(value) ? Number(value.toFixed(4)) : value;
+
+if (values.help) {
+  console.log(usage);
+} else {
+  try {
+    await run();
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
+  }
+}
+// Dawn's instance would keep the process alive.
+process.exit();
