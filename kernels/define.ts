@@ -49,7 +49,7 @@ export function defineKernel<V extends Variant, P extends Params>(kernel: Kernel
 
 /** A kernel whose variants' own type does not matter, for lists of different ones. */
 export function erased<V extends Variant, P extends Params>(kernel: Kernel<V, P>): Kernel<Variant, P> {
-  return kernel as unknown as Kernel<Variant, P>;
+  return kernel;
 }
 
 /** The bytes of a `Params` struct, padded to 16. */

@@ -31,11 +31,11 @@ const PER = HEAD_DIM / LANES;
 const_assert HEAD_DIM % (2u * LANES) == 0u;
 const LOWEST = -3.0e38;
 
-//#include "lib/reduce.wgsl"
-
 //#if SUBGROUPS
+//#include "lib/reduce.wgsl"
 //#else
-var<workgroup> shared_probability: array<f32, QROWS * LANES>;
+// A score, then a probability, a lane of every query. A tree for each query would take a dozen barriers apiece.
+var<workgroup> shared_row: array<f32, QROWS * LANES>;
 //#endif
 
 fn cache_row(slot: u32, position: u32, kv_head: u32) -> u32 {
@@ -79,7 +79,13 @@ fn main(
     let position = base + lane;
     let row = cache_row(tile.z, min(position, end - 1u), kv_head);
     var score = array<f32, QROWS>();
-    for (var d = 0u; d < HEAD_DIM; d += 8u) {
+    //#if SUBGROUPS
+    let width = HEAD_DIM;
+    //#else
+    // A bound the compiler does not know: it would write the loop out, and a software adapter needs a minute for that.
+    let width = min(HEAD_DIM, params.many);
+    //#endif
+    for (var d = 0u; d < width; d += 8u) {
       let eight = k_cache[(row + d / 2u) / 4u];
       for (var w = 0u; w < 4u; w++) {
         let key = unpack2x16float(eight[w]);
@@ -98,6 +104,7 @@ fn main(
       }
     }
     var probability = array<f32, QROWS>();
+    //#if SUBGROUPS
     for (var r = 0u; r < QROWS; r++) {
       let seen = position < end && position <= tile.w + r / GROUP;
       let bounded = select(LOWEST, score[r], seen);
@@ -110,19 +117,42 @@ fn main(
         sum[r * PER + i] *= shrink;
       }
     }
-    //#if SUBGROUPS
+    let lanes = LANES;
     //#else
+    let lanes = min(LANES, params.many);
     workgroupBarrier();
     for (var r = 0u; r < QROWS; r++) {
-      shared_probability[r * LANES + lane] = probability[r];
+      let seen = position < end && position <= tile.w + r / GROUP;
+      shared_row[r * LANES + lane] = select(LOWEST, score[r], seen);
+    }
+    workgroupBarrier();
+    var now = largest;
+    for (var n = 0u; n < lanes; n++) {
+      for (var r = 0u; r < QROWS; r++) {
+        now[r] = max(now[r], shared_row[r * LANES + n]);
+      }
+    }
+    workgroupBarrier();
+    for (var r = 0u; r < QROWS; r++) {
+      let seen = position < end && position <= tile.w + r / GROUP;
+      shared_row[r * LANES + lane] = select(0.0, exp(score[r] - now[r]), seen);
+      let shrink = exp(largest[r] - now[r]);
+      total[r] *= shrink;
+      largest[r] = now[r];
+      for (var i = 0u; i < PER; i++) {
+        sum[r * PER + i] *= shrink;
+      }
     }
     workgroupBarrier();
     //#endif
-    for (var n = 0u; n < LANES; n++) {
+    for (var n = 0u; n < lanes; n++) {
       //#if SUBGROUPS
       let value_row = subgroupShuffle(row, n);
       //#else
       let value_row = cache_row(tile.z, min(base + n, end - 1u), kv_head);
+      for (var r = 0u; r < QROWS; r++) {
+        total[r] += shared_row[r * LANES + n];
+      }
       //#endif
       for (var w = 0u; w < PER / 2u; w++) {
         let value = unpack2x16float(v_cache[value_row + w * LANES + lane]);
@@ -130,7 +160,7 @@ fn main(
           //#if SUBGROUPS
           let share = subgroupShuffle(probability[r], n);
           //#else
-          let share = shared_probability[r * LANES + n];
+          let share = shared_row[r * LANES + n];
           //#endif
           sum[r * PER + 2u * w] = fma(share, value.x, sum[r * PER + 2u * w]);
           sum[r * PER + 2u * w + 1u] = fma(share, value.y, sum[r * PER + 2u * w + 1u]);
@@ -139,9 +169,11 @@ fn main(
     }
   }
 
+  //#if SUBGROUPS
   for (var r = 0u; r < QROWS; r++) {
     total[r] = workgroup_sum(total[r], lane);
   }
+  //#endif
   // Copies, and a bound the compiler does not know: written out, these stores take it longer than all the rest.
   var sums = sum;
   var masses = total;

@@ -2,7 +2,7 @@
 export { type AttentionShape, attention } from './attention.ts';
 export { dequantize, quantize, type WeightType } from './dequantize.ts';
 export { embed } from './embed.ts';
-export { type Activation, activations, gatedActivation } from './gated-activation.ts';
+export { gatedActivation } from './gated-activation.ts';
 export { gatherRows } from './gather-rows.ts';
 export { bf16FromNumber, f16FromNumber, numberFromBf16, numberFromF16, roundToF16 } from './half.ts';
 export { kvWrite } from './kv-write.ts';
@@ -11,7 +11,6 @@ export { rmsNorm } from './rms-norm.ts';
 export { applyRope, llama3FreqFactors, type Rope, ropeFrequencies } from './rope.ts';
 export {
   filteredDistribution,
-  filteredLogits,
   gumbel,
   noiseBits,
   penalizedLogits,

@@ -28,7 +28,7 @@ export async function pullModel(
       destination: modelsDir(dataDir.path),
       ...(token ? { token } : {}),
       ...(endpoint ? { endpoint } : {}),
-      onProgress: ({ file, done, total }) => bar.show(file, done, total),
+      onProgress: (progress) => bar.show(progress.file, progress.done, progress.total),
       signal,
     });
     bar.clear();

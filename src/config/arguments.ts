@@ -75,7 +75,7 @@ export function parseCommandLine(args: readonly string[]): Command {
       continue;
     }
     // `--model --quiet` takes the next flag as the value in the lenient mode; that is a forgotten value.
-    if (token.value === undefined || (token.inlineValue === false && /^--?[a-z]/.test(token.value))) {
+    if (token.value === undefined || (!token.inlineValue && /^--?[a-z]/.test(token.value))) {
       faults.push(`--${token.name} needs a value`);
     } else if (!isOptionName(name)) {
       extra.set(name, token.value);

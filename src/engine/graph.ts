@@ -99,10 +99,6 @@ export interface Graph {
   readonly units: readonly Unit[];
 }
 
-export function graphNodes(graph: Graph): GraphNode[] {
-  return graph.units.flatMap((unit) => unit.nodes);
-}
-
 /** Writes a forward pass down as verbs; an architecture file reads like the model's own description. */
 export class GraphBuilder {
   readonly #shape: Shape;

@@ -2,6 +2,5 @@
 export { loadEngine, ResidentEngine } from './engine.ts';
 export { ModelFileError } from './formats/model-file.ts';
 export type { ByteSource, Hasher, Platform, WgslSources } from './platform.ts';
-export { ChatTemplateError } from './tokenizer/index.ts';
 export type { ChatMessage, ChatTemplate, Tokenizer, TokenStream } from './tokenizer/types.ts';
 export * from './types.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { Problem, type Violation } from './problem.ts';
 import { bodyLimitBytes } from './route.ts';
 
@@ -30,7 +30,7 @@ export async function readJsonBody(request: Request, schema: z.ZodType): Promise
 export function invalidBody(violations: readonly Violation[], unsupported = false): Problem {
   const shown = violations.slice(0, 50);
   const message = shown
-    .map(({ path, message }) => (path === '' ? message : `${path}: ${message}`))
+    .map((one) => (one.path === '' ? one.message : `${one.path}: ${one.message}`))
     .join('; ');
   const more = violations.length > shown.length ? `; and ${violations.length - shown.length} more` : '';
   const param = violations[0]?.path;

@@ -87,7 +87,7 @@ describe('the command line', () => {
 
   test('the help names every option', () => {
     const help = helpText('1.2.3');
-    for (const name of optionNames) expect(help).toContain(`${flagOf(name)}`);
+    for (const name of optionNames) expect(help).toContain(flagOf(name));
     expect(Math.max(...help.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
   });
 });

@@ -108,7 +108,10 @@ async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): 
         scale: made.scale,
         many: 1024,
       },
-      dims: { tokens: made.tokens, ...(variant.WIDE ? { wideTiles: tiles.length } : { singleTiles: tiles.length }) },
+      dims: {
+        tokens: made.tokens,
+        ...(variant.WIDE ? { wideTiles: tiles.length } : { singleTiles: tiles.length }),
+      },
       buffers: {
         qkv: made.qkv,
         tiles: Uint32Array.from(tiles.flat()),
@@ -123,7 +126,12 @@ async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): 
   expectRows(out['out'] as ArrayBuffer, before, made, heads * headDim, stride);
 }
 
-async function runSplit(variant: AttentionVariant, scene: Scene, splitTokens: number, seed: number): Promise<void> {
+async function runSplit(
+  variant: AttentionVariant,
+  scene: Scene,
+  splitTokens: number,
+  seed: number,
+): Promise<void> {
   const { heads, kvHeads, headDim } = scene;
   const made = build(scene, seed);
   const tiles = tilesOf(scene.runs, 1);
@@ -217,7 +225,10 @@ const prompts: Run[] = [
 /** Heads that make the variant's group; twice as many where that can be. */
 const headsOf = (variant: AttentionVariant) => ({ heads: variant.GROUP * 2, kvHeads: 2 });
 
-async function runVariant(variant: AttentionVariant, model: { heads: number; kvHeads: number }): Promise<void> {
+async function runVariant(
+  variant: AttentionVariant,
+  model: { heads: number; kvHeads: number },
+): Promise<void> {
   const scene = { ...model, headDim: variant.HEAD_DIM };
   if (variant.WIDE) {
     await runWhole(variant, { ...scene, runs: prompts }, 1);

@@ -54,7 +54,7 @@ export class PagedCache {
       const row = Math.floor(index / headDim);
       const at = this.at(slot, firstPosition + Math.floor(row / kvHeads), row % kvHeads) + (index % headDim);
       buffer[at] = f16FromNumber(value);
-      stored[index] = numberFromF16(buffer[at] as number);
+      stored[index] = numberFromF16(buffer[at]);
     });
     return stored;
   }
