@@ -103,8 +103,8 @@ fn main(
         }
       }
     }
-    var probability = array<f32, QROWS>();
     //#if SUBGROUPS
+    var probability = array<f32, QROWS>();
     for (var r = 0u; r < QROWS; r++) {
       let seen = position < end && position <= tile.w + r / GROUP;
       let bounded = select(LOWEST, score[r], seen);

@@ -24,8 +24,9 @@ export interface PeerFigure {
 const goal = 1;
 const promptTokens = 128;
 
-const effortOf = (quick: boolean) =>
-  quick ? { rounds: 2, answerTokens: 9 } : { rounds: 5, answerTokens: 33 };
+/** Small models are over in a second and vary more: they get more rounds, as long as the budget lasts. */
+const fullEffort = { leastRounds: 5, mostRounds: 15, budgetMs: 20_000, answerTokens: 33 };
+const quickEffort = { leastRounds: 2, mostRounds: 2, budgetMs: 0, answerTokens: 9 };
 
 /**
  * lathe and llama.cpp on the same files and the same adapter. Each has a process of its own that computes only
@@ -47,7 +48,7 @@ async function compareOn(
   model: BenchModel,
   { quick, adapter, say }: { quick: boolean; adapter: string | undefined; say: (what: string) => void },
 ): Promise<PeerFigure[]> {
-  const { rounds, answerTokens } = effortOf(quick);
+  const { leastRounds, mostRounds, budgetMs, answerTokens } = quick ? quickEffort : fullEffort;
   const setting: Setting = { modelPath: model.path, ...(adapter === undefined ? {} : { adapter }) };
   const contestants: Contestant[] = [];
   const enter = async (script: string, env: Readonly<Record<string, string>>) => {
@@ -62,7 +63,9 @@ async function compareOn(
     // llama.cpp passes over software devices unless one is named.
     const peer = await enter('./llama-cpp.ts', ours.software ? { GGML_VK_VISIBLE_DEVICES: '0' } : {});
     const times = new Map<Contestant, GenerationTimes[]>(contestants.map((one) => [one, []]));
-    for (let round = 0; round < rounds; round++) {
+    const start = performance.now();
+    const enough = (rounds: number) => rounds >= leastRounds && performance.now() - start >= budgetMs;
+    for (let rounds = 0; rounds < mostRounds && !enough(rounds); rounds++) {
       for (const contestant of contestants) {
         const one = await contestant.generate({ context: promptTokens, tokens: answerTokens });
         times.get(contestant)?.push(one);

@@ -1,0 +1,64 @@
+/** The kernels that a real GPU is given (matrix-vector, tiles, workgroup reductions), run here on what adapter there is. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openGguf } from '../../src/engine/formats/gguf.ts';
+import type { ModelFile } from '../../src/engine/formats/model-file.ts';
+import { openGpu } from '../../src/engine/gpu/device.ts';
+import { buildGraph } from '../../src/engine/models/registry.ts';
+import { Runner } from '../../src/engine/runner.ts';
+import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
+import { greedy } from '../../src/engine/types.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { nmse } from '../support/kernel-harness.ts';
+import { ReferenceModel } from '../support/reference-model.ts';
+import { modelsPath } from '../support/shared.ts';
+
+const text = 'The capital of Italy is Rome. What is the capital of Spain? It is Madrid, and the sum of 2 and 3 is 5.';
+
+for (const f16 of [true, false]) {
+  describe(`the embedded model on the kernels for GPUs, ${f16 ? 'with' : 'without'} shader-f16`, () => {
+    let runner: Runner;
+    let file: ModelFile;
+    let ids: number[];
+    let expected: Float32Array[];
+
+    beforeAll(async () => {
+      const platform = nodePlatform();
+      file = await openGguf(await platform.openModel(modelsPath('lathe-tiny-q8_0.gguf')));
+      const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
+      ids = createTokenizer(file.metadata).encode(text);
+      const reference = await ReferenceModel.load(file);
+      expected = ids.map((id) => Float32Array.from(reference.step(id)));
+      runner = await Runner.load({
+        gpu: { ...gpu, caps: { ...gpu.caps, software: false, f16: f16 && gpu.caps.f16 } },
+        file,
+        graph: await buildGraph(file),
+        capacity: { context: 128, slots: 8, stepTokens: 64, pages: 8 },
+        wgsl: await platform.wgsl(),
+        onProgress() {},
+      });
+      for (let slot = 0; slot < 2; slot++) runner.setPages(slot, [slot * 4 + 3, slot * 4, slot * 4 + 1, slot * 4 + 2]);
+    });
+    afterAll(async () => {
+      runner.destroy();
+      await file.close();
+    });
+
+    it('prefills in tiles: the last logits equal the reference', async () => {
+      const step = runner.newStep();
+      step.clear();
+      step.sample(step.prefillTokens(ids, 0, ids.length, 0), 0, ids.length, greedy);
+      const [logits] = await runner.logits(step);
+      expect(nmse(logits ?? [], expected.at(-1) ?? [])).toBeLessThan(f16 ? 1e-5 : 1e-6);
+    });
+
+    it('decodes token by token: all logits equal the reference', async () => {
+      const step = runner.newStep();
+      for (const [position, id] of ids.entries()) {
+        step.clear();
+        step.sample(step.decodeToken(id, position, 1), 1, position + 1, greedy);
+        const [logits] = await runner.logits(step);
+        expect(nmse(logits ?? [], expected[position] ?? []), `position ${position}`).toBeLessThan(1e-6);
+      }
+    });
+  });
+}
