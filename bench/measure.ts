@@ -14,6 +14,7 @@ import { timeGeneration } from './generation.ts';
 import type { BenchModel } from './models.ts';
 import { type StepFigures, traceStep } from './nodes.ts';
 import type { ContextFigures, LoadFigures, ModelFigures } from './report.ts';
+import { watchOthers } from './others.ts';
 import { median, rounded } from './statistics.ts';
 
 export interface Effort {
@@ -37,6 +38,7 @@ export async function measureModel(
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
     onNotice: say,
   };
+  const others = watchOthers();
   say('loading');
   const { engine, load } = await timeLoad(engineOptions);
   const file = await openGguf(await platform.openModel(model.path));
@@ -73,6 +75,7 @@ export async function measureModel(
         completed(one, { engine, file, dispatches: steps[0]?.dispatches ?? 0, ...copyBandwidth }),
       ),
       steps,
+      othersCores: others(),
     };
     return { adapter: engine.adapter, figures };
   } finally {

@@ -13,6 +13,7 @@ export function modelText(figures: ModelFigures): string {
   return [
     `${figures.model}: ${figures.architecture} ${figures.quantization}, ${megabytes(figures.parameters)} M parameters${weights}`,
     `load ${load.warmMs} ms (${stages.join(', ')}; first in this process ${load.firstMs})`,
+    `other processes kept ${digits(figures.othersCores)} cores busy meanwhile`,
     `copy bandwidth ${digits(copyBandwidth.bytesPerSecond / 1e9)} GB/s (${copyBandwidth.method}, read + written)`,
     '',
     table(

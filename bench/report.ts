@@ -40,6 +40,8 @@ export interface ModelFigures {
   readonly contexts: readonly ContextFigures[];
   /** Where the GPU's time goes, in a decode step and in a prefill step. Empty without timestamp queries. */
   readonly steps: readonly StepFigures[];
+  /** Cores that other processes kept busy meanwhile, on average: 0 on an idle machine. */
+  readonly othersCores: number;
 }
 
 export interface LoadFigures {

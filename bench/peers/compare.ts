@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { GenerationTimes } from '../generation.ts';
 import type { BenchModel } from '../models.ts';
+import { ownCpuMs, watchOthers } from '../others.ts';
 import { median, rounded } from '../statistics.ts';
 import type { Order, Reply, Setting } from './protocol.ts';
 
@@ -16,6 +17,8 @@ export interface PeerFigure {
   readonly ratio: number;
   readonly goal: number;
   readonly peerName: string;
+  /** Cores that other processes kept busy meanwhile, on average: 0 on an idle machine. */
+  readonly othersCores: number;
   /** As each names it. */
   readonly adapters: { readonly ours: string; readonly peer: string };
 }
@@ -48,35 +51,31 @@ async function compareOn(
   model: BenchModel,
   { quick, adapter, say }: { quick: boolean; adapter: string | undefined; say: (what: string) => void },
 ): Promise<PeerFigure[]> {
-  const { leastRounds, mostRounds, budgetMs, answerTokens } = quick ? quickEffort : fullEffort;
+  const effort = quick ? quickEffort : fullEffort;
+  const order = { context: promptTokens, tokens: effort.answerTokens };
   const setting: Setting = { modelPath: model.path, ...(adapter === undefined ? {} : { adapter }) };
   const contestants: Contestant[] = [];
   const enter = async (script: string, env: Readonly<Record<string, string>>) => {
     const contestant = await Contestant.start(new URL(script, import.meta.url), setting, env);
     contestants.push(contestant);
     say(`${model.name}: warming ${contestant.name}, which takes minutes where the driver never saw it`);
-    await contestant.generate({ context: promptTokens, tokens: answerTokens });
+    await contestant.generate(order);
     return contestant;
   };
   try {
     const ours = await enter('./lathe.ts', {});
     // llama.cpp passes over software devices unless one is named.
     const peer = await enter('./llama-cpp.ts', ours.software ? { GGML_VK_VISIBLE_DEVICES: '0' } : {});
-    const times = new Map<Contestant, GenerationTimes[]>(contestants.map((one) => [one, []]));
-    const start = performance.now();
-    const enough = (rounds: number) => rounds >= leastRounds && performance.now() - start >= budgetMs;
-    for (let rounds = 0; rounds < mostRounds && !enough(rounds); rounds++) {
-      for (const contestant of contestants) {
-        const one = await contestant.generate({ context: promptTokens, tokens: answerTokens });
-        times.get(contestant)?.push(one);
-        say(
-          `${model.name}: ${contestant.name} ${(1000 / one.perTokenMs).toFixed(2)} t/s, ` +
-            `prefill ${((promptTokens * 1000) / one.firstTokenMs).toFixed(2)} t/s`,
-        );
-      }
-    }
+    const others = watchOthers(() => ownCpuMs() + ours.cpuMs + peer.cpuMs);
+    const times = await takeTurns([ours, peer], order, effort, (contestant, one) =>
+      say(
+        `${model.name}: ${contestant.name} ${decodeRate(one).toFixed(2)} t/s, ` +
+          `prefill ${prefillRate(one).toFixed(2)} t/s`,
+      ),
+    );
+    const othersCores = others();
     const compared = (figure: string, rate: (one: GenerationTimes) => number): PeerFigure => {
-      const [a, b] = [ours, peer].map((one) => median((times.get(one) ?? []).map(rate))) as [number, number];
+      const [a = 0, b = 0] = times.map((list) => median(list.map(rate)));
       return {
         figure: `${model.name} ${figure}`,
         ours: rounded(a),
@@ -84,16 +83,37 @@ async function compareOn(
         ratio: rounded(a / b),
         goal,
         peerName: peer.name,
+        othersCores,
         adapters: { ours: ours.adapter, peer: peer.adapter },
       };
     };
-    return [
-      compared('decode t/s', (one) => 1000 / one.perTokenMs),
-      compared(`prefill ${promptTokens} t/s`, (one) => (promptTokens * 1000) / one.firstTokenMs),
-    ];
+    return [compared('decode t/s', decodeRate), compared(`prefill ${promptTokens} t/s`, prefillRate)];
   } finally {
     await Promise.all(contestants.map((one) => one.end()));
   }
+}
+
+const decodeRate = ({ perTokenMs }: GenerationTimes): number => 1000 / perTokenMs;
+const prefillRate = ({ firstTokenMs }: GenerationTimes): number => (promptTokens * 1000) / firstTokenMs;
+
+/** The same order to each in turn, round after round; the times of each. */
+async function takeTurns(
+  contestants: readonly Contestant[],
+  order: Order,
+  { leastRounds, mostRounds, budgetMs }: typeof fullEffort,
+  onTime: (contestant: Contestant, one: GenerationTimes) => void,
+): Promise<GenerationTimes[][]> {
+  const times: GenerationTimes[][] = contestants.map(() => []);
+  const start = performance.now();
+  const enough = (rounds: number) => rounds >= leastRounds && performance.now() - start >= budgetMs;
+  for (let rounds = 0; rounds < mostRounds && !enough(rounds); rounds++) {
+    for (const [index, contestant] of contestants.entries()) {
+      const one = await contestant.generate(order);
+      times[index]?.push(one);
+      onTime(contestant, one);
+    }
+  }
+  return times;
 }
 
 /** The bench's end of a contestant's process. */
@@ -101,6 +121,8 @@ class Contestant {
   readonly name: string;
   readonly adapter: string;
   readonly software: boolean;
+  /** Processor time of its process, as it last told. */
+  cpuMs = 0;
   readonly #child: ChildProcess;
 
   private constructor(child: ChildProcess, facts: { name: string; adapter: string; software: boolean }) {
@@ -126,6 +148,7 @@ class Contestant {
     this.#child.send(order);
     const times = await reply;
     if (times.type !== 'times') throw new Error(`${this.name} answered ${times.type}`);
+    this.cpuMs = times.cpuMs;
     return times;
   }
 

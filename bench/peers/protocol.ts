@@ -1,4 +1,5 @@
 import type { GenerationTimes } from '../generation.ts';
+import { ownCpuMs } from '../others.ts';
 
 /** What a contestant is told on its command line, as JSON. */
 export interface Setting {
@@ -12,10 +13,10 @@ export interface Order {
   readonly tokens: number;
 }
 
-/** What a contestant sends back. */
+/** What a contestant sends back. `cpuMs` is the processor time of its process so far. */
 export type Reply =
   | { readonly type: 'ready'; readonly name: string; readonly adapter: string; readonly software: boolean }
-  | ({ readonly type: 'times' } & GenerationTimes)
+  | ({ readonly type: 'times'; readonly cpuMs: number } & GenerationTimes)
   | { readonly type: 'failed'; readonly message: string };
 
 interface Contestant {
@@ -34,8 +35,12 @@ export function contend(load: (setting: Setting) => Promise<Contestant>): void {
     send({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
   const setting = JSON.parse(process.argv[2] ?? '{}') as Setting;
   load(setting).then((contestant) => {
+    // A bench that was cut off must not leave a process with a model in it.
+    process.on('disconnect', () => process.exit());
     process.on('message', (order) => {
-      contestant.generate(order as Order).then((times) => send({ type: 'times', ...times }), fail);
+      contestant
+        .generate(order as Order)
+        .then((times) => send({ type: 'times', cpuMs: ownCpuMs(), ...times }), fail);
     });
     const { name, adapter, software } = contestant;
     send({ type: 'ready', name, adapter, software });

@@ -19,15 +19,18 @@ export class StopMatcher {
   push(text: string): string {
     if (this.#stopped) return '';
     const all = this.#held + text;
-    let first = -1;
+    // The one that is complete first, not the one that begins first: so it does not matter how the text was cut.
+    let found: { start: number; end: number } | undefined;
     for (const stop of this.#stops) {
-      const at = all.indexOf(stop);
-      if (at >= 0 && (first < 0 || at < first)) first = at;
+      const start = all.indexOf(stop);
+      const end = start + stop.length;
+      if (start < 0 || (found && (end > found.end || (end === found.end && start >= found.start)))) continue;
+      found = { start, end };
     }
-    if (first >= 0) {
+    if (found) {
       this.#stopped = true;
       this.#held = '';
-      return all.slice(0, first);
+      return all.slice(0, found.start);
     }
     const keep = this.#partial(all);
     this.#held = all.slice(all.length - keep);

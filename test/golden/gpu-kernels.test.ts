@@ -12,7 +12,8 @@ import { nmse } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { modelsPath } from '../support/shared.ts';
 
-const text = 'The capital of Italy is Rome. What is the capital of Spain? It is Madrid, and the sum of 2 and 3 is 5.';
+const text =
+  'The capital of Italy is Rome. What is the capital of Spain? It is Madrid, and the sum of 2 and 3 is 5.';
 
 for (const f16 of [true, false]) {
   describe(`the embedded model on the kernels for GPUs, ${f16 ? 'with' : 'without'} shader-f16`, () => {
@@ -36,7 +37,8 @@ for (const f16 of [true, false]) {
         wgsl: await platform.wgsl(),
         onProgress() {},
       });
-      for (let slot = 0; slot < 2; slot++) runner.setPages(slot, [slot * 4 + 3, slot * 4, slot * 4 + 1, slot * 4 + 2]);
+      for (let slot = 0; slot < 2; slot++)
+        runner.setPages(slot, [slot * 4 + 3, slot * 4, slot * 4 + 1, slot * 4 + 2]);
     });
     afterAll(async () => {
       runner.destroy();

@@ -1,0 +1,24 @@
+import { cpus } from 'node:os';
+
+/** Processor time of this process so far, in ms. */
+export function ownCpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
+/** Processor time of the whole machine so far, in ms. */
+const busyMs = (): number =>
+  cpus().reduce((total, { times }) => total + times.user + times.nice + times.sys + times.irq, 0);
+
+/**
+ * Watches how many cores other processes keep busy, on average until the answer is asked for: a figure of a
+ * software adapter is worth as much as this is small.
+ * @param measuredMs processor time so far of what is measured
+ */
+export function watchOthers(measuredMs: () => number = ownCpuMs): () => number {
+  const start = { at: performance.now(), busy: busyMs(), measured: measuredMs() };
+  return () => {
+    const others = busyMs() - start.busy - (measuredMs() - start.measured);
+    return Number(Math.max(0, others / (performance.now() - start.at)).toFixed(2));
+  };
+}

@@ -1,0 +1,225 @@
+/** Whole models on the real adapter: against the CPU oracle tightly, and against llama.cpp's own numbers. */
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { argmax } from '../../kernels/reference/index.ts';
+import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { type GenerateRequest, greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { memorySource } from '../support/byte-source.ts';
+import { nmse } from '../support/kernel-harness.ts';
+import { llama2cAsGguf } from '../support/llama2c.ts';
+import { ReferenceModel } from '../support/reference-model.ts';
+import { RunnerSequence } from '../support/runner-sequence.ts';
+import { describeShared, modelsPath } from '../support/shared.ts';
+import { loadFromMemory, type TinyModel, tinyModel } from '../support/tiny-model.ts';
+
+interface GoldenPrompt {
+  name: string;
+  ids: number[];
+  /** 32 tokens of llama.cpp on lathe-tiny-f16. */
+  greedy: number[];
+  /** [token id, logit] at the last prompt position. */
+  top5: [number, number][];
+  /** Least distance of the two best logits over the 32 tokens. */
+  min_gap: number;
+}
+
+const { prompts } = JSON.parse(readFileSync(modelsPath('golden.json'), 'utf8')) as {
+  prompts: GoldenPrompt[];
+};
+
+/** All pages of a small cache, not in order. */
+const somePages = Array.from({ length: 32 }, (_, index) => (index * 13 + 5) % 32);
+
+const at = (logits: ArrayLike<number>, id: number): number => logits[id] as number;
+
+/** The answer's tokens. */
+async function generated(engine: ResidentEngine, request: Partial<GenerateRequest>): Promise<number[]> {
+  const ids: number[] = [];
+  const all = { prompt: [], maxTokens: 32, sampling: greedy, stop: [], ignoreEnd: true, ...request };
+  for await (const event of engine.generate(all)) if (event.type === 'text') ids.push(...event.ids);
+  return ids;
+}
+
+/**
+ * Logits within `tolerance` of llama.cpp's five; fed with its tokens, its choice is within `tolerance` of ours at
+ * every step; and the text is its text where no two tokens are that close.
+ */
+async function expectGolden(engine: ResidentEngine, prompt: GoldenPrompt, tolerance: number, gap: number) {
+  const sequence = new RunnerSequence(engine.runner, 0, somePages);
+  let logits = await sequence.prefill(prompt.ids, 128);
+  for (const [token, logit] of prompt.top5) {
+    expect(Math.abs(at(logits, token) - logit), `logit of ${token}`).toBeLessThan(tolerance);
+  }
+  for (const [step, expected] of prompt.greedy.entries()) {
+    const best = argmax(Float32Array.from(logits));
+    expect(at(logits, best) - at(logits, expected), `step ${step}`).toBeLessThan(tolerance);
+    logits = await sequence.decode(expected);
+  }
+  if (prompt.min_gap > gap) {
+    expect(await generated(engine, { prompt: prompt.ids })).toEqual(prompt.greedy);
+  }
+}
+
+describe('the embedded model, lathe-tiny-q8_0', () => {
+  let engine: ResidentEngine;
+  beforeAll(async () => {
+    engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf') });
+  });
+  afterAll(() => engine.close());
+
+  it.each(prompts)(
+    'logits within 0.25 of the unquantised model of llama.cpp, the same text: $name',
+    (prompt) =>
+      // Quantisation moves logits by up to 0.25, so a gap of twice that would be needed to be sure; none is so wide.
+      expectGolden(engine, prompt, 0.25, 0.5),
+  );
+
+  it('every logit of prompts and answers is that of the CPU oracle', async () => {
+    const file = await openGguf(await nodePlatform().openModel(modelsPath('lathe-tiny-q8_0.gguf')));
+    const reference = await ReferenceModel.load(file);
+    await file.close();
+    for (const name of ['who', 'json', 'tool answer']) {
+      const { ids, greedy: answer } = prompts.find((one) => one.name === name) as GoldenPrompt;
+      const truth = reference.fork();
+      const sequence = new RunnerSequence(engine.runner, 1, somePages);
+      const pairs = [[await sequence.prefill(ids, 128), truth.forward(ids).at(-1)]];
+      for (const id of answer.slice(0, 12)) pairs.push([await sequence.decode(id), truth.step(id)]);
+      for (const [step, [got = [], expected = []]] of pairs.entries())
+        expectSame(got, expected, `${name}, ${step}`);
+    }
+  });
+
+  it('greedy text of two prompts, word for word', async () => {
+    const text = async (name: string) => {
+      const { ids } = prompts.find((one) => one.name === name) as GoldenPrompt;
+      const answer = await generated(engine, { prompt: ids, ignoreEnd: false });
+      return engine.tokenizer.decode(answer);
+    };
+    expect(await text('sum')).toMatch(/^23 \+ 45 = 68/);
+    expect(await text('capital, one word')).toMatch(/^Paris/);
+  });
+});
+
+/** The cache's f16 is what sets the GPU apart from the oracle, whose cache is float64. */
+const worst = { nmse: 0, off: 0 };
+function expectSame(got: ArrayLike<number>, expected: ArrayLike<number>, what: string): void {
+  expect(got.length).toBe(expected.length);
+  let off = 0;
+  for (let i = 0; i < expected.length; i++) off = Math.max(off, Math.abs(at(got, i) - at(expected, i)));
+  worst.nmse = Math.max(worst.nmse, nmse(got, expected));
+  worst.off = Math.max(worst.off, off);
+  expect(nmse(got, expected), `${what}: NMSE`).toBeLessThan(1e-6);
+  expect(off, `${what}: greatest distance`).toBeLessThan(0.02);
+}
+afterAll(() => console.log('WORST', worst));
+
+describeShared('lathe-tiny-f16 is llama.cpp', ['model/lathe-tiny-f16.gguf'], (path) => {
+  let engine: ResidentEngine;
+  beforeAll(async () => {
+    engine = await loadEngine(nodePlatform(), { model: path });
+  });
+  afterAll(() => engine.close());
+
+  it.each(prompts)('logits within 0.03 and the same 32 tokens where they are 0.05 apart: $name', (prompt) =>
+    expectGolden(engine, prompt, 0.03, 0.05),
+  );
+});
+
+const stories = 'data/weights/stories260K';
+describeShared(
+  'a llama2.c checkpoint, heads of 8',
+  [`${stories}/stories260K.bin`, `${stories}/tok512.bin`],
+  (checkpoint, vocabulary) => {
+    it('tells the story that its weights are known for', async () => {
+      const bytes = llama2cAsGguf(readFileSync(checkpoint), readFileSync(vocabulary));
+      const engine = await loadFromMemory(bytes);
+      const prompt = engine.tokenizer.encode('');
+      const first = prompt.length > 0 ? prompt : [1];
+      let text = '';
+      for await (const event of engine.generate({
+        prompt: first,
+        maxTokens: 64,
+        sampling: greedy,
+        stop: [],
+      })) {
+        if (event.type === 'text') text += event.text;
+      }
+      expect(text.trim()).toMatch(/^Once upon a time, there was a little girl named Lily\./);
+      expect(text).toContain('She wanted to play with it, but it was too high.');
+      await engine.close();
+    });
+  },
+);
+
+describe('random weights: every variation of an architecture equals the CPU oracle', () => {
+  const plainFactors = Array.from({ length: 32 }, (_, i) => 1 + i / 4);
+  const models: Record<string, TinyModel> = {
+    'llama in F32, feed-forward of 72': { architecture: 'llama', feedForward: 72 },
+    'llama in F16, feed-forward of 100, untied': {
+      architecture: 'llama',
+      type: 'F16',
+      feedForward: 100,
+      untied: true,
+    },
+    'llama in BF16, feed-forward of 33, RoPE factors': {
+      architecture: 'llama',
+      type: 'BF16',
+      feedForward: 33,
+      ropeFactors: plainFactors,
+    },
+    'llama in Q4_0, a quarter of a head rotated, positions stretched': {
+      architecture: 'llama',
+      type: 'Q4_0',
+      rotary: 16,
+      ropeScale: 4,
+    },
+    'llama in Q8_0, seven heads share one': { architecture: 'llama', type: 'Q8_0', heads: 14, kvHeads: 2 },
+    'qwen2 with biases, seven heads share one': {
+      architecture: 'qwen2',
+      biases: true,
+      heads: 7,
+      kvHeads: 1,
+      width: 96,
+    },
+    'qwen3 with norms of q and k, heads wider than the model': {
+      architecture: 'qwen3',
+      type: 'Q8_0',
+      untied: true,
+    },
+    'types that differ inside of one product': {
+      architecture: 'qwen2',
+      biases: true,
+      untied: true,
+      type: {
+        token_embd: 'Q8_0',
+        attn_q: 'F16',
+        attn_k: 'Q8_0',
+        attn_v: 'Q4_0',
+        attn_output: 'BF16',
+        ffn_gate: 'Q4_0',
+        ffn_up: 'Q8_0',
+        ffn_down: 'F16',
+        output: 'Q4_0',
+      },
+    },
+  };
+  for (const [name, model] of Object.entries(models)) {
+    it(name, async () => {
+      worst.nmse = worst.off = 0;
+      const bytes = tinyModel(model);
+      const file = await openGguf(memorySource(bytes));
+      const reference = await ReferenceModel.load(file);
+      const engine = await loadFromMemory(bytes, { context: 96, parallel: 2 });
+      // A prompt over a page's edge, then some tokens by themselves.
+      const prompt = Array.from({ length: 37 }, (_, i) => (i * 89 + 7) % 288);
+      const sequence = new RunnerSequence(engine.runner, 1, [4, 0, 3]);
+      expectSame(await sequence.prefill(prompt), reference.forward(prompt).at(-1) ?? [], 'prompt');
+      for (const id of [5, 255, 0, 287]) {
+        expectSame(await sequence.decode(id), reference.step(id), `after ${id}`);
+      }
+      console.log(name, worst);
+      await engine.close();
+    });
+  }
+});

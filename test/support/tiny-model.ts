@@ -1,0 +1,139 @@
+/** Whole models of a few kilobytes with random weights, as GGUF bytes: every variation of an architecture in a second. */
+import { gumbel, quantize } from '../../kernels/reference/index.ts';
+import type { TensorType } from '../../src/engine/formats/model-file.ts';
+import { loadEngine, type Platform, type ResidentEngine } from '../../src/engine/index.ts';
+import type { EngineOptions } from '../../src/engine/types.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { memorySource } from './byte-source.ts';
+import { f32, type GgufTensor, type GgufValue, ggufBytes, scalars, text, texts, u32 } from './gguf-writer.ts';
+
+export interface TinyModel {
+  readonly architecture: 'llama' | 'qwen2' | 'qwen3';
+  readonly layers?: number;
+  readonly width?: number;
+  readonly heads?: number;
+  readonly kvHeads?: number;
+  readonly headDim?: number;
+  readonly feedForward?: number;
+  /** At least 258: the bytes and two special tokens. */
+  readonly vocab?: number;
+  readonly context?: number;
+  /** Of the matrices; by the name's last part (`attn_q`, `token_embd`) where they differ. */
+  readonly type?: TensorType | Readonly<Record<string, TensorType>>;
+  readonly biases?: boolean;
+  readonly untied?: boolean;
+  /** Rotated elements of a head. */
+  readonly rotary?: number;
+  readonly ropeFactors?: readonly number[];
+  /** Linear stretching of the positions. */
+  readonly ropeScale?: number;
+  readonly seed?: number;
+}
+
+/** Ends a text; the id after it begins one. Bytes are their own ids. */
+export const endToken = 256;
+
+/** GPT-2's printable stand-ins for the 256 bytes, in byte order. */
+function byteTokens(): string[] {
+  let next = 256;
+  return Array.from({ length: 256 }, (_, byte) => {
+    const printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    return String.fromCodePoint(printable ? byte : next++);
+  });
+}
+
+export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
+  const { architecture, layers = 2, width = 64, heads = 4, kvHeads = 2, headDim = 64 } = shape;
+  const { feedForward = 96, vocab = 288, context = 512, type = 'F32', rotary = headDim, seed = 1 } = shape;
+  const tensors: GgufTensor[] = [];
+  const add = (name: string, dimensions: readonly number[], of: TensorType, scale: number, around = 0) => {
+    const length = dimensions.reduce((product, size) => product * size, 1);
+    const draw = seed * 1000 + tensors.length;
+    const data = () =>
+      quantize(
+        of,
+        Float32Array.from({ length }, (_, i) => around + scale * (gumbel(draw, 1, i) - 0.5772)),
+      );
+    tensors.push({ name, type: of, shape: dimensions, data });
+  };
+  const matrix = (name: string, rows: number, columns: number, scale = 1) => {
+    const part = name.split('.').at(-1) as string;
+    const own = typeof type === 'string' ? type : (type[part] ?? 'F32');
+    add(`${name}.weight`, [rows, columns], own, scale / Math.sqrt(columns));
+  };
+  const vector = (name: string, length: number, around: number) => add(name, [length], 'F32', 0.2, around);
+
+  matrix('token_embd', vocab, width, 4);
+  for (let n = 0; n < layers; n++) {
+    const blk = `blk.${n}`;
+    vector(`${blk}.attn_norm.weight`, width, 1);
+    for (const [part, count] of Object.entries({ q: heads, k: kvHeads, v: kvHeads })) {
+      matrix(`${blk}.attn_${part}`, count * headDim, width);
+      if (shape.biases) vector(`${blk}.attn_${part}.bias`, count * headDim, 0);
+      if (architecture === 'qwen3' && part !== 'v') vector(`${blk}.attn_${part}_norm.weight`, headDim, 1);
+    }
+    matrix(`${blk}.attn_output`, width, heads * headDim);
+    vector(`${blk}.ffn_norm.weight`, width, 1);
+    matrix(`${blk}.ffn_gate`, feedForward, width);
+    matrix(`${blk}.ffn_up`, feedForward, width);
+    matrix(`${blk}.ffn_down`, width, feedForward);
+  }
+  vector('output_norm.weight', width, 1);
+  if (shape.untied) matrix('output', vocab, width);
+  if (shape.ropeFactors) {
+    const { ropeFactors } = shape;
+    const data = () => new Uint8Array(Float32Array.from(ropeFactors).buffer);
+    tensors.push({ name: 'rope_freqs.weight', type: 'F32', shape: [ropeFactors.length], data });
+  }
+
+  const tokens = [...byteTokens(), '<|end|>', '<|start|>'];
+  while (tokens.length < vocab) tokens.push(`<unused${tokens.length}>`);
+  const members: Record<string, GgufValue> = {
+    context_length: u32(context),
+    embedding_length: u32(width),
+    block_count: u32(layers),
+    feed_forward_length: u32(feedForward),
+    'attention.head_count': u32(heads),
+    'attention.head_count_kv': u32(kvHeads),
+    'attention.key_length': u32(headDim),
+    'attention.layer_norm_rms_epsilon': f32(1e-5),
+    'rope.freq_base': f32(10000),
+    'rope.dimension_count': u32(rotary),
+    ...(shape.ropeScale
+      ? { 'rope.scaling.type': text('linear'), 'rope.scaling.factor': f32(shape.ropeScale) }
+      : {}),
+  };
+  const metadata: [string, GgufValue][] = [
+    ['general.architecture', text(architecture)],
+    ['general.name', text(`tiny ${architecture}`)],
+    ...Object.entries(members).map(([key, value]): [string, GgufValue] => [`${architecture}.${key}`, value]),
+    ['tokenizer.ggml.model', text('gpt2')],
+    ['tokenizer.ggml.pre', text('qwen2')],
+    ['tokenizer.ggml.tokens', texts(tokens)],
+    // 1 is a normal token, 3 a control token, 5 an unused one.
+    [
+      'tokenizer.ggml.token_type',
+      scalars(
+        'i32',
+        tokens.map((_, id) => (id < 256 ? 1 : id < 258 ? 3 : 5)),
+      ),
+    ],
+    ['tokenizer.ggml.merges', texts(['t h'])],
+    ['tokenizer.ggml.bos_token_id', u32(endToken + 1)],
+    ['tokenizer.ggml.eos_token_id', u32(endToken)],
+    ['tokenizer.ggml.add_bos_token', { type: 'bool', value: false }],
+  ];
+  return ggufBytes({ metadata, tensors });
+}
+
+/** The node platform, with one model file that lies in memory whatever the location. */
+export const memoryPlatform = (bytes: Uint8Array): Platform => ({
+  ...nodePlatform(),
+  openModel: async () => memorySource(bytes),
+});
+
+/** An engine on the real adapter for a model in memory. */
+export const loadFromMemory = (
+  bytes: Uint8Array,
+  options: Omit<EngineOptions, 'model'> = {},
+): Promise<ResidentEngine> => loadEngine(memoryPlatform(bytes), { ...options, model: 'memory.gguf' });

@@ -1,0 +1,130 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { pageTokens } from '../../kernels/rope-kv-write.ts';
+import { type CapacityRequest, chooseCapacity } from '../../src/engine/capacity.ts';
+import type { Shape } from '../../src/engine/graph.ts';
+import { pageBytes, pageBytesPerBinding, workBytes } from '../../src/engine/memory.ts';
+import { EngineError } from '../../src/engine/types.ts';
+
+const GiB = 2 ** 30;
+
+/** Llama 3.2 1B. */
+const shape: Shape = {
+  layers: 16,
+  width: 2048,
+  heads: 32,
+  kvHeads: 8,
+  headDim: 64,
+  feedForward: 8192,
+  vocabulary: 128_256,
+  eps: 1e-5,
+  embeddingScale: 1,
+  rope: { theta: 500_000, rotary: 64, style: 'interleaved', scale: 1 },
+  trainedContext: 131_072,
+};
+
+const request = (changes: Partial<CapacityRequest> = {}): CapacityRequest => ({
+  shape,
+  weightBytes: 1.3 * GiB,
+  memoryBytes: 16 * GiB,
+  maxBindingBytes: 2 * GiB,
+  software: true,
+  slots: 8,
+  name: 'model.gguf',
+  ...changes,
+});
+
+/** What must fit: weights, work and cache. */
+const used = (one: CapacityRequest, capacity: ReturnType<typeof chooseCapacity>) =>
+  one.weightBytes + workBytes(one.shape, capacity) + capacity.pages * pageBytes(one.shape);
+
+function refusal(one: CapacityRequest): EngineError {
+  try {
+    chooseCapacity(one);
+  } catch (error) {
+    if (error instanceof EngineError) return error;
+    throw error;
+  }
+  throw new Error('it was not refused');
+}
+
+describe('chooseCapacity', () => {
+  it('takes the context that the user names, and cache for as many such sequences as fit', () => {
+    const capacity = chooseCapacity(request({ context: 2048 }));
+    expect(capacity).toMatchObject({ context: 2048, slots: 8, pages: (8 * 2048) / pageTokens });
+  });
+
+  it('without one takes what the model was trained for, at most 32768', () => {
+    expect(chooseCapacity(request({ memoryBytes: 64 * GiB })).context).toBe(32768);
+    const short = { ...shape, trainedContext: 1000 };
+    const capacity = chooseCapacity(request({ shape: short }));
+    expect(capacity.context).toBe(1000);
+    expect(capacity.pages).toBe(8 * Math.ceil(1000 / pageTokens));
+  });
+
+  it('shrinks the context it chose itself until one sequence fits', () => {
+    const { context, pages } = chooseCapacity(request({ memoryBytes: 2.3 * GiB }));
+    expect(context).toBeLessThan(32768);
+    expect(pages).toBeGreaterThanOrEqual(context / pageTokens);
+  });
+
+  it('refuses a named context that does not fit, with both sizes and what to do', () => {
+    const error = refusal(request({ context: 131_072, memoryBytes: 4 * GiB }));
+    expect(error.code).toBe('model_too_large');
+    expect(error.message).toMatch(
+      /^model\.gguf needs [\d.]+ GiB \(weights 1\.3 GiB, context of 131072 tokens\), the device offers 4\.0 GiB; use .*--context$/,
+    );
+  });
+
+  it('refuses weights that do not fit, before anything is loaded', () => {
+    const error = refusal(request({ weightBytes: 20 * GiB }));
+    expect(error.code).toBe('model_too_large');
+    expect(error.message).toContain('weights 20.0 GiB');
+    expect(error.message).toContain('16.0 GiB');
+  });
+
+  it('refuses more context than the model was trained for, naming both numbers', () => {
+    const error = refusal(request({ context: 131_073 }));
+    expect(error.code).toBe('invalid_request');
+    expect(error.message).toMatch(/131073 .*131072/);
+  });
+
+  it('a model of a short context is not asked for more than it has', () => {
+    const tiny = { ...shape, trainedContext: 64 };
+    expect(chooseCapacity(request({ shape: tiny })).context).toBe(64);
+  });
+
+  it('fits into memory and into bindings, holds one full sequence at least, or refuses', () => {
+    const requests = fc.record({
+      memoryBytes: fc.option(fc.integer({ min: GiB, max: 64 * GiB }), { nil: undefined }),
+      maxBindingBytes: fc.integer({ min: 2 ** 20, max: 4 * GiB }),
+      weightBytes: fc.integer({ min: 2 ** 20, max: 8 * GiB }),
+      slots: fc.integer({ min: 1, max: 64 }),
+      software: fc.boolean(),
+      trained: fc.integer({ min: 1, max: 200_000 }),
+      named: fc.option(fc.double({ min: 0, max: 1, noNaN: true })),
+    });
+    fc.assert(
+      fc.property(requests, ({ trained, named, ...changes }) => {
+        const context = named === null ? {} : { context: Math.max(1, Math.floor(named * trained)) };
+        const one = request({ ...changes, ...context, shape: { ...shape, trainedContext: trained } });
+        let capacity: ReturnType<typeof chooseCapacity>;
+        try {
+          capacity = chooseCapacity(one);
+        } catch (error) {
+          expect((error as EngineError).code).toBe('model_too_large');
+          return;
+        }
+        expect(capacity.context).toBeLessThanOrEqual(trained);
+        if (one.context !== undefined) expect(capacity.context).toBe(one.context);
+        expect(capacity.pages * pageTokens).toBeGreaterThanOrEqual(capacity.context);
+        expect(capacity.pages).toBeLessThanOrEqual(capacity.slots * Math.ceil(capacity.context / pageTokens));
+        expect(capacity.pages * pageBytesPerBinding(shape)).toBeLessThanOrEqual(one.maxBindingBytes);
+        if (one.memoryBytes !== undefined) {
+          expect(used(one, capacity)).toBeLessThanOrEqual(one.memoryBytes);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

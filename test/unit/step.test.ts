@@ -1,0 +1,170 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { sampleFlags, sampleWords } from '../../kernels/sample.ts';
+import { feedback, flagsOf, StepInput, stepLayout } from '../../src/engine/step.ts';
+import { greedy, type Sampling } from '../../src/engine/types.ts';
+
+const limits = { slots: 4, tokens: 64, tileTokens: 4 };
+const layout = stepLayout(limits);
+const newStep = () => new StepInput(layout, { tileTokens: limits.tileTokens, splitTokens: 512 });
+
+/** The records of an area, `words` each. */
+function records(step: StepInput, area: number, count: number, words: number): number[][] {
+  // Whatever `bytes` leaves out, the GPU does not see.
+  const all = step.bytes();
+  return Array.from({ length: count }, (_, i) => [
+    ...all.slice(area / 4 + i * words, area / 4 + (i + 1) * words),
+  ]);
+}
+
+describe('stepLayout', () => {
+  it('areas are aligned, large enough and apart, for any limits', () => {
+    const anyLimits = fc.record({
+      slots: fc.integer({ min: 1, max: 100 }),
+      tokens: fc.integer({ min: 1, max: 1000 }),
+      tileTokens: fc.integer({ min: 1, max: 8 }),
+    });
+    fc.assert(
+      fc.property(anyLimits, ({ slots, tokens, tileTokens }) => {
+        const made = stepLayout({ slots, tokens, tileTokens });
+        for (const offset of [made.samples, made.singleTiles, made.wideTiles, made.tokens]) {
+          expect(offset % 256).toBe(0);
+        }
+        expect(made.samples).toBeGreaterThanOrEqual(16);
+        expect(made.singleTiles - made.samples).toBeGreaterThanOrEqual(slots * sampleWords * 4);
+        expect(made.wideTiles - made.singleTiles).toBeGreaterThanOrEqual(slots * 16);
+        // The worst split of the tokens: each sequence ends in a tile that is not full.
+        const worst = Math.ceil(tokens / tileTokens) + slots;
+        expect(made.tokens - made.wideTiles).toBeGreaterThanOrEqual(worst * 16);
+        expect(made.sizeBytes - made.tokens).toBeGreaterThanOrEqual(tokens * 16);
+      }),
+    );
+  });
+});
+
+describe('StepInput', () => {
+  it('a decoded token is a row, a tile of its own and a part of the context', () => {
+    const step = newStep();
+    expect(step.decodeToken(feedback, 511, 2)).toBe(0);
+    expect(step.dims).toMatchObject({ tokens: 1, singleTiles: 1, wideTiles: 0, splits: 1 });
+    expect(step.decodeToken(7, 512, 0)).toBe(1);
+    expect(step.dims).toMatchObject({ tokens: 2, singleTiles: 2, splits: 2 });
+    expect(records(step, layout.tokens, 2, 4)).toEqual([
+      [feedback, 511, 2, 0],
+      [7, 512, 0, 0],
+    ]);
+    expect(records(step, layout.singleTiles, 2, 4)).toEqual([
+      [0, 1, 2, 511],
+      [1, 1, 0, 512],
+    ]);
+    expect([...step.bytes().slice(0, 4)]).toEqual([2, 0, 2, 2]);
+  });
+
+  it('prompt tokens are rows at consecutive positions in tiles; the row of the last is told', () => {
+    const step = newStep();
+    const prompt = Array.from({ length: 20 }, (_, i) => 100 + i);
+    step.decodeToken(1, 0, 3);
+    expect(step.prefillTokens(prompt, 9, 6, 1)).toBe(6);
+    expect(step.prefillTokens(prompt, 0, 1, 0)).toBe(7);
+    expect(records(step, layout.tokens, 8, 4).slice(1)).toEqual([
+      ...Array.from({ length: 6 }, (_, i) => [109 + i, 9 + i, 1, 0]),
+      [100, 0, 0, 0],
+    ]);
+    expect(records(step, layout.wideTiles, 3, 4)).toEqual([
+      [1, 4, 1, 9],
+      [5, 2, 1, 13],
+      [7, 1, 0, 0],
+    ]);
+    // Prompts are read whole, never in parts.
+    expect(step.dims).toMatchObject({ tokens: 8, singleTiles: 1, wideTiles: 3, splits: 1 });
+  });
+
+  it('writes every member of the sampling where the shader reads it', () => {
+    const step = newStep();
+    const sampling: Sampling = {
+      temperature: 0.5,
+      topK: 40,
+      topP: 0.25,
+      minP: 0.125,
+      repetitionPenalty: 1.5,
+      presencePenalty: -0.5,
+      frequencyPenalty: 0.75,
+      logitBias: new Map([[1, 2]]),
+      seed: 0xfffffffe,
+    };
+    step.sample(5, 3, 17, sampling);
+    const [record = []] = records(step, layout.samples, 1, sampleWords);
+    expect(record.slice(0, 6)).toEqual([5, 3, 3, 0xfffffffe, 17, 40]);
+    expect([...new Float32Array(Uint32Array.from(record).buffer).slice(6)]).toEqual([
+      0.5, 0.25, 0.125, 1.5, -0.5, 0.75,
+    ]);
+    expect(step.dims).toMatchObject({ samples: 1, adjust: true });
+  });
+
+  it('top_k 1 is greedy', () => {
+    const step = newStep();
+    step.sample(0, 0, 1, { ...greedy, temperature: 2, topK: 1 });
+    const [record = []] = records(step, layout.samples, 1, sampleWords);
+    expect(record[6]).toBe(0);
+  });
+
+  it('clear forgets everything but the memory', () => {
+    const step = newStep();
+    step.decodeToken(1, 600, 0);
+    step.sample(0, 0, 1, { ...greedy, presencePenalty: 1 });
+    step.prefillTokens([1, 2, 3], 0, 3, 1);
+    step.clear();
+    expect(step.dims).toEqual({
+      tokens: 0,
+      samples: 0,
+      singleTiles: 0,
+      wideTiles: 0,
+      splits: 1,
+      adjust: false,
+    });
+    expect(step.decodeToken(1, 0, 0)).toBe(0);
+    expect(step.bytes().byteLength).toBe(layout.tokens + 16);
+  });
+
+  it('any mix that the limits allow stays inside its areas', () => {
+    const lengths = fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: limits.slots });
+    fc.assert(
+      fc.property(lengths, (counts) => {
+        const step = newStep();
+        const prompt = new Array<number>(20).fill(9);
+        let left = limits.tokens;
+        counts.forEach((count, slot) => {
+          const take = Math.min(count, left);
+          if (take === 0) return;
+          const row = take === 1 ? step.decodeToken(9, 3, slot) : step.prefillTokens(prompt, 0, take, slot);
+          step.sample(row, slot, take, greedy);
+          left -= take;
+        });
+        const { dims } = step;
+        expect(layout.samples + dims.samples * sampleWords * 4).toBeLessThanOrEqual(layout.singleTiles);
+        expect(layout.singleTiles + dims.singleTiles * 16).toBeLessThanOrEqual(layout.wideTiles);
+        expect(layout.wideTiles + dims.wideTiles * 16).toBeLessThanOrEqual(layout.tokens);
+        expect(step.bytes().byteLength).toBeLessThanOrEqual(layout.sizeBytes);
+        const tiles = [
+          ...records(step, layout.singleTiles, dims.singleTiles, 4),
+          ...records(step, layout.wideTiles, dims.wideTiles, 4),
+        ];
+        const covered = tiles.flatMap(([row = 0, count = 0]) =>
+          Array.from({ length: count }, (_, i) => row + i),
+        );
+        expect(covered.sort((a, b) => a - b)).toEqual(Array.from({ length: dims.tokens }, (_, i) => i));
+      }),
+    );
+  });
+});
+
+describe('flagsOf', () => {
+  it('says what the step has to read beside the logits', () => {
+    expect(flagsOf(greedy)).toBe(0);
+    expect(flagsOf({ ...greedy, temperature: 1, topK: 4, topP: 0.5, minP: 0.1 })).toBe(0);
+    expect(flagsOf({ ...greedy, logitBias: new Map([[0, 1]]) })).toBe(sampleFlags.bias);
+    for (const change of [{ repetitionPenalty: 1.1 }, { presencePenalty: -1 }, { frequencyPenalty: 0.1 }]) {
+      expect(flagsOf({ ...greedy, ...change })).toBe(sampleFlags.penalties);
+    }
+  });
+});
