@@ -48,7 +48,7 @@ export async function measureModel(
     say('copy bandwidth');
     const copyBandwidth = await measureCopyBandwidth(device, {
       software: engine.adapter.software,
-      rounds: effort.rounds,
+      rounds: 2 * effort.rounds,
     });
     const traced = effort.contexts.filter((context) => context <= 128).at(-1) ?? 0;
     const steps: StepFigures[] = [];

@@ -16,13 +16,17 @@ export async function main(world: World): Promise<void> {
     await run(world);
   } catch (error) {
     const usage = error instanceof UsageError;
-    for (const line of usage ? error.faults : [messageOf(error)]) world.stderr.write(`lathe: ${line}\n`);
+    for (const line of usage ? error.faults : [messageOf(error)])
+      world.stderr.write(`lathe: ${printable(line)}\n`);
     if (usage) world.stderr.write('See: node dist/host.js --help\n');
     // Not merely the exit code: a half-loaded device would keep the process alive.
     if (usage) world.exit(2);
     else world.exit(error instanceof Interrupted ? error.exitCode : 1);
   }
 }
+
+/** Names from damaged files may hold anything: neither a line of their own nor a command to the terminal. */
+const printable = (text: string): string => text.replaceAll(/\p{Cc}/gu, '\uFFFD');
 
 async function run(world: World): Promise<void> {
   const command = parseCommandLine(world.args);
@@ -56,7 +60,12 @@ async function withConfigFile({ options, config }: Extract<Command, { options: O
   try {
     source = await readFile(config, 'utf8');
   } catch (error) {
-    const why = systemCode(error) === 'ENOENT' ? 'there is no such file' : messageOf(error);
+    const known: Readonly<Record<string, string>> = {
+      ENOENT: 'there is no such file',
+      EISDIR: 'it is a directory; name the file in it',
+      EACCES: "not allowed to read it; check the file's owner and mode",
+    };
+    const why = known[systemCode(error) ?? ''] ?? messageOf(error);
     throw new UsageError([`--config ${config}: ${why}`]);
   }
   return { ...readToml(source, basename(config), dirname(resolve(config))), ...options };

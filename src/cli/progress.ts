@@ -20,7 +20,8 @@ export function progressBar(out: Terminal, quiet: boolean): ProgressBar {
   let lastAt = Number.NEGATIVE_INFINITY;
   return {
     show(label, done, total) {
-      const line = barLine(label, done, total, out.columns ?? 80);
+      // A terminal that does not tell its width says 0.
+      const line = barLine(label, done, total, out.columns || 80);
       const now = performance.now();
       if (line === last || (now - lastAt < intervalMs && done < total)) return;
       out.write(`\r\u001b[2K${line}`);

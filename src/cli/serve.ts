@@ -1,8 +1,7 @@
 import type { Options } from '../config/options.ts';
-import { UsageError } from '../config/options.ts';
 import type { Engine, EngineOptions } from '../engine/index.ts';
 import { createApp } from '../planes/app.ts';
-import { hostGuard, isLoopback } from '../planes/ingress.ts';
+import { hostGuard } from '../planes/ingress.ts';
 import { type Listener, listen } from '../planes/listen.ts';
 import { controlPlanes, hostPlanes } from '../planes/mount.ts';
 import { Problem } from '../planes/problem.ts';
@@ -35,11 +34,6 @@ export async function startHost(options: Options, version: string, world: World)
     if (!quiet) stderr.write(`${text}\n`);
   };
   const host = options.host ?? '127.0.0.1';
-  if (!isLoopback(host)) {
-    throw new UsageError([
-      `--host ${host}: this version listens on loopback only; use 127.0.0.1, ::1 or localhost`,
-    ]);
-  }
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(world.env, world.home));
   const places = { packageRoot: world.packageRoot, dataDir: dataDir.path };
   const model = options.gpu ? await locateModel(options.model, places) : undefined;

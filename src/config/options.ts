@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isLoopback } from '../planes/ingress.ts';
 
 const text = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
 const flag = z.boolean({ error: 'expected true or false' });
@@ -30,7 +31,7 @@ export const optionTable = {
     help: 'the resident model: a pulled name, a .gguf file or a URL (default: the embedded lathe-tiny)',
   },
   host: {
-    schema: text,
+    schema: text.refine(isLoopback, 'this version listens on loopback only; use 127.0.0.1, ::1 or localhost'),
     kind: 'text',
     value: 'ADDRESS',
     help: 'address to listen on, loopback only (default 127.0.0.1)',

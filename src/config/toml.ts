@@ -23,7 +23,9 @@ export function readToml(source: string, name: string, folder: string): Options 
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const what = (error.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '');
-    throw new UsageError([`${name}:${error.line}:${error.column}: not valid TOML: ${what}`]);
+    const key = keyOf(source.split('\n')[error.line - 1] ?? '')?.key;
+    const where = `${name}:${error.line}:${error.column}:${key === undefined ? '' : ` ${key}:`}`;
+    throw new UsageError([`${where} not valid TOML: ${what}`]);
   }
   const lines = linesOfKeys(source);
   const at = (key: string) => `${name}:${lines.get(key) ?? 1}: ${key}`;
@@ -61,6 +63,13 @@ const isPath = (model: string): boolean =>
   !isAbsolute(model) &&
   (model.startsWith('.') || (model.includes(sep) && model.endsWith('.gguf')));
 
+/** The key, or the table, that a line begins. */
+function keyOf(line: string): { key: string; table: boolean } | undefined {
+  const found = /^\s*(\[{0,2})\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[.=\]]/.exec(line);
+  const key = found?.[2] ?? found?.[3] ?? found?.[4];
+  return found && key !== undefined ? { key, table: found[1] !== '' } : undefined;
+}
+
 /** The line of each top-level key or table, which the parser does not tell. */
 function linesOfKeys(source: string): Map<string, number> {
   const lines = new Map<string, number>();
@@ -69,10 +78,9 @@ function linesOfKeys(source: string): Map<string, number> {
   for (const [index, line] of source.split('\n').entries()) {
     const quotes = line.match(/"""|'''/g) ?? [];
     if (inside === undefined) {
-      const found = /^\s*(\[{0,2})\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[.=\]]/.exec(line);
-      const key = found?.[2] ?? found?.[3] ?? found?.[4];
-      if (found?.[1]) inTable = true;
-      if (key !== undefined && (found?.[1] || !inTable) && !lines.has(key)) lines.set(key, index + 1);
+      const found = keyOf(line);
+      if (found?.table) inTable = true;
+      if (found && (found.table || !inTable) && !lines.has(found.key)) lines.set(found.key, index + 1);
     }
     for (const quote of quotes) {
       if (inside === undefined) inside = quote;

@@ -13,6 +13,14 @@ export async function readJsonBody(request: Request, schema: z.ZodType): Promise
       `The body must be JSON: send 'Content-Type: application/json' (got ${type ? `'${type.slice(0, 80)}'` : 'none'}).`,
     );
   }
+  const encoding = request.headers.get('content-encoding');
+  if (encoding !== null && encoding.toLowerCase() !== 'identity') {
+    throw new Problem(
+      415,
+      'unsupported_encoding',
+      `The body is encoded as '${encoding.slice(0, 80)}'; send it as it is, without Content-Encoding.`,
+    );
+  }
   const bytes = await readBytes(request);
   let value: unknown;
   try {
@@ -26,13 +34,16 @@ export async function readJsonBody(request: Request, schema: z.ZodType): Promise
   throw invalidBody(result.error.issues.flatMap(violationsOf), result.error.issues.every(isUnsupported));
 }
 
+/** A refusal names no more of them; what checks a body may stop at the next one. */
+export const mostViolations = 50;
+
 /** A 400 whose message is every violation. */
 export function invalidBody(violations: readonly Violation[], unsupported = false): Problem {
-  const shown = violations.slice(0, 50);
+  const shown = violations.slice(0, mostViolations);
   const message = shown
     .map((one) => (one.path === '' ? one.message : `${one.path}: ${one.message}`))
     .join('; ');
-  const more = violations.length > shown.length ? `; and ${violations.length - shown.length} more` : '';
+  const more = violations.length > shown.length ? '; and more' : '';
   const param = violations[0]?.path;
   return new Problem(400, unsupported ? 'unsupported_parameter' : 'invalid_value', `${message}${more}.`, {
     ...(param ? { param } : {}),
@@ -49,10 +60,17 @@ function violationsOf(issue: z.core.$ZodIssue): Violation[] {
   // Of a union, report the branch that came farthest: its issues say what is wrong inside.
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const depth = (issues: readonly z.core.$ZodIssue[]) =>
-      Math.max(0, ...issues.map((inner) => inner.path.length));
-    const deepest = Math.max(...issue.errors.map(depth));
-    const best = issue.errors.find((issues) => depth(issues) === deepest);
-    if (best && deepest > 0) {
+      issues.reduce((deepest, inner) => Math.max(deepest, inner.path.length), 0);
+    // Of two that went equally deep, the one whose first fault is the later element: `[1, 2, -1]` is a list of ids.
+    const reached = (issues: readonly z.core.$ZodIssue[]) => Number(issues[0]?.path[0] ?? 0) || 0;
+    const inside = issue.errors.filter((issues) => depth(issues) > 0);
+    inside.sort((a, b) => depth(b) - depth(a) || reached(b) - reached(a));
+    // One of the right type that is merely empty or too long fits better than one with wrong elements.
+    const best =
+      issue.errors.find(
+        (issues) => depth(issues) === 0 && issues.every(({ code }) => code !== 'invalid_type'),
+      ) ?? inside[0];
+    if (best) {
       return best.flatMap((inner) => violationsOf({ ...inner, path: [...issue.path, ...inner.path] }));
     }
   }

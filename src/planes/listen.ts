@@ -1,4 +1,11 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  maxHeaderSize,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
 import type { HostGuard } from './ingress.ts';
@@ -31,6 +38,16 @@ export async function listen(
     }
     void serve(incoming, outgoing);
   });
+  // What Node refuses before a request exists; its own answers have neither an id nor a body.
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (socket.destroyed || !socket.writable || error.code === 'ECONNRESET') socket.destroy();
+    else socket.end(rawRefusal(unreadable(error.code)));
+  });
+  server.on('checkExpectation', (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    const expected = (incoming.headers.expect ?? '').slice(0, 80);
+    const message = `'Expect: ${expected}' is not supported; leave it out.`;
+    refuse(incoming, outgoing, new Problem(417, 'expectation_failed', message));
+  });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(address.port, address.host, () => {
@@ -60,15 +77,40 @@ function closed(server: Server): Promise<void> {
   });
 }
 
-function refuse(incoming: IncomingMessage, outgoing: ServerResponse, problem: Problem): void {
-  const body = JSON.stringify(hostEnvelope(problem));
-  outgoing.writeHead(problem.status, {
+/** Of a request that Node's parser gave up. */
+function unreadable(code: string | undefined): Problem {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new Problem(431, 'headers_too_large', `The headers are larger than ${maxHeaderSize} bytes.`);
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return new Problem(413, 'body_too_large', 'The extensions of a chunk of the body are too large.');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Problem(408, 'request_timeout', 'The request did not arrive in time.');
+    default:
+      return new Problem(400, 'bad_request', 'This is not an HTTP request that can be read.');
+  }
+}
+
+function refusalHeaders(body: string) {
+  return {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
     'x-content-type-options': 'nosniff',
     'x-request-id': newRequestId(),
     connection: 'close',
-  });
+  };
+}
+
+function rawRefusal(problem: Problem): string {
+  const body = JSON.stringify(hostEnvelope(problem));
+  const headers = Object.entries(refusalHeaders(body)).map(([name, value]) => `${name}: ${value}\r\n`);
+  const status = `${problem.status} ${STATUS_CODES[problem.status] ?? ''}`;
+  return `HTTP/1.1 ${status}\r\n${headers.join('')}\r\n${body}`;
+}
+
+function refuse(incoming: IncomingMessage, outgoing: ServerResponse, problem: Problem): void {
+  const body = JSON.stringify(hostEnvelope(problem));
+  outgoing.writeHead(problem.status, refusalHeaders(body));
   outgoing.end(body);
   incoming.resume();
 }

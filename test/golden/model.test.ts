@@ -6,7 +6,7 @@ import { openGguf } from '../../src/engine/formats/gguf.ts';
 import { type GenerateRequest, greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource } from '../support/byte-source.ts';
-import { nmse } from '../support/kernel-harness.ts';
+import { expectClose } from '../support/kernel-harness.ts';
 import { llama2cAsGguf } from '../support/llama2c.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
@@ -42,23 +42,27 @@ async function generated(engine: ResidentEngine, request: Partial<GenerateReques
 }
 
 /**
- * Logits within `tolerance` of llama.cpp's five; fed with its tokens, its choice is within `tolerance` of ours at
- * every step; and the text is its text where no two tokens are that close.
+ * Logits within `tolerance` of llama.cpp's five; fed with its tokens, each is ours too up to `tolerance`; and the
+ * engine's own text is the same until two tokens come that near.
  */
-async function expectGolden(engine: ResidentEngine, prompt: GoldenPrompt, tolerance: number, gap: number) {
+async function expectGolden(engine: ResidentEngine, prompt: GoldenPrompt, tolerance: number) {
   const sequence = new RunnerSequence(engine.runner, 0, somePages);
   let logits = await sequence.prefill(prompt.ids, 128);
   for (const [token, logit] of prompt.top5) {
     expect(Math.abs(at(logits, token) - logit), `logit of ${token}`).toBeLessThan(tolerance);
   }
+  const ours: number[] = [];
   for (const [step, expected] of prompt.greedy.entries()) {
     const best = argmax(Float32Array.from(logits));
+    ours.push(best);
     expect(at(logits, best) - at(logits, expected), `step ${step}`).toBeLessThan(tolerance);
     logits = await sequence.decode(expected);
   }
-  if (prompt.min_gap > gap) {
-    expect(await generated(engine, { prompt: prompt.ids })).toEqual(prompt.greedy);
-  }
+  const parting = ours.findIndex((id, step) => id !== prompt.greedy[step]);
+  const same = parting < 0 ? ours.length : parting + 1;
+  const answer = await generated(engine, { prompt: prompt.ids });
+  expect(answer.slice(0, same)).toEqual(ours.slice(0, same));
+  if (prompt.min_gap > 2 * tolerance) expect(answer).toEqual(prompt.greedy);
 }
 
 describe('the embedded model, lathe-tiny-q8_0', () => {
@@ -68,16 +72,14 @@ describe('the embedded model, lathe-tiny-q8_0', () => {
   });
   afterAll(() => engine.close());
 
-  it.each(prompts)(
-    'logits within 0.25 of the unquantised model of llama.cpp, the same text: $name',
-    (prompt) =>
-      // Quantisation moves logits by up to 0.25, so a gap of twice that would be needed to be sure; none is so wide.
-      expectGolden(engine, prompt, 0.25, 0.5),
+  // Quantisation moves the logits by that much.
+  it.each(prompts)('logits within 0.25 of the unquantised model of llama.cpp, its text: $name', (prompt) =>
+    expectGolden(engine, prompt, 0.25),
   );
 
   it('every logit of prompts and answers is that of the CPU oracle', async () => {
     const file = await openGguf(await nodePlatform().openModel(modelsPath('lathe-tiny-q8_0.gguf')));
-    const reference = await ReferenceModel.load(file);
+    const reference = await ReferenceModel.load(file, 'F16');
     await file.close();
     for (const name of ['who', 'json', 'tool answer']) {
       const { ids, greedy: answer } = prompts.find((one) => one.name === name) as GoldenPrompt;
@@ -101,18 +103,14 @@ describe('the embedded model, lathe-tiny-q8_0', () => {
   });
 });
 
-/** The cache's f16 is what sets the GPU apart from the oracle, whose cache is float64. */
-const worst = { nmse: 0, off: 0 };
+/**
+ * Measured on lavapipe: NMSE 2e-8, 0.002 at most. What is left are f32 sums, and keys and values that lie so near
+ * the middle of two halves that they are rounded the other way. Against a cache of doubles NMSE is 6e-7.
+ */
 function expectSame(got: ArrayLike<number>, expected: ArrayLike<number>, what: string): void {
   expect(got.length).toBe(expected.length);
-  let off = 0;
-  for (let i = 0; i < expected.length; i++) off = Math.max(off, Math.abs(at(got, i) - at(expected, i)));
-  worst.nmse = Math.max(worst.nmse, nmse(got, expected));
-  worst.off = Math.max(worst.off, off);
-  expect(nmse(got, expected), `${what}: NMSE`).toBeLessThan(1e-6);
-  expect(off, `${what}: greatest distance`).toBeLessThan(0.02);
+  expectClose(got, expected, { nmse: 1e-7, maxAbs: 0.01 }, what);
 }
-afterAll(() => console.log('WORST', worst));
 
 describeShared('lathe-tiny-f16 is llama.cpp', ['model/lathe-tiny-f16.gguf'], (path) => {
   let engine: ResidentEngine;
@@ -121,8 +119,8 @@ describeShared('lathe-tiny-f16 is llama.cpp', ['model/lathe-tiny-f16.gguf'], (pa
   });
   afterAll(() => engine.close());
 
-  it.each(prompts)('logits within 0.03 and the same 32 tokens where they are 0.05 apart: $name', (prompt) =>
-    expectGolden(engine, prompt, 0.03, 0.05),
+  it.each(prompts)('logits within 0.025, the same 32 tokens where they are 0.05 apart: $name', (prompt) =>
+    expectGolden(engine, prompt, 0.025),
   );
 });
 
@@ -206,10 +204,9 @@ describe('random weights: every variation of an architecture equals the CPU orac
   };
   for (const [name, model] of Object.entries(models)) {
     it(name, async () => {
-      worst.nmse = worst.off = 0;
       const bytes = tinyModel(model);
       const file = await openGguf(memorySource(bytes));
-      const reference = await ReferenceModel.load(file);
+      const reference = await ReferenceModel.load(file, 'F16');
       const engine = await loadFromMemory(bytes, { context: 96, parallel: 2 });
       // A prompt over a page's edge, then some tokens by themselves.
       const prompt = Array.from({ length: 37 }, (_, i) => (i * 89 + 7) % 288);
@@ -218,7 +215,6 @@ describe('random weights: every variation of an architecture equals the CPU orac
       for (const id of [5, 255, 0, 287]) {
         expectSame(await sequence.decode(id), reference.step(id), `after ${id}`);
       }
-      console.log(name, worst);
       await engine.close();
     });
   }

@@ -1,6 +1,6 @@
 /** The engine's promises to its callers, on the real adapter with the embedded model. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadEngine, ResidentEngine } from '../../src/engine/index.ts';
+import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { EngineError, type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { random } from '../support/kernel-harness.ts';

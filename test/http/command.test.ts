@@ -105,6 +105,26 @@ describe('start-up', () => {
     );
   });
 
+  test('an error is one line, whatever names the file holds', async () => {
+    const host = start(['--gpu', '--port', '0', '--quiet'], {
+      loadError: "metadata 'a\nb\u001b[31m' is wrong",
+    });
+    expect((await host.exit).code).toBe(1);
+    expect(host.output.stderr).toBe("lathe: metadata 'a\uFFFDb\uFFFD[31m' is wrong\n");
+  });
+
+  test('--config with a directory or no file says so', async () => {
+    const folder = freshDataDir();
+    for (const [path, words] of [
+      [folder, 'it is a directory'],
+      [join(folder, 'absent.toml'), 'there is no such file'],
+    ] as const) {
+      const host = start(['--config', path]);
+      expect((await host.exit).code).toBe(2);
+      expect(host.output.stderr).toContain(`lathe: --config ${path}: ${words}`);
+    }
+  });
+
   test('wrong usage is told whole, with exit code 2', async () => {
     const host = start(['--prot', '1', '--context', 'x']);
     expect(await host.exit).toEqual({ code: 2, signal: null });

@@ -370,6 +370,68 @@ describe('bad input', () => {
     expect(slowest).toBeLessThan(1000);
   });
 
+  test('10 MB of wrong elements are refused soon, naming the first, in bounded memory', async () => {
+    const { post, faults } = await serve();
+    const many = (element: string, bytes = 10_000_000) =>
+      Array(Math.floor(bytes / (element.length + 1)))
+        .fill(element)
+        .join(',');
+    const bodies = [
+      [chat, `{"messages":[${many('1')}]}`, 'messages.0', 'expected a message'],
+      [chat, `{"messages":[{"role":"user","content":[${many('1')}]}]}`, 'messages.0.content.0', 'a part'],
+      ['/v1/completions', `{"prompt":[1,${many('1.5')}]}`, 'prompt.1', 'expected a token id'],
+      ['/v1/completions', `{"prompt":[${many('[1]')}]}`, 'prompt', 'at most 128 prompts'],
+    ] as const;
+    for (const [path, body, param, message] of bodies) {
+      const began = performance.now();
+      const response = await post(path, body);
+      expect(response.status).toBe(400);
+      const { error } = openaiError.parse(await response.json());
+      expect(error).toMatchObject({ code: 'invalid_value', param });
+      expect(error.message).toContain(message);
+      expect(error.violations?.length).toBeLessThanOrEqual(50);
+      expect(performance.now() - began).toBeLessThan(4000);
+    }
+    expect(faults).toEqual([]);
+  });
+
+  test.each([
+    ['/v1/completions', { prompt: [] }, 'prompt: must not be empty.'],
+    ['/v1/completions', { prompt: ['a', 1] }, 'prompt.1: expected a text.'],
+    ['/v1/completions', { prompt: [...Array(150).keys(), -1] }, 'prompt.150: expected a token id.'],
+    ['/v1/completions', { prompt: [[1], [2, -1]] }, 'prompt.1.1: expected a token id.'],
+    ['/v1/completions', { prompt: Array(129).fill('a') }, 'prompt: at most 128 prompts.'],
+    ['/v1/completions', { prompt: 7 }, /^prompt: expected a text, an array of texts, /],
+    [chat, { ...hi, stop: '' }, 'stop: a stop text must not be empty.'],
+    [chat, { ...hi, stop: Array(17).fill('a') }, 'stop: at most 16 stop texts.'],
+    [chat, { ...hi, stop: 7 }, 'stop: expected a text or up to 16 texts.'],
+    [chat, { ...hi, logit_bias: [1] }, /^logit_bias: expected an object of token ids to numbers/],
+    [
+      chat,
+      {
+        messages: [
+          ...hi.messages,
+          { role: 'assistant', tool_calls: [{ id: 'a', type: 'x', function: 3 }, 4] },
+        ],
+      },
+      "messages.1.tool_calls.0.type: expected 'function'; messages.1.tool_calls.0.function: expected {name, arguments}; messages.1.tool_calls.1: expected a tool call such as {id, type, function}.",
+    ],
+  ])('%s refuses wrong form %# with the words that help', async (path, body, message) => {
+    const { post } = await serve();
+    const response = await post(path, body);
+    expect(response.status).toBe(400);
+    const { error } = openaiError.parse(await response.json());
+    expect(error.message).toEqual(typeof message === 'string' ? message : expect.stringMatching(message));
+  });
+
+  test('a body in an encoding is 415, rather than taken for broken JSON', async () => {
+    const { post } = await serve();
+    const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
+    const response = await post(chat, hi, { headers });
+    expect(response.status).toBe(415);
+    expect(openaiError.parse(await response.json()).error.code).toBe('unsupported_encoding');
+  });
+
   test('prompt and answer that do not fit together are refused, naming both numbers', async () => {
     const { post } = await serve({ contextLength: 100 });
     const response = await post(chat, { ...hi, max_tokens: 100 });

@@ -239,3 +239,25 @@ describe('the Host-header guard on a real socket', () => {
     expect(engine.requests).toEqual([]);
   });
 });
+
+test.each([
+  ['GARBAGE\r\n\r\n', 400, 'bad_request'],
+  [`GET /health HTTP/1.1\r\nHost: localhost\r\nx: ${'a'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
+  ['GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\n\r\n', 417, 'expectation_failed'],
+])('what Node itself refuses has a request id and a body too (%#)', async (request, status, code) => {
+  const { port, get } = await serve();
+  const answer = await new Promise<string>((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(request));
+    let received = '';
+    socket.on('data', (data) => {
+      received += data.toString();
+    });
+    socket.on('close', () => resolve(received));
+    socket.on('error', reject);
+  });
+  const [head = '', body = ''] = answer.split('\r\n\r\n');
+  expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+  expect(head).toMatch(/x-request-id: req_\w{24}/);
+  expect(hostError.parse(JSON.parse(body)).error.code).toBe(code);
+  expect((await get('/health')).status).toBe(200);
+});

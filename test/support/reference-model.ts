@@ -8,6 +8,7 @@ import {
   matmul,
   type Rope,
   rmsNorm,
+  roundToF16,
   type Values,
 } from '../../kernels/reference/index.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
@@ -59,34 +60,39 @@ const ropeStyles = new Map<string, Rope['style']>([
   ['qwen3', 'neox'],
 ]);
 
+type CacheType = 'F64' | 'F16';
+
 /** One sequence with its keys and values; a further sequence is a `fork()`. */
 export class ReferenceModel {
   readonly vocabSize: number;
   readonly #shape: Shape;
   readonly #weights: Weights;
+  readonly #cache: CacheType;
   /** Per layer, [cached, kvHeads, headDim]. */
   #keys: Float64Array[];
   #values: Float64Array[];
   #position = 0;
 
-  private constructor(shape: Shape, weights: Weights) {
+  private constructor(shape: Shape, weights: Weights, cache: CacheType) {
     this.#shape = shape;
     this.#weights = weights;
+    this.#cache = cache;
     this.#keys = weights.layers.map(() => new Float64Array(0));
     this.#values = weights.layers.map(() => new Float64Array(0));
     this.vocabSize = weights.output.outputs;
   }
 
-  static async load(file: ModelFile): Promise<ReferenceModel> {
+  /** @param cache what keys and values are rounded to when they are kept; F16 is what the GPU does */
+  static async load(file: ModelFile, cache: CacheType = 'F64'): Promise<ReferenceModel> {
     const shape = readShape(file);
     const weights = await readWeights(file);
     const rope = { ...shape.rope, freqFactors: weights.ropeFactors };
-    return new ReferenceModel({ ...shape, rope }, weights);
+    return new ReferenceModel({ ...shape, rope }, weights, cache);
   }
 
   /** A new empty sequence on the same weights. */
   fork(): ReferenceModel {
-    return new ReferenceModel(this.#shape, this.#weights);
+    return new ReferenceModel(this.#shape, this.#weights, this.#cache);
   }
 
   /** Appends one token. @returns its logits, [vocab] */
@@ -121,8 +127,9 @@ export class ReferenceModel {
     if (layer.kNorm) k = rmsNorm(k, layer.kNorm, { rows: rows * kvHeads, cols: headDim, eps });
     q = applyRope(q, positions, { heads, headDim }, rope);
     k = applyRope(k, positions, { heads: kvHeads, headDim }, rope);
-    const keys = append(this.#keys[index]!, k);
-    const values = append(this.#values[index]!, linear(layer.v, normed, rows));
+    const kept = (fresh: Float64Array) => (this.#cache === 'F16' ? fresh.map(roundToF16) : fresh);
+    const keys = append(this.#keys[index]!, kept(k));
+    const values = append(this.#values[index]!, kept(linear(layer.v, normed, rows)));
     this.#keys[index] = keys;
     this.#values[index] = values;
     const scale = 1 / Math.sqrt(headDim);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { barLine } from '../../src/cli/progress.ts';
+import { barLine, progressBar } from '../../src/cli/progress.ts';
 import { shortCount } from '../../src/cli/ready-line.ts';
 
 test('a bar never wraps, never overflows, and is full only at the end', () => {
@@ -18,6 +18,13 @@ test('a bar never wraps, never overflows, and is full only at the end', () => {
     ),
   );
   expect(barLine('weights', 1, 2, 31)).toBe('weights [########-------]  50%');
+});
+
+test('a terminal that does not tell its width gets a bar of the usual one', () => {
+  let written = '';
+  const bar = progressBar({ isTTY: true, columns: 0, write: (text) => (written += text) }, false);
+  bar.show('weights', 1, 2);
+  expect(written).toMatch(/weights \[#{20}-{20}\] {2}50%$/);
 });
 
 test('counts are short', () => {

@@ -112,9 +112,15 @@ context = 9\nparallel = 1\nqueue = 0\nallowed_host = ["x"]\nquiet = false\n`;
     ]);
   });
 
-  test('a syntax error tells line and column; a key given twice in two spellings is told', () => {
+  test('a syntax error tells line, column and key; so does an address beyond loopback; a key given twice is told', () => {
     expect(faults(() => toml('gpu = true\nport = = 3\n'))).toEqual([
-      expect.stringMatching(/^host\.toml:2:8: not valid TOML: /),
+      expect.stringMatching(/^host\.toml:2:8: port: not valid TOML: /),
+    ]);
+    expect(faults(() => toml('gpu = true\n= 3\n'))).toEqual([
+      expect.stringMatching(/^host\.toml:2:1: not valid TOML: /),
+    ]);
+    expect(faults(() => toml('gpu = true\n\nhost = "0.0.0.0"\n'))).toEqual([
+      'host.toml:3: host: this version listens on loopback only; use 127.0.0.1, ::1 or localhost, got "0.0.0.0"',
     ]);
     expect(faults(() => toml('data_dir = "a"\ndata-dir = "b"\n'))).toEqual([
       'host.toml:2: data-dir: the same option as data_dir',

@@ -65,6 +65,15 @@ describe('a truncated file', () => {
     });
   });
 
+  it('and one with counts beyond any file says so in words', async () => {
+    for (const lies of [{ tensorCount: 2n ** 60n }, { metadataCount: 2n ** 64n - 1n }]) {
+      const { code, message } = await refusalOf({ lies });
+      expect(code).toBe('corrupt');
+      expect(message).toMatch(/of 2\^53 or more (tensors|metadata entries)/);
+      expect(message).not.toContain('Infinity');
+    }
+  });
+
   it('names the tensor whose data is missing, and both sizes', async () => {
     const bytes = ggufBytes(good);
     const { code, message } = await refusal(bytes.subarray(0, bytes.length - 1));

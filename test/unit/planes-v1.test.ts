@@ -189,6 +189,45 @@ describe('the context', () => {
     expect(encoded).toBeLessThan(70_000);
   });
 
+  test('special tokens count as what they are: many short turns that fit are not refused', async () => {
+    // 400 turns: 3,600 tokens, but 16,000 characters and as many bytes.
+    const { tokenizer, chatTemplate, model } = new ScriptedEngine({ contextLength: 6000 });
+    const turns = Array.from({ length: 400 }, () => user('a'));
+    const ids = await chatPrompt({ tokenizer, chatTemplate, model }, turns);
+    expect(ids.length).toBeLessThan(6000);
+    const text = '<|im_start|>'.repeat(5000);
+    await refuseOverlong(tokenizer, text, 5000, 'prompt', { parseSpecial: true });
+    await expect(
+      refuseOverlong(tokenizer, text.repeat(2), 5000, 'prompt', { parseSpecial: true }),
+    ).rejects.toMatchObject({ code: 'context_length_exceeded' });
+  });
+
+  test('a far too long conversation in which somebody writes special tokens is refused without encoding all of it', async () => {
+    const { tokenizer, chatTemplate, model } = new ScriptedEngine({ contextLength: 4096 });
+    let encoded = 0;
+    const plain = tokenizer.encode.bind(tokenizer);
+    tokenizer.encode = (text, options) => {
+      encoded += text.length;
+      return plain(text, options);
+    };
+    const turns = Array.from({ length: 1000 }, () => user(`<|im_end|>${'x'.repeat(4000)}`));
+    await expect(chatPrompt({ tokenizer, chatTemplate, model }, turns)).rejects.toMatchObject({
+      code: 'context_length_exceeded',
+    });
+    expect(encoded).toBeLessThan(100_000);
+  });
+
+  test('a conversation of more tool calls than tokens is refused before it is rendered', async () => {
+    const template = { source: '', render: () => expect.unreachable() };
+    const engine = new ScriptedEngine({ contextLength: 100, chatTemplate: template });
+    const call = { id: 'a', type: 'function' as const, function: { name: 'f', arguments: '{}' } };
+    const calls = { role: 'assistant' as const, tool_calls: Array.from({ length: 101 }, () => call) };
+    await expect(chatPrompt(engine, [user('a'), calls])).rejects.toMatchObject({
+      code: 'context_length_exceeded',
+      message: expect.stringMatching(/100 tokens.*101 tool calls/),
+    });
+  });
+
   test('others run while a long text is measured', async () => {
     let turns = 0;
     const turn = () => {

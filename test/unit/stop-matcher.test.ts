@@ -67,7 +67,7 @@ describe('StopMatcher', () => {
         (stops, pieces) => {
           const { stopped, text } = run(stops, pieces);
           expect({ stopped, text }).toEqual(defined(stops, pieces.join('')));
-          const letterwise = run(stops, [...pieces.join('')]);
+          const letterwise = run(stops, Array.from(pieces.join('')));
           expect({ stopped: letterwise.stopped, text: letterwise.text }).toEqual({ stopped, text });
         },
       ),
@@ -78,7 +78,7 @@ describe('StopMatcher', () => {
   it('stops with the push that completes the stop text, not later', () => {
     fc.assert(
       fc.property(fc.array(letters(3, 1), { minLength: 1, maxLength: 3 }), letters(30), (stops, text) => {
-        const units = [...text];
+        const units = Array.from(text);
         const { pushed } = run(stops, units);
         const needed = units.findIndex((_, n) => defined(stops, units.slice(0, n + 1).join('')).stopped);
         expect(pushed).toBe(needed < 0 ? units.length : needed + 1);

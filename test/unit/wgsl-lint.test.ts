@@ -12,7 +12,7 @@ const gpu = create(['backend=null']);
 
 let sources: WgslSources;
 /** A device with exactly these features. */
-async function deviceWith(features: readonly GPUFeatureName[]): Promise<GPUDevice> {
+async function deviceWith(features: GPUFeatureName[]): Promise<GPUDevice> {
   const adapter = await gpu.requestAdapter();
   if (!adapter) throw new Error('Dawn has no null backend');
   const { maxStorageBuffersPerShaderStage } = adapter.limits;

@@ -1,4 +1,4 @@
-import type { HeaderReader } from './header-reader.ts';
+import { type HeaderReader, shown } from './header-reader.ts';
 import type { Metadata, MetadataArray, MetadataScalar } from './model-file.ts';
 
 /** Type numbers of metadata values. */
@@ -49,7 +49,7 @@ const unknownType = (reader: HeaderReader, type: number, what: string): Error =>
 
 /** The key-value section, `count` entries long. */
 export const readMetadata = async (reader: HeaderReader, count: number): Promise<Metadata> => {
-  reader.expect(count * leastEntryBytes, `the list of ${count} metadata entries`);
+  reader.expect(count * leastEntryBytes, `the list of ${shown(count)} metadata entries`);
   const metadata = new Map<string, MetadataScalar | MetadataArray>();
   for (let index = 0; index < count; index++) {
     const key = await reader.text(`the key of metadata entry ${index}`);
@@ -82,7 +82,7 @@ const readArray = async (reader: HeaderReader, what: string, depth: number): Pro
   await reader.ensure(12, what);
   const type = reader.u32();
   const count = reader.length();
-  const where = `${what} (an array of ${count})`;
+  const where = `${what} (an array of ${shown(count)})`;
   if (type === stringType) return readTexts(reader, count, where);
   if (type === arrayType) {
     reader.expect(count * leastArrayBytes, where);

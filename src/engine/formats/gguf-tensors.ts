@@ -1,5 +1,5 @@
 import { ggufTensorTypes, ggufTypeName } from './gguf-types.ts';
-import type { HeaderReader } from './header-reader.ts';
+import { type HeaderReader, shown } from './header-reader.ts';
 import { type MetadataArray, type MetadataScalar, type TensorInfo, tensorTypes } from './model-file.ts';
 
 /** Name length, dimension count, one dimension, type, offset. */
@@ -22,7 +22,7 @@ export const readTensorTable = async (
 ): Promise<Map<string, TensorInfo>> => {
   const { count, fileBytes } = file;
   const alignment = checkAlignment(reader, file.alignment);
-  reader.expect(count * leastEntryBytes, `the table of ${count} tensors`);
+  reader.expect(count * leastEntryBytes, `the table of ${shown(count)} tensors`);
   const entries: Entry[] = [];
   for (let index = 0; index < count; index++) entries.push(await readEntry(reader, index));
   refuseOtherTypes(reader, entries);
@@ -73,7 +73,7 @@ const readEntry = async (reader: HeaderReader, index: number): Promise<Entry> =>
   if (elements < 1 || elements > Number.MAX_SAFE_INTEGER) {
     throw reader.fail(
       'corrupt',
-      `${what} has the impossible shape [${shape.join(', ')}]; the file is corrupt`,
+      `${what} has the impossible shape [${shape.map(shown).join(', ')}]; the file is corrupt`,
     );
   }
   const type = reader.u32();

@@ -8,6 +8,9 @@ const headerLimitBytes = 256 << 20;
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
+/** A count or extent for a message; `HeaderReader.length` gives Infinity for what no file can have. */
+export const shown = (count: number): string => (Number.isFinite(count) ? String(count) : '2^53 or more');
+
 /**
  * Reads a header from front to back through one window. `ensure` waits for bytes; the getters are synchronous
  * and take what it brought, so that a vocabulary of 250,000 strings costs a wait a chunk, not a wait a string.
@@ -62,7 +65,8 @@ export class HeaderReader {
   expect(length: number, what: string): void {
     const size = this.#source.sizeBytes;
     const end = this.position + length;
-    const needs = `${what} (${length} bytes at offset ${this.position})`;
+    const bytes = Number.isFinite(length) ? `${length} bytes` : 'more bytes than any file has';
+    const needs = `${what} (${bytes} at offset ${this.position})`;
     if (length > headerLimitBytes || (end > headerLimitBytes && end <= size)) {
       throw this.fail(
         'corrupt',

@@ -20,10 +20,14 @@ export async function chatPrompt(
   if (!chatTemplate) {
     throw new Problem(400, 'no_chat_template', 'This model has no chat template; use POST /v1/completions.');
   }
-  // Every message costs a token at least; rendering ever so many would block everybody else.
+  // Every message and every call costs a token at least; rendering ever so many would block everybody else.
   const limit = engine.model.contextLength;
-  if (conversation.length > limit) {
-    throw contextExceeded(limit, `the conversation has ${conversation.length} messages`, 'messages');
+  const calls = conversation.reduce((sum, message) => sum + callsOf(message).length, 0);
+  for (const [count, what] of [
+    [conversation.length, 'messages'],
+    [calls, 'tool calls'],
+  ] as const) {
+    if (count > limit) throw contextExceeded(limit, `the conversation has ${count} ${what}`, 'messages');
   }
   const messages = conversation.map(toTemplateMessage);
   const written = messages.flatMap((message) =>
@@ -34,7 +38,7 @@ export async function chatPrompt(
   const special = specialTexts(tokenizer);
   if (!written.some((text) => text.search(special.pattern) !== -1)) {
     const prompt = render(chatTemplate, messages);
-    await refuseOverlong(tokenizer, prompt, limit, 'messages');
+    await refuseOverlong(tokenizer, prompt, limit, 'messages', { parseSpecial: true });
     return tokenizer.encode(prompt, { parseSpecial: true, addSpecial: !beginsWithBos(tokenizer, prompt) });
   }
 
@@ -46,6 +50,7 @@ export async function chatPrompt(
     role: message.role,
   }));
   const prompt = render(chatTemplate, marked);
+  await refuseOverlong(tokenizer, marks.restore(prompt), limit, 'messages', { parseSpecial: true });
   const ids: number[] = [];
   if (!beginsWithBos(tokenizer, prompt)) ids.push(...leadingBos(tokenizer));
   let end = 0;
@@ -84,13 +89,16 @@ function toTemplateMessage(message: Message): ChatMessage {
   }
   const role = message.role === 'developer' ? 'system' : message.role;
   const name = message.name ? { name: message.name } : {};
-  if (message.role !== 'assistant' || !message.tool_calls?.length) return { role, content, ...name };
-  const tool_calls = message.tool_calls.map((call) => ({
+  const calls = callsOf(message);
+  if (calls.length === 0) return { role, content, ...name };
+  const tool_calls = calls.map((call) => ({
     ...call,
     function: { name: call.function.name, arguments: parsedArguments(call.function.arguments) },
   }));
   return { role, content, ...name, tool_calls };
 }
+
+const callsOf = (message: Message) => (message.role === 'assistant' ? (message.tool_calls ?? []) : []);
 
 function plainContent(content: string | readonly ContentPart[] | null | undefined): string {
   if (typeof content === 'string') return content;

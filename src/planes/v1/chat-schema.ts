@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { list } from '../list.ts';
 import { notYet, samplingMembers, streamMembers, tokenLimit } from './request-schema.ts';
 import { usage } from './usage.ts';
 
@@ -18,14 +19,18 @@ const part = z.discriminatedUnion(
 );
 export type ContentPart = z.infer<typeof part>;
 
-const content = z.union([text, z.array(part)], { error: 'expected a text or an array of parts' });
+const contentForm = 'expected a text or an array of parts';
+const content = z.union([text, list(part, { error: contentForm })], { error: contentForm });
 const name = text.nullish();
 
-const toolCall = z.object({
-  id: text,
-  type: z.literal('function'),
-  function: z.object({ name: text, arguments: text }),
-});
+const toolCall = z.object(
+  {
+    id: text,
+    type: z.literal('function', { error: "expected 'function'" }),
+    function: z.object({ name: text, arguments: text }, { error: 'expected {name, arguments}' }),
+  },
+  { error: 'expected a tool call such as {id, type, function}' },
+);
 
 const roles = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
 const message = z.discriminatedUnion(
@@ -36,7 +41,7 @@ const message = z.discriminatedUnion(
       role: z.literal('assistant'),
       content: content.nullish(),
       name,
-      tool_calls: z.array(toolCall, { error: 'expected an array of tool calls' }).nullish(),
+      tool_calls: list(toolCall, { error: 'expected an array of tool calls' }).nullish(),
     }),
     z.object({ role: z.literal('tool'), content, tool_call_id: text.nullish() }),
   ],
@@ -63,9 +68,10 @@ export const chatRequest = z
       model: text
         .nullish()
         .describe('The id of the resident model, from GET /v1/models. Default: that model.'),
-      messages: z
-        .array(message, { error: 'expected an array of messages' })
-        .min(1, 'must hold at least one message'),
+      messages: list(message, {
+        error: 'expected an array of messages',
+        empty: 'must hold at least one message',
+      }),
       max_completion_tokens: tokenLimit(1).describe(
         "The answer's greatest length. Default: what the context leaves.",
       ),

@@ -1,10 +1,18 @@
 import { z } from 'zod';
+import { list } from '../list.ts';
 import { notYet, samplingMembers, streamMembers, tokenLimit } from './request-schema.ts';
 import { usage } from './usage.ts';
 
 const text = z.string({ error: 'expected a text' });
 const tokenId = z.int({ error: 'expected a token id' }).min(0, 'expected a token id');
-const prompts = 128;
+const promptForm = 'expected a text, an array of texts, an array of token ids, or an array of those';
+const severalPrompts = {
+  error: promptForm,
+  empty: 'must not be empty',
+  most: { count: 128, error: 'at most 128 prompts' },
+};
+const isTokenId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const ids = list(tokenId, { error: promptForm, empty: 'must not be empty' }, isTokenId);
 
 export const completionRequest = z
   .object(
@@ -13,18 +21,7 @@ export const completionRequest = z
         .nullish()
         .describe('The id of the resident model, from GET /v1/models. Default: that model.'),
       prompt: z
-        .union(
-          [
-            text,
-            z.array(text).min(1, 'must not be empty').max(prompts, `at most ${prompts} prompts`),
-            z.array(tokenId).min(1, 'must not be empty'),
-            z
-              .array(z.array(tokenId).min(1, 'must not be empty'))
-              .min(1, 'must not be empty')
-              .max(prompts, `at most ${prompts} prompts`),
-          ],
-          { error: 'expected a text, an array of texts, an array of token ids, or an array of those' },
-        )
+        .union([text, list(text, severalPrompts), ids, list(ids, severalPrompts)], { error: promptForm })
         .describe('Taken as it stands; special tokens written in it are read as tokens.'),
       max_tokens: tokenLimit(0).describe("The answer's greatest length. Default 16."),
       echo: z

@@ -143,8 +143,9 @@ function toPrompts(prompt: CompletionRequest['prompt']): readonly (string | read
 }
 
 async function encodeText({ tokenizer, model }: Engine, text: string): Promise<readonly number[]> {
-  await refuseOverlong(tokenizer, text, model.contextLength, 'prompt');
-  const ids = tokenizer.encode(text, { parseSpecial: true, addSpecial: true });
+  const options = { parseSpecial: true };
+  await refuseOverlong(tokenizer, text, model.contextLength, 'prompt', options);
+  const ids = tokenizer.encode(text, { ...options, addSpecial: true });
   if (ids.length > 0) return ids;
   // A model without BOS has nothing to begin an empty text with.
   if (tokenizer.bosId !== undefined) return [tokenizer.bosId];

@@ -2,25 +2,28 @@ import type { Tokenizer } from '../../engine/index.ts';
 import { Problem } from '../problem.ts';
 
 const sliceLength = 8192;
+/** Tokens that a cut may make of one: a special token cut in two falls into its characters. */
+const cutTokens = 32;
 
 /**
  * Refuses a text that cannot fit before it is encoded as a whole: encoding 10 MB takes seconds, and nothing else would
  * run meanwhile. Encodes slices, lets others run between them, and stops once the context is exceeded for sure.
  * @param limit tokens the context holds
+ * @param options as the text will be encoded; read otherwise it may have more tokens and be refused though it fits
  */
 export async function refuseOverlong(
   tokenizer: Tokenizer,
   text: string,
   limit: number,
   param: 'messages' | 'prompt',
+  options: { parseSpecial?: boolean } = {},
 ): Promise<void> {
   // A token is at least a byte, and a UTF-16 unit is at least one byte: so long a text may fit.
   if (text.length <= Math.max(limit, sliceLength)) return;
   let least = 0;
   for (let at = 0; at < text.length; at += sliceLength) {
     const slice = text.slice(at, at + sliceLength);
-    // A cut may split one token into several, so the slice's last few do not count.
-    least += Math.max(0, tokenizer.encode(slice).length - 8);
+    least += Math.max(0, tokenizer.encode(slice, options).length - cutTokens);
     if (least > limit) {
       const estimate = Math.round((least * text.length) / Math.min(text.length, at + sliceLength));
       throw contextExceeded(limit, `the prompt has about ${estimate}`, param);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { unsupportedMark } from '../body.ts';
+import { dictionary, list } from '../list.ts';
 
 const between = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;
@@ -7,6 +8,7 @@ const between = (least: number, most: number) => {
 };
 const whole = (least: number, error: string) => z.int({ error }).min(least, error);
 const int64 = 2 ** 63;
+const stopForm = 'expected a text or up to 16 texts';
 const stopText = z.string({ error: 'expected a text' }).min(1, 'a stop text must not be empty');
 
 /** Refuses a member that we know but do not serve yet, rather than ignore it; `null` and `idle` values pass. */
@@ -40,13 +42,14 @@ export const samplingMembers = {
   repeat_penalty: between(0.01, 10).nullish().describe('The same as `repetition_penalty`.'),
   presence_penalty: between(-2, 2).nullish().describe('Over the answer; 0 is off.'),
   frequency_penalty: between(-2, 2).nullish().describe('Over the answer, for each occurrence; 0 is off.'),
-  logit_bias: z
-    .record(z.string().regex(/^\d{1,9}$/, 'expected a token id'), between(-100, 100), {
-      error: ({ code }) =>
-        code === 'invalid_key'
-          ? 'expected a token id'
-          : 'expected an object of token ids to numbers from -100 to 100',
-    })
+  logit_bias: dictionary(
+    {
+      error: 'expected an object of token ids to numbers from -100 to 100',
+      key: /^\d{1,9}$/,
+      keyError: 'expected a token id',
+    },
+    between(-100, 100),
+  )
     .nullish()
     .describe('Token id to the amount added to its logit.'),
   seed: z
@@ -56,9 +59,12 @@ export const samplingMembers = {
     .nullish()
     .describe('The same seed and request give the same text; its low 32 bits count. Default: random.'),
   stop: z
-    .union([stopText, z.array(stopText).max(16, 'at most 16 stop texts')], {
-      error: 'expected a text or up to 16 texts',
-    })
+    .union(
+      [stopText, list(stopText, { error: stopForm, most: { count: 16, error: 'at most 16 stop texts' } })],
+      {
+        error: stopForm,
+      },
+    )
     .nullish()
     .describe('Texts that end the answer and are not part of it.'),
 };

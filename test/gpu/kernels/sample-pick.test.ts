@@ -193,7 +193,7 @@ for (const variant of samplePick.variants) {
       const all = Float32Array.from({ length: draws * 5 }, (_, i) => logits[i % 5] as number);
       const records = Array.from({ length: draws }, (_, seed) => ({ slot: seed, rule, seed }));
       const { tokens } = await pick(variant, all, records);
-      expect([...new Set(tokens)].sort()).toEqual([1, 2, 3]);
+      expect(new Set(tokens)).toEqual(new Set([1, 2, 3]));
       expect([...filteredDistribution(logits, rule, nothing)]).toEqual([0, 0.5, 0.5, 0, 0]);
     });
 

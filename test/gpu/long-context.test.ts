@@ -1,0 +1,107 @@
+/** Contexts that attention reads in several parts, and steps that hold sequences of very different lengths. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { expectClose } from '../support/kernel-harness.ts';
+import { ReferenceModel } from '../support/reference-model.ts';
+import { RunnerSequence } from '../support/runner-sequence.ts';
+import { modelsPath } from '../support/shared.ts';
+
+const model = modelsPath('lathe-tiny-q8_0.gguf');
+let engine: ResidentEngine;
+let prompt: number[];
+
+beforeAll(async () => {
+  engine = await loadEngine(nodePlatform(), { model });
+  const sentences = Array.from(
+    { length: 80 },
+    (_, n) => `In year ${n * 17} Mia saw ${n} ships near the beach.`,
+  );
+  prompt = engine.tokenizer.encode(sentences.join(' ')).slice(0, 1000);
+  expect(prompt.length).toBe(1000);
+});
+afterAll(() => engine.close());
+
+/** Pages of a slot, no two slots alike and none in order. */
+const pagesOf = (slot: number) => Array.from({ length: 32 }, (_, page) => slot * 32 + ((page * 11 + 3) % 32));
+
+/** A sequence whose first tokens are written already. */
+async function written(slot: number, tokens: number): Promise<RunnerSequence> {
+  const sequence = new RunnerSequence(engine.runner, slot, pagesOf(slot));
+  await sequence.prefill(prompt.slice(0, tokens), 128);
+  return sequence;
+}
+
+describe('a long context', () => {
+  it('is decoded as it is prefilled, over the edge between two parts of it', async () => {
+    const decoding = await written(0, 505);
+    for (let position = 505; position < 520; position++) {
+      const decoded = await decoding.decode(prompt[position] as number);
+      const prefilled = new RunnerSequence(engine.runner, 1, pagesOf(1));
+      const expected = await prefilled.prefill(prompt.slice(0, position + 1), 128);
+      // Measured 3e-10 and 4e-4: the same sums in another order.
+      expectClose(decoded, expected, { nmse: 1e-8, maxAbs: 5e-3 }, `position ${position}`);
+    }
+  });
+
+  it('gives the logits of the CPU oracle at its last positions', async () => {
+    const file = await openGguf(await nodePlatform().openModel(model));
+    const reference = await ReferenceModel.load(file, 'F16');
+    await file.close();
+    reference.forward(prompt.slice(0, 640));
+    const sequence = await written(2, 640);
+    for (const id of prompt.slice(640, 643)) {
+      expectClose(await sequence.decode(id), reference.step(id), { nmse: 1e-7, maxAbs: 0.02 }, 'logits');
+    }
+  });
+});
+
+describe('a decoded token', () => {
+  it('has the same bits alone and beside sequences of any length, up to all slots', async () => {
+    const { runner } = engine;
+    const lengths = [40, 900, 513, 512, 31, 32, 700, 1];
+    for (const [slot, length] of lengths.entries()) await written(slot, length);
+    const step = runner.newStep();
+    const next = (slot: number) => {
+      const position = lengths[slot] as number;
+      step.sample(step.decodeToken(prompt[position] as number, position, slot), slot, position + 1, greedy);
+    };
+    // A step writes the same keys and values each time it is run.
+    const alone: Float32Array[] = [];
+    for (const slot of lengths.keys()) {
+      step.clear();
+      next(slot);
+      alone.push(...(await runner.logits(step)));
+    }
+    for (const company of [
+      [0, 4],
+      [0, 1],
+      [4, 1, 2],
+      [7, 6, 5, 4, 3, 2, 1, 0],
+    ]) {
+      step.clear();
+      for (const slot of company) next(slot);
+      const together = await runner.logits(step);
+      for (const [row, slot] of company.entries()) {
+        expect(together[row], `slot ${slot} beside ${company.join()}`).toEqual(alone[slot]);
+      }
+    }
+  });
+
+  it('has the same bits beside a prompt that is prefilled in the same step', async () => {
+    const { runner } = engine;
+    await written(0, 50);
+    const step = runner.newStep();
+    const decode = () => step.sample(step.decodeToken(prompt[50] as number, 50, 0), 0, 51, greedy);
+    step.clear();
+    decode();
+    const [alone] = await runner.logits(step);
+    runner.setPages(1, pagesOf(1));
+    step.clear();
+    decode();
+    step.prefillTokens(prompt, 0, 77, 1);
+    const [beside] = await runner.logits(step);
+    expect(beside).toEqual(alone);
+  });
+});
