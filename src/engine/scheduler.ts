@@ -106,6 +106,8 @@ export class Scheduler {
         this.#admit();
         const step = this.#compose();
         if (!step) break;
+        // It is awaited in its turn; until then a failure of it must not count as one that nobody handles.
+        step.results.catch(() => undefined);
         this.#inFlight.push(step);
       }
       const oldest = this.#inFlight[0];
@@ -120,6 +122,8 @@ export class Scheduler {
       this.#learn(oldest, this.#now() - before);
       this.#deliver(oldest, results);
     }
+    // Stopped: the device may be destroyed only when it works on nothing.
+    await Promise.allSettled(this.#inFlight.splice(0).map(({ results }) => results));
   }
 
   #admit(): void {
@@ -218,7 +222,13 @@ export class Scheduler {
       if (sequence.phase === 'done') return;
       const id = results[index] as number;
       if (id === noToken) {
-        this.cancel(sequence, new Error('the model answered with numbers that are none (NaN in the logits)'));
+        this.cancel(
+          sequence,
+          new EngineError(
+            'broken_model',
+            'no token can be drawn, because the logits are not numbers: the model file is damaged, or its values overflow',
+          ),
+        );
         return;
       }
       sequence.accept(id, now);

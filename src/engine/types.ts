@@ -126,6 +126,7 @@ export type EngineErrorCode =
   | 'no_adapter'
   | 'model_too_large'
   | 'unsupported_model'
+  | 'broken_model'
   | 'invalid_request';
 
 export class EngineError extends Error {

@@ -69,6 +69,8 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
   for (const name of names) {
     const { tensor, type, rows, blocks } = matrixOf(file, name);
     const limit = Math.floor(maxBytes / (blocks * weightFormats[type].quantBytesPerBlock));
+    if (limit < 1)
+      throw new Error(`a row of tensor ${name} is larger than a binding may be (${maxBytes} bytes)`);
     for (let row = 0; row < rows; ) {
       let part = parts.at(-1);
       if (!part || part.type !== type || part.rows >= limit) {

@@ -52,6 +52,8 @@ export function toProblem(error: unknown): unknown {
     case 'device_lost':
     case 'shutting_down':
       return new Problem(503, code, message, { headers: { 'retry-after': '1' } });
+    case 'broken_model':
+      return new Problem(500, code, message);
     case 'no_adapter':
     case 'model_too_large':
     case 'unsupported_model':

@@ -191,6 +191,15 @@ describe('sampling members reach the GPU', () => {
     }
   });
 
+  it('logits that are no numbers end the request with an error that names the model file', async () => {
+    const bias = new Map(Array.from({ length: engine.model.vocabSize }, (_, id) => [id, Number.NaN]));
+    const broken = answer(request('Hi', { sampling: { ...greedy, logitBias: bias } }));
+    await expect(broken).rejects.toMatchObject({
+      code: 'broken_model',
+      message: expect.stringContaining('model file'),
+    });
+  });
+
   it('top_k 1 is greedy at any temperature', async () => {
     const got = await answer(request(story, { sampling: { ...warm, temperature: 2, topK: 1 } }));
     expect(got.text).toBe((await answer(request(story))).text);

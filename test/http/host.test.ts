@@ -240,6 +240,27 @@ describe('signals', () => {
     expect(await response.text()).toMatch(/shutting_down|\[DONE\]/);
   });
 
+  test('SIGTERM while long answers run ends them and exits 0 within 5 s, without a stack trace', async () => {
+    const host = start(['--gpu', '--port', '0']);
+    const url = await host.url();
+    // The control tokens banned, an answer only ends at its limit.
+    const logit_bias = Object.fromEntries(Array.from({ length: 11 }, (_, index) => [2037 + index, -100]));
+    const ask = () =>
+      fetch(`${url}/v1/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ prompt: 'Once', max_tokens: 1000, stream: true, logit_bias }),
+      });
+    const answers = await Promise.all([ask(), ask(), ask(), ask(), ask(), ask()]);
+    const texts = answers.map((answer) => answer.text());
+    host.kill('SIGTERM');
+    const { value, ms } = await timed(host.exit);
+    expect(host.output.stderr).not.toMatch(/^\s+at /m);
+    expect(value).toEqual({ code: 0, signal: null });
+    expect(ms).toBeLessThan(5000);
+    for (const text of texts) expect(await text).toMatch(/shutting_down|\[DONE\]/);
+  });
+
   test('a second signal exits at once', async () => {
     const host = start(['--gpu', '--port', '0']);
     const url = await host.url();

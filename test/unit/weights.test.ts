@@ -197,6 +197,17 @@ describe('WeightLoader', () => {
   });
 });
 
+describe('a row that no binding can hold', () => {
+  it('is refused by its name', () => {
+    const { file } = fileOf([{ type: 'F32', rows: 2 }], 64, 1);
+    const loader = new WeightLoader(file, new RecordingDevice().pool(), {
+      maxBindingBytes: 255,
+      onBytes() {},
+    });
+    expect(() => loader.allocate(['w0'])).toThrow('a row of tensor w0 is larger');
+  });
+});
+
 describe('readVector', () => {
   const fileWith = (type: WeightType, bytes: Uint8Array<ArrayBuffer>, length: number): ModelFile => {
     const { file } = fileOf([{ type: 'F32', rows: 1 }], 32, 1);

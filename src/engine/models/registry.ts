@@ -22,7 +22,7 @@ export async function buildGraph(file: ModelFile): Promise<Graph> {
     const supported = Object.keys(architectures).join(', ');
     throw new ModelFileError(
       'unsupported_architecture',
-      `unknown architecture '${name}' (supported: ${supported})`,
+      `${file.name}: unknown architecture '${name}' (supported: ${supported})`,
     );
   }
   const graph = architecture.build(file);
