@@ -4,6 +4,7 @@ import { hostPlane } from './host/routes.ts';
 import type { Resident } from './resident.ts';
 import type { Plane } from './route.ts';
 import type { Served } from './served.ts';
+import { labPlane } from './lab/routes.ts';
 import { v1Plane } from './v1/routes.ts';
 
 export interface HostFacts {
@@ -20,6 +21,7 @@ export function hostPlanes({ resident, served, version, endpointId }: HostFacts)
     healthPlane(resident, names),
     hostPlane({ resident, served, version, endpointId, capabilities: names }),
     v1Plane(resident, served),
+    labPlane(resident),
   ];
   return [...planes, docsPlane(planes, version)];
 }
