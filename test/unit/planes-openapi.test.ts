@@ -40,7 +40,10 @@ test('every reference leads somewhere, every operation has its own id and an ans
   }
   const operations = Object.values(document.paths).flatMap((operation) => Object.values(operation));
   expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
-  for (const { responses } of operations) expect(Object.keys(responses)).toContain('200');
+  for (const { operationId, responses } of operations) {
+    // The lab has nothing to answer yet but why.
+    expect(Object.keys(responses)).toContain(operationId.startsWith('getLab') ? '503' : '200');
+  }
 });
 
 test('the schemas are whole: members, ranges and required members are there', () => {
