@@ -49,6 +49,14 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
   // A context the user named is kept or refused; a default one shrinks.
   const least = Math.min(wanted, 512);
   while (!fits() && request.context === undefined && context > least) context = Math.max(least, context >> 1);
+  if (pagesOf(context) > bindingPages) {
+    const cache = pagesOf(context) * pageBytesPerBinding(shape);
+    throw new EngineError(
+      'model_too_large',
+      `${request.name}: the keys of one layer for ${context} tokens take ${formatBytes(cache)}, ` +
+        `the adapter binds at most ${formatBytes(request.maxBindingBytes)} at once; use a smaller --context`,
+    );
+  }
   if (!fits()) {
     const needed = fixed(context) + pagesOf(context) * perPage;
     const has = memoryBytes === undefined ? unknownCacheBytes + weightBytes : memoryBytes;

@@ -83,6 +83,14 @@ describe('chooseCapacity', () => {
     expect(error.message).toContain('16.0 GiB');
   });
 
+  it('refuses a cache of which one layer is more than one binding, naming both sizes', () => {
+    const error = refusal(
+      request({ context: 131_072, memoryBytes: 64 * GiB, maxBindingBytes: 64 * 2 ** 20 }),
+    );
+    expect(error.code).toBe('model_too_large');
+    expect(error.message).toMatch(/take 128 MiB, the adapter binds at most 64\.0 MiB/);
+  });
+
   it('refuses more context than the model was trained for, naming both numbers', () => {
     const error = refusal(request({ context: 131_073 }));
     expect(error.code).toBe('invalid_request');
