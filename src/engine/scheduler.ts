@@ -13,9 +13,11 @@ interface InFlight {
   readonly results: Promise<Uint32Array>;
 }
 
-/** Longest that one step should hold up the others, in ms; sets how many prompt tokens share a step. */
-const stepBudgetMs = 250;
+/** Longest that a step with prompt tokens should take, in ms: while others wait for their next token, and alone. */
+const sharedStepMs = 250;
+const loneStepMs = 1000;
 const firstChunk = 32;
+const leastChunk = 8;
 
 /**
  * Forms steps from what waits and runs: a token for every decoding sequence, and prompt tokens of the oldest
@@ -31,7 +33,8 @@ export class Scheduler {
   /** Written to the GPU when submitted, so one serves all steps. */
   readonly #step: StepInput;
   readonly #now: () => number;
-  #chunk = firstChunk;
+  /** Of a prompt token, as measured; undefined until a step had enough of them. */
+  #prefillTokenMs: number | undefined;
   #loop: Promise<void> | undefined;
   #stopped = false;
   readonly #idle: (() => void)[] = [];
@@ -179,7 +182,7 @@ export class Scheduler {
   /** Prompt tokens for one step: the oldest first, each as much as is left. */
   #addPrompts(step: StepInput, owners: Sequence[]): number {
     const room = this.#runner.memory.capacity.stepTokens - step.dims.tokens;
-    let left = Math.min(this.#chunk, room);
+    let left = Math.min(this.#chunk(owners.length > 0), room);
     let added = 0;
     const prefilling = this.#slots.filter((one) => one?.phase === 'prefill') as Sequence[];
     prefilling.sort((a, b) => a.started - b.started);
@@ -207,13 +210,18 @@ export class Scheduler {
     owners.push(sequence);
   }
 
-  /** Chooses the next chunk from how long this one took, so that prompts do not stall running answers. */
+  /** Prompt tokens for the next step, so that they do not stall running answers. */
+  #chunk(shared: boolean): number {
+    if (this.#prefillTokenMs === undefined) return firstChunk;
+    const fit = (shared ? sharedStepMs : loneStepMs) / this.#prefillTokenMs;
+    return Math.max(leastChunk, Math.floor(fit / leastChunk) * leastChunk);
+  }
+
   #learn(step: InFlight, ms: number): void {
-    if (step.prefillTokens < this.#chunk) return;
-    const { stepTokens } = this.#runner.memory.capacity;
-    const wanted = (this.#chunk * stepBudgetMs) / Math.max(ms, 1);
-    const bounded = Math.min(Math.max(wanted, this.#chunk / 2), this.#chunk * 2);
-    this.#chunk = Math.max(8, Math.min(stepTokens, Math.floor(bounded / 8) * 8));
+    if (step.prefillTokens < leastChunk) return;
+    const measured = ms / step.prefillTokens;
+    this.#prefillTokenMs =
+      this.#prefillTokenMs === undefined ? measured : (this.#prefillTokenMs + measured) / 2;
   }
 
   #deliver(step: InFlight, results: Uint32Array): void {
