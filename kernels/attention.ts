@@ -17,20 +17,29 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
   /** Query heads a workgroup; they share a key head. */
   GROUP: number;
   PAGE: number;
+  /** Tiles of one token: rotates q, and writes the token's own key and value. */
+  ROPE: boolean;
+  NEOX: boolean;
+  /** Normalises the heads of q and k before that. */
+  QK_NORM: boolean;
+  /** Between writing a key and reading it; needless, and dear, where lanes are parts of one vector. */
+  BARRIER: boolean;
 }
 
 /** softmax(q k^T * scale) v over the paged cache, causal, grouped query heads; [tokens, heads, head_dim] f32. */
 export const attention = defineKernel({
   op: 'attention',
   source: 'attention.wgsl',
-  bindings: () => [
+  bindings: ({ ROPE, QK_NORM }: AttentionVariant) => [
     ['qkv', 'read'],
     ['tiles', 'read'],
     ['page_table', 'read'],
-    ['k_cache', 'read'],
-    ['v_cache', 'read'],
+    ['k_cache', ROPE ? 'read_write' : 'read'],
+    ['v_cache', ROPE ? 'read_write' : 'read'],
     ['out', 'read_write'],
     ['params', 'uniform'],
+    ROPE ? ['table', 'read'] : undefined,
+    QK_NORM ? ['gain', 'read'] : undefined,
   ],
   params: [
     ['heads', 'u32'],
@@ -41,6 +50,8 @@ export const attention = defineKernel({
     ['out_stride', 'u32'],
     ['scale', 'f32'],
     ['many', 'u32'],
+    ['rotary', 'u32'],
+    ['eps', 'f32'],
   ],
   grid: (variant: AttentionVariant, params: { heads: number } & Record<string, number>, dims) => [
     attentionTiles(variant, dims),
@@ -56,15 +67,25 @@ export const attention = defineKernel({
       { TILE: 4, GROUP: 2 },
       { TILE: 8, GROUP: 1 },
     ],
-  }).map(({ lanes, HEAD_DIM, shape }) => ({
-    SUBGROUPS: lanes > 0,
-    LANES: lanes || 32,
-    HEAD_DIM,
-    ...shape,
-    WIDE: shape.TILE > 1,
-    SPLIT: shape.TILE === 1 && shape.GROUP === 1,
-    PAGE: pageTokens,
-  })),
+    rope: [
+      { ROPE: false, NEOX: false, QK_NORM: false, BARRIER: false },
+      { ROPE: true, NEOX: false, QK_NORM: false, BARRIER: false },
+      { ROPE: true, NEOX: true, QK_NORM: false, BARRIER: true },
+      { ROPE: true, NEOX: true, QK_NORM: true, BARRIER: false },
+    ],
+  })
+    .map(({ lanes, HEAD_DIM, shape, rope }) => ({
+      SUBGROUPS: lanes > 0,
+      LANES: lanes || 32,
+      HEAD_DIM,
+      ...shape,
+      WIDE: shape.TILE > 1,
+      SPLIT: shape.TILE === 1 && shape.GROUP === 1,
+      PAGE: pageTokens,
+      ...rope,
+    }))
+    .filter((variant) => !variant.ROPE || (variant.SUBGROUPS && !variant.WIDE))
+    .filter((variant) => !variant.ROPE || variant.QK_NORM === (variant.HEAD_DIM === 128)),
 });
 
 /** A step runs its single tiles either split or whole. */
@@ -81,15 +102,21 @@ export function attentionTile(heads: number, kvHeads: number): { tile: number; g
   return { tile: Math.max(1, Math.floor(maxQueries / group)), group };
 }
 
+/** Lanes of the subgroups that attention runs on; 0 where it cannot use them. */
+export function attentionLanes(caps: AdapterCaps, headDim: number): number {
+  const lanes = caps.subgroupSize ?? 0;
+  return lanes > 0 && lanes <= 32 && headDim % (2 * lanes) === 0 ? lanes : 0;
+}
+
 export function chooseAttention(
   caps: AdapterCaps,
   model: { heads: number; kvHeads: number; headDim: number },
-  mode: { wide?: boolean; split?: boolean },
+  mode: { wide?: boolean; split?: boolean; rope?: 'interleaved' | 'neox'; qkNorm?: boolean },
 ): AttentionVariant {
-  const { wide = false, split = false } = mode;
+  const { wide = false, split = false, rope, qkNorm = false } = mode;
   const { tile, group } = attentionTile(model.heads, model.kvHeads);
   const fits = (lanes: number) => lanes <= 32 && model.headDim % (2 * lanes) === 0;
-  const subgroup = caps.subgroupSize !== undefined && fits(caps.subgroupSize) ? caps.subgroupSize : 0;
+  const subgroup = attentionLanes(caps, model.headDim);
   let lanes = subgroup || 32;
   while (!fits(lanes)) lanes /= 2;
   return {
@@ -101,6 +128,10 @@ export function chooseAttention(
     TILE: wide ? tile : 1,
     GROUP: group,
     PAGE: pageTokens,
+    ROPE: rope !== undefined,
+    NEOX: rope === 'neox',
+    QK_NORM: qkNorm,
+    BARRIER: rope !== undefined && !caps.software,
   };
 }
 

@@ -10,6 +10,8 @@ export interface AdapterCaps {
   /** Lanes of every subgroup; undefined without the feature or when the size may vary. */
   readonly subgroupSize: number | undefined;
   readonly f16: boolean;
+  /** Subgroups of 32 multiply f16 matrices of 16 x 16 x 16 and sum in f32 (`chromium_experimental_subgroup_matrix`). */
+  readonly matrix?: boolean;
   /** A CPU pretends to be a GPU: few wide cores, dear barriers, dear gathers. */
   readonly software: boolean;
 }

@@ -1,7 +1,10 @@
 import { ceilDiv, combinations, defineKernel } from './define.ts';
 import { formatNames } from './formats.ts';
 
-/** y[t, c] = W[id[t], c] * scale; the id may be the token that the slot sampled last. */
+/**
+ * y[t, c] = W[id[t], c] * scale; the id may be the token that the slot sampled last. With `norm`, also
+ * scaled = y * gain, and a sum of squares for every PART columns: what the next norm needs.
+ */
 export const embed = defineKernel({
   op: 'embed',
   source: 'embed.wgsl',
@@ -13,17 +16,21 @@ export const embed = defineKernel({
     ['y', 'read_write'],
     ['params', 'uniform'],
     ['step', 'uniform'],
+    ['squares', 'read_write'],
+    ['gain', 'read'],
+    ['scaled', 'read_write'],
   ],
   params: [
     ['rows', 'u32'],
     ['first_row', 'u32'],
     ['blocks', 'u32'],
     ['scale', 'f32'],
+    ['norm', 'u32'],
   ],
   grid: (
-    variant: { FORMAT: string; WG: number },
+    variant: { FORMAT: string; WG: number; PART: number },
     params: { blocks: number } & Record<string, number>,
     dims,
-  ) => [ceilDiv(params.blocks * 8, variant.WG), dims.tokens, 1],
-  variants: combinations({ FORMAT: formatNames, WG: [64] }),
+  ) => [ceilDiv((params.blocks * 32) / variant.PART, variant.WG), dims.tokens, 1],
+  variants: combinations({ FORMAT: formatNames, WG: [64], PART: [4, 8, 16, 32] }),
 });

@@ -3,7 +3,7 @@ import { attention, attentionCombine } from './attention.ts';
 import { erased, type Kernel } from './define.ts';
 import { embed } from './embed.ts';
 import { gatedActivation } from './gated-activation.ts';
-import { matmul, matmulTile, matvec } from './matmul.ts';
+import { matmul, matmulMatrix, matmulTile, matmulTileInt8, matvec } from './matmul.ts';
 import { rmsNorm } from './rms-norm.ts';
 import { ropeKvWrite } from './rope-kv-write.ts';
 import { sampleAdjust, samplePick } from './sample.ts';
@@ -15,6 +15,8 @@ export const kernels: readonly Kernel<Variant, never>[] = [
   matmul,
   matvec,
   matmulTile,
+  matmulTileInt8,
+  matmulMatrix,
   ropeKvWrite,
   attention,
   attentionCombine,

@@ -2,14 +2,25 @@ import type { Variant } from './assemble.ts';
 import { type AdapterCaps, ceilDiv, combinations, defineKernel, erased, type Kernel } from './define.ts';
 import { formatNames } from './formats.ts';
 
-/** `sampled`: rows are the sampled tokens, not all tokens of the step. */
-export const matmulFlags = { bias: 1, add: 2, sampled: 4 } as const;
+/** What a product does besides, see `wgsl/lib/matmul_params.wgsl`. Norms need SUBGROUPS, and never come both. */
+export const matmulFlags = { bias: 1, add: 2, sampled: 4, normIn: 8, normOut: 16, gated: 32 } as const;
 
-/** `many`: a number larger than any loop; it hides their bounds from the compiler where unrolling costs too much. */
-export type MatmulParams = Record<
-  'rows' | 'blocks' | 'out_stride' | 'out_offset' | 'flags' | 'bias_offset' | 'many',
-  number
->;
+const paramNames = [
+  ['rows', 'u32'],
+  ['blocks', 'u32'],
+  ['out_stride', 'u32'],
+  ['out_offset', 'u32'],
+  ['flags', 'u32'],
+  ['bias_offset', 'u32'],
+  ['gain_offset', 'u32'],
+  ['half', 'u32'],
+  ['parts', 'u32'],
+  ['width', 'f32'],
+  ['eps', 'f32'],
+  // A number larger than any loop; it hides their bounds from the compiler where unrolling costs too much.
+  ['many', 'u32'],
+] as const;
+export type MatmulParams = Record<(typeof paramNames)[number][0], number>;
 
 /** Lanes a workgroup, tokens and rows it carries along. */
 export interface LanesVariant extends Record<string, number | boolean | string> {
@@ -20,8 +31,8 @@ export interface LanesVariant extends Record<string, number | boolean | string> 
   ROWS: number;
 }
 
-/** All matmul kernels compute y[t, n] = sum_k W[n, k] x[t, k] (+ bias[n]) (+ y[t, n]); x and y are f32. */
-const matmulKernel = <V extends LanesVariant | TileVariant>(
+/** All matmul kernels compute y[t, n] = sum_k W[n, k] x[t, k], and what the flags say; x and y are f32. */
+const matmulKernel = <V extends Variant>(
   source: string,
   tile: (variant: V) => { rows: number; tokens: number },
   variants: readonly V[],
@@ -32,21 +43,15 @@ const matmulKernel = <V extends LanesVariant | TileVariant>(
     bindings: () => [
       ['quants', 'read'],
       ['scales', 'read'],
-      ['bias', 'read'],
+      ['vectors', 'read'],
       ['x', 'read'],
       ['y', 'read_write'],
       ['params', 'uniform'],
       ['step', 'uniform'],
+      ['squares', 'read_write'],
+      ['scaled', 'read_write'],
     ],
-    params: [
-      ['rows', 'u32'],
-      ['blocks', 'u32'],
-      ['out_stride', 'u32'],
-      ['out_offset', 'u32'],
-      ['flags', 'u32'],
-      ['bias_offset', 'u32'],
-      ['many', 'u32'],
-    ],
+    params: paramNames,
     grid: (variant, params, dims) => {
       const { rows, tokens } = tile(variant);
       const count = params.flags & matmulFlags.sampled ? dims.samples : dims.tokens;
@@ -61,9 +66,11 @@ export interface MatmulVariant extends LanesVariant {
 }
 
 const matmulShapes = [
+  { COLS: 1, ROWS: 4, WG: 16 },
   { COLS: 1, ROWS: 2, WG: 32 },
   { COLS: 4, ROWS: 4, WG: 32 },
   { COLS: 8, ROWS: 2, WG: 32 },
+  { COLS: 8, ROWS: 4, WG: 32 },
 ] as const;
 
 const lanesOf = (lanes: number) => ({ SUBGROUPS: lanes > 0, LANES: lanes || 32 });
@@ -73,7 +80,12 @@ export const matmul = matmulKernel<MatmulVariant>(
   'matmul.wgsl',
   ({ WG, ROWS, COLS }) => ({ rows: WG * ROWS, tokens: COLS }),
   combinations({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 0], shape: matmulShapes }).map(
-    ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...lanesOf(lanes) }),
+    ({ FORMAT, lanes, shape }) => ({
+      FORMAT,
+      ...shape,
+      WG: Math.max(shape.WG, lanes || 32),
+      ...lanesOf(lanes),
+    }),
   ),
 );
 
@@ -81,7 +93,7 @@ const matvecShapes = [
   { COLS: 1, ROWS: 4 },
   { COLS: 2, ROWS: 4 },
   { COLS: 4, ROWS: 4 },
-  { COLS: 8, ROWS: 2 },
+  { COLS: 8, ROWS: 4 },
 ] as const;
 
 /** Rows a workgroup, a block a lane: for GPUs and few tokens. */
@@ -105,34 +117,104 @@ export const matmulTile = matmulKernel<TileVariant>(
   combinations({ FORMAT: formatNames, F16: [false, true] }),
 );
 
-export interface MatmulChoice {
+/** A kernel that a product may run as. */
+/** Formats whose quants are whole numbers of 8 bits or less under a scale. */
+const integerFormats = ['q8_0', 'q4_0'];
+
+/** Tiles on the adapter's matrix units. */
+export const matmulMatrix = matmulKernel<{ FORMAT: string; MATRIX: boolean }>(
+  'matmul_matrix.wgsl',
+  () => ({ rows: 64, tokens: 64 }),
+  formatNames.map((FORMAT) => ({ FORMAT, MATRIX: true })),
+);
+
+/** Tiles with activations rounded to 8 bits a block, and dot products of bytes. */
+export const matmulTileInt8 = matmulKernel<{ FORMAT: string }>(
+  'matmul_tile_int8.wgsl',
+  () => ({ rows: 64, tokens: 64 }),
+  integerFormats.map((FORMAT) => ({ FORMAT })),
+);
+
+export interface MatmulOption {
   readonly kernel: Kernel<Variant, MatmulParams>;
   readonly variant: Variant;
-  /** Rows of x that this one is for. */
-  readonly upTo: number;
+  /** Rounds activations to 8 bits: faster where dot products of bytes are, and less exact. */
+  readonly int8?: boolean;
 }
 
-/** The kernels of one product, by how many tokens it has. */
-export function chooseMatmul(caps: AdapterCaps, format: string): MatmulChoice[] {
-  const size = caps.subgroupSize ?? 0;
-  if (caps.software) {
-    const lanes = lanesOf(size <= 32 ? size : 0);
-    return matmulShapes.map((shape, index) => ({
-      kernel: erased(matmul),
-      variant: { FORMAT: format, ...shape, ...lanes },
-      upTo: index === matmulShapes.length - 1 ? Number.POSITIVE_INFINITY : shape.COLS,
-    }));
-  }
-  return [
-    ...matvecShapes.map((shape) => ({
-      kernel: erased(matvec),
-      variant: { FORMAT: format, ...shape, ...lanesOf(size) },
-      upTo: shape.COLS,
-    })),
-    {
-      kernel: erased(matmulTile),
-      variant: { FORMAT: format, F16: caps.f16 },
-      upTo: Number.POSITIVE_INFINITY,
+/** Products of up to so many tokens, and what may run them: the first unless measuring finds a better one. */
+export interface MatmulClass {
+  readonly upTo: number;
+  readonly options: readonly MatmulOption[];
+}
+
+/**
+ * Kernels whose sums have one order for few tokens, so that a token's result does not depend on its neighbours,
+ * and that cut the squares of a row into parts alike. A model runs on one family.
+ */
+export interface MatmulFamily {
+  readonly name: 'row-a-thread' | 'row-a-subgroup';
+  /** Rows whose squares are summed together; 0: norms cannot be joined to products. */
+  readonly part: number;
+  readonly classes: (format: string) => readonly MatmulClass[];
+}
+
+const everyCount = Number.POSITIVE_INFINITY;
+
+function rowAThread(size: number): MatmulFamily {
+  const lanes = lanesOf(size);
+  const option = (format: string, COLS: number, ROWS: number, WG = 32): MatmulOption => ({
+    kernel: erased(matmul),
+    variant: { FORMAT: format, COLS, ROWS, WG, ...lanes },
+  });
+  return {
+    name: 'row-a-thread',
+    part: size,
+    classes: (format) => [
+      { upTo: 1, options: [option(format, 1, 4, Math.max(16, size || 32)), option(format, 1, 2)] },
+      { upTo: 4, options: [option(format, 4, 4), option(format, 8, 2)] },
+      { upTo: everyCount, options: [option(format, 8, 4), option(format, 8, 2)] },
+    ],
+  };
+}
+
+function rowASubgroup(caps: AdapterCaps, int8: boolean): MatmulFamily {
+  const { subgroupSize = 0, f16 } = caps;
+  const size = subgroupSize >= 8 ? subgroupSize : 0;
+  const lanes = lanesOf(size);
+  const tile = (format: string, F16: boolean): MatmulOption => ({
+    kernel: erased(matmulTile),
+    variant: { FORMAT: format, F16 },
+  });
+  return {
+    name: 'row-a-subgroup',
+    part: size > 0 ? 4 : 0,
+    classes: (format) => {
+      const tiles = f16 ? [tile(format, true), tile(format, false)] : [tile(format, false)];
+      if (caps.matrix && size === 32) {
+        tiles.push({ kernel: erased(matmulMatrix), variant: { FORMAT: format, MATRIX: true } });
+      }
+      if (int8 && integerFormats.includes(format)) {
+        tiles.push({ kernel: erased(matmulTileInt8), variant: { FORMAT: format }, int8: true });
+      }
+      return [
+        ...matvecShapes.map((shape) => ({
+          upTo: shape.COLS,
+          options: [{ kernel: erased(matvec), variant: { FORMAT: format, ...shape, ...lanes } }],
+        })),
+        { upTo: everyCount, options: tiles },
+      ];
     },
-  ];
+  };
+}
+
+/**
+ * The families that an adapter can run, the likely one first.
+ * @param int8 activations may be rounded to 8 bits
+ */
+export function matmulFamilies(caps: AdapterCaps, int8 = false): MatmulFamily[] {
+  const size = caps.subgroupSize ?? 0;
+  const thread = rowAThread(size <= 32 ? size : 0);
+  const subgroup = rowASubgroup(caps, int8);
+  return caps.software ? [thread, subgroup] : [subgroup, thread];
 }

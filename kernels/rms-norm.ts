@@ -6,12 +6,15 @@ export interface RmsNormVariant extends Record<string, number | boolean | string
   /** Rows are the sampled tokens. */
   SAMPLED: boolean;
   IN_PLACE: boolean;
+  /** Not the tokens of single tiles. */
+  PROMPT: boolean;
 }
 
 const modes = [
-  { SAMPLED: false, IN_PLACE: false },
-  { SAMPLED: true, IN_PLACE: false },
-  { SAMPLED: false, IN_PLACE: true },
+  { SAMPLED: false, IN_PLACE: false, PROMPT: false },
+  { SAMPLED: true, IN_PLACE: false, PROMPT: false },
+  { SAMPLED: false, IN_PLACE: true, PROMPT: false },
+  { SAMPLED: false, IN_PLACE: true, PROMPT: true },
 ] as const;
 
 /** y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * weight[c], a row a token or a head of a token. */
@@ -24,6 +27,7 @@ export const rmsNorm = defineKernel({
     variant.IN_PLACE ? undefined : ['x', 'read'],
     ['y', 'read_write'],
     ['params', 'uniform'],
+    variant.PROMPT ? ['token', 'read'] : undefined,
   ],
   params: [
     ['columns', 'u32'],
@@ -35,7 +39,7 @@ export const rmsNorm = defineKernel({
     ['eps', 'f32'],
   ],
   grid: (variant, params: { heads: number } & Record<string, number>, dims) => [
-    variant.SAMPLED ? dims.samples : dims.tokens,
+    variant.SAMPLED ? dims.samples : variant.PROMPT && dims.wideTiles === 0 ? 0 : dims.tokens,
     params.heads,
     1,
   ],
@@ -48,7 +52,7 @@ export const rmsNorm = defineKernel({
 
 export function chooseRmsNorm(
   caps: AdapterCaps,
-  mode: { sampled?: boolean; inPlace?: boolean },
+  mode: { sampled?: boolean; inPlace?: boolean; prompt?: boolean },
 ): RmsNormVariant {
   // One subgroup needs no barrier: right for a CPU. A GPU wants more threads than that a row.
   const lanes = caps.software ? (caps.subgroupSize ?? 0) : 0;
@@ -57,5 +61,6 @@ export function chooseRmsNorm(
     WG: lanes || 128,
     SAMPLED: mode.sampled ?? false,
     IN_PLACE: mode.inPlace ?? false,
+    PROMPT: mode.prompt ?? false,
   };
 }

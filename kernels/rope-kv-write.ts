@@ -3,7 +3,10 @@ import { ceilDiv, combinations, defineKernel } from './define.ts';
 /** Tokens a page of the KV cache. */
 export const pageTokens = 32;
 
-/** Rotates q and k by position; q stays, k and v go to the cache as f16. */
+/** Marks a token whose tile is its own, in the last word of its record. */
+export const singleToken = 1;
+
+/** Rotates q and k by position; q stays, k and v go to the cache as f16. PROMPT: not of single tiles. */
 export const ropeKvWrite = defineKernel({
   op: 'rope_kv_write',
   source: 'rope_kv_write.wgsl',
@@ -25,9 +28,13 @@ export const ropeKvWrite = defineKernel({
     ['max_pages', 'u32'],
   ],
   grid: (
-    variant: { NEOX: boolean; WG: number; PAGE: number },
+    variant: { NEOX: boolean; WG: number; PAGE: number; PROMPT: boolean },
     params: { heads: number; kv_heads: number; head_dim: number } & Record<string, number>,
     dims,
-  ) => [ceilDiv(((params.heads + 2 * params.kv_heads) * params.head_dim) / 4, variant.WG), dims.tokens, 1],
-  variants: combinations({ NEOX: [false, true], WG: [64], PAGE: [pageTokens] }),
+  ) => [
+    ceilDiv(((params.heads + 2 * params.kv_heads) * params.head_dim) / 4, variant.WG),
+    variant.PROMPT && dims.wideTiles === 0 ? 0 : dims.tokens,
+    1,
+  ],
+  variants: combinations({ NEOX: [false, true], WG: [64], PAGE: [pageTokens], PROMPT: [false, true] }),
 });

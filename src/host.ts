@@ -22,7 +22,8 @@ await main({
   async loadEngine(options) {
     const { loadEngine } = await import('./engine/index.ts');
     const { nodePlatform } = await import('./platform/node.ts');
-    return await loadEngine(nodePlatform(), options);
+    const { cacheDir, fileStore } = await import('./platform/node-store.ts');
+    return await loadEngine(nodePlatform(fileStore(cacheDir(process.env))), options);
   },
   async pull(request) {
     const { pull } = await import('./pull/index.ts');

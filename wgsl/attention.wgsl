@@ -1,6 +1,9 @@
 // Causal attention of a tile of tokens of one sequence over a split of its context, for the query heads that
 // share a key head: online softmax, one pass over the cache. LANES threads, normally one subgroup.
 // Scores: a position a lane. Values: two elements of the head a lane. QROWS = TILE tokens x GROUP heads.
+// With ROPE (tiles of one token) q comes unrotated, and the token's own key and value go to the cache here;
+// with QK_NORM the heads of q and k are normalised first. Otherwise rope_kv_write has done all that.
+// Without BARRIER, the lanes of a subgroup must run in lockstep, as they do where a lane is part of a CPU's vector.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -14,13 +17,24 @@ struct Params {
   out_stride: u32,    // of out, in elements a token
   scale: f32,
   many: u32,          // always more than QROWS
+  rotary: u32,        // ROPE: rotated elements of a head
+  eps: f32,           // QK_NORM
 }
 
 @group(0) @binding(0) var<storage, read> qkv: array<f32>;
 @group(0) @binding(1) var<storage, read> tiles: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> page_table: array<u32>;
+//#if ROPE
+@group(0) @binding(3) var<storage, read_write> k_cache: array<vec4<u32>>;
+@group(0) @binding(4) var<storage, read_write> v_cache: array<u32>;
+@group(0) @binding(7) var<storage, read> table: array<vec2<f32>>;
+//#if QK_NORM
+@group(0) @binding(8) var<storage, read> gain: array<f32>; // of q's heads, then of k's
+//#endif
+//#else
 @group(0) @binding(3) var<storage, read> k_cache: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> v_cache: array<u32>;
+//#endif
 // [tokens, out_stride], or with SPLIT [tiles, heads, max_splits, HEAD_DIM + 2]: sums, then greatest score and mass.
 @group(0) @binding(5) var<storage, read_write> out: array<vec2<f32>>;
 @group(0) @binding(6) var<uniform> params: Params;
@@ -43,6 +57,52 @@ fn cache_row(slot: u32, position: u32, kv_head: u32) -> u32 {
   return ((page * params.kv_heads + kv_head) * PAGE + position % PAGE) * (HEAD_DIM / 2u);
 }
 
+//#if ROPE
+// The queries, rotated and scaled. Bounds the compiler does not know keep it from writing all this out.
+var<workgroup> turned: array<f32, QROWS * HEAD_DIM>;
+
+// 1 / RMS of a head of qkv; the sum runs as in rms_norm.
+fn head_scale(base: u32, lane: u32) -> f32 {
+  //#if QK_NORM
+  var squares = 0.0;
+  for (var e = lane; e < min(HEAD_DIM, params.many); e += LANES) {
+    squares = fma(qkv[base + e], qkv[base + e], squares);
+  }
+  return inverseSqrt(workgroup_sum(squares, lane) / f32(HEAD_DIM) + params.eps);
+  //#else
+  return 1.0;
+  //#endif
+}
+
+fn normalised(base: u32, e: u32, scale: f32, gains: u32) -> f32 {
+  //#if QK_NORM
+  return qkv[base + e] * scale * gain[gains + e];
+  //#else
+  return qkv[base + e];
+  //#endif
+}
+
+// Element e of a head of q or k, rotated by its position; as rope_kv_write does it.
+fn rotated(base: u32, e: u32, position: u32, scale: f32, gains: u32) -> f32 {
+  let own = normalised(base, e, scale, gains);
+  if (e >= params.rotary) {
+    return own;
+  }
+  let half = params.rotary / 2u;
+  //#if NEOX
+  let low = e < half;
+  let other = select(e - half, e + half, low);
+  let turn = table[position * half + min(e, other)];
+  //#else
+  let low = e % 2u == 0u;
+  let other = e ^ 1u;
+  let turn = table[position * half + e / 2u];
+  //#endif
+  let its = normalised(base, other, scale, gains);
+  return select(its * turn.y + own * turn.x, own * turn.x - its * turn.y, low);
+}
+//#endif
+
 @compute @workgroup_size(LANES)
 fn main(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -59,12 +119,51 @@ fn main(
     return;
   }
   let q_stride = (params.heads + 2u * params.kv_heads) * HEAD_DIM;
+  //#if ROPE
+  // Its place is in this split: the key and value must be in the cache before they are read. Workgroups that
+  // share a key head write the same.
+  let k_start = tile.x * q_stride + (params.heads + kv_head) * HEAD_DIM;
+  let k_scale = head_scale(k_start, lane);
+  if (end == tile.w + 1u) {
+    let own = cache_row(tile.z, tile.w, kv_head);
+    for (var eight = lane; eight < min(HEAD_DIM / 8u, params.many); eight += LANES) {
+      var words = vec4<u32>();
+      for (var w = 0u; w < min(4u, params.many); w++) {
+        let e = eight * 8u + 2u * w;
+        words[w] = pack2x16float(vec2(
+          rotated(k_start, e, tile.w, k_scale, HEAD_DIM),
+          rotated(k_start, e + 1u, tile.w, k_scale, HEAD_DIM),
+        ));
+      }
+      k_cache[own / 4u + eight] = words;
+    }
+    let v_start = k_start + params.kv_heads * HEAD_DIM;
+    for (var w = lane; w < min(HEAD_DIM / 2u, params.many); w += LANES) {
+      v_cache[own + w] = pack2x16float(vec2(qkv[v_start + 2u * w], qkv[v_start + 2u * w + 1u]));
+    }
+  }
+  for (var r = 0u; r < min(QROWS, params.many); r++) {
+    let start = tile.x * q_stride + (head0 + r) * HEAD_DIM;
+    let q_scale = head_scale(start, lane);
+    for (var e = lane; e < min(HEAD_DIM, params.many); e += LANES) {
+      turned[r * HEAD_DIM + e] = rotated(start, e, tile.w, q_scale, 0u) * params.scale;
+    }
+  }
+  //#if BARRIER
+  storageBarrier();
+  workgroupBarrier();
+  //#endif
+  //#endif
   //#if SUBGROUPS
   var q = array<f32, QROWS * PER>();
   for (var r = 0u; r < QROWS; r++) {
     let start = (tile.x + min(r / GROUP, tile.y - 1u)) * q_stride + (head0 + r % GROUP) * HEAD_DIM;
     for (var i = 0u; i < PER; i++) {
+      //#if ROPE
+      q[r * PER + i] = turned[r * HEAD_DIM + i * LANES + lane];
+      //#else
       q[r * PER + i] = qkv[start + i * LANES + lane] * params.scale;
+      //#endif
     }
   }
   //#endif

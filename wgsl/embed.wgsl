@@ -1,10 +1,12 @@
-// y[t, c] = W[id[t], c] * scale: four columns a thread. Rows of other parts of a split table are left alone.
+// y[t, c] = W[id[t], c] * scale: PART columns a thread. Rows of other parts of a split table are left alone.
+// With params.norm, beside y the next norm's input is prepared: scaled = y * gain, and the squares of each PART columns.
 
 struct Params {
   rows: u32,       // of this part of the table
   first_row: u32,
   blocks: u32,     // columns / 32
   scale: f32,
+  norm: u32,
 }
 
 @group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
@@ -14,6 +16,9 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;
 @group(0) @binding(5) var<uniform> params: Params;
 @group(0) @binding(6) var<uniform> step: Step;
+@group(0) @binding(7) var<storage, read_write> squares: array<f32>;
+@group(0) @binding(8) var<storage, read> gain: array<vec4<f32>>;
+@group(0) @binding(9) var<storage, read_write> scaled: array<vec4<f32>>;
 
 //#include "lib/step.wgsl"
 //#include "lib/weight_$FORMAT.wgsl"
@@ -21,8 +26,8 @@ struct Params {
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   let t = global.y;
-  let quads = params.blocks * 8u;
-  if (global.x >= quads || t >= step.tokens) {
+  let parts = params.blocks * 32u / PART;
+  if (global.x >= parts || t >= step.tokens) {
     return;
   }
   var id = token[t].x;
@@ -32,6 +37,19 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   if (id < params.first_row || id - params.first_row >= params.rows) {
     return;
   }
-  let index = (id - params.first_row) * params.blocks + global.x / 8u;
-  y[t * quads + global.x] = load_quad(index, global.x % 8u) * params.scale;
+  var squared = 0.0;
+  for (var i = 0u; i < PART / 4u; i++) {
+    let quad = global.x * (PART / 4u) + i;
+    let index = (id - params.first_row) * params.blocks + quad / 8u;
+    let value = load_quad(index, quad % 8u) * params.scale;
+    let at = t * (params.blocks * 8u) + quad;
+    y[at] = value;
+    if (params.norm != 0u) {
+      scaled[at] = value * gain[quad];
+      squared += dot(value, value);
+    }
+  }
+  if (params.norm != 0u) {
+    squares[t * parts + global.x] = squared;
+  }
 }

@@ -2,17 +2,12 @@
 // With subgroups, the lanes fetch the activations together and pass them around by shuffles, because a load
 // whose address is the same in all lanes costs a software adapter as much as a gather.
 // The sum runs over k in order whatever COLS is, so a token's result does not depend on its neighbours.
+// Parts of squares are those of LANES rows.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
 
-@group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> scales: array<u32>;
-@group(0) @binding(2) var<storage, read> bias: array<f32>;
 @group(0) @binding(3) var<storage, read> x: array<f32>;
-@group(0) @binding(4) var<storage, read_write> y: array<f32>;
-@group(0) @binding(5) var<uniform> params: Params;
-@group(0) @binding(6) var<uniform> step: Step;
 
 const_assert 32u % LANES == 0u && LANES >= 4u;
 const_assert WG % LANES == 0u;
@@ -29,9 +24,9 @@ fn main(
   @builtin(subgroup_invocation_id) lane: u32,
   //#endif
 ) {
-  let row0 = group.x * (WG * ROWS) + local;
+  let pair = pairing();
+  let row0 = group.x * (WG * (ROWS >> pair)) + local;
   let token0 = group.y * COLS;
-  let last = params.rows - 1u;
   let tokens = matmul_tokens();
   let width = params.blocks * 32u;
 
@@ -41,7 +36,7 @@ fn main(
     //#if SUBGROUPS
     var blocks = array<Block, ROWS>();
     for (var r = 0u; r < ROWS; r++) {
-      blocks[r] = load_block(min(row0 + r * WG, last) * params.blocks + b);
+      blocks[r] = load_block(row_of(row0, r, WG) * params.blocks + b);
     }
     for (var s = 0u; s < 32u / LANES; s++) {
       var mine = array<f32, COLS>();
@@ -64,7 +59,7 @@ fn main(
       }
     }
     for (var r = 0u; r < ROWS; r++) {
-      let scale = block_scale(min(row0 + r * WG, last) * params.blocks + b);
+      let scale = block_scale(row_of(row0, r, WG) * params.blocks + b);
       for (var c = 0u; c < COLS; c++) {
         sum[c * ROWS + r] = fma(part[c * ROWS + r], scale, sum[c * ROWS + r]);
       }
@@ -72,7 +67,7 @@ fn main(
     //#else
     for (var j = 0u; j < min(8u, params.many); j++) {
       for (var r = 0u; r < ROWS; r++) {
-        let quad = load_quad(min(row0 + r * WG, last) * params.blocks + b, j);
+        let quad = load_quad(row_of(row0, r, WG) * params.blocks + b, j);
         for (var c = 0u; c < COLS; c++) {
           let at = (token0 + c) * width + b * 32u + j * 4u;
           let four = vec4(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
@@ -85,13 +80,41 @@ fn main(
     }
     //#endif
   }
+  //#if SUBGROUPS
+  if (has(NORM_IN)) {
+    for (var c = 0u; c < COLS; c++) {
+      var squared = 0.0;
+      for (var p = lane; p < params.parts; p += LANES) {
+        squared += squares[(token0 + c) * params.parts + p];
+      }
+      let inverse = inverse_rms(subgroupAdd(squared));
+      for (var r = 0u; r < ROWS; r++) {
+        sum[c * ROWS + r] *= inverse;
+      }
+    }
+  }
+  //#endif
   // A copy, and a bound the compiler does not know: written out, these stores take it longer than all the rest.
   var results = sum;
-  for (var i = 0u; i < min(COLS * ROWS, params.many); i++) {
-    let row = row0 + (i % ROWS) * WG;
-    let token = token0 + i / ROWS;
-    if (row <= last && token < tokens) {
-      write_result(token, row, results[i]);
+  let across = ROWS >> pair;
+  for (var i = 0u; i < min(COLS * across, params.many); i++) {
+    let token = token0 + i / across;
+    let row = row0 + (i % across) * WG;
+    let inside = row < out_rows() && token < tokens;
+    var value = results[i << pair];
+    if (pair != 0u) {
+      value = silu(value) * results[2u * i + 1u];
     }
+    if (inside) {
+      value = write_result(token, row, value);
+    }
+    //#if SUBGROUPS
+    if (has(NORM_OUT)) {
+      let squared = subgroupAdd(select(0.0, value * value, inside));
+      if (lane == 0u && inside) {
+        squares[token * params.parts + row / LANES] = squared;
+      }
+    }
+    //#endif
   }
 }

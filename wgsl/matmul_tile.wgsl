@@ -8,13 +8,7 @@ alias Elem = vec4<f16>;
 alias Elem = vec4<f32>;
 //#endif
 
-@group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> scales: array<u32>;
-@group(0) @binding(2) var<storage, read> bias: array<f32>;
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(4) var<storage, read_write> y: array<f32>;
-@group(0) @binding(5) var<uniform> params: Params;
-@group(0) @binding(6) var<uniform> step: Step;
 
 const TILE = 64u;
 const GROUPS = TILE / 4u;
@@ -23,17 +17,40 @@ const THREADS = GROUPS * GROUPS;
 //#include "lib/step.wgsl"
 //#include "lib/matmul_params.wgsl"
 //#include "lib/weight_$FORMAT.wgsl"
+//#include "lib/tile_results.wgsl"
 
 // [column, row / 4] and [column, token / 4]
 var<workgroup> weight_tile: array<Elem, 32u * GROUPS>;
 var<workgroup> token_tile: array<Elem, 32u * GROUPS>;
+
+//#if F16
+var<workgroup> squares_of_thread: array<f32, THREADS>;
+
+fn keep_square(thread: u32, square: f32) {
+  squares_of_thread[thread] = square;
+}
+
+fn kept_square(thread: u32) -> f32 {
+  return squares_of_thread[thread];
+}
+//#else
+// The tiles fill what every adapter has: the squares come after the products, in their place.
+fn keep_square(thread: u32, square: f32) {
+  token_tile[thread].x = square;
+}
+
+fn kept_square(thread: u32) -> f32 {
+  return token_tile[thread].x;
+}
+//#endif
 
 @compute @workgroup_size(THREADS)
 fn main(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) local: u32,
 ) {
-  let row0 = group.x * TILE;
+  let pair = pairing();
+  let row0 = group.x * (TILE >> pair);
   let token0 = group.y * TILE;
   let tokens = matmul_tokens();
   let mine_row = local % GROUPS;
@@ -42,15 +59,27 @@ fn main(
   var sum = array<vec4<f32>, 4>(); // [token] of four rows
   for (var b = 0u; b < params.blocks; b++) {
     workgroupBarrier();
-    // 64 x 8 quads of four columns on each side; neighbouring threads take neighbouring quads.
-    for (var i = local; i < TILE * 8u; i += THREADS) {
-      let at = i / 8u;
-      let quad = i % 8u;
-      let weights = Elem(load_quad(min(row0 + at, params.rows - 1u) * params.blocks + b, quad));
-      let values = Elem(x[(min(token0 + at, tokens - 1u) * params.blocks + b) * 8u + quad]);
-      for (var e = 0u; e < 4u; e++) {
-        weight_tile[(quad * 4u + e) * GROUPS + at / 4u][at % 4u] = weights[e];
-        token_tile[(quad * 4u + e) * GROUPS + at / 4u][at % 4u] = values[e];
+    // Half of the threads fetch rows, half tokens: four of them, four columns each. Neighbours take neighbouring quads.
+    let four = (local % 128u) / 8u;
+    let quad = local % 8u;
+    var fetched = array<Elem, 4>();
+    if (local < 128u) {
+      for (var r = 0u; r < 4u; r++) {
+        fetched[r] = Elem(load_quad(row_of(row0, four * 4u + r, 1u) * params.blocks + b, quad));
+      }
+    } else {
+      for (var r = 0u; r < 4u; r++) {
+        fetched[r] = Elem(x[(min(token0 + four * 4u + r, tokens - 1u) * params.blocks + b) * 8u + quad]);
+      }
+    }
+    // Whole vectors: a store of one component may touch the others.
+    for (var e = 0u; e < 4u; e++) {
+      let column = Elem(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
+      let to = (quad * 4u + e) * GROUPS + four;
+      if (local < 128u) {
+        weight_tile[to] = column;
+      } else {
+        token_tile[to] = column;
       }
     }
     workgroupBarrier();
@@ -62,12 +91,5 @@ fn main(
       }
     }
   }
-  var results = sum;
-  for (var i = 0u; i < min(16u, params.many); i++) {
-    let row = row0 + mine_row * 4u + i % 4u;
-    let token = token0 + mine_token * 4u + i / 4u;
-    if (row < params.rows && token < tokens) {
-      write_result(token, row, results[i / 4u][i % 4u]);
-    }
-  }
+  finish_tile(sum, row0, token0, local);
 }

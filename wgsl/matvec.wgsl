@@ -1,17 +1,12 @@
 // y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): ROWS rows of W a workgroup, a block a lane,
 // COLS tokens at once. For GPUs: neighbouring lanes read neighbouring blocks, and the sums meet at the end.
+// Parts of squares are those of ROWS rows.
 // The order of the sum depends on LANES alone, so a token's result does not depend on its neighbours.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
 
-@group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> scales: array<u32>;
-@group(0) @binding(2) var<storage, read> bias: array<f32>;
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(4) var<storage, read_write> y: array<f32>;
-@group(0) @binding(5) var<uniform> params: Params;
-@group(0) @binding(6) var<uniform> step: Step;
 
 //#if SUBGROUPS
 //#else
@@ -27,15 +22,16 @@ fn main(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let row0 = group.x * ROWS;
+  let pair = pairing();
+  let across = ROWS >> pair;
+  let row0 = group.x * across;
   let token0 = group.y * COLS;
-  let last = params.rows - 1u;
 
   var sum = array<f32, COLS * ROWS>();
   for (var b = lane; b < params.blocks; b += LANES) {
     var blocks = array<Block, ROWS>();
     for (var r = 0u; r < ROWS; r++) {
-      blocks[r] = load_block(min(row0 + r, last) * params.blocks + b);
+      blocks[r] = load_block(row_of(row0, r, 1u) * params.blocks + b);
     }
     var part = array<f32, COLS * ROWS>();
     for (var j = 0u; j < 8u; j++) {
@@ -47,7 +43,7 @@ fn main(
       }
     }
     for (var r = 0u; r < ROWS; r++) {
-      let scale = block_scale(min(row0 + r, last) * params.blocks + b);
+      let scale = block_scale(row_of(row0, r, 1u) * params.blocks + b);
       for (var c = 0u; c < COLS; c++) {
         sum[c * ROWS + r] = fma(part[c * ROWS + r], scale, sum[c * ROWS + r]);
       }
@@ -56,29 +52,56 @@ fn main(
   // Afterwards any lane can write any sum.
   //#if SUBGROUPS
   var results = array<f32, COLS * ROWS>();
-  for (var i = 0u; i < COLS * ROWS; i++) {
-    results[i] = subgroupAdd(sum[i]);
+  for (var c = 0u; c < COLS; c++) {
+    var inverse = 1.0;
+    if (has(NORM_IN)) {
+      var squared = 0.0;
+      for (var p = lane; p < params.parts; p += LANES) {
+        squared += squares[(token0 + c) * params.parts + p];
+      }
+      inverse = inverse_rms(subgroupAdd(squared));
+    }
+    for (var r = 0u; r < ROWS; r++) {
+      results[c * ROWS + r] = subgroupAdd(sum[c * ROWS + r]) * inverse;
+    }
   }
   //#else
   for (var i = 0u; i < COLS * ROWS; i++) {
     lane_sums[i * LANES + lane] = sum[i];
   }
   workgroupBarrier();
+  var results = array<f32, COLS * ROWS>();
+  for (var i = 0u; i < min(COLS * ROWS, params.many); i++) {
+    for (var n = 0u; n < min(LANES, params.many); n++) {
+      results[i] += lane_sums[i * LANES + n];
+    }
+  }
   //#endif
   let tokens = matmul_tokens();
-  for (var i = lane; i < min(COLS * ROWS, params.many); i += LANES) {
-    let row = row0 + i % ROWS;
-    let token = token0 + i / ROWS;
-    if (row <= last && token < tokens) {
-      //#if SUBGROUPS
-      write_result(token, row, results[i]);
-      //#else
-      var result = 0.0;
-      for (var n = 0u; n < min(LANES, params.many); n++) {
-        result += lane_sums[i * LANES + n];
+  for (var base = 0u; base < min(COLS * across, params.many); base += LANES) {
+    let i = base + lane;
+    let token = token0 + i / across;
+    let row = row0 + i % across;
+    let inside = i < COLS * across && row < out_rows() && token < tokens;
+    var value = 0.0;
+    if (inside) {
+      value = results[i << pair];
+      if (pair != 0u) {
+        value = silu(value) * results[2u * i + 1u];
       }
-      write_result(token, row, result);
-      //#endif
+      value = write_result(token, row, value);
     }
+    //#if SUBGROUPS
+    if (has(NORM_OUT)) {
+      // ROWS neighbouring lanes hold the rows of a token.
+      var squared = value * value;
+      for (var other = 1u; other < ROWS; other *= 2u) {
+        squared += subgroupShuffleXor(squared, other);
+      }
+      if (inside && i % ROWS == 0u) {
+        squares[token * params.parts + row / ROWS] = squared;
+      }
+    }
+    //#endif
   }
 }

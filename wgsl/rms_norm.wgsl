@@ -1,5 +1,6 @@
 // y[r, c] = x[r, c] / sqrt(mean over c of x[r, c]^2 + eps) * weight[c]: a row a workgroup.
 // A row is a token, or a head of a token (params.heads > 1), or a sampled token (SAMPLED).
+// With PROMPT, tokens in a tile of their own are left to attention.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -22,6 +23,10 @@ struct Params {
 //#endif
 @group(0) @binding(3) var<storage, read_write> y: array<f32>;
 @group(0) @binding(4) var<uniform> params: Params;
+//#if PROMPT
+@group(0) @binding(5) var<storage, read> token: array<vec4<u32>>;
+//#include "lib/step.wgsl"
+//#endif
 
 const_assert (WG & (WG - 1u)) == 0u;
 
@@ -33,14 +38,19 @@ fn main(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) local: u32,
 ) {
-  let token = group.x;
+  let row = group.x;
   let head = group.y;
-  //#if SAMPLED
-  let start = samples[token].row * params.in_stride;
-  //#else
-  let start = token * params.in_stride + params.in_offset + head * params.columns;
+  //#if PROMPT
+  if (token[row].w == SINGLE) {
+    return;
+  }
   //#endif
-  let to = token * params.out_stride + params.out_offset + head * params.columns;
+  //#if SAMPLED
+  let start = samples[row].row * params.in_stride;
+  //#else
+  let start = row * params.in_stride + params.in_offset + head * params.columns;
+  //#endif
+  let to = row * params.out_stride + params.out_offset + head * params.columns;
 
   var squares = 0.0;
   for (var c = local; c < params.columns; c += WG) {

@@ -1,6 +1,6 @@
 // Rotates q and k of qkv[t] by the token's position and writes k and v to the cache as f16; q stays in place.
 // Four elements of a head a thread. Cache: [page, kv head, PAGE slots, head_dim], two f16 a word.
-// Pairs are (2i, 2i+1), or (i, i + rotary/2) with NEOX; table[position, i] = (cos, sin).
+// With PROMPT, tokens in a tile of their own are left to attention. Pairs are (2i, 2i+1), or (i, i + rotary/2) with NEOX; table[position, i] = (cos, sin).
 
 struct Params {
   heads: u32,
@@ -35,6 +35,11 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   if (head >= all_heads || t >= step.tokens) {
     return;
   }
+  //#if PROMPT
+  if (token[t].w == SINGLE) {
+    return;
+  }
+  //#endif
   let position = token[t].y;
   let base = (t * all_heads + head) * params.head_dim;
 

@@ -98,13 +98,16 @@ function engineOptions(
   bar: ReturnType<typeof progressBar>,
   say: (text: string) => void,
 ): EngineOptions {
-  const { adapter, context, parallel, queue } = options;
+  const { adapter, context, parallel, queue, kv_cache_bytes: kvCacheBytes } = options;
   return {
     model: location,
     ...(adapter === undefined ? {} : { adapter }),
     ...(context === undefined ? {} : { context }),
     ...(parallel === undefined ? {} : { parallel }),
     ...(queue === undefined ? {} : { queue }),
+    ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
+    ...(options.exact ? { exact: true } : {}),
+    ...(options.no_speculation ? { speculation: 'off' } : {}),
     onProgress: ({ stage, done, total }) => bar.show(`loading: ${stage}`, done, total),
     onNotice: (message) => {
       bar.clear();

@@ -73,6 +73,22 @@ export const optionTable = {
     value: 'N',
     help: 'requests that may wait; beyond it they get 429',
   },
+  kv_cache_bytes: {
+    schema: whole(1, Number.MAX_SAFE_INTEGER, ' bytes'),
+    kind: 'number',
+    value: 'N',
+    help: 'memory for keys and values (default: full contexts of all sequences, as far as the memory goes)',
+  },
+  no_speculation: {
+    schema: flag,
+    kind: 'flag',
+    help: 'never guess tokens ahead; the answers are the same either way',
+  },
+  exact: {
+    schema: flag,
+    kind: 'flag',
+    help: 'never round activations to 8 bits, even where that was measured to be faster',
+  },
   allowed_host: {
     schema: z.array(text, { error: 'expected a list of host names' }),
     kind: 'list',

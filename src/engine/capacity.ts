@@ -2,6 +2,7 @@ import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { formatBytes } from './format-bytes.ts';
 import type { Shape } from './graph.ts';
 import { pageBytes, pageBytesPerBinding, workBytes, type Capacity } from './memory.ts';
+import { stepSamples } from './step.ts';
 import { EngineError } from './types.ts';
 
 export interface CapacityRequest {
@@ -13,6 +14,8 @@ export interface CapacityRequest {
   readonly software: boolean;
   /** `--context`. */
   readonly context?: number;
+  /** `--kv-cache-bytes`. */
+  readonly kvCacheBytes?: number;
   readonly slots: number;
   readonly name: string;
 }
@@ -23,11 +26,14 @@ const defaultContext = 32768;
 const unknownCacheBytes = 4 * 2 ** 30;
 
 /**
- * Sizes the KV cache: a context that fits, and pages for as many full sequences as fit, at least one.
+ * Sizes the KV cache: a context that fits, and pages for as many full sequences as fit, at least one;
+ * or as many pages as `kvCacheBytes` holds.
  * Throws `model_too_large` with both sizes before anything is loaded.
  */
 export function chooseCapacity(request: CapacityRequest): Capacity {
-  const { shape, slots, weightBytes, memoryBytes } = request;
+  const { shape, slots, weightBytes, memoryBytes, kvCacheBytes } = request;
+  const perPage = pageBytes(shape);
+  const budgetPages = kvCacheBytes === undefined ? undefined : Math.floor(kvCacheBytes / perPage);
   if (request.context !== undefined && request.context > shape.trainedContext) {
     throw new EngineError(
       'invalid_request',
@@ -35,15 +41,25 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
     );
   }
   // A software adapter takes seconds for what a GPU does in milliseconds; larger steps would only stall it.
-  const stepTokens = request.software ? 128 : 512;
-  const wanted = request.context ?? Math.min(shape.trainedContext, defaultContext);
-  const fixed = (context: number) => weightBytes + workBytes(shape, { context, slots, stepTokens });
+  // But it must hold what all sequences decode, and some of a prompt.
+  const stepTokens = Math.max(request.software ? 128 : 512, 2 * stepSamples(slots));
   const pagesOf = (context: number) => Math.ceil(context / pageTokens);
-  const perPage = pageBytes(shape);
+  if (budgetPages !== undefined && budgetPages < pagesOf(request.context ?? 1)) {
+    const least = pagesOf(request.context ?? 1) * perPage;
+    throw new EngineError(
+      'invalid_request',
+      `--kv-cache-bytes ${kvCacheBytes} is less than the ${least} bytes that ` +
+        `${request.context === undefined ? `a page of ${pageTokens} tokens` : `--context ${request.context}`} takes`,
+    );
+  }
+  const wanted =
+    request.context ??
+    Math.min(shape.trainedContext, defaultContext, (budgetPages ?? Number.POSITIVE_INFINITY) * pageTokens);
+  const fixed = (context: number) => weightBytes + workBytes(shape, { context, slots, stepTokens });
   const bindingPages = Math.floor(request.maxBindingBytes / pageBytesPerBinding(shape));
 
   const cacheBudget = (context: number) =>
-    memoryBytes === undefined ? unknownCacheBytes : memoryBytes - fixed(context);
+    memoryBytes === undefined ? (kvCacheBytes ?? unknownCacheBytes) : memoryBytes - fixed(context);
   let context = wanted;
   const fits = () => cacheBudget(context) >= pagesOf(context) * perPage && pagesOf(context) <= bindingPages;
   // A context the user named is kept or refused; a default one shrinks.
@@ -66,6 +82,10 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
         `the device offers ${formatBytes(has)}; use a smaller model or quantisation, or a smaller --context`,
     );
   }
-  const pages = Math.min(slots * pagesOf(context), Math.floor(cacheBudget(context) / perPage), bindingPages);
+  const pages = Math.min(
+    budgetPages ?? slots * pagesOf(context),
+    Math.floor(cacheBudget(context) / perPage),
+    bindingPages,
+  );
   return { context, slots, stepTokens, pages };
 }

@@ -8,7 +8,7 @@ import { describeModel } from './model-info.ts';
 import { buildGraph } from './models/registry.ts';
 import type { Platform } from './platform.ts';
 import { Runner } from './runner.ts';
-import { Scheduler } from './scheduler.ts';
+import { Scheduler, type SchedulerCounts } from './scheduler.ts';
 import { Sequence } from './sequence.ts';
 import { createChatTemplate, createTokenizer } from './tokenizer/index.ts';
 import type { ChatTemplate, Tokenizer } from './tokenizer/types.ts';
@@ -43,7 +43,7 @@ async function bringUp(source: Source): Promise<Runner> {
     options.adapter === undefined ? {} : { adapter: options.adapter },
   );
   const gpu = await openGpu(adapter, platform.backend);
-  const context = options.context === undefined ? {} : { context: options.context };
+  const { context, kvCacheBytes } = options;
   const { limits } = gpu.device;
   const maxBindingBytes = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
   try {
@@ -59,7 +59,8 @@ async function bringUp(source: Source): Promise<Runner> {
       software: gpu.caps.software,
       slots: options.parallel ?? defaultSlots,
       name: file.name,
-      ...context,
+      ...(context === undefined ? {} : { context }),
+      ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
     });
     return await Runner.load({
       gpu,
@@ -67,7 +68,10 @@ async function bringUp(source: Source): Promise<Runner> {
       graph,
       capacity,
       wgsl: await platform.wgsl(),
+      store: platform.store,
+      exact: options.exact,
       onProgress: options.onProgress ?? (() => {}),
+      onNotice: options.onNotice,
     });
   } catch (error) {
     gpu.device.destroy();
@@ -122,7 +126,14 @@ export class ResidentEngine implements Engine {
   #state: 'ready' | 'rebuilding' | 'lost' | 'closed' = 'ready';
   /** A step was answered since the device was opened: it is worth opening another one. */
   #proven = true;
-  readonly #counts = { completions: 0, promptTokens: 0, completionTokens: 0, deviceLosses: 0 };
+  readonly #counts = {
+    completions: 0,
+    promptTokens: 0,
+    completionTokens: 0,
+    cachedTokens: 0,
+    deviceLosses: 0,
+  };
+  readonly #schedulerCounts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
 
   constructor(
     source: Source,
@@ -135,7 +146,7 @@ export class ResidentEngine implements Engine {
     this.chatTemplate = chatTemplate;
     this.#queueLimit = source.options.queue ?? defaultQueue;
     this.model = { ...describeModel(source.file, source.graph, runner.memory.capacity.context), digest };
-    this.#scheduler = new Scheduler(runner, () => performance.now());
+    this.#scheduler = this.#schedulerOf(runner);
     this.#watch(runner);
   }
 
@@ -143,9 +154,17 @@ export class ResidentEngine implements Engine {
     return this.#runner.gpu.facts;
   }
 
-  /** For benches and the lab: the device, plan and memory of the present device. */
+  /**
+   * For benches and the lab: the device, plan and memory of the present device. Whoever writes to pages of its KV
+   * cache calls `forgetPrefixes` before the next request.
+   */
   get runner(): Runner {
     return this.#runner;
+  }
+
+  /** Later prompts are computed from their start: for measuring cold ones. */
+  forgetPrefixes(): void {
+    this.#scheduler.forgetPrefixes();
   }
 
   generate(request: GenerateRequest): AsyncGenerator<GenerationEvent, void, undefined> {
@@ -171,6 +190,7 @@ export class ResidentEngine implements Engine {
           this.#counts.completions += 1;
           this.#counts.promptTokens += event.usage.prompt_tokens;
           this.#counts.completionTokens += event.usage.completion_tokens;
+          this.#counts.cachedTokens += event.usage.cached_tokens;
         }
         yield event;
       }
@@ -182,7 +202,16 @@ export class ResidentEngine implements Engine {
   }
 
   stats(): EngineStats {
-    return { running: this.#scheduler.running, queued: this.#scheduler.waiting, ...this.#counts };
+    const { running, waiting, pages } = this.#scheduler;
+    const { preemptions, drafted, accepted } = this.#schedulerCounts;
+    return {
+      running,
+      queued: waiting,
+      ...this.#counts,
+      pages,
+      preemptions,
+      speculation: { drafted, accepted },
+    };
   }
 
   async close(graceMs = 2000): Promise<void> {
@@ -194,6 +223,11 @@ export class ResidentEngine implements Engine {
     // Destroying a device that still computes blocks the thread until it is done, which may be never.
     if (settled !== 'late') this.#runner.destroy();
     await this.#source.file.close();
+  }
+
+  #schedulerOf(runner: Runner): Scheduler {
+    const { speculation = 'auto' } = this.#source.options;
+    return new Scheduler(runner, () => performance.now(), { speculation, counts: this.#schedulerCounts });
   }
 
   #refuse(request: GenerateRequest): void {
@@ -257,7 +291,7 @@ export class ResidentEngine implements Engine {
       }
       this.#proven = false;
       this.#runner = next;
-      this.#scheduler = new Scheduler(next, () => performance.now());
+      this.#scheduler = this.#schedulerOf(next);
       this.#state = 'ready';
       this.#watch(next);
       notice('the model is loaded again');

@@ -5,7 +5,7 @@ import { sampleWords } from '../../kernels/sample.ts';
 import { BufferPool } from './gpu/buffers.ts';
 import type { BufferName, Shape } from './graph.ts';
 import { ropeTable } from './rope-table.ts';
-import { stepLayout, type StepLayout } from './step.ts';
+import { stepLayout, stepSamples, type StepLayout } from './step.ts';
 
 /** Positions of the context that one attention workgroup reads; longer contexts are split. */
 const splitTokens = 512;
@@ -46,13 +46,19 @@ export interface Memory {
   readonly partial: GPUBuffer;
   /** [slots]: the token drawn last. */
   readonly sampled: GPUBuffer;
-  /** [slots]: tokens drawn in this step. */
+  /** [samples of a step]: tokens drawn in it. */
   readonly results: GPUBuffer;
   /** [slots, vocabulary] each. */
   readonly bias: GPUBuffer;
   readonly seen: GPUBuffer;
-  /** Bound where a kernel's optional input is absent. */
+  /** One page of every layer, k then v: WebGPU copies only between different buffers. */
+  readonly pageCopy: GPUBuffer;
+  /** [tokens, parts of the width]: sums of squares of `hidden`, for the next norm. */
+  readonly squares: GPUBuffer;
+  /** Bound where a kernel's optional input or an output is absent. */
   readonly nothing: GPUBuffer;
+  readonly nowhere: GPUBuffer;
+  readonly aside: GPUBuffer;
   /** [pages, kvHeads, pageTokens, headDim] f16 each. */
   cacheOf(layer: number): { k: GPUBuffer; v: GPUBuffer };
 }
@@ -68,6 +74,8 @@ export function pageBytesPerBinding(shape: Shape): number {
 }
 
 const roundUp = (value: number, to: number) => Math.ceil(value / to) * to;
+/** Columns whose squares are summed together, at least. */
+const leastPart = 4;
 /** Matmuls read whole groups of columns, also past the last token. */
 const rowPadding = 8;
 
@@ -89,12 +97,15 @@ export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): numb
   const strides = stridesOf(shape);
   const rows = roundUp(capacity.stepTokens, rowPadding);
   const { hidden, normed, qkv, context, gate_up, activated, last, logits } = strides;
-  const activations = rows * (hidden + normed + qkv + context + gate_up + activated) * 4;
-  const sampled = roundUp(capacity.slots, rowPadding) * (last + logits) * 4;
+  const squares = Math.ceil(shape.width / leastPart);
+  const activations = rows * (hidden + normed + squares + qkv + context + gate_up + activated) * 4;
+  const sampled = roundUp(stepSamples(capacity.slots), rowPadding) * (last + logits) * 4;
   const perSlot = capacity.slots * shape.vocabulary * 8;
   const splits = Math.ceil(capacity.context / splitTokens);
   const partial = capacity.slots * shape.heads * splits * (shape.headDim + 2) * 4;
-  return activations + sampled + perSlot + partial + capacity.context * shape.rope.rotary * 4;
+  return (
+    activations + sampled + perSlot + partial + pageBytes(shape) + capacity.context * shape.rope.rotary * 4
+  );
 }
 
 export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capacity): Memory {
@@ -105,7 +116,8 @@ export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capaci
   const step = pool.shared('step', layout.sizeBytes);
   const strides = stridesOf(shape);
   const tokenRows = roundUp(stepTokens, rowPadding);
-  const sampleRows = roundUp(slots, rowPadding);
+  const samples = stepSamples(slots);
+  const sampleRows = roundUp(samples, rowPadding);
   const buffers = Object.fromEntries(
     Object.entries(strides).map(([name, stride]) => {
       const rows = name === 'last' || name === 'logits' ? sampleRows : tokenRows;
@@ -128,7 +140,7 @@ export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capaci
     capacity,
     layout,
     step,
-    samplesBytes: slots * sampleWords * 4,
+    samplesBytes: samples * sampleWords * 4,
     singleTilesBytes: layout.wideTiles - layout.singleTiles,
     wideTilesBytes: layout.tokens - layout.wideTiles,
     tileTokens: tile,
@@ -141,10 +153,14 @@ export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capaci
     maxSplits,
     partial: pool.storage('attention.partial', slots * shape.heads * maxSplits * (shape.headDim + 2) * 4),
     sampled: pool.storage('sampled', slots * 4),
-    results: pool.storage('results', slots * 4),
+    results: pool.storage('results', samples * 4),
     bias: pool.storage('sample.bias', slots * shape.vocabulary * 4),
     seen: pool.storage('sample.seen', slots * shape.vocabulary * 4),
+    pageCopy: pool.storage('kv.page_copy', pageBytes(shape)),
+    squares: pool.storage('squares', tokenRows * Math.ceil(shape.width / leastPart) * 4),
     nothing: pool.storage('nothing', 16),
+    nowhere: pool.storage('nowhere', 16),
+    aside: pool.storage('aside', 16),
     cacheOf(layer) {
       const cache = caches[layer];
       if (!cache) throw new Error(`no KV cache for layer ${layer}`);

@@ -1,17 +1,19 @@
-import { attention, attentionCombine, chooseAttention } from '../../kernels/attention.ts';
+import { attention, attentionCombine, attentionLanes, chooseAttention } from '../../kernels/attention.ts';
 import type { Variant } from '../../kernels/assemble.ts';
 import { packParams, type Grid, type Kernel, type StepDims } from '../../kernels/define.ts';
 import { embed } from '../../kernels/embed.ts';
 import { gatedActivation } from '../../kernels/gated-activation.ts';
-import { chooseMatmul, matmulFlags } from '../../kernels/matmul.ts';
+import { matmulFlags, type MatmulFamily } from '../../kernels/matmul.ts';
 import { chooseRmsNorm, rmsNorm } from '../../kernels/rms-norm.ts';
 import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
 import { chooseSamplePick, sampleAdjust, samplePick } from '../../kernels/sample.ts';
 import type { Gpu } from './gpu/device.ts';
 import type { PipelineCache } from './gpu/pipelines.ts';
+import { fuse, type Work } from './fusion.ts';
 import type { Memory } from './memory.ts';
 import type { BufferName, Graph, MatmulUnit, Unit } from './graph.ts';
-import { stackKey, type WeightStack } from './weights.ts';
+import type { Tuning } from './tuning.ts';
+import { stackKey, type WeightPart, type WeightStack } from './weights.ts';
 
 /** One line of the flat list that a step replays. */
 export interface Dispatch {
@@ -27,6 +29,8 @@ export interface Dispatch {
 
 export interface Plan {
   readonly dispatches: readonly Dispatch[];
+  /** Some product may round activations to 8 bits. */
+  readonly int8: boolean;
 }
 
 export interface Weights {
@@ -40,14 +44,49 @@ interface Context {
   readonly graph: Graph;
   readonly memory: Memory;
   readonly weights: Weights;
+  readonly works: readonly Work[];
+  readonly family: MatmulFamily;
+  readonly tuning: Tuning;
 }
 
 type Bound = GPUBuffer | GPUBufferBinding;
 
 /** Graph to dispatches: picks a kernel variant a unit, compiles it, binds its buffers. */
 export async function makePlan(context: Context): Promise<Plan> {
-  const lists = await Promise.all(context.graph.units.map((unit) => planUnit(context, unit)));
-  return { dispatches: lists.flat() };
+  const lists = await Promise.all(context.works.map((work) => planWork(context, work)));
+  const { weights, works, tuning, family } = context;
+  const parts = works.flatMap(({ unit }) =>
+    unit.op === 'matmul' ? (weights.stacks.get(stackKey(unit.weights))?.parts ?? []) : [],
+  );
+  const int8 = parts.some((part) => tuning.choose(family, part).some((one) => one.int8));
+  return { dispatches: lists.flat(), int8 };
+}
+
+/** What this adapter's kernels join, in the order it runs. */
+export function worksOf(
+  gpu: Gpu,
+  graph: Graph,
+  family: MatmulFamily,
+  stacks: ReadonlyMap<string, WeightStack>,
+): Work[] {
+  const lanes = attentionLanes(gpu.caps, graph.shape.headDim);
+  return fuse(graph.units, {
+    norms: family.part > 0,
+    rotation: lanes > 0,
+    // One more storage buffer than WebGPU promises.
+    headNorms: gpu.device.limits.maxStorageBuffersPerShaderStage > 8,
+    isWhole: (unit) => stacks.get(stackKey(unit.weights))?.parts.length === 1,
+  });
+}
+
+/** The vectors that a plan of these works binds: each a list of tensors that lie one after the other. */
+export function vectorsOf(works: readonly Work[]): Map<string, readonly string[]> {
+  const lists = works.map(({ unit, gain, headNorms }): readonly string[] => {
+    if (unit.op === 'rms_norm' || unit.op === 'head_norm') return [unit.weight];
+    const biases = unit.op === 'matmul' ? unit.biases : [];
+    return [...biases, ...(gain === undefined ? [] : [gain]), ...(headNorms ?? [])];
+  });
+  return new Map(lists.filter((names) => names.length > 0).map((names) => [stackKey(names), names]));
 }
 
 /** Encodes a step into one pass; `onDispatch` may split it (for traces). */
@@ -68,19 +107,20 @@ export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, 
   return true;
 }
 
-async function planUnit(context: Context, unit: Unit): Promise<Dispatch[]> {
+async function planWork(context: Context, work: Work): Promise<Dispatch[]> {
+  const { unit, promptOnly = false } = work;
   switch (unit.op) {
     case 'embed':
-      return planEmbed(context, unit);
+      return planEmbed(context, unit, work);
     case 'matmul':
-      return planMatmul(context, unit);
+      return planMatmul(context, unit, work);
     case 'rms_norm':
     case 'head_norm':
-      return [await planNorm(context, unit)];
+      return [await planNorm(context, unit, promptOnly)];
     case 'rope_kv_write':
-      return [await planRope(context, unit)];
+      return [await planRope(context, unit, promptOnly)];
     case 'attention':
-      return planAttention(context, unit);
+      return planAttention(context, unit, work);
     case 'gated_activation':
       return [await planActivation(context, unit)];
     case 'sample':
@@ -170,60 +210,95 @@ function strideOf(context: Context, buffer: BufferName): number {
 
 const numbered = (id: string, index: number) => (index === 0 ? id : `${id}#${index + 1}`);
 
-function planEmbed(context: Context, unit: Extract<Unit, { op: 'embed' }>): Promise<Dispatch[]> {
-  const { memory, graph } = context;
+function planEmbed(
+  context: Context,
+  unit: Extract<Unit, { op: 'embed' }>,
+  { gain }: Work,
+): Promise<Dispatch[]> {
+  const { memory, graph, family } = context;
+  const norm = gain !== undefined;
+  const joined = {
+    squares: norm ? memory.squares : memory.nowhere,
+    gain: norm ? vectorOf(context, gain) : memory.nothing,
+    scaled: norm ? memory.buffers.normed : memory.aside,
+  };
   return Promise.all(
     stackOf(context, [unit.weight]).parts.map((part, index) =>
       dispatchOf(
         context,
         numbered(unit.id, index),
-        always(embed, { FORMAT: part.format, WG: 64 }),
-        { rows: part.rows, first_row: part.firstRow, blocks: part.blocks, scale: graph.shape.embeddingScale },
-        { quants: part.quants, scales: part.scales, sampled: memory.sampled, y: memory.buffers.hidden },
+        always(embed, { FORMAT: part.format, WG: 64, PART: family.part || 4 }),
+        {
+          rows: part.rows,
+          first_row: part.firstRow,
+          blocks: part.blocks,
+          scale: graph.shape.embeddingScale,
+          norm: norm ? 1 : 0,
+        },
+        {
+          quants: part.quants,
+          scales: part.scales,
+          sampled: memory.sampled,
+          y: memory.buffers.hidden,
+          ...joined,
+        },
       ),
     ),
   );
 }
 
-function planMatmul(context: Context, unit: MatmulUnit): Promise<Dispatch[]> {
-  const { memory, gpu } = context;
-  const hasBias = unit.biases.length > 0;
-  const bias = hasBias ? vectorOf(context, stackKey(unit.biases)) : memory.nothing;
+function planMatmul(context: Context, unit: MatmulUnit, work: Work): Promise<Dispatch[]> {
+  const { memory, graph, family, tuning } = context;
+  const { gain, normIn = false, gated = false } = work;
+  const { width, eps } = graph.shape;
+  const biased = unit.biases.length > 0;
+  const vectors = [...unit.biases, ...(gain === undefined ? [] : [gain])];
+  const stack = stackOf(context, unit.weights);
+  const rows = stack.parts.reduce((sum, part) => sum + part.rows, 0);
+  const to = gated ? 'activated' : unit.to;
   const flags =
-    (hasBias ? matmulFlags.bias : 0) |
+    (biased ? matmulFlags.bias : 0) |
     (unit.add ? matmulFlags.add : 0) |
-    (unit.sampled ? matmulFlags.sampled : 0);
-  return Promise.all(
-    stackOf(context, unit.weights).parts.map((part, index) =>
-      dispatchOf(
-        context,
-        numbered(unit.id, index),
-        chooseMatmul(gpu.caps, part.format),
-        {
-          rows: part.rows,
-          blocks: part.blocks,
-          out_stride: strideOf(context, unit.to),
-          out_offset: part.firstRow,
-          flags,
-          bias_offset: part.firstRow,
-          many,
-        },
-        {
-          quants: part.quants,
-          scales: part.scales,
-          bias,
-          x: memory.buffers[unit.from],
-          y: memory.buffers[unit.to],
-        },
-        unit.sampled ? 'samples' : 'tokens',
-      ),
-    ),
-  );
+    (unit.sampled ? matmulFlags.sampled : 0) |
+    (normIn ? matmulFlags.normIn : 0) |
+    (gain === undefined ? 0 : matmulFlags.normOut) |
+    (gated ? matmulFlags.gated : 0);
+  const buffers = {
+    vectors: vectors.length > 0 ? vectorOf(context, stackKey(vectors)) : memory.nothing,
+    x: memory.buffers[unit.from],
+    y: memory.buffers[to],
+    squares: normIn || gain !== undefined ? memory.squares : memory.nowhere,
+    scaled: gain === undefined ? memory.aside : memory.buffers.normed,
+  };
+  const dispatch = (part: WeightPart, index: number) =>
+    dispatchOf(
+      context,
+      numbered(unit.id, index),
+      tuning.choose(family, part),
+      {
+        rows: part.rows,
+        blocks: part.blocks,
+        out_stride: strideOf(context, to),
+        out_offset: part.firstRow,
+        flags,
+        bias_offset: part.firstRow,
+        gain_offset: (biased ? rows : 0) + part.firstRow,
+        half: part.rows / 2,
+        parts: Math.ceil(width / (family.part || 4)),
+        width,
+        eps,
+        many,
+      },
+      { quants: part.quants, scales: part.scales, ...buffers },
+      unit.sampled ? 'samples' : 'tokens',
+    );
+  return Promise.all(stack.parts.map(dispatch));
 }
 
 function planNorm(
   context: Context,
   unit: Extract<Unit, { op: 'rms_norm' | 'head_norm' }>,
+  promptOnly: boolean,
 ): Promise<Dispatch> {
   const { memory, graph, gpu } = context;
   const { eps, width, headDim } = graph.shape;
@@ -234,7 +309,7 @@ function planNorm(
     return dispatchOf(
       context,
       unit.id,
-      always(rmsNorm, chooseRmsNorm(gpu.caps, { inPlace: true })),
+      always(rmsNorm, chooseRmsNorm(gpu.caps, { inPlace: true, prompt: promptOnly })),
       {
         columns: headDim,
         heads: unit.heads,
@@ -265,14 +340,23 @@ function planNorm(
   );
 }
 
-function planRope(context: Context, unit: Extract<Unit, { op: 'rope_kv_write' }>): Promise<Dispatch> {
+function planRope(
+  context: Context,
+  unit: Extract<Unit, { op: 'rope_kv_write' }>,
+  promptOnly: boolean,
+): Promise<Dispatch> {
   const { memory, graph } = context;
   const { heads, kvHeads, headDim, rope } = graph.shape;
   const cache = memory.cacheOf(unit.layer);
   return dispatchOf(
     context,
     unit.id,
-    always(ropeKvWrite, { NEOX: rope.style === 'neox', WG: 64, PAGE: pageTokens }),
+    always(ropeKvWrite, {
+      NEOX: rope.style === 'neox',
+      WG: 64,
+      PAGE: pageTokens,
+      PROMPT: promptOnly,
+    }),
     { heads, kv_heads: kvHeads, head_dim: headDim, rotary: rope.rotary, max_pages: memory.maxPages },
     {
       qkv: memory.buffers.qkv,
@@ -287,9 +371,10 @@ function planRope(context: Context, unit: Extract<Unit, { op: 'rope_kv_write' }>
 async function planAttention(
   context: Context,
   unit: Extract<Unit, { op: 'attention' }>,
+  { rotates = false, headNorms }: Work,
 ): Promise<Dispatch[]> {
   const { memory, graph, gpu } = context;
-  const { heads, kvHeads, headDim } = graph.shape;
+  const { heads, kvHeads, headDim, rope, eps } = graph.shape;
   const cache = memory.cacheOf(unit.layer);
   const outStride = strideOf(context, 'context');
   const buffers = {
@@ -297,7 +382,10 @@ async function planAttention(
     page_table: memory.pageTable,
     k_cache: cache.k,
     v_cache: cache.v,
+    table: memory.ropeTable,
+    gain: headNorms ? vectorOf(context, stackKey(headNorms)) : memory.nothing,
   };
+  const rotation = rotates ? { rope: rope.style, qkNorm: headNorms !== undefined } : {};
   const params = {
     heads,
     kv_heads: kvHeads,
@@ -305,6 +393,8 @@ async function planAttention(
     out_stride: outStride,
     scale: headDim ** -0.5,
     many,
+    rotary: rope.rotary,
+    eps,
   };
   const whole = { split_tokens: 0x7fffffff, max_splits: 1 };
   const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
@@ -317,7 +407,7 @@ async function planAttention(
   const out = memory.buffers.context;
   const attend = (
     id: string,
-    mode: { wide?: boolean; split?: boolean },
+    mode: Parameters<typeof chooseAttention>[2],
     own: { tiles: Bound; out: Bound; limits: typeof splits },
   ) =>
     dispatchOf(
@@ -328,7 +418,7 @@ async function planAttention(
       { ...buffers, tiles: own.tiles, out: own.out },
     );
   const list = [
-    attend(unit.id, {}, { tiles: singleTiles, out, limits: whole }),
+    attend(unit.id, rotation, { tiles: singleTiles, out, limits: whole }),
     attend(`${unit.id}.wide`, { wide: true }, { tiles: wideTiles, out, limits: whole }),
   ];
   // A context that is one split needs no other kernel, and none is compiled.
@@ -336,7 +426,7 @@ async function planAttention(
     list.push(
       attend(
         `${unit.id}.split`,
-        { split: true },
+        { split: true, ...rotation },
         { tiles: singleTiles, out: memory.partial, limits: splits },
       ),
       dispatchOf(

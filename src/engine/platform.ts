@@ -27,6 +27,13 @@ export interface Hasher {
   digest(): string;
 }
 
+/** Small texts that outlive the process, by name. */
+export interface Store {
+  /** Undefined when there is none of that name. */
+  read(name: string): Promise<string | undefined>;
+  write(name: string, text: string): Promise<void>;
+}
+
 export interface Platform {
   readonly name: 'node' | 'browser';
   /** What WebGPU runs on: 'vulkan', 'metal', 'd3d12', or 'webgpu' where the platform does not tell. */
@@ -36,6 +43,8 @@ export interface Platform {
   wgsl(): Promise<WgslSources>;
   openModel(location: string): Promise<ByteSource>;
   sha256(): Hasher;
+  /** For what is measured once a machine; without it, nothing is. */
+  readonly store?: Store;
   /** Main memory that this process may use; undefined when unknown. */
   memoryBytes(): number | undefined;
 }

@@ -1,16 +1,14 @@
-import type { ModelFile } from './formats/model-file.ts';
 import type { Gpu } from './gpu/device.ts';
-import { BufferPool } from './gpu/buffers.ts';
-import { PipelineCache } from './gpu/pipelines.ts';
+import type { BufferPool } from './gpu/buffers.ts';
 import { traceDispatches, type DispatchTime } from './gpu/trace.ts';
-import type { Graph } from './graph.ts';
-import { allocateMemory, type Capacity, type Memory } from './memory.ts';
-import { encodePlan, makePlan, type Plan, type Weights } from './plan.ts';
-import type { WgslSources } from './platform.ts';
-import { StepInput } from './step.ts';
-import { EngineError, greedy, type LoadProgress } from './types.ts';
-import { formatBytes } from './format-bytes.ts';
-import { stackKey, stacksOf, WeightLoader } from './weights.ts';
+import type { Graph, Shape } from './graph.ts';
+import type { PageCopy } from './kv-cache.ts';
+import { pageBytesPerBinding, type Memory } from './memory.ts';
+import { int8Tolerance, klDivergence } from './divergence.ts';
+import { type LoadOptions, prepare } from './loading.ts';
+import { encodePlan, makePlan, type Plan } from './plan.ts';
+import { StepInput, stepSamples } from './step.ts';
+import { greedy, type LoadProgress } from './types.ts';
 
 /** Steps that may be on their way at once: one runs while the next is encoded. */
 export const pipelineDepth = 2;
@@ -20,7 +18,7 @@ export class Runner {
   readonly gpu: Gpu;
   readonly graph: Graph;
   readonly memory: Memory;
-  readonly plan: Plan;
+  plan: Plan;
   readonly pipelineCount: number;
   readonly weightBytes: number;
   readonly #weights: BufferPool;
@@ -41,47 +39,41 @@ export class Runner {
     this.pipelineCount = parts.pipelineCount;
     this.weightBytes = parts.weights.bytes;
     this.#weights = parts.weights;
-    const bytes = parts.memory.capacity.slots * 4;
+    const bytes = stepSamples(parts.memory.capacity.slots) * 4;
     this.#readbacks = Array.from({ length: pipelineDepth }, (_, index) =>
       parts.memory.pool.readback(`results.readback${index}`, bytes),
     );
   }
 
-  static async load(options: {
-    gpu: Gpu;
-    file: ModelFile;
-    graph: Graph;
-    capacity: Capacity;
-    wgsl: WgslSources;
-    onProgress: (progress: LoadProgress) => void;
-  }): Promise<Runner> {
-    const { gpu, file, graph, capacity, onProgress } = options;
-    const weightPool = new BufferPool(gpu.device);
-    let memory: Memory | undefined;
+  static async load(options: LoadOptions): Promise<Runner> {
+    const { gpu, graph, onProgress } = options;
+    const loading = await prepare(options);
     try {
-      gpu.device.pushErrorScope('out-of-memory');
-      memory = allocateMemory(gpu.device, graph.shape, capacity);
-      const total = memory.pool;
-      const weights = await loadWeights(gpu, file, graph, weightPool, onProgress, async () => {
-        const refused = await gpu.device.popErrorScope();
-        if (refused) throw outOfMemory(file.name, total.bytes + weightPool.bytes, refused.message);
-      });
-      const pipelines = new PipelineCache(gpu.device, options.wgsl);
+      const { memory, weights, pipelines, works, family, tuning } = loading;
       onProgress({ stage: 'pipelines', done: 0, total: 1 });
-      const plan = await makePlan({ gpu, pipelines, graph, memory, weights });
+      const parts = { gpu, pipelines, graph, memory, weights, works, family };
+      const plan = await makePlan({ ...parts, tuning });
       const runner = new Runner({
         gpu,
         graph,
         memory,
         plan,
-        weights: weightPool,
+        weights: loading.pool,
         pipelineCount: pipelines.size,
       });
-      await runner.#warmUp(onProgress);
+      // Drivers compile at the first dispatch: beside the disk, whose reading has the word.
+      let reading = true;
+      const filled = loading.fill().finally(() => (reading = false));
+      await Promise.all([filled, runner.#warmUp((progress) => reading || onProgress(progress))]);
+      if (plan.int8) {
+        const divergence = await runner.#divergence(await makePlan({ ...parts, tuning: tuning.exact() }));
+        options.onNotice?.(
+          `activations of prompts are rounded to 8 bits where that was faster: ${describe(divergence)}`,
+        );
+      }
       return runner;
     } catch (error) {
-      memory?.pool.destroy();
-      weightPool.destroy();
+      loading.destroy();
       throw error;
     }
   }
@@ -98,6 +90,7 @@ export class Runner {
     if (!readback) throw new Error(`more than ${pipelineDepth} steps in flight`);
     device.queue.writeBuffer(this.memory.step, 0, step.bytes());
     const encoder = device.createCommandEncoder();
+    for (const copy of step.copies) copyPage(encoder, this.memory, this.graph.shape, copy);
     const pass = encoder.beginComputePass();
     encodePlan(pass, this.plan, step.dims);
     pass.end();
@@ -137,10 +130,11 @@ export class Runner {
     return traceDispatches(this.gpu, this.plan, step.dims);
   }
 
-  /** Which pages a slot's sequence lives on, by position. */
-  setPages(slot: number, pages: readonly number[]): void {
+  /** Which pages a slot's sequence lives on, by position, from its page number `first` on. */
+  setPages(slot: number, pages: readonly number[], first = 0): void {
     const { pageTable, maxPages } = this.memory;
-    this.gpu.device.queue.writeBuffer(pageTable, slot * maxPages * 4, new Uint32Array(pages));
+    const added = new Uint32Array(first === 0 ? pages : pages.slice(first));
+    this.gpu.device.queue.writeBuffer(pageTable, (slot * maxPages + first) * 4, added);
   }
 
   /** The request's own logit bias: [vocabulary]. */
@@ -148,9 +142,31 @@ export class Runner {
     this.gpu.device.queue.writeBuffer(this.memory.bias, slot * this.graph.shape.vocabulary * 4, bias);
   }
 
-  /** Bit 31 of a token is set when it stands in the prompt: [vocabulary]. */
+  /** By token: bit 31 when it stands in the prompt, below it how often it stands in the answer: [vocabulary]. */
   setSeen(slot: number, seen: Uint32Array<ArrayBuffer>): void {
     this.gpu.device.queue.writeBuffer(this.memory.seen, slot * this.graph.shape.vocabulary * 4, seen);
+  }
+
+  /**
+   * How far this plan's prediction behind a prompt is from the exact one's: KL in nats. The exact plan takes over
+   * when that is more than the tolerance.
+   */
+  async #divergence(exact: Plan): Promise<number> {
+    const { capacity } = this.memory;
+    const length = Math.min(64, capacity.stepTokens, capacity.context);
+    const { vocabulary } = this.graph.shape;
+    const prompt = Array.from({ length }, (_, i) => (i * 7919 + 13) % vocabulary);
+    const step = this.newStep();
+    this.setPages(0, [0, 1].slice(0, capacity.pages));
+    step.clear();
+    step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedy);
+    const rounded = this.plan;
+    const [got] = await this.logits(step);
+    this.plan = exact;
+    const [expected] = await this.logits(step);
+    const divergence = klDivergence(expected as Float32Array, got as Float32Array);
+    if (divergence <= int8Tolerance) this.plan = rounded;
+    return divergence;
   }
 
   destroy(): void {
@@ -162,8 +178,8 @@ export class Runner {
   /** Runs every variant once: a driver may compile at the first dispatch, and no request should wait for that. */
   async #warmUp(onProgress: (progress: LoadProgress) => void): Promise<void> {
     const { slots, stepTokens } = this.memory.capacity;
-    const counts = [1, 4, slots].filter(
-      (count, index, all) => count <= slots && all.indexOf(count) === index,
+    const counts = [1, 4, 8, slots].filter(
+      (count, index, all) => count <= stepSamples(slots) && all.indexOf(count) === index,
     );
     const total = counts.length + 1;
     const step = this.newStep();
@@ -172,7 +188,11 @@ export class Runner {
       step.clear();
       // Penalties that change nothing, so that their kernel is compiled too.
       const sampling = { ...greedy, repetitionPenalty: 1 + 1e-7 };
-      for (let slot = 0; slot < count; slot++) step.sample(step.decodeToken(0, 0, slot), slot, 1, sampling);
+      for (let n = 0; n < count; n++) {
+        // More rows than slots are drafts being verified.
+        const row = n < slots ? step.decodeToken(0, 0, n) : step.verifyTokens(0, [], 0, 0);
+        step.sample(row, n % slots, 1, sampling);
+      }
       await this.submit(step);
     }
     onProgress({ stage: 'warm-up', done: counts.length, total });
@@ -184,43 +204,20 @@ export class Runner {
   }
 }
 
-function outOfMemory(name: string, bytes: number, reason: string): EngineError {
-  return new EngineError(
-    'model_too_large',
-    `${name} needs ${formatBytes(bytes)} of device memory, and the device does not give them (${reason}); ` +
-      'use a smaller model or quantisation, or a smaller --context',
-  );
+/** Copies keys and values of every layer from one page to another, before the step's pass. */
+function copyPage(encoder: GPUCommandEncoder, memory: Memory, shape: Shape, { from, to }: PageCopy): void {
+  const bytes = pageBytesPerBinding(shape);
+  const caches = Array.from({ length: shape.layers }, (_, layer) => memory.cacheOf(layer));
+  const buffers = caches.flatMap(({ k, v }) => [k, v]);
+  for (const [index, buffer] of buffers.entries()) {
+    encoder.copyBufferToBuffer(buffer, from * bytes, memory.pageCopy, index * bytes, bytes);
+  }
+  for (const [index, buffer] of buffers.entries()) {
+    encoder.copyBufferToBuffer(memory.pageCopy, index * bytes, buffer, to * bytes, bytes);
+  }
 }
 
-async function loadWeights(
-  gpu: Gpu,
-  file: ModelFile,
-  graph: Graph,
-  pool: BufferPool,
-  onProgress: (progress: LoadProgress) => void,
-  allocated: () => Promise<void>,
-): Promise<Weights> {
-  const vectorKeys = new Map<string, readonly string[]>();
-  for (const unit of graph.units) {
-    if (unit.op === 'rms_norm' || unit.op === 'head_norm') vectorKeys.set(unit.weight, [unit.weight]);
-    if (unit.op === 'matmul' && unit.biases.length > 0) vectorKeys.set(stackKey(unit.biases), unit.biases);
-  }
-  const stackNames = stacksOf(graph);
-  const sizeOf = (names: readonly string[]) =>
-    names.reduce((sum, name) => sum + (file.tensors.get(name)?.sizeBytes ?? 0), 0);
-  const total = [...stackNames, ...vectorKeys.values()].reduce((sum, names) => sum + sizeOf(names), 0);
-  let done = 0;
-  const loader = new WeightLoader(file, pool, {
-    maxBindingBytes: Math.min(gpu.device.limits.maxStorageBufferBindingSize, gpu.device.limits.maxBufferSize),
-    onBytes: (bytes) => {
-      done += bytes;
-      onProgress({ stage: 'weights', done: Math.min(done, total), total });
-    },
-  });
-  const stacks = new Map(stackNames.map((names) => [stackKey(names), loader.allocate(names)] as const));
-  await allocated();
-  for (const stack of stacks.values()) await loader.fill(stack);
-  const vectors = new Map<string, GPUBuffer>();
-  for (const [key, names] of vectorKeys) vectors.set(key, await loader.vector(names));
-  return { stacks, vectors };
-}
+const describe = (divergence: number): string =>
+  divergence <= int8Tolerance
+    ? `KL ${divergence.toExponential(1)} nats from exact ones`
+    : `KL ${divergence.toExponential(1)} nats from exact ones is too much, so they are not`;

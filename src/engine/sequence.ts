@@ -1,5 +1,6 @@
 import type { GenerateRequest, GenerationEvent, Usage } from './types.ts';
 import type { Tokenizer, TokenStream } from './tokenizer/types.ts';
+import type { PromptLookup } from './prompt-lookup.ts';
 import { StopMatcher } from './stop-matcher.ts';
 
 /** Where a sequence stands. Waiting ones hold nothing; running ones hold a slot and pages. */
@@ -10,13 +11,22 @@ export class Sequence {
   readonly request: GenerateRequest;
   phase: Phase = 'waiting';
   slot = -1;
+  /** Pages of the KV cache, by position. */
   pages: number[] = [];
-  /** Tokens whose keys and values are written, or will be by a step already submitted. */
+  /** Of those, how many the GPU has in its page table. */
+  tabled = 0;
+  /** How often it had to give its place back; results of steps before that are stale. */
+  preemptions = 0;
+  /** Tokens whose keys and values are written, or will be by a step already submitted; drafts do not count. */
   scheduled = 0;
-  /** Tokens asked for by submitted steps; read back or not. */
+  /** Answer tokens asked for by submitted steps, read back or not; drafts do not count. */
   drawn = 0;
-  /** Answer tokens read back. */
-  readonly answer: number[] = [];
+  /** Prompt tokens that came from the prefix cache. */
+  cachedTokens = 0;
+  /** Prompt, and the answer's tokens as far as they are read back. */
+  readonly tokens: number[];
+  /** Absent where drafts are not allowed. */
+  lookup: PromptLookup | undefined;
   readonly arrived: number;
   started = 0;
   firstToken = 0;
@@ -30,17 +40,23 @@ export class Sequence {
 
   constructor(request: GenerateRequest, tokenizer: Tokenizer, now: number) {
     this.request = request;
+    this.tokens = [...request.prompt];
     this.arrived = now;
     this.#stream = tokenizer.stream();
     this.#stop = new StopMatcher(request.stop);
     this.#endIds = request.ignoreEnd ? new Set() : tokenizer.endIds;
   }
 
+  /** Answer tokens read back. */
+  get answered(): number {
+    return this.tokens.length - this.request.prompt.length;
+  }
+
   /** A token was read back. Ends the sequence when it is the last. */
   accept(id: number, now: number): void {
     if (this.phase === 'done') return;
     if (this.firstToken === 0) this.firstToken = now;
-    this.answer.push(id);
+    this.tokens.push(id);
     if (this.#endIds.has(id)) {
       this.#emit(this.#stop.push(this.#stream.flush()), [id]);
       this.#finish('stop', now);
@@ -51,7 +67,7 @@ export class Sequence {
     if (this.#stop.stopped) {
       this.#emit(text, []);
       this.#finish('stop', now);
-    } else if (this.answer.length >= this.request.maxTokens) {
+    } else if (this.answered >= this.request.maxTokens) {
       this.#emit(text + this.#stop.push(this.#stream.flush()), []);
       this.#finish(this.#stop.stopped ? 'stop' : 'length', now);
     } else if (text !== '') {
@@ -97,8 +113,8 @@ export class Sequence {
     this.phase = 'done';
     const usage: Usage = {
       prompt_tokens: this.request.prompt.length,
-      completion_tokens: this.answer.length,
-      cached_tokens: 0,
+      completion_tokens: this.answered,
+      cached_tokens: this.cachedTokens,
     };
     const timings = {
       queued_ms: this.started - this.arrived,

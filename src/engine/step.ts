@@ -1,5 +1,8 @@
 import type { StepDims } from '../../kernels/define.ts';
+import { singleToken } from '../../kernels/rope-kv-write.ts';
 import { sampleFlags, sampleWords } from '../../kernels/sample.ts';
+import type { PageCopy } from './kv-cache.ts';
+import { maxDrafts } from './prompt-lookup.ts';
 import type { Sampling } from './types.ts';
 
 /** Token id that means: the one the slot sampled last, which only the GPU knows yet. */
@@ -17,9 +20,15 @@ export interface StepLayout {
   readonly sizeBytes: number;
 }
 
+/** Rows of drafts that a step may verify; each takes a row of logits. */
+const draftRows = (slots: number): number => Math.min(maxDrafts * slots, 16);
+
+/** Samples a step may take: a token for every slot, and drafts. */
+export const stepSamples = (slots: number): number => slots + draftRows(slots);
+
 export function stepLayout(limits: { slots: number; tokens: number; tileTokens: number }): StepLayout {
   const samples = 256;
-  const singleTiles = samples + align(limits.slots * sampleWords * 4);
+  const singleTiles = samples + align(stepSamples(limits.slots) * sampleWords * 4);
   const wideTiles = singleTiles + align(limits.slots * 16);
   // Each sequence may end in a tile that is not full.
   const tiles = Math.ceil(limits.tokens / limits.tileTokens) + limits.slots;
@@ -31,6 +40,8 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
 export class StepInput {
   readonly layout: StepLayout;
   readonly dims: StepDims = { tokens: 0, samples: 0, singleTiles: 0, wideTiles: 0, splits: 1, adjust: false };
+  /** Pages to copy before the step runs, in this order. */
+  readonly copies: PageCopy[] = [];
   readonly #words: Uint32Array<ArrayBuffer>;
   readonly #floats: Float32Array;
   readonly #tileTokens: number;
@@ -45,6 +56,7 @@ export class StepInput {
   }
 
   clear(): void {
+    this.copies.length = 0;
     Object.assign(this.dims, {
       tokens: 0,
       samples: 0,
@@ -55,23 +67,27 @@ export class StepInput {
     });
   }
 
-  /** One token of a sequence that is being decoded; its row. */
+  /** One token of a sequence that is being decoded, and no other of it in this step; its row. */
   decodeToken(id: number, position: number, slot: number): number {
-    const row = this.#token(id, position, slot);
+    const row = this.#token(id, position, slot, singleToken);
     this.#tile(this.layout.singleTiles, this.dims.singleTiles++, row, 1, slot, position);
     this.dims.splits = Math.max(this.dims.splits, Math.floor(position / this.#splitTokens) + 1);
     return row;
   }
 
-  /** A run of prompt tokens of one sequence at consecutive positions; the row of the last. */
+  /** A run of tokens of one sequence at consecutive positions, `ids[first]` at `first`; the row of the last. */
   prefillTokens(ids: readonly number[], first: number, count: number, slot: number): number {
+    this.#wideTiles(first, count, slot);
     let row = 0;
-    for (let done = 0; done < count; done += this.#tileTokens) {
-      const inTile = Math.min(this.#tileTokens, count - done);
-      const position = first + done;
-      this.#tile(this.layout.wideTiles, this.dims.wideTiles++, this.dims.tokens, inTile, slot, position);
-      for (let i = 0; i < inTile; i++) row = this.#token(ids[position + i] ?? 0, position + i, slot);
-    }
+    for (let at = first; at < first + count; at++) row = this.#token(ids[at] ?? 0, at, slot);
+    return row;
+  }
+
+  /** A token that is being decoded at `position`, and drafts of what follows it; the row of the first. */
+  verifyTokens(id: number, drafts: readonly number[], position: number, slot: number): number {
+    this.#wideTiles(position, 1 + drafts.length, slot);
+    const row = this.#token(id, position, slot);
+    for (const [index, draft] of drafts.entries()) this.#token(draft, position + 1 + index, slot);
     return row;
   }
 
@@ -104,13 +120,23 @@ export class StepInput {
     return this.#words.subarray(0, this.layout.tokens / 4 + tokens * 4);
   }
 
-  #token(id: number, position: number, slot: number): number {
+  #token(id: number, position: number, slot: number, mark = 0): number {
     const row = this.dims.tokens++;
     const at = this.layout.tokens / 4 + row * 4;
     this.#words[at] = id;
     this.#words[at + 1] = position;
     this.#words[at + 2] = slot;
+    this.#words[at + 3] = mark;
     return row;
+  }
+
+  /** Tiles for the next `count` rows. */
+  #wideTiles(first: number, count: number, slot: number): void {
+    for (let done = 0; done < count; done += this.#tileTokens) {
+      const inTile = Math.min(this.#tileTokens, count - done);
+      const row = this.dims.tokens + done;
+      this.#tile(this.layout.wideTiles, this.dims.wideTiles++, row, inTile, slot, first + done);
+    }
   }
 
   #tile(area: number, index: number, row: number, count: number, slot: number, position: number): void {

@@ -1,3 +1,4 @@
+import type { Speculation } from './draft-policy.ts';
 import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
 
 /** Every member is optional on the wires; the planes fill the defaults and check the ranges. */
@@ -57,6 +58,7 @@ export interface Timings {
 export interface Usage {
   prompt_tokens: number;
   completion_tokens: number;
+  /** Part of the prompt that was taken from the prefix cache. */
   cached_tokens: number;
 }
 
@@ -98,7 +100,15 @@ export interface EngineStats {
   completions: number;
   promptTokens: number;
   completionTokens: number;
+  /** Part of `promptTokens` that was not computed again. */
+  cachedTokens: number;
   deviceLosses: number;
+  /** Pages of the KV cache: free, and kept for later prompts; running sequences have the rest. */
+  pages: { total: number; free: number; cached: number };
+  /** Times that a running sequence had to give its place back for lack of pages. */
+  preemptions: number;
+  /** Guessed tokens that steps verified, and those of them that became part of an answer. */
+  speculation: { drafted: number; accepted: number };
 }
 
 /** One resident model on one device. */
@@ -139,8 +149,8 @@ export class EngineError extends Error {
 }
 
 export interface LoadProgress {
-  stage: 'open' | 'weights' | 'pipelines' | 'warm-up';
-  /** Bytes or pipelines. */
+  stage: 'open' | 'weights' | 'measure' | 'pipelines' | 'warm-up';
+  /** Bytes, measurements or pipelines. */
   done: number;
   total: number;
 }
@@ -156,6 +166,12 @@ export interface EngineOptions {
   parallel?: number;
   /** Requests that may wait beyond those. */
   queue?: number;
+  /** For keys and values; the default is what full contexts of all sequences take, as far as the memory goes. */
+  kvCacheBytes?: number;
+  /** Guessed tokens, verified several a step; the default `auto` guesses where it pays. */
+  speculation?: Speculation;
+  /** Never round activations to 8 bits, however much faster. */
+  exact?: boolean;
   onProgress?: (progress: LoadProgress) => void;
   onNotice?: (message: string) => void;
 }

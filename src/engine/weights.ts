@@ -90,12 +90,16 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
 /** Bytes read from the file at once: enough to keep the disk busy, little enough to hold twice. */
 const chunkBytes = 8 << 20;
 
+/** Bytes handed to the driver before it must have taken them: it stages them, which would be a second copy. */
+const stagedBytes = 64 << 20;
+
 /** Streams matrices from the file to the GPU, a chunk of rows at a time. */
 export class WeightLoader {
   readonly #file: ModelFile;
   readonly #pool: BufferPool;
   readonly #maxBindingBytes: number;
   readonly #onBytes: (bytes: number) => void;
+  #staged = 0;
 
   constructor(
     file: ModelFile,
@@ -178,6 +182,12 @@ export class WeightLoader {
         }
         block += count * blocks;
         this.#onBytes(raw.byteLength);
+        this.#staged += raw.byteLength;
+        if (this.#staged >= stagedBytes) {
+          this.#staged = 0;
+          queue.submit([]);
+          await queue.onSubmittedWorkDone();
+        }
       }
     }
     if (pendingScale !== undefined) {

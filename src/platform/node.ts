@@ -3,7 +3,7 @@ import { totalmem } from 'node:os';
 import { glob, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Platform } from '../engine/index.ts';
+import type { Platform, Store } from '../engine/index.ts';
 import { requestAdapter } from './node-adapter.ts';
 import { openFile } from './node-file.ts';
 import { openUrl } from './node-http.ts';
@@ -12,9 +12,13 @@ import { packageRoot } from './node-package.ts';
 /** What Dawn's binding takes by default. */
 const backends: Readonly<Record<string, string>> = { linux: 'vulkan', darwin: 'metal', win32: 'd3d12' };
 
-/** The machine as Node sees it: Dawn's binding, files, HTTP. */
-export const nodePlatform = (): Platform => ({
+/**
+ * The machine as Node sees it: Dawn's binding, files, HTTP.
+ * @param store where measurements of this machine are kept; without it nothing is measured
+ */
+export const nodePlatform = (store?: Store): Platform => ({
   name: 'node',
+  ...(store ? { store } : {}),
   backend: backends[process.platform] ?? 'webgpu',
   requestAdapter,
   wgsl: readWgsl,

@@ -36,6 +36,8 @@ const at = (logits: ArrayLike<number>, id: number): number => logits[id] as numb
 /** The answer's tokens. */
 async function generated(engine: ResidentEngine, request: Partial<GenerateRequest>): Promise<number[]> {
   const ids: number[] = [];
+  // Sequences that were stepped by hand have written to its pages.
+  engine.forgetPrefixes();
   const all = { prompt: [], maxTokens: 32, sampling: greedy, stop: [], ignoreEnd: true, ...request };
   for await (const event of engine.generate(all)) if (event.type === 'text') ids.push(...event.ids);
   return ids;

@@ -168,7 +168,11 @@ export class ScriptedEngine implements Engine {
       completions: 0,
       promptTokens: 0,
       completionTokens: 0,
+      cachedTokens: 0,
       deviceLosses: 0,
+      pages: { total: 0, free: 0, cached: 0 },
+      preemptions: 0,
+      speculation: { drafted: 0, accepted: 0 },
     };
   }
 

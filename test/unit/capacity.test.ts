@@ -4,6 +4,7 @@ import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { type CapacityRequest, chooseCapacity } from '../../src/engine/capacity.ts';
 import type { Shape } from '../../src/engine/graph.ts';
 import { pageBytes, pageBytesPerBinding, workBytes } from '../../src/engine/memory.ts';
+import { stepSamples } from '../../src/engine/step.ts';
 import { EngineError } from '../../src/engine/types.ts';
 
 const GiB = 2 ** 30;
@@ -95,6 +96,41 @@ describe('chooseCapacity', () => {
     const error = refusal(request({ context: 131_073 }));
     expect(error.code).toBe('invalid_request');
     expect(error.message).toMatch(/131073 .*131072/);
+  });
+
+  it('a byte budget sets the pages, and bounds the context that nobody named', () => {
+    const budget = 100 * pageBytes(shape) + 5;
+    expect(chooseCapacity(request({ kvCacheBytes: budget }))).toMatchObject({
+      pages: 100,
+      context: 100 * pageTokens,
+    });
+    // More than all sequences need is more to remember.
+    const rich = chooseCapacity(request({ context: 1024, kvCacheBytes: 500 * pageBytes(shape) }));
+    expect(rich).toMatchObject({ pages: 500, context: 1024 });
+    // But never more than there is.
+    const poor = request({ context: 1024, kvCacheBytes: 2 ** 50, memoryBytes: 3 * GiB });
+    expect(used(poor, chooseCapacity(poor))).toBeLessThanOrEqual(3 * GiB);
+    const unknown = chooseCapacity(
+      request({ memoryBytes: undefined, maxBindingBytes: 2 ** 50, kvCacheBytes: 8 * GiB }),
+    );
+    expect(unknown.pages * pageBytes(shape)).toBeGreaterThan(7.9 * GiB);
+  });
+
+  it('a byte budget below the named context, or below a page, is refused, naming both numbers', () => {
+    const page = pageBytes(shape);
+    const small = refusal(request({ context: 1024, kvCacheBytes: 31 * page }));
+    expect(small.code).toBe('invalid_request');
+    expect(small.message).toBe(
+      `--kv-cache-bytes ${31 * page} is less than the ${32 * page} bytes that --context 1024 takes`,
+    );
+    expect(refusal(request({ kvCacheBytes: page - 1 })).message).toBe(
+      `--kv-cache-bytes ${page - 1} is less than the ${page} bytes that a page of 32 tokens takes`,
+    );
+  });
+
+  it('a step holds what all sequences decode, with drafts', () => {
+    const { stepTokens } = chooseCapacity(request({ slots: 1000, context: 64, memoryBytes: 64 * GiB }));
+    expect(stepTokens).toBeGreaterThan(stepSamples(1000));
   });
 
   it('a model of a short context is not asked for more than it has', () => {

@@ -20,7 +20,7 @@ const toml = (source: string) => readToml(source, 'host.toml', '/etc/lathe');
 describe('the command line', () => {
   test('every flag of the issue is understood', () => {
     const command = parseCommandLine(
-      '--gpu --model m.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --quiet --allowed-host a --allowed-host=b'.split(
+      '--gpu --model m.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --quiet --allowed-host a --allowed-host=b'.split(
         ' ',
       ),
     );
@@ -38,6 +38,9 @@ describe('the command line', () => {
         context: 512,
         parallel: 2,
         queue: 3,
+        kv_cache_bytes: 1048576,
+        no_speculation: true,
+        exact: true,
         quiet: true,
         allowed_host: ['a', 'b'],
       },
@@ -95,7 +98,7 @@ describe('the command line', () => {
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
     const source = `gpu = true\nmodel = "tiny"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"
-context = 9\nparallel = 1\nqueue = 0\nallowed_host = ["x"]\nquiet = false\n`;
+context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nallowed_host = ["x"]\nquiet = false\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
     expect(options.control_port).toBe(1);

@@ -1,50 +1,50 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { PagePool } from '../../src/engine/page-pool.ts';
 
+const counts = ({ free, cached, owned }: PagePool) => ({ free, cached, owned });
+
 describe('PagePool', () => {
-  it('gives all or nothing', () => {
-    const pool = new PagePool(4);
-    expect(pool.take(0)).toEqual([]);
-    expect(pool.take(5)).toBeUndefined();
-    expect(pool.free).toBe(4);
-    expect(pool.take(3)).toHaveLength(3);
-    expect(pool.take(2)).toBeUndefined();
-    expect(pool.take(1)).toHaveLength(1);
-    expect(pool.take(1)).toBeUndefined();
+  it('hands out every page once, then none', () => {
+    const pool = new PagePool(3);
+    expect([pool.take(), pool.take(), pool.take(), pool.take()]).toEqual([0, 1, 2, undefined]);
+    expect(counts(pool)).toEqual({ free: 0, cached: 0, owned: 3 });
   });
 
-  it('notices pages that are given back twice', () => {
+  it('a page is free again when its last user left', () => {
+    const pool = new PagePool(1);
+    const page = pool.take()!;
+    pool.share(page);
+    expect(pool.users(page)).toBe(2);
+    pool.leave(page);
+    expect(pool.take()).toBeUndefined();
+    pool.leave(page);
+    expect(pool.take()).toBe(page);
+  });
+
+  it('a page that is kept stays without users, can be used again, and is free when let go', () => {
+    const pool = new PagePool(1);
+    const page = pool.take()!;
+    pool.keep(page);
+    pool.leave(page);
+    expect(counts(pool)).toEqual({ free: 0, cached: 1, owned: 0 });
+    pool.share(page);
+    expect(counts(pool)).toEqual({ free: 0, cached: 0, owned: 1 });
+    pool.forget(page);
+    expect(counts(pool)).toEqual({ free: 0, cached: 0, owned: 1 });
+    pool.leave(page);
+    expect(counts(pool)).toEqual({ free: 1, cached: 0, owned: 0 });
+  });
+
+  it('notices what nobody may do', () => {
     const pool = new PagePool(2);
-    const pages = pool.take(2) ?? [];
-    pool.give(pages);
-    expect(() => pool.give(pages)).toThrow('given back twice');
-  });
-
-  it('no page has two holders and none is lost, whatever is taken and given', () => {
-    const commands = fc.array(fc.record({ take: fc.boolean(), count: fc.nat(9), which: fc.nat(99) }), {
-      maxLength: 200,
-    });
-    fc.assert(
-      fc.property(fc.integer({ min: 1, max: 20 }), commands, (total, list) => {
-        const pool = new PagePool(total);
-        const held: number[][] = [];
-        for (const { take, count, which } of list) {
-          if (take) {
-            const free = pool.free;
-            const pages = pool.take(count);
-            expect(pages === undefined).toBe(count > free);
-            if (pages) held.push(pages);
-          } else if (held.length > 0) {
-            const [pages = []] = held.splice(which % held.length, 1);
-            pool.give(pages);
-          }
-          const all = held.flat();
-          expect(new Set(all).size).toBe(all.length);
-          expect(all.every((page) => page >= 0 && page < total)).toBe(true);
-          expect(pool.free).toBe(total - all.length);
-        }
-      }),
-    );
+    const page = pool.take()!;
+    expect(() => pool.share(1)).toThrow('page 1 is free');
+    expect(() => pool.keep(1)).toThrow("page 1 is nobody's");
+    expect(() => pool.forget(page)).toThrow('not kept');
+    pool.keep(page);
+    expect(() => pool.keep(page)).toThrow('kept already');
+    pool.forget(page);
+    pool.leave(page);
+    expect(() => pool.leave(page)).toThrow('given back twice');
   });
 });

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { singleToken } from '../../kernels/rope-kv-write.ts';
 import { sampleFlags, sampleWords } from '../../kernels/sample.ts';
-import { feedback, flagsOf, StepInput, stepLayout } from '../../src/engine/step.ts';
+import { feedback, flagsOf, StepInput, stepLayout, stepSamples } from '../../src/engine/step.ts';
 import { greedy, type Sampling } from '../../src/engine/types.ts';
 
 const limits = { slots: 4, tokens: 64, tileTokens: 4 };
@@ -32,7 +33,7 @@ describe('stepLayout', () => {
           expect(offset % 256).toBe(0);
         }
         expect(made.samples).toBeGreaterThanOrEqual(16);
-        expect(made.singleTiles - made.samples).toBeGreaterThanOrEqual(slots * sampleWords * 4);
+        expect(made.singleTiles - made.samples).toBeGreaterThanOrEqual(stepSamples(slots) * sampleWords * 4);
         expect(made.wideTiles - made.singleTiles).toBeGreaterThanOrEqual(slots * 16);
         // The worst split of the tokens: each sequence ends in a tile that is not full.
         const worst = Math.ceil(tokens / tileTokens) + slots;
@@ -51,8 +52,8 @@ describe('StepInput', () => {
     expect(step.decodeToken(7, 512, 0)).toBe(1);
     expect(step.dims).toMatchObject({ tokens: 2, singleTiles: 2, splits: 2 });
     expect(records(step, layout.tokens, 2, 4)).toEqual([
-      [feedback, 511, 2, 0],
-      [7, 512, 0, 0],
+      [feedback, 511, 2, singleToken],
+      [7, 512, 0, singleToken],
     ]);
     expect(records(step, layout.singleTiles, 2, 4)).toEqual([
       [0, 1, 2, 511],
@@ -78,6 +79,21 @@ describe('StepInput', () => {
     ]);
     // Prompts are read whole, never in parts.
     expect(step.dims).toMatchObject({ tokens: 8, singleTiles: 1, wideTiles: 3, splits: 1 });
+  });
+
+  it('a token and its drafts are rows at consecutive positions in tiles; the row of the first is told', () => {
+    const step = newStep();
+    step.decodeToken(1, 0, 3);
+    expect(step.verifyTokens(feedback, [21, 22, 23, 24], 600, 2)).toBe(1);
+    expect(records(step, layout.tokens, 6, 4).slice(1)).toEqual([
+      [feedback, 600, 2, 0],
+      ...[21, 22, 23, 24].map((id, i) => [id, 601 + i, 2, 0]),
+    ]);
+    expect(records(step, layout.wideTiles, 2, 4)).toEqual([
+      [1, 4, 2, 600],
+      [5, 1, 2, 604],
+    ]);
+    expect(step.dims).toMatchObject({ tokens: 6, singleTiles: 1, wideTiles: 2, splits: 1 });
   });
 
   it('writes every member of the sampling where the shader reads it', () => {
@@ -114,7 +130,9 @@ describe('StepInput', () => {
     step.decodeToken(1, 600, 0);
     step.sample(0, 0, 1, { ...greedy, presencePenalty: 1 });
     step.prefillTokens([1, 2, 3], 0, 3, 1);
+    step.copies.push({ from: 1, to: 2 });
     step.clear();
+    expect(step.copies).toEqual([]);
     expect(step.dims).toEqual({
       tokens: 0,
       samples: 0,

@@ -8,7 +8,7 @@ import { nodePlatform } from '../../src/platform/node.ts';
 
 Object.assign(globalThis, globals);
 // Kept for as long as the process lives: Dawn crashes when an instance goes before its devices.
-const gpu = create(['backend=null']);
+const gpu = create(['backend=null', 'enable-dawn-features=allow_unsafe_apis']);
 
 let sources: WgslSources;
 /** A device with exactly these features. */
@@ -26,6 +26,9 @@ async function deviceWith(features: GPUFeatureName[]): Promise<GPUDevice> {
 const featuresOf = (variant: Variant): GPUFeatureName[] => [
   ...(variant['SUBGROUPS'] === true ? (['subgroups'] as const) : []),
   ...(variant['F16'] === true ? (['shader-f16'] as const) : []),
+  ...(variant['MATRIX'] === true
+    ? (['shader-f16', 'subgroups', 'chromium-experimental-subgroup-matrix'] as GPUFeatureName[])
+    : []),
 ];
 
 const devices = new Map<string, Promise<GPUDevice>>();

@@ -1,26 +1,84 @@
-// What every matmul kernel is bound to.
+// What every matmul kernel is bound to, and what it does with its sums. Flags, not variants: they cost nothing
+// beside the product, and a pipeline takes a software adapter a second.
 struct Params {
   rows: u32,        // of this part of W
   blocks: u32,      // K / 32
   out_stride: u32,  // of y, in elements
   out_offset: u32,
-  flags: u32,       // 1: add bias, 2: add to what y holds, 4: rows are samples
-  bias_offset: u32,
+  flags: u32,
+  bias_offset: u32, // in vectors
+  gain_offset: u32,
+  half: u32,        // GATED: rows of gate
+  parts: u32,       // sums of squares a token
+  width: f32,       // elements that were squared
+  eps: f32,
   many: u32,        // always more than the results of a thread
 }
 
-fn matmul_tokens() -> u32 {
-  return select(step.tokens, step.samples, (params.flags & 4u) != 0u);
+const BIAS = 1u;
+const ADD = 2u;       // to what y holds
+const SAMPLED = 4u;   // rows of x and y are samples
+// x is not normalised yet: squares[t, parts] add up to its squares, and the sums are divided by its RMS.
+const NORM_IN = 8u;
+// Beside y, the next norm's input is prepared: scaled = y * gain, and the squares of y in parts.
+const NORM_OUT = 16u;
+// W holds rows of gate and then as many of up: y[t, n] = silu(gate) * up. Rows run in such pairs.
+const GATED = 32u;
+
+@group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> scales: array<u32>;
+@group(0) @binding(2) var<storage, read> vectors: array<f32>;
+@group(0) @binding(4) var<storage, read_write> y: array<f32>;
+@group(0) @binding(5) var<uniform> params: Params;
+@group(0) @binding(6) var<uniform> step: Step;
+@group(0) @binding(7) var<storage, read_write> squares: array<f32>;
+@group(0) @binding(8) var<storage, read_write> scaled: array<f32>;
+
+fn has(flag: u32) -> bool {
+  return (params.flags & flag) != 0u;
 }
 
-fn write_result(token: u32, row: u32, result: f32) {
+fn matmul_tokens() -> u32 {
+  return select(step.tokens, step.samples, has(SAMPLED));
+}
+
+// 1 where rows of W run in pairs, else 0.
+fn pairing() -> u32 {
+  return select(0u, 1u, has(GATED));
+}
+
+// Rows of y.
+fn out_rows() -> u32 {
+  return select(params.rows, params.half, has(GATED));
+}
+
+// The r-th row of W of a thread or workgroup whose rows of y begin at `first` and lie `stride` apart; clamped to W.
+fn row_of(first: u32, r: u32, stride: u32) -> u32 {
+  let pair = pairing();
+  return min(first + (r >> pair) * stride, out_rows() - 1u) + (r & pair) * params.half;
+}
+
+fn silu(gate: f32) -> f32 {
+  return gate / (1.0 + exp(-gate));
+}
+
+// Returns what y holds then.
+fn write_result(token: u32, row: u32, result: f32) -> f32 {
   let at = token * params.out_stride + params.out_offset + row;
   var value = result;
-  if ((params.flags & 1u) != 0u) {
-    value += bias[params.bias_offset + row];
+  if (has(BIAS)) {
+    value += vectors[params.bias_offset + row];
   }
-  if ((params.flags & 2u) != 0u) {
+  if (has(ADD)) {
     value += y[at];
   }
   y[at] = value;
+  if (has(NORM_OUT)) {
+    scaled[at] = value * vectors[params.gain_offset + row];
+  }
+  return value;
+}
+
+fn inverse_rms(sum_of_squares: f32) -> f32 {
+  return inverseSqrt(sum_of_squares / params.width + params.eps);
 }

@@ -6,6 +6,7 @@ struct Step {
   splits: u32,   // parts of the context that attention reads apart
 }
 
-// token: x id (FEEDBACK: the one last sampled for the slot), y position, z slot
+// token: x id (FEEDBACK: the one last sampled for the slot), y position, z slot, w SINGLE for a tile of its own
 // tile:  x first token, y tokens, z slot, w position of the first token
 const FEEDBACK = 0xffffffffu;
+const SINGLE = 1u;

@@ -20,3 +20,9 @@ fn load_quad(index: u32, j: u32) -> vec4<f32> {
   let nibbles = (quants[index][j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
   return vec4<f32>(vec4<i32>(unpack4xU8(nibbles)) - 8) * block_scale(index);
 }
+
+// The same four columns as bytes, before the scale. Nibble - 8 in each byte, without a borrow between them.
+fn load_bytes(index: u32, j: u32) -> u32 {
+  let nibbles = (quants[index][j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
+  return ((nibbles | 0x80808080u) - 0x08080808u) ^ 0x80808080u;
+}

@@ -19,3 +19,8 @@ fn block_scale(index: u32) -> f32 {
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return vec4<f32>(unpack4xI8(quants[index * 2u + (j >> 2u)][j & 3u])) * block_scale(index);
 }
+
+// The same four columns as bytes, before the scale.
+fn load_bytes(index: u32, j: u32) -> u32 {
+  return quants[index * 2u + (j >> 2u)][j & 3u];
+}

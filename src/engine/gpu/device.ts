@@ -11,7 +11,9 @@ export interface Gpu {
   readonly lost: Promise<string>;
 }
 
-const wantedFeatures = ['shader-f16', 'subgroups', 'timestamp-query'] as const;
+/** Dawn's name of what the WebGPU draft calls subgroup matrices. */
+const matrixFeature = 'chromium-experimental-subgroup-matrix' as GPUFeatureName;
+const wantedFeatures = ['shader-f16', 'subgroups', 'timestamp-query', matrixFeature] as const;
 const wantedLimits = [
   'maxStorageBufferBindingSize',
   'maxBufferSize',
@@ -33,6 +35,7 @@ export async function openGpu(adapter: GPUAdapter, backend: string): Promise<Gpu
     subgroupSize: fixed ? info.subgroupMinSize : undefined,
     f16: device.features.has('shader-f16'),
     software,
+    matrix: device.features.has(matrixFeature) && multipliesHalves(info),
   };
   const facts: AdapterFacts = {
     backend,
@@ -48,4 +51,23 @@ export async function openGpu(adapter: GPUAdapter, backend: string): Promise<Gpu
     timestamps: device.features.has('timestamp-query'),
     lost: device.lost.then((lost) => `${lost.reason}: ${lost.message}`),
   };
+}
+
+interface MatrixConfig {
+  readonly componentType: string;
+  readonly resultComponentType: string;
+  readonly M: number;
+  readonly N: number;
+  readonly K: number;
+}
+
+/** The adapter multiplies f16 matrices of 16 x 16 x 16 and sums in f32. */
+function multipliesHalves(info: GPUAdapterInfo): boolean {
+  const { subgroupMatrixConfigs = [] } = info as GPUAdapterInfo & {
+    subgroupMatrixConfigs?: readonly MatrixConfig[];
+  };
+  return subgroupMatrixConfigs.some(
+    ({ componentType, resultComponentType, M, N, K }) =>
+      componentType === 'f16' && resultComponentType === 'f32' && M === 16 && N === 16 && K === 16,
+  );
 }

@@ -6,7 +6,14 @@ import {
   type AttentionVariant,
   chooseAttention,
 } from '../../../kernels/attention.ts';
-import { attention as reference } from '../../../kernels/reference/index.ts';
+import {
+  applyRope,
+  attention as reference,
+  f16FromNumber,
+  numberFromF16,
+  rmsNorm,
+} from '../../../kernels/reference/index.ts';
+import { ropeTable } from '../../../src/engine/rope-table.ts';
 import {
   expectClose,
   expectUntouched,
@@ -43,8 +50,32 @@ interface Scene {
   size?: number;
 }
 
+const eps = 1e-6;
+const theta = 10000;
+const rounded = (value: number) => numberFromF16(f16FromNumber(value));
+
+/** Of a variant that rotates: q and k come raw, and the token's own place in the cache is empty. */
+function rotationOf(variant: AttentionVariant, kind: { rotary: number; gains: Float32Array }) {
+  const { HEAD_DIM: headDim, NEOX, QK_NORM } = variant;
+  const { rotary, gains } = kind;
+  const style = NEOX ? ('neox' as const) : ('interleaved' as const);
+  const turn = (rows: Float32Array, position: number, gain: Float32Array) => {
+    const heads = rows.length / headDim;
+    const normed = QK_NORM
+      ? rmsNorm(rows, gain, { rows: heads, cols: headDim, eps })
+      : Float64Array.from(rows);
+    return applyRope(normed, [position], { heads, headDim }, { style, theta, rotaryDim: rotary });
+  };
+  return {
+    table: (positions: number) => ropeTable({ theta, rotary, style, scale: 1 }, positions),
+    q: (rows: Float32Array, position: number) => turn(rows, position, gains.subarray(0, headDim)),
+    k: (rows: Float32Array, position: number) => turn(rows, position, gains.subarray(headDim)),
+  };
+}
+type Rotation = ReturnType<typeof rotationOf>;
+
 /** The inputs of a scene, and what the oracle says; [tokens, heads, headDim]. */
-function build(scene: Scene, seed: number) {
+function build(scene: Scene, seed: number, rotation?: Rotation) {
   const { heads, kvHeads, headDim, runs, size = 1 } = scene;
   const next = random(seed);
   const slots = Math.max(...runs.map((run) => run.slot)) + 1;
@@ -57,8 +88,25 @@ function build(scene: Scene, seed: number) {
   const qkv = new Float32Array(tokens * stride).fill(Number.NaN); // k and v of it are not for attention
   const scale = headDim ** -0.5;
   const expected: number[] = [];
+  const own: { slot: number; position: number; k: Float64Array; v: Float64Array }[] = [];
   let row = 0;
   for (const { slot, first, count } of runs) {
+    if (rotation) {
+      const before = [k, v].map((buffer) =>
+        cache.fill(buffer, slot, randomValues(first * kvHeads * headDim, next)),
+      ) as [Float64Array, Float64Array];
+      const q = randomValues(heads * headDim, next, size);
+      const raw = [0, 1].map(() => randomValues(kvHeads * headDim, next)) as [Float32Array, Float32Array];
+      qkv.set([...q, ...raw[0], ...raw[1]], row * stride);
+      const made = { k: rotation.k(raw[0], first).map(rounded), v: Float64Array.from(raw[1], rounded) };
+      own.push({ slot, position: first, ...made });
+      const keys = Float64Array.from([...before[0], ...made.k]);
+      const values = Float64Array.from([...before[1], ...made.v]);
+      const shape = { heads, kvHeads, headDim, scale };
+      for (const value of reference(rotation.q(q, first), [first], keys, values, shape)) expected.push(value);
+      row += 1;
+      continue;
+    }
     const keys = cache.fill(k, slot, randomValues((first + count) * kvHeads * headDim, next));
     const values = cache.fill(v, slot, randomValues((first + count) * kvHeads * headDim, next));
     const queries = randomValues(count * heads * headDim, next, size);
@@ -72,7 +120,7 @@ function build(scene: Scene, seed: number) {
     }
     row += count;
   }
-  return { cache, k, v, qkv, tokens, scale, expected };
+  return { cache, k, v, qkv, tokens, scale, expected, own };
 }
 
 /** Cuts runs into tiles of at most `tile` tokens. */
@@ -88,9 +136,47 @@ function tilesOf(runs: readonly Run[], tile: number): number[][] {
   return tiles;
 }
 
+/** A variant that rotates does so with all of a head, or with three quarters of it. */
+function rotationFor(variant: AttentionVariant, seed: number) {
+  if (!variant.ROPE) return {};
+  const rotary = seed % 2 === 0 ? variant.HEAD_DIM : (variant.HEAD_DIM * 3) / 4;
+  const gains = randomValues(2 * variant.HEAD_DIM, random(seed + 100));
+  return { rotation: rotationOf(variant, { rotary, gains }), rotary, gains };
+}
+
+/** The keys and values that the kernel wrote: the tokens' own, and no others. */
+function expectCache(
+  out: Record<string, ArrayBuffer>,
+  made: ReturnType<typeof build>,
+  headDim: number,
+): void {
+  const { cache, own } = made;
+  for (const part of ['k', 'v'] as const) {
+    const got = new Uint16Array(out[`${part}_cache`] as ArrayBuffer);
+    const written = new Set<number>();
+    for (const one of own) {
+      one[part].forEach((value, index) => {
+        const at = cache.at(one.slot, one.position, Math.floor(index / headDim)) + (index % headDim);
+        written.add(at >> 1);
+        // A rounding apart at most: the oracle rounds from doubles.
+        expect(Math.abs(numberFromF16(got[at] as number) - value)).toBeLessThan(
+          2 ** -10 * Math.max(0.1, Math.abs(value)),
+        );
+      });
+    }
+    expectUntouched(
+      out[`${part}_cache`] as ArrayBuffer,
+      made[part],
+      (word) => written.has(word),
+      `${part} cache`,
+    );
+  }
+}
+
 async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): Promise<void> {
   const { heads, kvHeads, headDim } = scene;
-  const made = build(scene, seed);
+  const { rotation, rotary = 0, gains } = rotationFor(variant, seed);
+  const made = build(scene, seed, rotation);
   const tiles = tilesOf(scene.runs, variant.TILE);
   const stride = heads * headDim + 6;
   const before = poisoned((made.tokens + 2) * stride);
@@ -107,6 +193,8 @@ async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): 
         out_stride: stride,
         scale: made.scale,
         many: 1024,
+        rotary,
+        eps,
       },
       dims: {
         tokens: made.tokens,
@@ -119,11 +207,13 @@ async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): 
         k_cache: made.k,
         v_cache: made.v,
         out: before,
+        ...(rotation ? { table: rotation.table(2048), gain: gains } : {}),
       },
     },
-    ['out'],
+    rotation ? ['out', 'k_cache', 'v_cache'] : ['out'],
   );
   expectRows(out['out'] as ArrayBuffer, before, made, heads * headDim, stride);
+  if (rotation) expectCache(out, made, headDim);
 }
 
 async function runSplit(
@@ -133,7 +223,8 @@ async function runSplit(
   seed: number,
 ): Promise<void> {
   const { heads, kvHeads, headDim } = scene;
-  const made = build(scene, seed);
+  const { rotation, rotary = 0, gains } = rotationFor(variant, seed);
+  const made = build(scene, seed, rotation);
   const tiles = tilesOf(scene.runs, 1);
   const splitsOf = (position: number) => Math.floor(position / splitTokens) + 1;
   const splits = Math.max(...tiles.map((tile) => splitsOf(tile[3] as number)));
@@ -157,6 +248,8 @@ async function runSplit(
         out_stride: stride,
         scale: made.scale,
         many: 1024,
+        rotary,
+        eps,
       },
       dims,
       buffers: {
@@ -166,9 +259,10 @@ async function runSplit(
         k_cache: made.k,
         v_cache: made.v,
         out: before,
+        ...(rotation ? { table: rotation.table(2048), gain: gains } : {}),
       },
     },
-    ['out'],
+    rotation ? ['out', 'k_cache', 'v_cache'] : ['out'],
   );
   // A token writes the splits that it can see, and no others.
   expectUntouched(
@@ -181,6 +275,7 @@ async function runSplit(
     },
     'partial sums',
   );
+  if (rotation) expectCache(partial, made, headDim);
   const result = poisoned((made.tokens + 2) * stride);
   const out = await harness.run(
     attentionCombine,
@@ -255,11 +350,13 @@ describe('attention equals the oracle', () => {
 
 describe('attention as the engine chooses it on this adapter equals the oracle', () => {
   const [whole, wide, split] = [{}, { wide: true }, { split: true }];
+  const turning = { rope: 'interleaved' } as const;
+  const normed = { rope: 'neox', qkNorm: true, split: true } as const;
   const models = [
     { heads: 8, kvHeads: 4, headDim: 8, modes: [whole, wide, split] },
-    { heads: 4, kvHeads: 2, headDim: 64, modes: [whole, wide, split] },
+    { heads: 4, kvHeads: 2, headDim: 64, modes: [whole, wide, split, turning, normed] },
     { heads: 14, kvHeads: 2, headDim: 64, modes: [whole, wide, split] },
-    { heads: 16, kvHeads: 2, headDim: 32, modes: [whole, wide] },
+    { heads: 16, kvHeads: 2, headDim: 32, modes: [whole, wide, turning] },
     { heads: 9, kvHeads: 3, headDim: 40, modes: [wide] },
     { heads: 11, kvHeads: 1, headDim: 16, modes: [wide] },
   ];

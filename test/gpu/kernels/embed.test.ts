@@ -9,6 +9,7 @@ import {
 } from '../../../kernels/reference/index.ts';
 import { repack } from '../../../src/engine/weights.ts';
 import {
+  expectClose,
   expectUntouched,
   type KernelHarness,
   kernelHarness,
@@ -25,8 +26,8 @@ beforeAll(async () => {
 
 const feedback = 0xffffffff;
 const types = Object.keys(weightFormats) as WeightType[];
-const variantOf = (type: WeightType) => {
-  const variant = embed.variants.find((one) => one.FORMAT === weightFormats[type].name);
+const variantOf = (type: WeightType, part = 4) => {
+  const variant = embed.variants.find((one) => one.FORMAT === weightFormats[type].name && one.PART === part);
   if (!variant) throw new Error(`no variant for ${type}`);
   return variant;
 };
@@ -72,24 +73,38 @@ async function runPart(
     rows: number;
     scale?: number;
     y: Float32Array<ArrayBuffer>;
+    part?: number;
+    norm?: {
+      gain: Float32Array;
+      squares: Float32Array;
+      scaled: Float32Array;
+      take(made: { squares: Float32Array; scaled: ArrayBuffer }): void;
+    };
   },
 ): Promise<ArrayBuffer> {
-  const { ids, slots = [], sampled = [0], first = 0, rows, scale = 1, y } = input;
+  const { ids, slots = [], sampled = [0], first = 0, rows, scale = 1, y, part = 4, norm } = input;
   const out = await harness.run(
     embed,
-    variantOf(from.type),
+    variantOf(from.type, part),
     {
-      params: { rows, first_row: first, blocks: from.columns / 32, scale },
+      params: { rows, first_row: first, blocks: from.columns / 32, scale, norm: norm ? 1 : 0 },
       dims: { tokens: ids.length },
       buffers: {
         ...from.part(first, rows),
         token: Uint32Array.from(ids.flatMap((id, t) => [id, 0, slots[t] ?? 0, 0])),
         sampled: Uint32Array.from(sampled),
         y,
+        squares: norm?.squares ?? new Float32Array(4),
+        gain: norm?.gain ?? new Float32Array(4),
+        scaled: norm?.scaled ?? new Float32Array(4),
       },
     },
-    ['y'],
+    ['y', 'squares', 'scaled'],
   );
+  norm?.take({
+    squares: new Float32Array(out['squares'] as ArrayBuffer),
+    scaled: out['scaled'] as ArrayBuffer,
+  });
   return out['y'] as ArrayBuffer;
 }
 
@@ -120,6 +135,37 @@ describe('embed equals the oracle', () => {
           expect(new Float32Array(y)[i]).toBeCloseTo(value * 22.5, 4 - Math.log10(22.5)),
         );
       });
+
+      it.each([4, 8, 16, 32])(
+        'prepares the next norm: its gain, and the squares of %i columns each',
+        async (part) => {
+          const [columns, ids] = [96, [3, 0, 4]];
+          const from = table(type, 5, columns, 4);
+          const gain = randomValues(columns, random(9));
+          const rowsOf = reference(ids, from.values, columns).map((value) => value * 3);
+          await runPart(from, {
+            ids,
+            rows: 5,
+            scale: 3,
+            part,
+            y: poisoned(4 * columns),
+            norm: {
+              gain,
+              squares: poisoned((4 * columns) / part),
+              scaled: poisoned(4 * columns),
+              take({ squares, scaled }) {
+                const expected = Array.from(rowsOf, (value, i) => value * (gain[i % columns] as number));
+                expectClose(new Float32Array(scaled), expected, { nmse: 1e-12, maxAbs: 1e-4 }, 'scaled');
+                const sums = Array.from({ length: rowsOf.length / part }, (_, p) =>
+                  rowsOf.slice(p * part, (p + 1) * part).reduce((sum, value) => sum + value * value, 0),
+                );
+                expectClose(squares, sums, { nmse: 1e-12, maxAbs: 1e-3 }, 'squares');
+                expectUntouched(scaled, poisoned(4 * columns), (word) => word < 3 * columns, 'scaled');
+              },
+            },
+          });
+        },
+      );
 
       it('a table in parts: each fills the rows of its own tokens and leaves the others alone', async () => {
         const [rows, columns, split] = [50, 64, 19];

@@ -2,16 +2,26 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { blockColumns, weightFormats } from '../../../kernels/formats.ts';
 import type { Variant } from '../../../kernels/assemble.ts';
 import type { Kernel } from '../../../kernels/define.ts';
-import { matmul, matmulFlags, type MatmulParams, matmulTile, matvec } from '../../../kernels/matmul.ts';
+import {
+  matmul,
+  matmulFlags,
+  type MatmulParams,
+  matmulTile,
+  matmulTileInt8,
+  matvec,
+} from '../../../kernels/matmul.ts';
 import {
   dequantize,
+  gatedActivation,
   matmul as reference,
   quantize,
+  rmsNorm,
   type WeightType,
 } from '../../../kernels/reference/index.ts';
 import { repack } from '../../../src/engine/weights.ts';
 import {
   expectClose,
+  expectUntouched,
   type KernelHarness,
   kernelHarness,
   poisoned,
@@ -38,7 +48,15 @@ interface Case {
   sampled?: boolean;
   stride?: number;
   offset?: number;
+  normIn?: boolean;
+  normOut?: boolean;
+  /** Half of the rows are gate, half are up. */
+  gated?: boolean;
 }
+
+const eps = 1e-5;
+/** Rows whose squares a kernel adds up together. */
+const partOf = (variant: Variant): number => (variant['WG'] === undefined ? 4 : Number(variant['LANES']));
 
 async function runCase<V extends Variant>(
   kernel: Kernel<V, MatmulParams>,
@@ -47,8 +65,11 @@ async function runCase<V extends Variant>(
   seed: number,
 ): Promise<void> {
   const { tokens, rows, columns, bias = false, add = false, sampled = false, offset = 0 } = shape;
-  const stride = shape.stride ?? rows;
+  const { normIn = false, normOut = false, gated = false } = shape;
+  const outputs = gated ? rows / 2 : rows;
+  const stride = shape.stride ?? outputs;
   const type = typeOf.get(String(variant['FORMAT'])) as WeightType;
+  const int8 = kernel.source.includes('int8');
   const columnsAtOnce = Number(variant['COLS'] ?? 64);
   const next = random(seed);
   const padded = Math.ceil(columns / blockColumns) * blockColumns;
@@ -68,6 +89,28 @@ async function runCase<V extends Variant>(
   const y = poisoned((tokens + 2) * stride);
   if (add)
     for (let t = 0; t < tokens; t++) y.set(before.subarray(t * rows, (t + 1) * rows), t * stride + offset);
+  // What the writer of a normalised row leaves: the row by its gain, and its squares in parts.
+  const normGain = randomValues(columns, next);
+  const part = partOf(variant);
+  const widthOfNorm = normIn ? columns : rows;
+  const parts = Math.ceil(widthOfNorm / part);
+  const squares = poisoned((paddedTokens + 2) * parts);
+  let input: Float32Array | Float64Array = x;
+  if (normIn) {
+    for (let t = 0; t < tokens; t++) {
+      for (let p = 0; p < parts; p++) {
+        let sum = 0;
+        for (let c = p * part; c < Math.min(columns, (p + 1) * part); c++)
+          sum += (x[t * columns + c] as number) ** 2;
+        squares[t * parts + p] = sum;
+      }
+      for (let c = 0; c < columns; c++)
+        given[t * padded + c] = (x[t * columns + c] as number) * (normGain[c] as number);
+    }
+    input = rmsNorm(x, normGain, { rows: tokens, cols: columns, eps });
+  }
+  const gain = randomValues(rows, next);
+  const scaled = poisoned((tokens + 2) * stride);
   const out = await harness.run(
     kernel,
     variant,
@@ -78,38 +121,102 @@ async function runCase<V extends Variant>(
         out_stride: stride,
         out_offset: offset,
         flags:
-          (bias ? matmulFlags.bias : 0) | (add ? matmulFlags.add : 0) | (sampled ? matmulFlags.sampled : 0),
+          (bias ? matmulFlags.bias : 0) |
+          (add ? matmulFlags.add : 0) |
+          (sampled ? matmulFlags.sampled : 0) |
+          (normIn ? matmulFlags.normIn : 0) |
+          (normOut ? matmulFlags.normOut : 0) |
+          (gated ? matmulFlags.gated : 0),
         bias_offset: 0,
+        gain_offset: rows,
+        half: rows / 2,
+        parts,
+        width: widthOfNorm,
+        eps,
         many: 1024,
       },
       // Rows of the other kind would be written too far if they were taken.
       dims: sampled ? { tokens: tokens + 2, samples: tokens } : { tokens, samples: tokens + 2 },
-      buffers: { quants, scales: scales ?? new Uint16Array(8), bias: biases, x: given, y },
+      buffers: {
+        quants,
+        scales: scales ?? new Uint16Array(8),
+        vectors: Float32Array.from([...biases, ...gain]),
+        x: given,
+        y,
+        squares,
+        scaled,
+      },
     },
-    ['y'],
+    ['y', 'squares', 'scaled'],
   );
   const got = new Float32Array(out['y'] as ArrayBuffer);
-  const expected = reference(
-    x,
+  const product = reference(
+    input,
     weight,
     { tokens, inputs: columns, outputs: rows },
     { bias: bias ? biases : undefined, residual: add ? before : undefined },
   );
+  const expected = Array.from(gated ? halves(product, tokens, rows) : product);
   const rowsGot: number[] = [];
   for (let t = 0; t < tokens; t++) {
-    rowsGot.push(...got.subarray(t * stride + offset, t * stride + offset + rows));
+    rowsGot.push(...got.subarray(t * stride + offset, t * stride + offset + outputs));
   }
   // f16 tiles round weights and activations to 11 bits.
-  const tolerance = variant['F16'] ? { nmse: 1e-6, maxAbs: 0.1 } : { nmse: 1e-10, maxAbs: 1e-3 };
+  // 8 bits are off by up to half a part in 127 of a block's greatest value.
+  const plain = int8
+    ? { nmse: 2e-5, maxAbs: 0.5 }
+    : variant['F16']
+      ? { nmse: 1e-6, maxAbs: 0.1 }
+      : { nmse: 1e-10, maxAbs: 1e-3 };
+  // A gated result is a product of two such sums, some hundreds large.
+  const tolerance = gated ? { nmse: plain.nmse * 2, maxAbs: plain.maxAbs * 20 } : plain;
   expectClose(rowsGot, expected, tolerance, variantName(variant));
   // Nothing is written beside or below the result.
   const words = new Uint32Array(out['y'] as ArrayBuffer);
   const outside = [...words].filter((_, index) => {
     const t = Math.floor(index / stride);
     const column = (index % stride) - offset;
-    return index < (tokens + 2) * stride && (t >= tokens || column < 0 || column >= rows);
+    return index < (tokens + 2) * stride && (t >= tokens || column < 0 || column >= outputs);
   });
   expect(outside.every((word) => word === 0x7fc0dead)).toBe(true);
+
+  const besides = new Float32Array(out['scaled'] as ArrayBuffer);
+  const sums = new Float32Array(out['squares'] as ArrayBuffer);
+  if (!normOut) {
+    expectUntouched(out['scaled'] as ArrayBuffer, scaled, () => false, 'scaled');
+    expectUntouched(out['squares'] as ArrayBuffer, squares, () => false, 'squares');
+    return;
+  }
+  const scaledGot: number[] = [];
+  const scaledExpected: number[] = [];
+  const sumsExpected: number[] = [];
+  for (let t = 0; t < tokens; t++) {
+    scaledGot.push(...besides.subarray(t * stride + offset, t * stride + offset + rows));
+    const row = expected.slice(t * rows, (t + 1) * rows);
+    row.forEach((value, n) => scaledExpected.push(value * (gain[n] as number)));
+    for (let n = 0; n < rows; n += part) {
+      sumsExpected.push(row.slice(n, n + part).reduce((sum, value) => sum + value * value, 0));
+    }
+  }
+  expectClose(scaledGot, scaledExpected, { ...tolerance, maxAbs: 2 * tolerance.maxAbs }, 'scaled');
+  expectClose(
+    sums.subarray(0, tokens * parts),
+    sumsExpected,
+    { nmse: tolerance.nmse, maxAbs: 100 },
+    'squares',
+  );
+  expectUntouched(out['squares'] as ArrayBuffer, squares, (word) => word < tokens * parts, 'squares');
+}
+
+/** silu(gate) * up of rows that hold both. */
+function halves(rows: ArrayLike<number>, tokens: number, width: number): number[] {
+  const all = Array.from(rows);
+  return Array.from({ length: tokens }, (_, t) => {
+    const row = all.slice(t * width, (t + 1) * width);
+    return [
+      ...gatedActivation(Float64Array.from(row.slice(0, width / 2)), Float64Array.from(row.slice(width / 2))),
+    ];
+  }).flat();
 }
 
 /** Awkward shapes: one row, primes, strided results, more tokens than one pass serves. */
@@ -127,6 +234,14 @@ function casesFor(variant: Variant): Case[] {
           { tokens: width + 1, rows: 130, columns: 64, add: true },
           { tokens: 2 * width, rows: 33, columns: 160, bias: true, stride: 40, offset: 4 },
         ];
+  // Norms are joined by subgroup sums, or by a tile's own threads.
+  if (variant['SUBGROUPS'] !== false) {
+    cases.push({ tokens: width === 1 ? 1 : width + 1, rows: 57, columns: 64, add: true, normOut: true });
+    cases.push({ tokens: width === 1 ? 1 : 3, rows: 40, columns: 96, bias: true, normOut: true });
+    cases.push({ tokens: width === 1 ? 1 : width + 2, rows: 45, columns: 160, bias: true, normIn: true });
+    cases.push({ tokens: width === 1 ? 1 : 3, rows: 86, columns: 64, normIn: true, gated: true });
+  }
+  cases.push({ tokens: width === 1 ? 1 : width + 1, rows: 2 * 131, columns: 64, gated: true, stride: 140 });
   // Plain types need not be whole blocks wide.
   if (['f32', 'f16', 'bf16'].includes(String(variant['FORMAT']))) {
     cases.push({ tokens: 2, rows: 57, columns: 1001 });
@@ -150,6 +265,7 @@ function testKernel<V extends Variant>(kernel: Kernel<V, MatmulParams>): void {
 testKernel(matmul);
 testKernel(matvec);
 testKernel(matmulTile);
+testKernel(matmulTileInt8);
 
 /** The same eight tokens through every variant of a kernel that this adapter runs, by format and lanes. */
 async function sameTokens<V extends Variant>(
@@ -175,10 +291,23 @@ async function sameTokens<V extends Variant>(
           out_offset: 0,
           flags: 0,
           bias_offset: 0,
+          gain_offset: 0,
+          half: 0,
+          parts: 0,
+          width: 1,
+          eps,
           many: 1024,
         },
         dims: { tokens: 8 },
-        buffers: { quants, scales, bias: new Float32Array(4), x, y: poisoned(8 * rows) },
+        buffers: {
+          quants,
+          scales,
+          vectors: new Float32Array(4),
+          x,
+          y: poisoned(8 * rows),
+          squares: new Float32Array(4),
+          scaled: new Float32Array(4),
+        },
       },
       ['y'],
     );

@@ -1,0 +1,81 @@
+/**
+ * Which units a plan joins. The graph says what is computed; here it is decided what one kernel takes over, by what
+ * the adapter's kernels can do. An unfused plan of the same graph computes the same.
+ */
+import type { MatmulUnit, Unit } from './graph.ts';
+
+/** A unit as the plan runs it. */
+export interface Work {
+  readonly unit: Unit;
+  /** Embedding or product: the weight of the norm that follows, whose input it prepares. */
+  readonly gain?: string;
+  /** Product: its input was prepared so, and it divides by the RMS itself. */
+  readonly normIn?: boolean;
+  /** Product of gate and up: with the activation. */
+  readonly gated?: boolean;
+  /** Attention: of tiles of one token it also does what head norms, rotation and cache write do for the others. */
+  readonly rotates?: boolean;
+  /** The weights of q's and k's head norms, then. */
+  readonly headNorms?: readonly [q: string, k: string] | undefined;
+  /** Head norm, rotation: only of the tokens that attention does not rotate itself. */
+  readonly promptOnly?: boolean;
+}
+
+/** What the kernels of this adapter can join. */
+export interface FusionLimits {
+  /** Norms with the products around them. */
+  readonly norms: boolean;
+  /** Rotation with attention; with head norms before it when `headNorms`. */
+  readonly rotation: boolean;
+  readonly headNorms: boolean;
+  /** The product's weights lie in one piece of one type. */
+  isWhole(unit: MatmulUnit): boolean;
+}
+
+export function fuse(units: readonly Unit[], limits: FusionLimits): Work[] {
+  const works: Work[] = units.map((unit) => ({ unit }));
+  joinActivations(works, limits);
+  if (limits.norms) joinNorms(works, limits);
+  if (limits.rotation) joinRotations(works, limits);
+  return works;
+}
+
+function joinActivations(works: Work[], limits: FusionLimits): void {
+  for (let i = 0; i + 1 < works.length; i++) {
+    const { unit } = works[i] as Work;
+    if (unit.op !== 'matmul' || unit.to !== 'gate_up' || unit.biases.length > 0) continue;
+    if (works[i + 1]?.unit.op !== 'gated_activation' || !limits.isWhole(unit)) continue;
+    works.splice(i, 2, { unit, gated: true });
+  }
+}
+
+/** Writer of the residual stream, norm, product: the norm vanishes between the two. */
+function joinNorms(works: Work[], limits: FusionLimits): void {
+  for (let i = 0; i + 2 < works.length; i++) {
+    const [writer, norm, reader] = works.slice(i, i + 3) as [Work, Work, Work];
+    if (norm.unit.op !== 'rms_norm' || norm.unit.from !== 'hidden' || norm.unit.to !== 'normed') continue;
+    const writes =
+      writer.unit.op === 'embed' ||
+      (writer.unit.op === 'matmul' && writer.unit.to === 'hidden' && limits.isWhole(writer.unit));
+    if (!writes || reader.unit.op !== 'matmul' || reader.unit.from !== 'normed') continue;
+    works.splice(i, 3, { ...writer, gain: norm.unit.weight }, { ...reader, normIn: true });
+  }
+}
+
+function joinRotations(works: Work[], limits: FusionLimits): void {
+  for (const [i, { unit }] of works.entries()) {
+    if (unit.op !== 'attention' || works[i - 1]?.unit.op !== 'rope_kv_write') continue;
+    const norms: string[] = [];
+    for (let at = i - 2; at >= 0; at--) {
+      const before = works[at]?.unit;
+      if (before?.op !== 'head_norm') break;
+      norms.unshift(before.weight);
+    }
+    const [q, k] = norms;
+    const both = q !== undefined && k !== undefined ? ([q, k] as const) : undefined;
+    if (norms.length > 0 && !(both && limits.headNorms)) continue;
+    for (let at = i - 1 - norms.length; at < i; at++)
+      works[at] = { ...(works[at] as Work), promptOnly: true };
+    works[i] = { unit, rotates: true, headNorms: both };
+  }
+}

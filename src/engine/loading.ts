@@ -1,0 +1,155 @@
+/** From a model file to memory, weights and the choice of kernels: what a runner is made of. */
+import { matmulFamilies, type MatmulFamily } from '../../kernels/matmul.ts';
+import type { ModelFile } from './formats/model-file.ts';
+import { formatBytes } from './format-bytes.ts';
+import type { Work } from './fusion.ts';
+import { BufferPool } from './gpu/buffers.ts';
+import type { Gpu } from './gpu/device.ts';
+import { PipelineCache } from './gpu/pipelines.ts';
+import type { Graph } from './graph.ts';
+import { allocateMemory, type Capacity, type Memory } from './memory.ts';
+import { vectorsOf, type Weights, worksOf } from './plan.ts';
+import type { Store, WgslSources } from './platform.ts';
+import { isMeasured, tune } from './tuner.ts';
+import { Tuning } from './tuning.ts';
+import { loadTimes, saveTimes } from './tuning-file.ts';
+import { EngineError, type LoadProgress } from './types.ts';
+import { stackKey, stacksOf, WeightLoader } from './weights.ts';
+
+export interface LoadOptions {
+  readonly gpu: Gpu;
+  readonly file: ModelFile;
+  readonly graph: Graph;
+  readonly capacity: Capacity;
+  readonly wgsl: WgslSources;
+  /** Where what was measured of this adapter is kept; without it nothing is measured. */
+  readonly store?: Store | undefined;
+  /** Never round activations to 8 bits. */
+  readonly exact?: boolean | undefined;
+  readonly onProgress: (progress: LoadProgress) => void;
+  readonly onNotice?: ((message: string) => void) | undefined;
+}
+
+/** Memory is allocated and every choice made; weights may still be on the disk. */
+export interface Loading {
+  readonly memory: Memory;
+  readonly pool: BufferPool;
+  readonly pipelines: PipelineCache;
+  readonly weights: Weights;
+  readonly family: MatmulFamily;
+  readonly tuning: Tuning;
+  readonly works: readonly Work[];
+  /** Reads the weights, unless that is done. */
+  fill(): Promise<void>;
+  destroy(): void;
+}
+
+/** Longest that measuring kernels may hold up a start. */
+const tuningBudgetMs = 20_000;
+
+export async function prepare(options: LoadOptions): Promise<Loading> {
+  const { gpu, file, graph, capacity, wgsl, onProgress } = options;
+  const pool = new BufferPool(gpu.device);
+  let memory: Memory | undefined;
+  try {
+    gpu.device.pushErrorScope('out-of-memory');
+    memory = allocateMemory(gpu.device, graph.shape, capacity);
+    const progress = weightProgress(file, graph, onProgress);
+    const loader = new WeightLoader(file, pool, {
+      maxBindingBytes: Math.min(
+        gpu.device.limits.maxStorageBufferBindingSize,
+        gpu.device.limits.maxBufferSize,
+      ),
+      onBytes: progress,
+    });
+    const stacks = new Map(
+      stacksOf(graph).map((names) => [stackKey(names), loader.allocate(names)] as const),
+    );
+    const refused = await gpu.device.popErrorScope();
+    if (refused) throw outOfMemory(file.name, memory.pool.bytes + pool.bytes, refused.message);
+
+    const pipelines = new PipelineCache(gpu.device, wgsl);
+    let filling: Promise<void> | undefined;
+    const fill = () =>
+      (filling ??= (async () => {
+        for (const stack of stacks.values()) await loader.fill(stack);
+      })());
+    const tuning = await tuned({ ...options, memory, pipelines, stacks, fill });
+    const family = tuning.family(matmulFamilies(gpu.caps, tuning.int8));
+    const works = worksOf(gpu, graph, family, stacks);
+    const vectors = new Map<string, GPUBuffer>();
+    for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.vector(names));
+    const all = memory;
+    return {
+      memory,
+      pool,
+      pipelines,
+      weights: { stacks, vectors },
+      family,
+      tuning,
+      works,
+      fill,
+      destroy() {
+        all.pool.destroy();
+        pool.destroy();
+      },
+    };
+  } catch (error) {
+    memory?.pool.destroy();
+    pool.destroy();
+    throw error;
+  }
+}
+
+/** What is known of this adapter's kernels; what is not is measured now, once. */
+async function tuned(
+  context: LoadOptions & {
+    memory: Memory;
+    pipelines: PipelineCache;
+    stacks: Parameters<typeof tune>[2];
+    fill: () => Promise<void>;
+  },
+): Promise<Tuning> {
+  const { store, gpu, wgsl, graph, stacks, onProgress, onNotice } = context;
+  if (!store) return new Tuning();
+  const now = () => performance.now();
+  const { key, times } = await loadTimes(store, gpu.facts, wgsl);
+  const tuning = new Tuning(times, { int8: context.exact !== true });
+  if (isMeasured(context, graph, stacks, tuning)) return tuning;
+  await context.fill();
+  const start = now();
+  const made = await tune(context, graph, stacks, tuning, {
+    budgetMs: tuningBudgetMs,
+    now,
+    onMeasured: (done, total) => onProgress({ stage: 'measure', done, total }),
+  });
+  const seconds = ((now() - start) / 1000).toFixed(1);
+  const family = tuning.family(matmulFamilies(gpu.caps, tuning.int8)).name;
+  onNotice?.(`measured ${made} kernels on ${gpu.facts.description} in ${seconds} s, once: ${family}`);
+  await saveTimes(store, key, tuning.times).catch((error: unknown) =>
+    onNotice?.(`what was measured could not be kept, the next start measures again: ${String(error)}`),
+  );
+  return tuning;
+}
+
+function weightProgress(
+  file: ModelFile,
+  graph: Graph,
+  onProgress: (progress: LoadProgress) => void,
+): (bytes: number) => void {
+  const names = stacksOf(graph).flat();
+  const total = names.reduce((sum, name) => sum + (file.tensors.get(name)?.sizeBytes ?? 0), 0);
+  let done = 0;
+  return (bytes) => {
+    done += bytes;
+    onProgress({ stage: 'weights', done: Math.min(done, total), total });
+  };
+}
+
+function outOfMemory(name: string, bytes: number, reason: string): EngineError {
+  return new EngineError(
+    'model_too_large',
+    `${name} needs ${formatBytes(bytes)} of device memory, and the device does not give them (${reason}); ` +
+      'use a smaller model or quantisation, or a smaller --context',
+  );
+}

@@ -1,0 +1,48 @@
+import type { Store, WgslSources } from './platform.ts';
+import type { Times } from './tuning.ts';
+import type { AdapterFacts } from './types.ts';
+
+/** The kernels whose speed was measured: when their text changes, so may the choice. */
+const isProduct = (path: string): boolean => /^(matmul|matvec|lib\/)/.test(path);
+
+/** FNV-1a, 32 bits: tells texts apart, nothing more. */
+function fingerprint(texts: Iterable<string>): string {
+  let hash = 0x811c9dc5;
+  for (const text of texts) {
+    for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+    hash = Math.imul(hash ^ 0xff, 0x01000193);
+  }
+  return (hash >>> 0).toString(16).padStart(8, '0');
+}
+
+/** What was measured with this adapter, driver and these kernels; empty when nothing was, or the file is damaged. */
+export async function loadTimes(
+  store: Store,
+  adapter: AdapterFacts,
+  wgsl: WgslSources,
+): Promise<{ key: string; times: Times }> {
+  const { backend, vendor, description, features } = adapter;
+  const sources = [...wgsl].filter(([path]) => isProduct(path)).flat();
+  const key = `kernels-${fingerprint([backend, vendor, description, ...features, ...sources])}.json`;
+  const text = await store.read(key).catch(() => undefined);
+  return { key, times: (text === undefined ? undefined : parseTimes(text)) ?? {} };
+}
+
+export const saveTimes = (store: Store, key: string, times: Times): Promise<void> =>
+  store.write(key, `${JSON.stringify(times, undefined, 1)}\n`);
+
+function parseTimes(text: string): Times | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const isTable = (value: unknown): value is Record<string, unknown> =>
+      typeof value === 'object' && value !== null && !Array.isArray(value);
+    if (!isTable(parsed)) return undefined;
+    const sound = Object.values(parsed).every(
+      (byOption) =>
+        isTable(byOption) && Object.values(byOption).every((ms) => typeof ms === 'number' && ms > 0),
+    );
+    return sound ? (parsed as Times) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,211 @@
+/** Guessed tokens change how long an answer takes and nothing else: on the real adapter. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { RunnerSequence } from '../support/runner-sequence.ts';
+import { modelsPath } from '../support/shared.ts';
+import { endToken, loadFromMemory, tinyModel } from '../support/tiny-model.ts';
+
+async function answer(to: GenerateRequest, by: ResidentEngine) {
+  const got = { text: '', ids: [] as number[], end: {} };
+  for await (const event of by.generate(to)) {
+    if (event.type === 'end') {
+      const { completion_tokens, prompt_tokens } = event.usage;
+      got.end = { finishReason: event.finishReason, completion_tokens, prompt_tokens };
+    } else {
+      got.text += event.text;
+      got.ids.push(...event.ids);
+    }
+  }
+  return got;
+}
+
+describe('the embedded model', () => {
+  const model = modelsPath('lathe-tiny-q8_0.gguf');
+  let plain: ResidentEngine;
+  let guessing: ResidentEngine;
+  let submitted = 0;
+  beforeAll(async () => {
+    plain = await loadEngine(nodePlatform(), { model, speculation: 'off' });
+    guessing = await loadEngine(nodePlatform(), { model, speculation: 'always' });
+    const { runner } = guessing;
+    const submit = runner.submit.bind(runner);
+    runner.submit = (step) => {
+      submitted += 1;
+      return submit(step);
+    };
+  });
+  afterAll(async () => {
+    await plain.close();
+    await guessing.close();
+  });
+
+  const sentence = 'The fox went to the river and the fox saw the fish. ';
+  const request = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
+    prompt: plain.tokenizer.encode(sentence.repeat(5)),
+    maxTokens: 120,
+    sampling: greedy,
+    stop: [],
+    ignoreEnd: true,
+    ...changes,
+  });
+
+  it('copies text in fewer steps than it has tokens', async () => {
+    const before = guessing.stats().speculation;
+    submitted = 0;
+    const got = await answer(request(), guessing);
+    const { drafted, accepted } = guessing.stats().speculation;
+    expect(got.ids).toHaveLength(120);
+    expect(submitted).toBeLessThan(100);
+    expect(accepted - before.accepted).toBeGreaterThan(20);
+    expect(drafted - before.drafted).toBeGreaterThanOrEqual(accepted - before.accepted);
+    expect(got).toEqual(await answer(request(), plain));
+    expect(plain.stats().speculation).toEqual({ drafted: 0, accepted: 0 });
+  });
+
+  const samplings: Record<string, Partial<Sampling>> = {
+    greedy: {},
+    'a low temperature': { temperature: 0.4 },
+    'a high temperature, top_p and top_k': { temperature: 1.1, topP: 0.9, topK: 40 },
+    'min_p and a bias': { temperature: 0.8, minP: 0.05, logitBias: new Map([[300, 2]]) },
+    penalties: { frequencyPenalty: 0.4, repetitionPenalty: 1.1 },
+  };
+  it.each(Object.entries(samplings))(
+    'gives the same tokens with %s, one by one and eight at once',
+    async (_, own) => {
+      const requests = Array.from({ length: 8 }, (__, seed) =>
+        request({ sampling: { ...greedy, ...own, seed }, maxTokens: 60 }),
+      );
+      const together = await Promise.all(requests.map((one) => answer(one, guessing)));
+      for (const [seed, one] of requests.entries()) {
+        const expected = await answer(one, plain);
+        expect(together[seed], `seed ${seed}`).toEqual(expected);
+        if (seed < 2) expect(await answer(one, guessing), `seed ${seed}, alone`).toEqual(expected);
+      }
+    },
+  );
+
+  it('ends at the end token, at max tokens and before a stop text wherever they fall in a run of drafts', async () => {
+    const whole = await answer(request({ maxTokens: 60 }), plain);
+    for (let maxTokens = 1; maxTokens <= 20; maxTokens++) {
+      expect(await answer(request({ maxTokens }), guessing)).toEqual(
+        await answer(request({ maxTokens }), plain),
+      );
+    }
+    for (const at of [20, 33, 41, 58]) {
+      const one = request({ stop: [whole.text.slice(at, at + 5)] });
+      expect(await answer(one, guessing)).toEqual(await answer(one, plain));
+    }
+    // The model ends a text that it has seen end, so the end itself is guessed.
+    const chat = plain.chatTemplate?.render({
+      messages: [
+        { role: 'user', content: 'What is the capital of Italy?' },
+        { role: 'assistant', content: 'The capital of Italy is Rome.' },
+        { role: 'user', content: 'What is the capital of Italy?' },
+      ],
+      addGenerationPrompt: true,
+    });
+    const prompt = plain.tokenizer.encode(chat ?? '', { parseSpecial: true });
+    const one = request({ prompt, ignoreEnd: false });
+    const got = await answer(one, guessing);
+    expect(got).toEqual(await answer(one, plain));
+    expect(got.end).toMatchObject({ finishReason: 'stop' });
+  });
+
+  it('computes the bits of a decoded token for a verified one', async () => {
+    const { runner, adapter } = plain;
+    // Elsewhere the order of sums depends on the number of rows.
+    expect(adapter.software).toBe(true);
+    const text = request().prompt;
+    for (const length of [30, 61, 200]) {
+      const ids = Array.from({ length: length + 8 }, (_, index) => text[(index * 7) % text.length] as number);
+      const [last = 0, ...drafts] = ids.slice(length);
+      const one = new RunnerSequence(runner, 0, [3, 1, 4, 15, 9, 2, 6, 5]);
+      await one.prefill(ids.slice(0, length), 64);
+      const decoded: Float32Array[] = [];
+      for (const id of ids.slice(length)) decoded.push(await one.decode(id));
+      await new RunnerSequence(runner, 1, [7, 8, 10, 11, 12, 13, 14, 16]).prefill(ids.slice(0, length), 64);
+      const step = runner.newStep();
+      step.clear();
+      const row = step.verifyTokens(last, drafts, length, 1);
+      for (let n = 0; n < 8; n++) step.sample(row + n, 1, length + 1 + n, greedy);
+      const verified = await runner.logits(step);
+      for (const [n, logits] of decoded.entries()) expect(verified[n], `${length} + ${n}`).toEqual(logits);
+    }
+    plain.forgetPrefixes();
+  });
+
+  it('adapts by itself to what pays, with the same tokens', async () => {
+    const adaptive = await loadEngine(nodePlatform(), { model });
+    try {
+      for (let n = 0; n < 3; n++) {
+        const one = request({ sampling: { ...greedy, temperature: 0.6, seed: n } });
+        expect(await answer(one, adaptive)).toEqual(await answer(one, plain));
+      }
+    } finally {
+      await adaptive.close();
+    }
+  });
+});
+
+describe('the distribution of sampled tokens', () => {
+  const bytes = tinyModel({ architecture: 'llama', type: 'Q8_0' });
+  const letters = [97, 98, 99];
+  /** Only three letters may come, all of them likely. */
+  const logitBias = new Map(
+    Array.from({ length: 288 }, (_, id): [number, number] => [id, letters.includes(id) ? 0 : -100]),
+  );
+  const sampling: Sampling = { ...greedy, temperature: 6, logitBias };
+  // Whatever comes first, it has come before.
+  const prompt = Array.from('abcabacbcabccbaabc', (letter) => letter.charCodeAt(0));
+  const count = 3000;
+
+  it('is the model’s own, also of tokens that were guessed', async () => {
+    const engine = await loadFromMemory(bytes, { context: 256, queue: count, speculation: 'always' });
+    try {
+      const drawn = new Map<string, number>();
+      const draw = async (seed: number) => {
+        const own = { ...sampling, seed };
+        const { ids } = await answer(
+          { prompt, maxTokens: 4, sampling: own, stop: [], ignoreEnd: true },
+          engine,
+        );
+        const three = ids.slice(0, 3).join();
+        drawn.set(three, (drawn.get(three) ?? 0) + 1);
+      };
+      const seeds = Array.from({ length: count }, (_, n) => n * 7919 + 1);
+      await Promise.all(seeds.map(draw));
+      expect(engine.stats().speculation.accepted).toBeGreaterThan(count / 10);
+      expect(engine.stats().speculation.drafted).toBeGreaterThan(engine.stats().speculation.accepted);
+
+      // Probabilities of all 27 continuations, from the logits.
+      const shares = (logits: Float32Array) => {
+        const masses = letters.map((id) => Math.exp((logits[id] as number) / sampling.temperature));
+        const sum = masses.reduce((a, b) => a + b);
+        return masses.map((mass) => mass / sum);
+      };
+      let chiSquare = 0;
+      const pages = [0, 1, 2, 3];
+      for (const first of letters) {
+        for (const second of letters) {
+          const sequence = new RunnerSequence(engine.runner, 0, pages);
+          const p1 = shares(await sequence.prefill(prompt));
+          const p2 = shares(await sequence.decode(first));
+          const p3 = shares(await sequence.decode(second));
+          for (const [n, third] of letters.entries()) {
+            const expected = count * p1[letters.indexOf(first)]! * p2[letters.indexOf(second)]! * p3[n]!;
+            expect(expected).toBeGreaterThan(5);
+            const got = drawn.get([first, second, third].join()) ?? 0;
+            chiSquare += (got - expected) ** 2 / expected;
+          }
+        }
+      }
+      // 26 degrees of freedom: beyond 54 in one of a thousand draws; the seeds are fixed.
+      expect(chiSquare).toBeLessThan(54);
+      expect([...drawn.keys()].some((key) => key.includes(String(endToken)))).toBe(false);
+    } finally {
+      await engine.close();
+    }
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest';
+import { type Candidate, DraftPolicy } from '../../src/engine/draft-policy.ts';
+
+const candidate = (acceptance: number, changes: Partial<Candidate> = {}): Candidate => ({
+  room: 7,
+  ahead: 0,
+  acceptance,
+  ...changes,
+});
+
+/** Knows what steps cost: `ms` by rows, a verification `extra` more. */
+function informed(ms: (rows: number) => number, extra = 0): DraftPolicy {
+  const policy = new DraftPolicy('auto');
+  for (let rows = 1; rows <= 24; rows++) {
+    policy.learn('plain', rows, ms(rows));
+    policy.learn('verify', rows, ms(rows) + extra);
+  }
+  return policy;
+}
+
+const flat = () => 10;
+const linear = (rows: number) => 10 * rows;
+
+describe('DraftPolicy', () => {
+  it('drafts most where rows cost nothing, and none where they cost as much as steps', () => {
+    expect(informed(flat).choose([candidate(0.9)], 16, 0)).toBe(7);
+    expect(informed(linear).choose([candidate(0.9)], 16, 0)).toBe(0);
+  });
+
+  it('drafts few where few are cheap', () => {
+    expect(informed((rows) => (rows <= 4 ? 10 : 40)).choose([candidate(0.9)], 16, 0)).toBe(3);
+  });
+
+  it('not for guesses that do not come true, nor where reading back costs what they save', () => {
+    expect(informed(flat).choose([candidate(0.01)], 16, 0)).toBe(0);
+    expect(informed(flat, 5).choose([candidate(0.3)], 16, 0)).toBe(0);
+    expect(informed(flat, 5).choose([candidate(0.9)], 16, 0)).toBe(7);
+  });
+
+  it('a token on its way is one more guess', () => {
+    const policy = informed(flat, 9);
+    expect(policy.choose([candidate(0.6)], 16, 0)).toBe(7);
+    expect(policy.choose([candidate(0.6, { ahead: 1 })], 16, 0)).toBe(0);
+  });
+
+  it('beside prompt tokens, whose time passes anyway, rows may cost more', () => {
+    expect(informed(linear).choose([candidate(0.9)], 16, 300)).toBeGreaterThan(0);
+  });
+
+  it('counts who cannot guess as well', () => {
+    const slow = informed((rows) => 30 + rows);
+    const others = Array.from({ length: 7 }, () => candidate(0, { room: 0 }));
+    expect(slow.choose([candidate(0.8), ...others], 16, 0)).toBeGreaterThan(0);
+    expect(informed(linear).choose([candidate(0.8), ...others], 16, 0)).toBe(0);
+    expect(informed(flat).choose(others, 16, 0)).toBe(0);
+  });
+
+  it('tries what it has not measured, once it knows what it would replace', () => {
+    const policy = new DraftPolicy('auto');
+    expect(policy.choose([candidate(0.8)], 16, 0)).toBe(0);
+    policy.learn('plain', 1, 10);
+    expect(policy.choose([candidate(0.8)], 16, 0)).toBe(7);
+    policy.learn('verify', 8, 80);
+    expect(policy.choose([candidate(0.8)], 16, 0)).toBe(3);
+    policy.learn('verify', 4, 40);
+    expect(policy.choose([candidate(0.8)], 16, 0)).toBe(1);
+    policy.learn('verify', 2, 20);
+    expect(policy.choose([candidate(0.8)], 16, 0)).toBe(0);
+  });
+
+  it('tries again now and then, more and more seldom, and comes back when it pays', () => {
+    const policy = informed(linear);
+    const tries: number[] = [];
+    for (let n = 0; n < 4000; n++) if (policy.choose([candidate(0.9)], 16, 0) > 0) tries.push(n);
+    expect(tries.length).toBeGreaterThan(2);
+    expect(tries.length).toBeLessThan(10);
+    expect(tries[2]! - tries[1]!).toBeGreaterThan(tries[1]! - tries[0]!);
+    for (let n = 0; n < 30; n++) for (let rows = 1; rows <= 8; rows++) policy.learn('verify', rows, 10);
+    expect(policy.choose([candidate(0.9)], 16, 0)).toBeGreaterThan(0);
+    // Guesses that never come true are not even tried.
+    const hopeless = informed(linear);
+    for (let n = 0; n < 4000; n++) expect(hopeless.choose([candidate(0.05)], 16, 0)).toBe(0);
+  });
+
+  it('keeps to the rows there are', () => {
+    expect(informed(flat).choose([candidate(0.9)], 0, 0)).toBe(0);
+    const dear = informed((rows) => (rows > 3 ? 1000 : 10));
+    const all = [candidate(0.9), candidate(0.9)];
+    expect(dear.choose(all, 1, 0)).toBeGreaterThan(0);
+    expect(dear.choose(all, 16, 0)).toBe(0);
+  });
+
+  it('always and off are what they say', () => {
+    expect(new DraftPolicy('always').choose([candidate(0)], 16, 0)).toBe(7);
+    expect(new DraftPolicy('always').choose([candidate(1, { room: 0 })], 16, 0)).toBe(0);
+    const off = new DraftPolicy('off');
+    off.learn('plain', 1, 10);
+    expect(off.choose([candidate(1)], 16, 0)).toBe(0);
+  });
+
+  it('learns how often guesses come true', () => {
+    const policy = new DraftPolicy('auto');
+    for (let n = 0; n < 300; n++) policy.observe(false);
+    expect(policy.acceptance).toBeLessThan(0.01);
+    for (let n = 0; n < 300; n++) policy.observe(true);
+    expect(policy.acceptance).toBeGreaterThan(0.99);
+  });
+});

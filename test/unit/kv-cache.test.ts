@@ -1,0 +1,298 @@
+/** The accounting of pages: on examples, and against a model that knows what every page holds. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { pageTokens } from '../../kernels/rope-kv-write.ts';
+import { type BlockTable, KvCache, pagesFor } from '../../src/engine/kv-cache.ts';
+
+const run = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
+
+/** How much of a text is cached. */
+function known(cache: KvCache, tokens: readonly number[]): number {
+  const { blocks, part } = cache.prefixes.match(tokens, tokens.length);
+  return blocks.length * pageTokens + (part?.length ?? 0);
+}
+
+/** A text that was computed from its start and has ended. */
+function leave(cache: KvCache, tokens: readonly number[], written = tokens.length): number[] {
+  const table: BlockTable = { pages: [] };
+  const { at } = cache.adopt(table, tokens, 0, 1);
+  expect(cache.grow(table, Math.max(at, tokens.length))).toBe(true);
+  const pages = [...table.pages];
+  cache.release(table, tokens, written, 0);
+  return pages;
+}
+
+describe('KvCache', () => {
+  it('grows all or nothing', () => {
+    const cache = new KvCache(2);
+    const table: BlockTable = { pages: [] };
+    expect(cache.grow(table, 33)).toBe(true);
+    expect(table.pages).toEqual([0, 1]);
+    expect(cache.grow(table, 65)).toBe(false);
+    expect(table.pages).toEqual([0, 1]);
+    expect(cache.grow({ pages: [] }, 1)).toBe(false);
+  });
+
+  it('shares whole pages and copies the one where texts part', () => {
+    const cache = new KvCache(8);
+    const first = leave(cache, run(0, 80));
+    const table: BlockTable = { pages: [] };
+    const text = [...run(0, 70), 999, 998];
+    const { at, copy } = cache.adopt(table, text, 0, 1);
+    expect(at).toBe(70);
+    expect(table.pages.slice(0, 2)).toEqual(first.slice(0, 2));
+    expect(copy).toEqual({ from: first[2], to: table.pages[2] });
+    expect(cache.pool.users(first[0]!)).toBe(1);
+    // The copy is its own, and not kept before it ends.
+    expect(cache.pool.isKept(table.pages[2]!)).toBe(false);
+  });
+
+  it('leaves the last token of a repeated text to compute', () => {
+    const cache = new KvCache(8);
+    leave(cache, run(0, 64));
+    const table: BlockTable = { pages: [] };
+    const { at, copy } = cache.adopt(table, run(0, 64), 0, 1);
+    expect(at).toBe(63);
+    expect(copy).toBeDefined();
+    expect(cache.adopt({ pages: [] }, [0], 0, 1)).toEqual({ at: 0 });
+  });
+
+  it('shares what the step being formed writes, but does not copy it', () => {
+    const cache = new KvCache(8);
+    const one: BlockTable = { pages: [] };
+    cache.grow(one, 64);
+    cache.publish(one, run(0, 64), 64, 5);
+    const other: BlockTable = { pages: [] };
+    expect(cache.adopt(other, [...run(0, 50), 7, 8, 9], 0, 5)).toEqual({ at: 32 });
+    expect(other.pages).toEqual([one.pages[0]]);
+    expect(cache.adopt({ pages: [] }, [...run(0, 50), 7, 8, 9], 0, 6).at).toBe(50);
+  });
+
+  it('publishes whole pages only', () => {
+    const cache = new KvCache(4);
+    const table: BlockTable = { pages: [] };
+    cache.grow(table, 40);
+    cache.publish(table, run(0, 40), 40, 1);
+    expect(cache.prefixes.size).toBe(1);
+  });
+
+  it('does not keep what was never written', () => {
+    const cache = new KvCache(4);
+    const tokens = run(0, 70);
+    leave(cache, tokens, 66);
+    expect(known(cache, tokens)).toBe(66);
+    leave(cache, run(500, 32), 0);
+    expect(known(cache, run(500, 64))).toBe(0);
+  });
+
+  it('a growing text is kept once', () => {
+    const cache = new KvCache(8);
+    for (const length of [10, 20, 33, 40, 70]) leave(cache, run(0, length));
+    expect(cache.pool).toMatchObject({ cached: 3, owned: 0 });
+    expect(cache.prefixes.size).toBe(3);
+    leave(cache, run(0, 50));
+    expect(cache.pool.cached).toBe(3);
+  });
+
+  it('lets go of what was used longest ago, ends before beginnings', () => {
+    const cache = new KvCache(6);
+    leave(cache, run(0, 96));
+    leave(cache, run(1000, 96));
+    // Using it makes the first the younger one.
+    leave(cache, run(0, 96));
+    const table: BlockTable = { pages: [] };
+    cache.grow(table, 64);
+    expect([known(cache, run(0, 96)), known(cache, run(1000, 96))]).toEqual([96, 32]);
+  });
+
+  it('lets go of unused pages also when pages in use follow them', () => {
+    const cache = new KvCache(4);
+    // Both compute the same first page; the second keeps its own and hangs its next one below the first's.
+    const one: BlockTable = { pages: [] };
+    const two: BlockTable = { pages: [] };
+    cache.grow(one, 32);
+    cache.grow(two, 64);
+    cache.publish(one, run(0, 32), 32, 1);
+    cache.publish(two, run(0, 64), 64, 1);
+    cache.release(one, run(0, 32), 32, 1);
+    expect(cache.pool).toMatchObject({ free: 1, cached: 1, owned: 2 });
+    expect(cache.grow(two, 128)).toBe(true);
+    expect(cache.pool).toMatchObject({ free: 0, cached: 0, owned: 4 });
+    cache.release(two, run(0, 128), 128, 1);
+    expect(cache.pool).toMatchObject({ free: 0, cached: 4, owned: 0 });
+  });
+
+  it('takes over the page it would have copied when that is the only one left', () => {
+    const cache = new KvCache(2);
+    leave(cache, run(0, 64));
+    const table: BlockTable = { pages: [] };
+    const text = [...run(0, 40), 999];
+    const { at, copy } = cache.adopt(table, text, 0, 1);
+    expect({ at, copy }).toEqual({ at: 40, copy: undefined });
+    expect(cache.pool).toMatchObject({ free: 0, cached: 0, owned: 2 });
+    expect(cache.prefixes.size).toBe(1);
+  });
+
+  it('says what a text still has to take', () => {
+    const cache = new KvCache(8);
+    leave(cache, run(0, 80));
+    expect(cache.demand([...run(0, 70), 999])).toEqual({ missing: 1, idle: 2 });
+    expect(cache.demand([5, 6])).toEqual({ missing: 1, idle: 0 });
+  });
+});
+
+describe('over random requests', () => {
+  const total = 24;
+  interface Live {
+    readonly table: BlockTable;
+    readonly tokens: number[];
+    /** Of each token and all before it. */
+    readonly digests: number[];
+    /** Tokens whose keys and values are written. */
+    written: number;
+  }
+
+  function append({ tokens, digests }: Live, token: number): void {
+    tokens.push(token);
+    const before = digests.at(-1) ?? 7;
+    digests.push((Math.imul(before ^ token, 0x7feb352d) ^ (before >>> 15)) >>> 0);
+  }
+
+  /** Knows what each page holds, position by position: the digest of the text up to there. */
+  class World {
+    readonly cache = new KvCache(total);
+    readonly contents: number[][] = Array.from({ length: total }, () => []);
+    live: Live[] = [];
+    step = 1;
+    requests = 0;
+
+    start(tokens: number[]): void {
+      this.requests++;
+      const one: Live = { table: { pages: [] }, tokens: [], digests: [], written: 0 };
+      for (const token of tokens) append(one, token);
+      this.live.push(one);
+    }
+
+    /** Computes `count` tokens more, new ones being drawn when the text ends; what has no room is preempted. */
+    extend(one: Live, count: number, draw: number): void {
+      this.step++;
+      const { cache, contents } = this;
+      const { at, copy } = cache.adopt(one.table, one.tokens, one.written, this.step);
+      if (copy) {
+        expect(cache.pool.users(copy.to)).toBe(1);
+        contents[copy.to] = [...contents[copy.from]!];
+      }
+      one.written = at;
+      for (let n = 0; n < count; n++) {
+        if (one.written === one.tokens.length) append(one, (draw + n) % 3);
+        while (!cache.grow(one.table, one.written + 1)) {
+          const youngest = this.live.at(-1)!;
+          this.end(youngest);
+          if (youngest === one) return;
+        }
+        const page = one.table.pages[Math.floor(one.written / pageTokens)]!;
+        // Nobody else may see what is written.
+        if (cache.pool.users(page) !== 1 || cache.pool.isKept(page))
+          throw new Error(`page ${page} is shared`);
+        contents[page]![one.written % pageTokens] = one.digests[one.written]!;
+        one.written++;
+      }
+      cache.publish(one.table, one.tokens, one.written, this.step);
+    }
+
+    end(one: Live): void {
+      this.live = this.live.filter((other) => other !== one);
+      this.cache.release(one.table, one.tokens, one.written, this.step);
+      expect(one.table.pages).toEqual([]);
+    }
+
+    /** By plain comparisons: it runs tens of thousands of times. */
+    check(): void {
+      const { pool, prefixes } = this.cache;
+      const must = (holds: boolean, what: string) => {
+        if (!holds) throw new Error(what);
+      };
+      must(pool.free + pool.cached + pool.owned === total, 'free, cached and owned make up all pages');
+      const users = new Uint32Array(total);
+      for (const { table, digests, written } of this.live) {
+        must(table.pages.length >= pagesFor(written), 'what is written has pages');
+        must(new Set(table.pages).size === table.pages.length, 'no page is twice in a table');
+        for (const page of table.pages) users[page]! += 1;
+        for (let at = 0; at < written; at++) {
+          const page = this.contents[table.pages[Math.floor(at / pageTokens)]!]!;
+          must(page[at % pageTokens] === digests[at], 'every position reads the text that led there');
+        }
+      }
+      let kept = 0;
+      for (let page = 0; page < total; page++) {
+        must(pool.users(page) === users[page], 'users are counted');
+        if (pool.isKept(page)) kept++;
+      }
+      must(pool.owned === users.filter((count) => count > 0).length, 'owned pages have users');
+      must(prefixes.size === kept, 'the tree keeps a page a block');
+    }
+  }
+
+  const beginnings = [[], run(0, 32), run(0, 45), [...run(0, 32), ...run(7, 40)], run(50, 100)];
+  const action = fc.oneof(
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        kind: fc.constant('start' as const),
+        begin: fc.nat(4),
+        more: fc.nat(40),
+        draw: fc.nat(2),
+      }),
+    },
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        kind: fc.constant('extend' as const),
+        which: fc.nat(99),
+        count: fc.integer({ min: 1, max: 40 }),
+        draw: fc.nat(2),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        kind: fc.constant('fork' as const),
+        which: fc.nat(99),
+        cut: fc.nat(200),
+        draw: fc.nat(2),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('end' as const), which: fc.nat(99) }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('evict' as const) }) },
+  );
+
+  it('no page is lost, has two owners, is written while shared, or holds another text; all are free in the end', () => {
+    let requests = 0;
+    fc.assert(
+      fc.property(fc.array(action, { minLength: 60, maxLength: 160 }), (actions) => {
+        const world = new World();
+        for (const one of actions) {
+          const chosen = 'which' in one ? world.live[one.which % Math.max(1, world.live.length)] : undefined;
+          if (one.kind === 'start')
+            world.start([...beginnings[one.begin]!, ...Array(one.more + 1).fill(one.draw)]);
+          else if (one.kind === 'extend' && chosen) world.extend(chosen, one.count, one.draw);
+          else if (one.kind === 'fork' && chosen) world.start([...chosen.tokens.slice(0, one.cut), one.draw]);
+          else if (one.kind === 'end' && chosen) world.end(chosen);
+          else if (one.kind === 'evict') {
+            const cached = world.cache.pool.cached;
+            expect(world.cache.prefixes.evict()).toBe(cached > 0);
+          }
+          world.check();
+        }
+        requests += world.requests;
+        while (world.live.length > 0) world.end(world.live[0]!);
+        world.check();
+        world.cache.clear();
+        expect(world.cache.pool).toMatchObject({ free: total, cached: 0, owned: 0 });
+        expect(world.cache.prefixes.size).toBe(0);
+      }),
+      { numRuns: 400 },
+    );
+    expect(requests).toBeGreaterThan(10_000);
+  }, 60_000);
+});

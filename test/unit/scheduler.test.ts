@@ -1,0 +1,349 @@
+/** The scheduler against a simulated GPU whose tokens depend on every token before them. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Scheduler, type SchedulerCounts } from '../../src/engine/scheduler.ts';
+import { type GenerateRequest, greedy } from '../../src/engine/types.ts';
+import { answerAlone, newSequence, read, SimulatedRunner } from '../support/simulated-runner.ts';
+
+const text = (...codes: number[]): number[] => codes.map((code) => 97 + (code % 12));
+const run = (from: number, count: number): number[] =>
+  text(...Array.from({ length: count }, (_, i) => (from + i) * (i + 3)));
+
+const request = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
+  prompt: run(1, 20),
+  maxTokens: 40,
+  sampling: greedy,
+  stop: [],
+  ...changes,
+});
+
+interface Options {
+  pages?: number;
+  slots?: number;
+  stepTokens?: number;
+  speculation?: 'auto' | 'always' | 'off';
+}
+
+function world({ pages = 64, slots = 4, stepTokens = 64, speculation = 'off' }: Options = {}) {
+  const runner = new SimulatedRunner({ context: 4096, slots, stepTokens, pages });
+  const counts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
+  const scheduler = new Scheduler(runner, () => runner.time, { speculation, counts });
+  const add = (one: GenerateRequest) => {
+    const sequence = newSequence(one, runner);
+    scheduler.add(sequence);
+    return sequence;
+  };
+  return { runner, scheduler, counts, add, answer: async (one: GenerateRequest) => read(add(one)) };
+}
+
+/** A request whose answer does not end early. */
+const long = (seed: number, maxTokens: number, prompt = run(seed, 20)): GenerateRequest =>
+  request({ prompt, maxTokens, sampling: { ...greedy, seed }, ignoreEnd: true });
+
+describe('prefixes', () => {
+  it('a repeated prompt computes its last token only', async () => {
+    const { answer, runner } = world();
+    const one = request({ prompt: run(3, 100) });
+    const first = await answer(one);
+    expect(first.end.usage.cached_tokens).toBe(0);
+    const steps = runner.steps.length;
+    const again = await answer(one);
+    expect(again.ids).toEqual(first.ids);
+    expect(again.end.usage).toEqual({ ...first.end.usage, cached_tokens: 99 });
+    expect(runner.steps[steps]).toMatchObject({ promptTokens: 1, copies: 1 });
+  });
+
+  it('a growing chat computes what is new', async () => {
+    const { answer } = world();
+    let prompt = run(5, 50);
+    for (let turn = 0; turn < 5; turn++) {
+      const { ids, end } = await answer(request({ prompt, sampling: { ...greedy, seed: turn } }));
+      expect(ids).toEqual(answerAlone(request({ prompt, sampling: { ...greedy, seed: turn } })));
+      if (turn > 0) {
+        // All but what was added; the answer's last token was drawn and never computed.
+        expect(end.usage.cached_tokens).toBeGreaterThanOrEqual(prompt.length - 31);
+        expect(end.usage.cached_tokens).toBeLessThan(prompt.length);
+      }
+      prompt = [...prompt, ...ids, ...run(turn, 30)];
+    }
+  });
+
+  it('requests that come at once share what the first of them computes', async () => {
+    const { answer, runner } = world({ slots: 8, stepTokens: 256 });
+    const prompt = run(9, 200);
+    const requests = Array.from({ length: 8 }, (_, seed) =>
+      request({ prompt: [...prompt, ...run(seed, 10)], sampling: { ...greedy, seed } }),
+    );
+    const answers = await Promise.all(requests.map(answer));
+    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(answerAlone(one));
+    const computed = runner.steps.reduce((sum, { promptTokens }) => sum + promptTokens, 0);
+    expect(computed).toBeLessThan(210 + 7 * (10 + 32));
+    expect(answers[7]!.end.usage.cached_tokens).toBeGreaterThanOrEqual(192);
+  });
+
+  it('what a cancelled request computed is kept, what it only drew is not', async () => {
+    const { add, answer, scheduler } = world();
+    const one = long(4, 60, run(4, 40));
+    const sequence = add(one);
+    const seen: number[] = [];
+    await expect(async () => {
+      for await (const event of sequence.events()) {
+        if (event.type === 'text') seen.push(...event.ids);
+        if (seen.length >= 20) scheduler.cancel(sequence, new Error('enough'));
+      }
+    }).rejects.toThrow('enough');
+    const after = request({ prompt: [...one.prompt, ...answerAlone(one).slice(0, 40), 97], maxTokens: 8 });
+    const { ids, end } = await answer(after);
+    expect(ids).toEqual(answerAlone(after));
+    expect(end.usage.cached_tokens).toBeGreaterThanOrEqual(40 + 19);
+    expect(end.usage.cached_tokens).toBeLessThan(40 + 24);
+  });
+});
+
+describe('too few pages', () => {
+  it('the youngest gives way, goes on first, and everybody gets the text that he gets alone', async () => {
+    const { answer, counts, scheduler } = world({ pages: 8, slots: 4 });
+    // Each needs five pages in the end; two at a time cannot be held.
+    const requests = Array.from({ length: 6 }, (_, seed) => long(seed, 130));
+    const ends: number[] = [];
+    const answers = await Promise.all(
+      requests.map(async (one, index) => {
+        const got = await answer(one);
+        ends.push(index);
+        return got;
+      }),
+    );
+    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(answerAlone(one));
+    expect(counts.preemptions).toBeGreaterThan(0);
+    expect(ends).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(scheduler.pages.free + scheduler.pages.cached).toBe(8);
+    // None of them was spared its prompt by its own first attempt: only the first letters are common.
+    for (const { end } of answers) expect(end.usage.cached_tokens).toBeLessThan(3);
+  });
+
+  it('nobody gives way while another one waits for its last token only', async () => {
+    const { answer, counts } = world({ pages: 5, slots: 2 });
+    // When the first needs its third page, the second has three and has drawn all its tokens.
+    const requests = [long(1, 60, run(1, 20)), long(2, 43, run(2, 33))];
+    const answers = await Promise.all(requests.map(answer));
+    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(answerAlone(one));
+    expect(counts.preemptions).toBe(0);
+  });
+
+  it('counts of penalties are those of the whole answer after a preemption', async () => {
+    const { answer, counts } = world({ pages: 8, slots: 4 });
+    const requests = Array.from({ length: 4 }, (_, seed) => ({
+      ...long(seed, 130),
+      sampling: { ...greedy, seed, frequencyPenalty: 0.5 },
+    }));
+    const answers = await Promise.all(requests.map(answer));
+    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(answerAlone(one));
+    expect(counts.preemptions).toBeGreaterThan(0);
+  });
+
+  it('one sequence alone may fill every page, also those that earlier ones left', async () => {
+    const { answer, scheduler } = world({ pages: 4, slots: 2 });
+    await answer(long(1, 60));
+    const one = long(2, 128 - 20);
+    expect((await answer(one)).ids).toEqual(answerAlone(one));
+    expect((await answer(one)).end.usage.cached_tokens).toBe(19);
+    expect(scheduler.pages).toMatchObject({ total: 4 });
+  });
+});
+
+describe('fairness', () => {
+  it('a long prompt delays running answers by no more than its share of a step', async () => {
+    const { runner, answer, add } = world({ slots: 4, stepTokens: 512, pages: 300 });
+    runner.cost = (rows, prompt) => 4 + rows + 5 * prompt;
+    // So that the scheduler knows what a prompt token takes.
+    await answer(request({ prompt: run(1, 100) }));
+    const running = [1, 2, 3].map((seed) => add(long(seed, 45)));
+    const firsts = running.map(async (one) => {
+      for await (const event of one.events()) if (event.type === 'text') return;
+    });
+    await Promise.all(firsts);
+    const before = runner.steps.length;
+    const late = read(add(request({ prompt: run(50, 4000), maxTokens: 5 })));
+    await Promise.all(running.map(read));
+    await late;
+    const shared = runner.steps.slice(before).filter(({ decoding }) => decoding.size === 3);
+    expect(shared.length).toBeGreaterThan(20);
+    expect(shared.filter(({ promptTokens }) => promptTokens > 0).length).toBeGreaterThan(20);
+    for (const { promptTokens } of shared) expect(5 * promptTokens).toBeLessThanOrEqual(250);
+    // While all three still answer, none is left out.
+    const last = runner.steps.findLastIndex(({ decoding }) => decoding.size === 3);
+    for (const { decoding } of runner.steps.slice(before, last)) expect(decoding.size).toBe(3);
+    // With nobody to wait for it, a prompt takes larger steps.
+    expect(Math.max(...runner.steps.map(({ promptTokens }) => promptTokens))).toBeGreaterThan(100);
+  });
+
+  it('first come, first served: a small request does not overtake one that waits for pages', async () => {
+    const { answer, counts } = world({ pages: 8, slots: 3 });
+    const order: string[] = [];
+    const named = async (name: string, one: GenerateRequest) => {
+      await answer(one);
+      order.push(name);
+    };
+    await Promise.all([
+      named('running', long(1, 90, run(1, 100))),
+      named('large', long(2, 4, run(2, 200))),
+      named('small', long(3, 4, run(3, 5))),
+    ]);
+    expect(order).toEqual(['running', 'large', 'small']);
+    // It did not start what it could not finish.
+    expect(counts.preemptions).toBe(0);
+  });
+
+  it('one alone decodes a token a step, two steps at once', async () => {
+    const { runner, answer } = world();
+    const one = long(8, 50);
+    await answer(one);
+    // The prompt in one step, then a token each; one more is on its way when the last is read.
+    expect(runner.steps.length).toBe(50);
+    expect(runner.steps.slice(1).every(({ decoding }) => decoding.size === 1)).toBe(true);
+  });
+});
+
+describe('speculation', () => {
+  /** Its answers repeat themselves. */
+  const repetitive = (): GenerateRequest => request({ prompt: run(2, 60), maxTokens: 120, ignoreEnd: true });
+
+  it('gives the same tokens in fewer steps', async () => {
+    const plain = world();
+    const expected = await plain.answer(repetitive());
+    const { runner, answer, counts } = world({ speculation: 'always' });
+    const got = await answer(repetitive());
+    expect(got.ids).toEqual(expected.ids);
+    expect(got.end.usage).toEqual(expected.end.usage);
+    expect(runner.steps.length).toBeLessThan(plain.runner.steps.length * 0.8);
+    expect(counts.accepted).toBeGreaterThan(20);
+    expect(counts.drafted).toBeGreaterThanOrEqual(counts.accepted);
+    // Every answer token is a sample of some step or an accepted draft.
+    expect(got.ids.length).toBe(120);
+  });
+
+  it('drafts where verifying costs little, and leaves off where it does not pay', async () => {
+    const cheap = world({ speculation: 'auto' });
+    cheap.runner.cost = (rows, prompt) => 20 + 0.1 * rows + prompt;
+    const dear = world({ speculation: 'auto' });
+    dear.runner.cost = (rows, prompt) => 20 * rows + prompt;
+    const expected = (await world().answer(repetitive())).ids;
+    for (const { answer } of [cheap, dear]) {
+      for (let n = 0; n < 4; n++) expect((await answer(repetitive())).ids).toEqual(expected);
+    }
+    const verifications = ({ runner }: typeof cheap) =>
+      runner.steps.filter(({ decoding }) => [...decoding.values()].some((drafts) => drafts > 0)).length;
+    expect(cheap.counts.accepted).toBeGreaterThan(100);
+    expect(verifications(dear)).toBeLessThan(20);
+    expect(cheap.runner.steps.length).toBeLessThan(0.8 * dear.runner.steps.length);
+  });
+
+  it('never drafts for a request with penalties, nor with speculation off', async () => {
+    const { answer, counts } = world({ speculation: 'always' });
+    await answer({ ...repetitive(), sampling: { ...greedy, presencePenalty: 0.5 } });
+    expect(counts.drafted).toBe(0);
+    const off = world({ speculation: 'off' });
+    await off.answer(repetitive());
+    expect(off.counts.drafted).toBe(0);
+  });
+
+  it('rejected drafts never get into the prefix cache', async () => {
+    const { answer, counts } = world({ speculation: 'always' });
+    let prompt = run(2, 60);
+    for (let turn = 0; turn < 6; turn++) {
+      const one = request({ prompt, maxTokens: 50, sampling: { ...greedy, seed: turn } });
+      const { ids } = await answer(one);
+      expect(ids).toEqual(answerAlone(one));
+      prompt = [...prompt, ...ids, ...run(turn, 3)];
+    }
+    expect(counts.drafted).toBeGreaterThan(counts.accepted);
+  });
+});
+
+describe('any requests', () => {
+  const prompts = [run(1, 5), run(1, 64), run(1, 70), [...run(1, 40), ...run(2, 30)], run(3, 90)];
+  const seldom = (some: fc.Arbitrary<number>) =>
+    fc.oneof({ weight: 4, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: some });
+  const anyRequest = fc.record({
+    prompt: fc.nat(prompts.length - 1),
+    // Small values alone would never fill the pages.
+    cut: fc.noBias(fc.integer({ min: 1, max: 90 })),
+    maxTokens: fc.noBias(fc.integer({ min: 1, max: 100 })),
+    seed: fc.nat(5),
+    penalty: fc.boolean(),
+    stop: seldom(fc.integer({ min: 0, max: 143 })),
+    cancelAfter: seldom(fc.nat(40)),
+    pause: fc.nat(2),
+    ignoreEnd: fc.boolean(),
+  });
+  const anyWorld = fc.record({
+    pages: fc.integer({ min: 6, max: 12 }),
+    slots: fc.integer({ min: 2, max: 6 }),
+    stepTokens: fc.integer({ min: 30, max: 64 }),
+    speculation: fc.constantFrom('auto' as const, 'always' as const, 'off' as const),
+  });
+
+  it('get the tokens that they get alone: batched, cached, preempted, verified or beside cancelled ones', async () => {
+    let preemptions = 0;
+    let accepted = 0;
+    let cached = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        anyWorld,
+        fc.array(anyRequest, { minLength: 6, maxLength: 20 }),
+        async (options, list) => {
+          const { runner, scheduler, counts, add } = world(options);
+          const jobs: Promise<void>[] = [];
+          for (const { prompt, cut, maxTokens, seed, penalty, stop, cancelAfter, pause, ignoreEnd } of list) {
+            const one = request({
+              prompt: prompts[prompt]!.slice(0, cut),
+              maxTokens,
+              ignoreEnd,
+              sampling: { ...greedy, seed, frequencyPenalty: penalty ? 1 : 0 },
+              stop: stop === undefined ? [] : [String.fromCharCode(...text(stop, Math.floor(stop / 12)))],
+            });
+            const sequence = add(one);
+            const job = async () => {
+              const ids: number[] = [];
+              let events = 0;
+              const alone = newSequence(one, runner);
+              for (const id of answerAlone(one)) alone.accept(id, 0);
+              const expected = await read(alone);
+              try {
+                for await (const event of sequence.events()) {
+                  if (event.type === 'text') ids.push(...event.ids);
+                  else {
+                    cached += event.usage.cached_tokens;
+                    expect(event.usage.cached_tokens).toBeLessThan(one.prompt.length);
+                    expect(event.usage.completion_tokens).toBe(ids.length);
+                    expect(event.finishReason).toBe(expected.end.finishReason);
+                    expect(ids).toEqual(expected.ids);
+                  }
+                  if (events++ === cancelAfter) scheduler.cancel(sequence, new Error('cut'));
+                }
+              } catch (error) {
+                expect((error as Error).message).toBe('cut');
+              }
+              expect(ids).toEqual(expected.ids.slice(0, ids.length));
+            };
+            jobs.push(job());
+            for (let n = 0; n < pause; n++) await new Promise((resolve) => setImmediate(resolve));
+          }
+          await Promise.all(jobs);
+          await scheduler.settled();
+          expect(scheduler).toMatchObject({ running: 0, waiting: 0 });
+          const { total, free, cached: kept } = scheduler.pages;
+          expect(free + kept).toBe(total);
+          expect(runner.steps.every(({ decoding }) => decoding.size <= options.slots)).toBe(true);
+          preemptions += counts.preemptions;
+          accepted += counts.accepted;
+        },
+      ),
+      { numRuns: 300 },
+    );
+    // The draw of worlds is wide enough to have met all of it.
+    expect(preemptions).toBeGreaterThan(50);
+    expect(accepted).toBeGreaterThan(500);
+    expect(cached).toBeGreaterThan(1000);
+  }, 120_000);
+});

@@ -1,0 +1,155 @@
+import { describe, expect, it } from 'vitest';
+import type { AdapterCaps } from '../../kernels/define.ts';
+import { matmulFamilies, type MatmulFamily } from '../../kernels/matmul.ts';
+import { klDivergence } from '../../src/engine/divergence.ts';
+import type { Store } from '../../src/engine/platform.ts';
+import { loadTimes, saveTimes } from '../../src/engine/tuning-file.ts';
+import { optionKey, productKey, Tuning } from '../../src/engine/tuning.ts';
+
+const software: AdapterCaps = { subgroupSize: 8, f16: true, software: true };
+const gpu: AdapterCaps = { subgroupSize: 32, f16: true, software: false };
+const product = { format: 'q8_0', rows: 3072, blocks: 18 };
+const any = Number.POSITIVE_INFINITY;
+
+const familiesOf = (caps: AdapterCaps, int8 = false) =>
+  matmulFamilies(caps, int8) as [MatmulFamily, MatmulFamily];
+
+/** Times of a family's options at one class, in their order. */
+function timed(family: MatmulFamily, upTo: number, ms: readonly number[], tuning: Tuning): void {
+  const one = family.classes(product.format).find((each) => each.upTo === upTo);
+  one?.options.forEach((option, index) => {
+    const its = ms[index];
+    if (its !== undefined) tuning.record(family, product, upTo, option, its);
+  });
+}
+
+const chosen = (tuning: Tuning, family: MatmulFamily, upTo: number) => {
+  const one = tuning.choose(family, product).find((each) => each.upTo === upTo);
+  return one && optionKey(one);
+};
+
+describe('the choice of kernels', () => {
+  it('is the likely one where nothing was measured', () => {
+    for (const caps of [software, gpu]) {
+      const [likely] = familiesOf(caps);
+      const tuning = new Tuning();
+      expect(tuning.family(familiesOf(caps)).name).toBe(likely.name);
+      expect(likely.name).toBe(caps.software ? 'row-a-thread' : 'row-a-subgroup');
+      for (const { upTo, options } of likely.classes('q8_0')) {
+        expect(chosen(tuning, likely, upTo)).toBe(optionKey(options[0] as never));
+      }
+    }
+  });
+
+  it('is the faster one, by more than noise', () => {
+    const [family] = familiesOf(software);
+    const options = family.classes('q8_0').at(-1)?.options ?? [];
+    const tuning = new Tuning();
+    timed(family, any, [1, 0.98], tuning);
+    expect(chosen(tuning, family, any)).toBe(optionKey(options[0] as never));
+    timed(family, any, [1, 0.9], tuning);
+    expect(chosen(tuning, family, any)).toBe(optionKey(options[1] as never));
+    // Another product of the same format keeps the likely one.
+    expect(optionKey(tuning.choose(family, { ...product, rows: 64 }).at(-1) as never)).toBe(
+      optionKey(options[0] as never),
+    );
+  });
+
+  it('takes the other family only where both were measured', () => {
+    const [likely, other] = familiesOf(gpu);
+    const tuning = new Tuning();
+    timed(other, 1, [0.1], tuning);
+    expect(tuning.family(familiesOf(gpu)).name).toBe(likely.name);
+    timed(likely, 1, [0.2], tuning);
+    expect(tuning.family(familiesOf(gpu)).name).toBe(other.name);
+  });
+
+  it('rounds activations only where that is allowed', () => {
+    const [family] = familiesOf(gpu, true);
+    const tuning = new Tuning({}, { int8: true });
+    timed(family, any, [1, 1, 0.1], tuning);
+    expect(chosen(tuning, family, any)).toContain('int8');
+    expect(chosen(tuning.exact(), family, any)).not.toContain('int8');
+    // Formats without whole numbers have no such kernel.
+    expect(
+      family
+        .classes('f16')
+        .at(-1)
+        ?.options.some((option) => option.int8),
+    ).toBe(false);
+  });
+
+  it('sums squares in parts alike in every class of a family', () => {
+    for (const caps of [software, gpu]) {
+      for (const family of familiesOf(caps)) {
+        for (const { options } of family.classes('q4_0')) {
+          for (const { kernel, variant } of options) {
+            const rows = kernel.source === 'matmul.wgsl' ? variant['LANES'] : (variant['ROWS'] ?? 4);
+            expect(rows).toBe(family.part);
+          }
+        }
+      }
+    }
+  });
+});
+
+describe('what was measured is kept', () => {
+  const adapter = { backend: 'vulkan', vendor: 'mesa', description: 'x', software: true, features: ['f'] };
+  const wgsl = new Map([
+    ['matmul.wgsl', 'a'],
+    ['attention.wgsl', 'b'],
+  ]);
+  const memoryStore = (): Store & { files: Map<string, string> } => {
+    const files = new Map<string, string>();
+    return {
+      files,
+      read: async (name) => files.get(name),
+      write: async (name, text) => void files.set(name, text),
+    };
+  };
+  const times = { [productKey(product, any)]: { one: 1.5, two: 0.5 } };
+
+  it('for the same adapter and kernels only', async () => {
+    const store = memoryStore();
+    const { key } = await loadTimes(store, adapter, wgsl);
+    await saveTimes(store, key, times);
+    expect((await loadTimes(store, adapter, wgsl)).times).toEqual(times);
+    expect((await loadTimes(store, adapter, new Map(wgsl).set('attention.wgsl', 'c'))).times).toEqual(times);
+    for (const [other, sources] of [
+      [{ ...adapter, description: 'y' }, wgsl],
+      [{ ...adapter, features: [] }, wgsl],
+      [adapter, new Map(wgsl).set('matmul.wgsl', 'c')],
+      [adapter, new Map(wgsl).set('lib/weight_q8_0.wgsl', 'c')],
+    ] as const) {
+      expect((await loadTimes(store, other, sources)).times).toEqual({});
+    }
+  });
+
+  it.each(['', 'null', '[]', '{"a":1}', '{"a":{"b":"c"}}', '{"a":{"b":-1}}', '{"a'])(
+    'a damaged file counts as none: %j',
+    async (text) => {
+      const store = memoryStore();
+      const { key } = await loadTimes(store, adapter, wgsl);
+      store.files.set(key, text);
+      expect((await loadTimes(store, adapter, wgsl)).times).toEqual({});
+    },
+  );
+
+  it('a store that cannot be read counts as empty', async () => {
+    const store: Store = { read: () => Promise.reject(new Error('EACCES')), write: async () => undefined };
+    expect((await loadTimes(store, adapter, wgsl)).times).toEqual({});
+  });
+});
+
+describe('KL divergence of logits', () => {
+  it('is 0 for the same, whatever is added to all of them', () => {
+    expect(klDivergence([1, 2, 3], [101, 102, 103])).toBeCloseTo(0, 12);
+  });
+
+  it('is p log(p / q) summed', () => {
+    const p = [0.5, 0.25, 0.25];
+    const q = [0.1, 0.3, 0.6];
+    const expected = p.reduce((sum, value, i) => sum + value * Math.log(value / (q[i] as number)), 0);
+    expect(klDivergence(p.map(Math.log), q.map(Math.log))).toBeCloseTo(expected, 12);
+  });
+});

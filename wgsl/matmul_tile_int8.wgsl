@@ -1,0 +1,98 @@
+// y[t, n] = sum over k of W[n, k] x[t, k], as matmul_tile, with x rounded to 8 bits under a scale for each token and
+// block of 32 columns, and four products an instruction. Exact but for that rounding.
+
+@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
+
+const TILE = 64u;
+const GROUPS = TILE / 4u;
+const THREADS = GROUPS * GROUPS;
+
+//#include "lib/step.wgsl"
+//#include "lib/matmul_params.wgsl"
+//#include "lib/weight_$FORMAT.wgsl"
+//#include "lib/tile_results.wgsl"
+
+// [row or token, word of four columns], rows apart by 9 words so that neighbours use different banks
+const STRIDE = 9u;
+var<workgroup> weight_tile: array<u32, TILE * STRIDE>;
+var<workgroup> token_tile: array<u32, TILE * STRIDE>;
+var<workgroup> weight_scales: array<f32, TILE>;
+var<workgroup> token_scales: array<f32, TILE>;
+// The greatest value of a quarter of a block; afterwards, sums of squares.
+var<workgroup> of_thread: array<f32, THREADS>;
+
+fn keep_square(thread: u32, square: f32) {
+  of_thread[thread] = square;
+}
+
+fn kept_square(thread: u32) -> f32 {
+  return of_thread[thread];
+}
+
+@compute @workgroup_size(THREADS)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) local: u32,
+) {
+  let pair = pairing();
+  let row0 = group.x * (TILE >> pair);
+  let token0 = group.y * TILE;
+  let tokens = matmul_tokens();
+  let mine_row = local % GROUPS;
+  let mine_token = local / GROUPS;
+  // While tiles are filled: four threads a row and a token, two words each.
+  let at = local / 4u;
+  let quarter = local % 4u;
+
+  var sum = array<vec4<f32>, 4>(); // [token] of four rows
+  for (var b = 0u; b < params.blocks; b++) {
+    workgroupBarrier();
+    let index = row_of(row0, at, 1u) * params.blocks + b;
+    weight_tile[at * STRIDE + quarter * 2u] = load_bytes(index, quarter * 2u);
+    weight_tile[at * STRIDE + quarter * 2u + 1u] = load_bytes(index, quarter * 2u + 1u);
+    let source = (min(token0 + at, tokens - 1u) * params.blocks + b) * 8u + quarter * 2u;
+    let low = x[source];
+    let high = x[source + 1u];
+    let greatest = max(abs(low), abs(high));
+    of_thread[local] = max(max(greatest.x, greatest.y), max(greatest.z, greatest.w));
+    workgroupBarrier();
+    let four = at * 4u;
+    let top = max(max(of_thread[four], of_thread[four + 1u]), max(of_thread[four + 2u], of_thread[four + 3u]));
+    let per_unit = select(0.0, 127.0 / top, top > 0.0);
+    token_tile[at * STRIDE + quarter * 2u] = pack4xI8(vec4<i32>(round(low * per_unit)));
+    token_tile[at * STRIDE + quarter * 2u + 1u] = pack4xI8(vec4<i32>(round(high * per_unit)));
+    if (quarter == 0u) {
+      weight_scales[at] = block_scale(index);
+      token_scales[at] = top / 127.0;
+    }
+    workgroupBarrier();
+    var part = array<vec4<i32>, 4>();
+    for (var w = 0u; w < min(8u, params.many); w++) {
+      let rows = vec4<u32>(
+        weight_tile[mine_row * 4u * STRIDE + w],
+        weight_tile[(mine_row * 4u + 1u) * STRIDE + w],
+        weight_tile[(mine_row * 4u + 2u) * STRIDE + w],
+        weight_tile[(mine_row * 4u + 3u) * STRIDE + w],
+      );
+      for (var t = 0u; t < 4u; t++) {
+        let word = token_tile[(mine_token * 4u + t) * STRIDE + w];
+        part[t] += vec4<i32>(
+          dot4I8Packed(rows.x, word),
+          dot4I8Packed(rows.y, word),
+          dot4I8Packed(rows.z, word),
+          dot4I8Packed(rows.w, word),
+        );
+      }
+    }
+    let scales_of_rows = vec4<f32>(
+      weight_scales[mine_row * 4u],
+      weight_scales[mine_row * 4u + 1u],
+      weight_scales[mine_row * 4u + 2u],
+      weight_scales[mine_row * 4u + 3u],
+    );
+    for (var t = 0u; t < 4u; t++) {
+      sum[t] = fma(vec4<f32>(part[t]) * token_scales[mine_token * 4u + t], scales_of_rows, sum[t]);
+    }
+  }
+  finish_tile(sum, row0, token0, local);
+}
