@@ -1,4 +1,4 @@
-import { greedy, type Engine } from '../src/engine/index.ts';
+import { type Engine, greedy } from '../src/engine/index.ts';
 
 /** Times of one generation, as a client of the engine sees them. */
 export interface GenerationTimes {
@@ -8,17 +8,29 @@ export interface GenerationTimes {
   readonly perTokenMs: number;
 }
 
-/** Ids that are ordinary tokens in every vocabulary; which ones makes no difference to the time. */
-export const promptOf = (length: number): number[] =>
-  Array.from({ length }, (_, index) => 32 + ((index * 31) % 200));
+/**
+ * Ids that are ordinary tokens in every vocabulary; which ones makes no difference to the time. Prompts of two
+ * salts differ from their first page of tokens on, so that no cache of prefixes serves one with the other's.
+ */
+export const promptOf = (length: number, salt = 0): number[] =>
+  Array.from(
+    { length },
+    (_, index) => 32 + ((Math.imul(index + 1 + salt * 65_537, 0x9e3779b1) >>> 16) % 200),
+  );
 
-/** A greedy answer of `tokens` tokens to a prompt of `context`. */
-export async function timeGeneration(
+let salts = 0;
+
+/** A prompt that this process never made before: nothing of it can be cached. */
+export const freshPrompt = (length: number): number[] => promptOf(length, ++salts);
+
+/** A greedy answer of `tokens` tokens to `prompt`, and how much of the prompt the engine had already. */
+export async function timeAnswer(
   engine: Engine,
-  { context, tokens }: { context: number; tokens: number },
-): Promise<GenerationTimes> {
+  prompt: readonly number[],
+  tokens: number,
+): Promise<GenerationTimes & { readonly cachedTokens: number }> {
   const answer = engine.generate({
-    prompt: promptOf(context),
+    prompt,
     maxTokens: tokens,
     sampling: greedy,
     stop: [],
@@ -30,7 +42,17 @@ export async function timeGeneration(
     return {
       firstTokenMs: queued_ms + prefill_ms,
       perTokenMs: tokens > 1 ? decode_ms / (tokens - 1) : 0,
+      cachedTokens: event.usage.cached_tokens,
     };
   }
   throw new Error('the engine ended an answer without its last event');
+}
+
+/** A greedy answer of `tokens` tokens to a new prompt of `context`: cold, whatever was asked before. */
+export async function timeGeneration(
+  engine: Engine,
+  { context, tokens }: { context: number; tokens: number },
+): Promise<GenerationTimes> {
+  const { firstTokenMs, perTokenMs } = await timeAnswer(engine, freshPrompt(context), tokens);
+  return { firstTokenMs, perTokenMs };
 }

@@ -7,24 +7,66 @@ import {
   loadEngine,
   type ResidentEngine,
 } from '../src/engine/index.ts';
-import { nodePlatform } from '../src/platform/node.ts';
 import { measureCopyBandwidth } from './copy-bandwidth.ts';
 import { bytesPerToken } from './cost.ts';
 import { timeGeneration } from './generation.ts';
+import { measureGrowth } from './growth.ts';
+import { memoryOver } from './memory.ts';
 import type { BenchModel } from './models.ts';
 import { type StepFigures, traceStep } from './nodes.ts';
 import type { ContextFigures, LoadFigures, ModelFigures } from './report.ts';
 import { watchOthers } from './others.ts';
+import { benchPlatform } from './platform.ts';
+import { measurePrefix } from './prefix.ts';
 import { median, rounded } from './statistics.ts';
+import { measureStreams } from './streams.ts';
 
 export interface Effort {
+  /** Prompts, in tokens. */
   readonly contexts: readonly number[];
   readonly answerTokens: number;
   readonly rounds: number;
+  /** Answers at once. */
+  readonly streams: readonly number[];
+  /** Of the prompt that is asked twice. */
+  readonly prefixTokens: number;
+  /** Of the figures that take longest: streams, prefix and growth. */
+  readonly longRounds: number;
+  /** Tokens decoded a round, for the same: at least. */
+  readonly longTokens: number;
+  readonly growthContexts: readonly number[];
 }
 
-export const fullEffort: Effort = { contexts: [1, 128, 512], answerTokens: 33, rounds: 5 };
-export const quickEffort: Effort = { contexts: [1, 128], answerTokens: 9, rounds: 2 };
+export const fullEffort: Effort = {
+  contexts: [1, 128, 512],
+  answerTokens: 33,
+  rounds: 5,
+  streams: [1, 2, 4, 8],
+  prefixTokens: 512,
+  longRounds: 3,
+  longTokens: 17,
+  growthContexts: [128, 512, 1024, 2048, 4096],
+};
+export const quickEffort: Effort = {
+  ...fullEffort,
+  contexts: [1, 128],
+  answerTokens: 9,
+  rounds: 2,
+  streams: [1, 8],
+  longRounds: 1,
+  longTokens: 9,
+  growthContexts: [128, 512, 4096],
+};
+/** For models that are there to show how cost grows with size. */
+export const sizeEffort: Effort = {
+  ...fullEffort,
+  contexts: [128],
+  answerTokens: 17,
+  rounds: 3,
+  streams: [],
+};
+
+const memoryContexts = [512, 1024, 2048, 4096, 8192];
 
 /** Loads a model twice, measures it, and lets it go. */
 export async function measureModel(
@@ -32,11 +74,13 @@ export async function measureModel(
   options: { adapter: string | undefined; effort: Effort; say: (what: string) => void },
 ): Promise<{ adapter: AdapterFacts; figures: ModelFigures }> {
   const { effort, say } = options;
-  const platform = nodePlatform();
+  const platform = benchPlatform();
   const engineOptions: EngineOptions = {
     model: model.path,
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
     onNotice: say,
+    // Answers of random weights repeat themselves, so that guessing would look far better than it is.
+    speculation: 'off',
   };
   const others = watchOthers();
   say('loading');
@@ -60,6 +104,19 @@ export async function measureModel(
       steps.push(await traceStep(runner, file, { phase, ...own }));
     }
     const contexts = await timeContexts(engine, { ...effort, say });
+    const { streams: counts, prefixTokens, longRounds: rounds } = effort;
+    const tokens = longTokens(effort, contexts);
+    say('several answers at once');
+    const streams = await measureStreams(engine, { counts, tokens, rounds });
+    const prefixFits = prefixTokens + 64 <= engine.model.contextLength && counts.length > 0;
+    if (prefixFits) say('a prefix asked twice');
+    const prefix = prefixFits ? await measurePrefix(engine, { prefixTokens, rounds }) : undefined;
+    say('decode behind long contexts');
+    const growth = await measureGrowth(runner, file, {
+      contexts: effort.growthContexts,
+      tokens,
+      rounds,
+    });
     const { architecture, quantization, parameters, sizeBytes } = engine.model;
     const figures: ModelFigures = {
       model: model.name,
@@ -75,6 +132,10 @@ export async function measureModel(
         completed(one, { engine, file, dispatches: steps[0]?.dispatches ?? 0, ...copyBandwidth }),
       ),
       steps,
+      streams,
+      ...(prefix ? { prefix } : {}),
+      growth,
+      memory: memoryOver(runner.graph, runner.memory, memoryContexts),
       othersCores: others(),
     };
     return { adapter: engine.adapter, figures };
@@ -84,15 +145,23 @@ export async function measureModel(
   }
 }
 
+const mostLongTokens = 129;
+
+/** About a second of decoding, within bounds: a few tokens of a fast model would measure chance. */
+function longTokens(effort: Effort, timed: readonly Timed[]): number {
+  const perTokenMs = median(timed.map((one) => one.perTokenMs));
+  return Math.max(effort.longTokens, Math.min(mostLongTokens, Math.round(1000 / perTokenMs)));
+}
+
 async function timeLoad(options: EngineOptions): Promise<{ engine: ResidentEngine; load: LoadFigures }> {
   const start = performance.now();
-  const first = await loadEngine(nodePlatform(), options);
+  const first = await loadEngine(benchPlatform(), options);
   const firstMs = performance.now() - start;
   await first.close();
 
   const marks: { stage: string; at: number }[] = [];
   const again = performance.now();
-  const engine = await loadEngine(nodePlatform(), {
+  const engine = await loadEngine(benchPlatform(), {
     ...options,
     onProgress({ stage }) {
       if (marks.at(-1)?.stage !== stage) marks.push({ stage, at: performance.now() });

@@ -23,6 +23,21 @@ const shapes: Readonly<Record<string, Shape>> = {
   'qwen2.5-0.5b': realShapes.qwen25_05b,
   'qwen3-0.6b': realShapes.qwen3_06b,
   'llama3.2-1b': realShapes.llama32_1b,
+  'llama3.2-3b': {
+    ...realShapes.llama32_1b,
+    layers: 28,
+    embedding: 3072,
+    heads: 24,
+    headSize: 128,
+  },
+  'llama3.1-8b': {
+    ...realShapes.llama32_1b,
+    layers: 32,
+    embedding: 4096,
+    headSize: 128,
+    feedForward: 14_336,
+    tiedEmbeddings: false,
+  },
 };
 const types = { q4_0: 'Q4_0', q8_0: 'Q8_0', f16: 'F16' } as const;
 type TypeName = keyof typeof types;
@@ -34,6 +49,10 @@ const embedded = join(root, 'models', 'lathe-tiny-q8_0.gguf');
 /** What the figures of the documentation are of. */
 export const documentedModels = ['tiny', 'smollm2-135m-q8_0', 'smollm2-135m-q4_0'];
 
+/** Beside those, for the growth over the size of a model. */
+export const sizeModels = ['qwen2.5-0.5b-q4_0'];
+export const largeModels = ['llama3.2-1b-q4_0'];
+
 /** For help texts and messages. */
 export const modelNames = `tiny or {${Object.keys(shapes).join('|')}}-{${Object.keys(types).join('|')}}`;
 
@@ -42,6 +61,8 @@ export interface BenchModel {
   readonly path: string;
   /** Not a trained model. */
   readonly randomWeights: boolean;
+  /** Of a model that was made by its name. */
+  readonly shape?: ModelShape;
 }
 
 /**
@@ -52,7 +73,7 @@ export async function findModel(nameOrPath: string): Promise<BenchModel> {
   if (nameOrPath === 'tiny') return { name: 'tiny', path: embedded, randomWeights: false };
   const named = shapeAndType(nameOrPath);
   if (named) {
-    return { name: nameOrPath, path: await generated(nameOrPath, named), randomWeights: true };
+    return { name: nameOrPath, path: await generated(nameOrPath, named), randomWeights: true, shape: named };
   }
   if (await exists(nameOrPath)) {
     return { name: basename(nameOrPath, '.gguf'), path: nameOrPath, randomWeights: false };

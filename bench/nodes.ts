@@ -32,7 +32,18 @@ export interface StepFigures {
   readonly nodes: readonly NodeFigures[];
 }
 
-const firstSlot = 0;
+/** The slot that benches compute in. */
+export const firstSlot = 0;
+
+/** Gives every page of the cache to the benches' slot, in order. */
+export function givePages(runner: Runner): void {
+  const { maxPages, capacity } = runner.memory;
+  const count = Math.min(maxPages, capacity.pages);
+  runner.setPages(
+    firstSlot,
+    Array.from({ length: count }, (_, page) => page),
+  );
+}
 
 /**
  * GPU time of every node in one step, by timestamp query; each dispatch is a pass of its own here, so their sum
@@ -44,15 +55,12 @@ export async function traceStep(
   options: { phase: StepFigures['phase']; context: number; rounds: number },
 ): Promise<StepFigures> {
   const { phase, context, rounds } = options;
-  const { tileTokens, maxPages, capacity } = runner.memory;
+  const { tileTokens, capacity } = runner.memory;
   const step = runner.newStep();
   // A prompt's step is as large as the engine makes it.
   const tokens =
     phase === 'decode' ? 1 : Math.min(128, capacity.stepTokens - (capacity.stepTokens % tileTokens));
-  runner.setPages(
-    firstSlot,
-    Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page),
-  );
+  givePages(runner);
   const row =
     phase === 'decode'
       ? step.decodeToken(promptOf(1)[0] ?? 0, context, firstSlot)

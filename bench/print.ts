@@ -29,7 +29,77 @@ export function modelText(figures: ModelFigures): string {
       ]),
     ),
     ...figures.steps.map((step) => `\n${stepText(step)}`),
+    ...growthText(figures),
   ].join('\n');
+}
+
+/** How cost grows: over streams, a prefix asked again, the context. */
+function growthText({ streams, prefix, growth, memory }: ModelFigures): string[] {
+  const parts: string[] = [];
+  const alone = streams.find((one) => one.streams === 1)?.tokensPerSecond;
+  if (alone !== undefined) {
+    const rows = streams.map((one) => [
+      String(one.streams),
+      digits(one.tokensPerSecond),
+      digits(one.tokensPerSecond / alone),
+    ]);
+    parts.push(table(['answers at once', 'all together t/s', 'by one alone'], rows));
+  }
+  if (prefix) {
+    parts.push(
+      `${prefix.prefixTokens} + ${prefix.questionTokens} prompt tokens to the first token: ` +
+        `cold ${digits(prefix.coldMs)} ms, prefix asked before ${digits(prefix.repeatedMs)} ms ` +
+        `(${percent(prefix.repeatedMs / prefix.coldMs)}; ${prefix.cachedTokens} tokens from the cache)`,
+    );
+  }
+  if (growth.length > 0) {
+    const rows = growth.map((one) => [
+      String(one.context),
+      digits(one.decodeTokensPerSecond),
+      digits(one.encodeMs),
+      one.attentionMs === undefined ? '' : digits(one.attentionMs),
+      one.attentionGflops === undefined ? '' : digits(one.attentionGflops),
+    ]);
+    const head = ['behind tokens', 'decode t/s', 'encode ms', 'attention ms', 'attention GFLOP/s'];
+    parts.push(table(head, rows));
+  }
+  if (memory.length > 0) {
+    const rows = memory.map((one) => [
+      String(one.context),
+      megabytes(one.cacheBytes),
+      megabytes(one.workBytes),
+    ]);
+    parts.push(table(['context', 'cache of one MB', 'work buffers MB'], rows));
+  }
+  return parts.map((part) => `\n${part}`);
+}
+
+/** The host's own figures, and every figure with its goal. */
+export function figuresText({ overhead, startUp, figures }: Omit<BenchReport, 'models'>): string {
+  const lines: string[] = [];
+  if (overhead) {
+    lines.push(
+      `host overhead: ${digits(overhead.cpuMsPerToken)} ms of processor time a token ` +
+        `(${overhead.answerTokens} streamed behind ${overhead.promptTokens}, request included), ` +
+        `${digits(overhead.wallMsPerToken)} ms at the client; a request for one token ${digits(overhead.cpuMsPerRequest)} ms`,
+    );
+  }
+  if (startUp) {
+    lines.push(
+      `process start to ready ${startUp.readyMs} ms, to the first text of an answer ${startUp.firstTextMs} ms`,
+    );
+  }
+  const rows = figures.map((one) => [
+    one.figure,
+    digits(one.ours),
+    one.peer === undefined ? '' : digits(one.peer),
+    digits(one.ratio),
+    `${one.wanted} ${one.goal}`,
+    one.met ? 'yes' : 'no',
+  ]);
+  if (rows.length > 0)
+    lines.push('', table(['figure', 'ours', 'against', 'ratio', 'goal', 'reached'], rows), '');
+  return lines.join('\n');
 }
 
 function stepText(step: StepFigures): string {

@@ -4,9 +4,16 @@
  */
 import type { AdapterFacts } from '../src/engine/index.ts';
 import type { CopyBandwidth } from './copy-bandwidth.ts';
+import type { Figure } from './figures.ts';
+import type { GrowthFigures } from './growth.ts';
 import type { Machine, Versions } from './machine.ts';
+import type { MemoryFigures } from './memory.ts';
 import type { StepFigures } from './nodes.ts';
+import type { OverheadFigures } from './overhead.ts';
 import type { PeerFigure } from './peers/compare.ts';
+import type { PrefixFigures } from './prefix.ts';
+import type { StartUpFigures } from './start-up.ts';
+import type { StreamFigures } from './streams.ts';
 
 export interface BenchReport {
   /** Changes when a member changes its meaning. */
@@ -21,6 +28,11 @@ export interface BenchReport {
   readonly loadAverage: { readonly before: number; readonly after: number };
   readonly adapter: AdapterFacts;
   readonly models: readonly ModelFigures[];
+  /** Of the host with the embedded model; absent where only other models were measured. */
+  readonly overhead?: OverheadFigures;
+  readonly startUp?: StartUpFigures;
+  /** Those of the figures above that have a goal. */
+  readonly figures: readonly Figure[];
   /** With `--peers`. */
   readonly peers?: readonly PeerFigure[];
 }
@@ -40,6 +52,14 @@ export interface ModelFigures {
   readonly contexts: readonly ContextFigures[];
   /** Where the GPU's time goes, in a decode step and in a prefill step. Empty without timestamp queries. */
   readonly steps: readonly StepFigures[];
+  /** Several answers at once. */
+  readonly streams: readonly StreamFigures[];
+  /** Absent where the context does not hold it. */
+  readonly prefix?: PrefixFigures;
+  /** Decode behind long contexts. */
+  readonly growth: readonly GrowthFigures[];
+  /** Beside the weights, by context. */
+  readonly memory: readonly MemoryFigures[];
   /** Cores that other processes kept busy meanwhile, on average: 0 on an idle machine. */
   readonly othersCores: number;
 }

@@ -6,18 +6,30 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { AdapterFacts } from '../src/engine/index.ts';
+import { figuresOf } from './figures.ts';
 import { describeMachine, loadAverage, versions } from './machine.ts';
-import { fullEffort, measureModel, quickEffort } from './measure.ts';
-import { documentedModels, findModel, modelNames } from './models.ts';
+import { fullEffort, measureModel, quickEffort, sizeEffort } from './measure.ts';
+import {
+  type BenchModel,
+  documentedModels,
+  findModel,
+  largeModels,
+  modelNames,
+  sizeModels,
+} from './models.ts';
+import { measureOverhead } from './overhead.ts';
 import { comparePeers } from './peers/compare.ts';
 import { peerText } from './peers/print.ts';
-import { headText, modelText } from './print.ts';
+import { figuresText, headText, modelText } from './print.ts';
 import type { BenchReport, ModelFigures } from './report.ts';
+import { measureStartUp } from './start-up.ts';
 
 const usage = `npm run bench -- [options]
   --model NAME|PATH  may be given several times: the path of a GGUF file, or a name:
                      ${modelNames}
-                     (default: ${documentedModels.join(', ')}; with --quick: tiny)
+                     (default: ${documentedModels.join(', ')},
+                     and ${sizeModels.join(', ')}; with --quick: tiny)
+  --large            ${largeModels.join(', ')} too
   --quick            few rounds, short answers: to try something out
   --json FILE        write the figures there
   --peers            measure llama.cpp on the same files too (first: npm --prefix bench/peers ci)
@@ -29,6 +41,7 @@ const { values } = parseArgs({
     json: { type: 'string' },
     adapter: { type: 'string' },
     quick: { type: 'boolean', default: false },
+    large: { type: 'boolean', default: false },
     peers: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -36,7 +49,9 @@ const { values } = parseArgs({
 
 async function run(): Promise<void> {
   const { quick, adapter: adapterName } = values;
-  const names = values.model ?? (quick ? ['tiny'] : documentedModels);
+  const sizes = [...(quick ? [] : sizeModels), ...(values.large ? largeModels : [])];
+  const asked = values.model ?? (quick ? ['tiny'] : documentedModels);
+  const names = values.model ? asked : [...asked, ...sizes];
   const before = loadAverage();
   const models: ModelFigures[] = [];
   let adapter: AdapterFacts | undefined;
@@ -44,19 +59,21 @@ async function run(): Promise<void> {
   for (const name of names) found.push(await findModel(name));
   for (const model of found) {
     const say = (what: string) => process.stderr.write(`${model.name}: ${what}\n`);
-    const effort = quick ? quickEffort : fullEffort;
+    const effort = quick ? quickEffort : asked.includes(model.name) ? fullEffort : sizeEffort;
     const measured = await measureModel(model, { adapter: adapterName, effort, say });
     adapter = measured.adapter;
     models.push(measured.figures);
     console.log(`${modelText(measured.figures)}\n`);
   }
   if (!adapter) throw new Error('no model to measure');
+  const say = (what: string) => process.stderr.write(`${what}\n`);
+  const embedded = found.find(({ name }) => name === 'tiny');
+  const host = embedded ? await measureHost(embedded, { quick, adapter: adapterName, say }) : {};
   const peers = values.peers
-    ? await comparePeers(found, {
-        quick,
-        adapter: adapterName,
-        say: (what) => process.stderr.write(`${what}\n`),
-      })
+    ? await comparePeers(
+        found.filter(({ name }) => asked.includes(name)),
+        { quick, adapter: adapterName, say },
+      )
     : undefined;
   const report: BenchReport = {
     schema: 'lathe-bench/1',
@@ -67,13 +84,28 @@ async function run(): Promise<void> {
     loadAverage: { before, after: loadAverage() },
     adapter,
     models,
+    ...host,
+    figures: figuresOf({ adapter, models, ...host }),
     ...(peers ? { peers } : {}),
   };
   if (peers) console.log(`${peerText(peers)}\n`);
+  console.log(figuresText(report));
   console.log(headText(report));
   if (values.json === undefined) return;
   await mkdir(dirname(values.json), { recursive: true });
   await writeFile(values.json, `${JSON.stringify(report, roundNumbers, 1)}\n`);
+}
+
+/** What the host costs beside the GPU, in processes of their own. */
+async function measureHost(
+  { path }: BenchModel,
+  options: { quick: boolean; adapter: string | undefined; say: (what: string) => void },
+): Promise<Required<Pick<BenchReport, 'overhead' | 'startUp'>>> {
+  const { quick, adapter, say } = options;
+  say('host overhead');
+  const overhead = await measureOverhead(path, { adapter, requests: quick ? 5 : 20 });
+  say('start to first text');
+  return { overhead, startUp: await measureStartUp({ adapter, rounds: quick ? 2 : 5 }) };
 }
 
 /** Four digits after the point are more than any figure here is worth. */

@@ -63,14 +63,27 @@ const matmulKernel = <V extends Variant>(
 export interface MatmulVariant extends LanesVariant {
   /** Threads a workgroup. */
   WG: number;
+  /** The flags are FLAGS, whatever the parameters say. */
+  FIXED: boolean;
+  FLAGS: number;
 }
 
+/** The same option for a product with these flags. */
+export const withFlags = <O extends MatmulOption>(option: O, flags: number): O =>
+  option.variant['FIXED'] === true ? { ...option, variant: { ...option.variant, FLAGS: flags } } : option;
+
+const { bias, add, sampled, normIn, normOut, gated } = matmulFlags;
+/** Flags that come together in the models we run. */
+const usualFlags = [0, bias, add, sampled, normIn, normIn | bias, normIn | gated, add | normOut, gated];
+const needSubgroups = normIn | normOut;
+
+const anyFlags = { FIXED: false, FLAGS: 0 };
 const matmulShapes = [
-  { COLS: 1, ROWS: 4, WG: 16 },
-  { COLS: 1, ROWS: 2, WG: 32 },
-  { COLS: 4, ROWS: 4, WG: 32 },
-  { COLS: 8, ROWS: 2, WG: 32 },
-  { COLS: 8, ROWS: 4, WG: 32 },
+  ...usualFlags.map((FLAGS) => ({ COLS: 1, ROWS: 2, WG: 32, FIXED: true, FLAGS })),
+  { COLS: 1, ROWS: 4, WG: 16, FIXED: true, FLAGS: add | normOut },
+  { COLS: 4, ROWS: 4, WG: 32, ...anyFlags },
+  { COLS: 8, ROWS: 2, WG: 32, ...anyFlags },
+  { COLS: 8, ROWS: 4, WG: 32, ...anyFlags },
 ] as const;
 
 const lanesOf = (lanes: number) => ({ SUBGROUPS: lanes > 0, LANES: lanes || 32 });
@@ -79,22 +92,17 @@ const lanesOf = (lanes: number) => ({ SUBGROUPS: lanes > 0, LANES: lanes || 32 }
 export const matmul = matmulKernel<MatmulVariant>(
   'matmul.wgsl',
   ({ WG, ROWS, COLS }) => ({ rows: WG * ROWS, tokens: COLS }),
-  combinations({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 0], shape: matmulShapes }).map(
-    ({ FORMAT, lanes, shape }) => ({
+  combinations({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 0], shape: matmulShapes })
+    .map(({ FORMAT, lanes, shape }) => ({
       FORMAT,
       ...shape,
       WG: Math.max(shape.WG, lanes || 32),
       ...lanesOf(lanes),
-    }),
-  ),
+    }))
+    .filter(({ SUBGROUPS, FLAGS }) => SUBGROUPS || (FLAGS & needSubgroups) === 0),
 );
 
-const matvecShapes = [
-  { COLS: 1, ROWS: 4 },
-  { COLS: 2, ROWS: 4 },
-  { COLS: 4, ROWS: 4 },
-  { COLS: 8, ROWS: 4 },
-] as const;
+const matvecShapes = [1, 2, 4, 8].map((COLS) => ({ COLS, ROWS: 4, FIXED: false }));
 
 /** Rows a workgroup, a block a lane: for GPUs and few tokens. */
 export const matvec = matmulKernel<LanesVariant>(
@@ -108,33 +116,36 @@ export const matvec = matmulKernel<LanesVariant>(
 export interface TileVariant extends Record<string, number | boolean | string> {
   FORMAT: string;
   F16: boolean;
+  /** Rows and tokens; a multiple of 8. */
+  TILE: number;
+  FIXED: boolean;
 }
 
 /** Tiles through workgroup memory: for GPUs and many tokens. */
 export const matmulTile = matmulKernel<TileVariant>(
   'matmul_tile.wgsl',
-  () => ({ rows: 64, tokens: 64 }),
-  combinations({ FORMAT: formatNames, F16: [false, true] }),
+  ({ TILE }) => ({ rows: TILE, tokens: TILE }),
+  combinations({ FORMAT: formatNames, F16: [false, true], TILE: [32, 64], FIXED: [false] }),
 );
 
-/** A kernel that a product may run as. */
 /** Formats whose quants are whole numbers of 8 bits or less under a scale. */
 const integerFormats = ['q8_0', 'q4_0'];
 
 /** Tiles on the adapter's matrix units. */
-export const matmulMatrix = matmulKernel<{ FORMAT: string; MATRIX: boolean }>(
+export const matmulMatrix = matmulKernel<{ FORMAT: string; MATRIX: boolean; FIXED: boolean }>(
   'matmul_matrix.wgsl',
   () => ({ rows: 64, tokens: 64 }),
-  formatNames.map((FORMAT) => ({ FORMAT, MATRIX: true })),
+  formatNames.map((FORMAT) => ({ FORMAT, MATRIX: true, FIXED: false })),
 );
 
 /** Tiles with activations rounded to 8 bits a block, and dot products of bytes. */
-export const matmulTileInt8 = matmulKernel<{ FORMAT: string }>(
+export const matmulTileInt8 = matmulKernel<{ FORMAT: string; FIXED: boolean }>(
   'matmul_tile_int8.wgsl',
   () => ({ rows: 64, tokens: 64 }),
-  integerFormats.map((FORMAT) => ({ FORMAT })),
+  integerFormats.map((FORMAT) => ({ FORMAT, FIXED: false })),
 );
 
+/** A kernel that a product may run as. */
 export interface MatmulOption {
   readonly kernel: Kernel<Variant, MatmulParams>;
   readonly variant: Variant;
@@ -165,13 +176,13 @@ function rowAThread(size: number): MatmulFamily {
   const lanes = lanesOf(size);
   const option = (format: string, COLS: number, ROWS: number, WG = 32): MatmulOption => ({
     kernel: erased(matmul),
-    variant: { FORMAT: format, COLS, ROWS, WG, ...lanes },
+    variant: { FORMAT: format, COLS, ROWS, WG, ...lanes, FIXED: COLS === 1, FLAGS: 0 },
   });
   return {
     name: 'row-a-thread',
     part: size,
     classes: (format) => [
-      { upTo: 1, options: [option(format, 1, 4, Math.max(16, size || 32)), option(format, 1, 2)] },
+      { upTo: 1, options: [option(format, 1, 2), option(format, 1, 4, Math.max(16, size || 32))] },
       { upTo: 4, options: [option(format, 4, 4), option(format, 8, 2)] },
       { upTo: everyCount, options: [option(format, 8, 4), option(format, 8, 2)] },
     ],
@@ -182,20 +193,21 @@ function rowASubgroup(caps: AdapterCaps, int8: boolean): MatmulFamily {
   const { subgroupSize = 0, f16 } = caps;
   const size = subgroupSize >= 8 ? subgroupSize : 0;
   const lanes = lanesOf(size);
-  const tile = (format: string, F16: boolean): MatmulOption => ({
+  const tile = (format: string, F16: boolean, TILE: number): MatmulOption => ({
     kernel: erased(matmulTile),
-    variant: { FORMAT: format, F16 },
+    variant: { FORMAT: format, F16, TILE, FIXED: false },
   });
   return {
     name: 'row-a-subgroup',
     part: size > 0 ? 4 : 0,
     classes: (format) => {
-      const tiles = f16 ? [tile(format, true), tile(format, false)] : [tile(format, false)];
+      const precisions = f16 ? [true, false] : [false];
+      const tiles = [64, 32].flatMap((size) => precisions.map((half) => tile(format, half, size)));
       if (caps.matrix && size === 32) {
-        tiles.push({ kernel: erased(matmulMatrix), variant: { FORMAT: format, MATRIX: true } });
+        tiles.push({ kernel: erased(matmulMatrix), variant: { FORMAT: format, MATRIX: true, FIXED: false } });
       }
       if (int8 && integerFormats.includes(format)) {
-        tiles.push({ kernel: erased(matmulTileInt8), variant: { FORMAT: format }, int8: true });
+        tiles.push({ kernel: erased(matmulTileInt8), variant: { FORMAT: format, FIXED: false }, int8: true });
       }
       return [
         ...matvecShapes.map((shape) => ({

@@ -1,4 +1,4 @@
-// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): tiles of 64 rows and 64 tokens through
+// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): tiles of TILE rows and tokens through
 // workgroup memory, a block of 32 columns at a time; a thread keeps 4 x 4 results. For GPUs and long prompts.
 // With F16 the tiles are f16, which halves the traffic of workgroup memory; sums are f32 always.
 //#if F16
@@ -10,7 +10,6 @@ alias Elem = vec4<f32>;
 
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
 
-const TILE = 64u;
 const GROUPS = TILE / 4u;
 const THREADS = GROUPS * GROUPS;
 
@@ -59,27 +58,29 @@ fn main(
   var sum = array<vec4<f32>, 4>(); // [token] of four rows
   for (var b = 0u; b < params.blocks; b++) {
     workgroupBarrier();
-    // Half of the threads fetch rows, half tokens: four of them, four columns each. Neighbours take neighbouring quads.
-    let four = (local % 128u) / 8u;
-    let quad = local % 8u;
-    var fetched = array<Elem, 4>();
-    if (local < 128u) {
-      for (var r = 0u; r < 4u; r++) {
-        fetched[r] = Elem(load_quad(row_of(row0, four * 4u + r, 1u) * params.blocks + b, quad));
-      }
-    } else {
-      for (var r = 0u; r < 4u; r++) {
-        fetched[r] = Elem(x[(min(token0 + four * 4u + r, tokens - 1u) * params.blocks + b) * 8u + quad]);
-      }
-    }
-    // Whole vectors: a store of one component may touch the others.
-    for (var e = 0u; e < 4u; e++) {
-      let column = Elem(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
-      let to = (quad * 4u + e) * GROUPS + four;
-      if (local < 128u) {
-        weight_tile[to] = column;
+    // Some threads fetch rows, some tokens: four of them, four columns each. Neighbours take neighbouring quads.
+    for (var task = local; task < 4u * TILE; task += THREADS) {
+      let four = (task % (2u * TILE)) / 8u;
+      let quad = task % 8u;
+      var fetched = array<Elem, 4>();
+      if (task < 2u * TILE) {
+        for (var r = 0u; r < 4u; r++) {
+          fetched[r] = Elem(load_quad(row_of(row0, four * 4u + r, 1u) * params.blocks + b, quad));
+        }
       } else {
-        token_tile[to] = column;
+        for (var r = 0u; r < 4u; r++) {
+          fetched[r] = Elem(x[(min(token0 + four * 4u + r, tokens - 1u) * params.blocks + b) * 8u + quad]);
+        }
+      }
+      // Whole vectors: a store of one component may touch the others.
+      for (var e = 0u; e < 4u; e++) {
+        let column = Elem(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
+        let to = (quad * 4u + e) * GROUPS + four;
+        if (task < 2u * TILE) {
+          weight_tile[to] = column;
+        } else {
+          token_tile[to] = column;
+        }
       }
     }
     workgroupBarrier();

@@ -1,11 +1,13 @@
 import { loadEngine } from '../../src/engine/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
 import { timeGeneration } from '../generation.ts';
+import { benchPlatform } from '../platform.ts';
 import { contend } from './protocol.ts';
 
 contend(async ({ modelPath, adapter }) => {
-  const engine = await loadEngine(nodePlatform(), {
+  const engine = await loadEngine(benchPlatform(), {
     model: modelPath,
+    // Random weights repeat themselves, which would flatter us.
+    speculation: 'off',
     ...(adapter === undefined ? {} : { adapter }),
   });
   const { description, software } = engine.adapter;

@@ -1,5 +1,5 @@
 /** llama.cpp's Vulkan backend through node-llama-cpp: prebuilt, every layer on the device, one batch a prompt. */
-import { promptOf } from '../generation.ts';
+import { freshPrompt } from '../generation.ts';
 import { contend } from './protocol.ts';
 
 /** What is used of node-llama-cpp; its own types are there only after `npm --prefix bench/peers ci`. */
@@ -48,7 +48,7 @@ contend(async ({ modelPath }) => {
       let first = start;
       let count = 0;
       // Greedy, on past the end token, as lathe does it here.
-      for await (const _ of sequence.evaluate(promptOf(promptTokens), {
+      for await (const _ of sequence.evaluate(freshPrompt(promptTokens), {
         temperature: 0,
         yieldEogToken: true,
       })) {

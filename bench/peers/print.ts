@@ -3,15 +3,21 @@ import type { PeerFigure } from './compare.ts';
 
 /** `others`: cores that other processes kept busy meanwhile. */
 export function peerText(figures: readonly PeerFigure[]): string {
-  return table(
-    ['figure', 'lathe', figures[0]?.peerName ?? 'peer', 'ratio', 'goal', 'others'],
+  const names = [...new Set(figures.map((one) => one.peerName))].join(', ');
+  return `${table(
+    ['figure', 'lathe', 'peer', 'ratio', 'goal', 'others'],
     figures.map((one) => [
       one.figure,
       digits(one.ours),
       digits(one.peer),
       `${one.ratio.toFixed(2)}x`,
-      `${one.ratio >= one.goal ? 'met' : 'missed'} (${one.goal})`,
+      goalText(one),
       digits(one.othersCores),
     ]),
-  );
+  )}\npeers: ${names}`;
 }
+
+const goalText = ({ ratio, goal }: PeerFigure): string => {
+  if (goal === null) return 'none';
+  return `${ratio >= goal ? 'met' : 'missed'} (${goal})`;
+};

@@ -1,23 +1,28 @@
 /**
- * `npm run bench:peers`: lathe and llama.cpp's Vulkan backend on the same GGUF and adapter, by turns; medians and
- * their ratio. `--json` prints one `PeerFigure` (bench/peers/compare.ts) a line on stdout, the rest on stderr.
+ * `npm run bench:peers`: lathe and its peers on the same model and adapter, by turns; medians and their ratio.
+ * `--json` prints one `PeerFigure` (bench/peers/compare.ts) a line on stdout, the rest on stderr.
  */
 import { parseArgs } from 'node:util';
 import { loadAverage } from '../machine.ts';
-import { documentedModels, findModel } from '../models.ts';
-import { comparePeers } from './compare.ts';
+import { type BenchModel, findModel } from '../models.ts';
+import { comparePeers, type PeerFigure, readyPeers } from './compare.ts';
+import { type PeerId, peerIds, peers } from './peers.ts';
 import { peerText } from './print.ts';
 
 const usage = `npm --prefix bench/peers ci && npm run bench:peers -- [options]
-  --model NAME|PATH  may be given several times (default: ${documentedModels.join(', ')})
-                     names: see npm run bench -- --help
-  --quick            few rounds, short answers
-  --json             one JSON object a figure on stdout
-  --adapter NAME     a part of the adapter's name, for lathe`;
+  --peer NAME         may be given several times: ${peerIds.join(', ')} (default: all that can run)
+  --model NAME|PATH   may be given several times; names: see npm run bench -- --help. Default:
+${peers.map(({ id, models }) => `                        ${id}: ${models.join(', ')}`).join('\n')}
+  --web-llm-lib PATH  web-llm's compiled library of Qwen2-0.5B, with q4f16_1 or q4f32_1 in its name
+  --quick             few rounds, short answers, the first model of each peer
+  --json              one JSON object a figure on stdout
+  --adapter NAME      a part of the adapter's name, for lathe and web-llm`;
 
 const { values } = parseArgs({
   options: {
+    peer: { type: 'string', multiple: true },
     model: { type: 'string', multiple: true },
+    'web-llm-lib': { type: 'string' },
     json: { type: 'boolean', default: false },
     adapter: { type: 'string' },
     quick: { type: 'boolean', default: false },
@@ -28,13 +33,32 @@ const { values } = parseArgs({
 async function run(): Promise<void> {
   const { quick, adapter } = values;
   const before = loadAverage();
-  const found = [];
-  for (const name of values.model ?? (quick ? ['tiny'] : documentedModels)) found.push(await findModel(name));
   const say = (what: string) => process.stderr.write(`${what}\n`);
-  const figures = await comparePeers(found, { quick, adapter, say });
-  if (values.json) for (const figure of figures) console.log(JSON.stringify(figure));
-  else console.log(peerText(figures));
+  const options = {
+    quick,
+    adapter,
+    say,
+    webLlmLib: values['web-llm-lib'],
+    peers: values.peer?.map(peerId),
+  };
+  const figures: PeerFigure[] = [];
+  for (const peer of readyPeers(options)) {
+    const names = values.model ?? (quick ? peer.models.slice(0, 1) : peer.models);
+    const models: BenchModel[] = [];
+    for (const name of names) models.push(await findModel(name));
+    const compared = await comparePeers(models, { ...options, peers: [peer.id] });
+    figures.push(...compared);
+    // As they come: the next peer may take minutes, or fail.
+    if (values.json) for (const figure of compared) console.log(JSON.stringify(figure));
+  }
+  if (!values.json) console.log(peerText(figures));
   say(`load average ${before} before, ${loadAverage()} after (the bench itself adds to it)`);
+}
+
+function peerId(name: string): PeerId {
+  const found = peerIds.find((id) => id === name);
+  if (!found) throw new Error(`--peer: expected one of ${peerIds.join(', ')}, got '${name}'`);
+  return found;
 }
 
 if (values.help) {

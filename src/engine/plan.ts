@@ -3,7 +3,7 @@ import type { Variant } from '../../kernels/assemble.ts';
 import { packParams, type Grid, type Kernel, type StepDims } from '../../kernels/define.ts';
 import { embed } from '../../kernels/embed.ts';
 import { gatedActivation } from '../../kernels/gated-activation.ts';
-import { matmulFlags, type MatmulFamily } from '../../kernels/matmul.ts';
+import { matmulFlags, type MatmulFamily, withFlags } from '../../kernels/matmul.ts';
 import { chooseRmsNorm, rmsNorm } from '../../kernels/rms-norm.ts';
 import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
 import { chooseSamplePick, sampleAdjust, samplePick } from '../../kernels/sample.ts';
@@ -274,7 +274,7 @@ function planMatmul(context: Context, unit: MatmulUnit, work: Work): Promise<Dis
     dispatchOf(
       context,
       numbered(unit.id, index),
-      tuning.choose(family, part),
+      tuning.choose(family, part).map((option) => withFlags(option, flags)),
       {
         rows: part.rows,
         blocks: part.blocks,

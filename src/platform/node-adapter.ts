@@ -1,4 +1,5 @@
 import { EngineError } from '../engine/index.ts';
+import { restBetweenLooks } from './node-polling.ts';
 
 /** Dawn rounds timestamps to 100 us unless told otherwise; the tracer needs them as they are. */
 const dawnOptions = [
@@ -18,7 +19,13 @@ const instances = new Map<string, Promise<GPU>>();
  * @param adapter a part of the adapter's name, in any letter case
  * @throws EngineError `no_adapter`, naming what there is and what to install
  */
-export const requestAdapter = async ({ adapter }: { adapter?: string }): Promise<GPUAdapter> => {
+export const requestAdapter = async (options: { adapter?: string }): Promise<GPUAdapter> => {
+  const found = await findAdapter(options);
+  if (found.info.isFallbackAdapter) restBetweenLooks();
+  return found;
+};
+
+const findAdapter = async ({ adapter }: { adapter?: string }): Promise<GPUAdapter> => {
   if (adapter === undefined) {
     const found = await (await instance('')).requestAdapter({ powerPreference: 'high-performance' });
     if (found) return found;

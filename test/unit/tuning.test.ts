@@ -67,7 +67,7 @@ describe('the choice of kernels', () => {
   it('rounds activations only where that is allowed', () => {
     const [family] = familiesOf(gpu, true);
     const tuning = new Tuning({}, { int8: true });
-    timed(family, any, [1, 1, 0.1], tuning);
+    timed(family, any, [1, 1, 1, 1, 0.1], tuning);
     expect(chosen(tuning, family, any)).toContain('int8');
     expect(chosen(tuning.exact(), family, any)).not.toContain('int8');
     // Formats without whole numbers have no such kernel.

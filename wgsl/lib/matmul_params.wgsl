@@ -1,5 +1,6 @@
-// What every matmul kernel is bound to, and what it does with its sums. Flags, not variants: they cost nothing
-// beside the product, and a pipeline takes a software adapter a second.
+// What every matmul kernel is bound to, and what it does with its sums. A GPU skips what a flag does not ask for. A
+// software adapter runs it masked, which costs one token much: with FIXED the flags are FLAGS, known to the compiler,
+// and a pipeline serves those flags only.
 struct Params {
   rows: u32,        // of this part of W
   blocks: u32,      // K / 32
@@ -35,7 +36,11 @@ const GATED = 32u;
 @group(0) @binding(8) var<storage, read_write> scaled: array<f32>;
 
 fn has(flag: u32) -> bool {
+  //#if FIXED
+  return (FLAGS & flag) != 0u;
+  //#else
   return (params.flags & flag) != 0u;
+  //#endif
 }
 
 fn matmul_tokens() -> u32 {

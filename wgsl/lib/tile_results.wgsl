@@ -1,4 +1,4 @@
-// What becomes of the 4 x 4 sums that each of 16 x 16 threads of a tile holds.
+// What becomes of the 4 x 4 sums that each of GROUPS x GROUPS threads of a tile holds.
 // The kernel gives THREADS words of workgroup memory for sums of squares: keep_square, kept_square.
 // sum: [token] of four rows. Parts of squares are those of 4 rows.
 fn finish_tile(sums: array<vec4<f32>, 4>, row0: u32, token0: u32, local: u32) {
@@ -8,17 +8,20 @@ fn finish_tile(sums: array<vec4<f32>, 4>, row0: u32, token0: u32, local: u32) {
   let mine_token = local / GROUPS;
   var sum = sums;
   if (has(NORM_IN)) {
-    // Four threads a token add up its parts.
+    // Several threads a token add up its parts.
+    const SHARE = THREADS / TILE;
     var squared = 0.0;
-    for (var p = local % 4u; p < params.parts; p += 4u) {
-      squared += squares[min(token0 + local / 4u, tokens - 1u) * params.parts + p];
+    for (var p = local % SHARE; p < params.parts; p += SHARE) {
+      squared += squares[min(token0 + local / SHARE, tokens - 1u) * params.parts + p];
     }
     workgroupBarrier();
     keep_square(local, squared);
     workgroupBarrier();
     for (var t = 0u; t < 4u; t++) {
-      let at = (mine_token * 4u + t) * 4u;
-      let total = (kept_square(at) + kept_square(at + 1u)) + (kept_square(at + 2u) + kept_square(at + 3u));
+      var total = 0.0;
+      for (var n = 0u; n < SHARE; n++) {
+        total += kept_square((mine_token * 4u + t) * SHARE + n);
+      }
       sum[t] *= inverse_rms(total);
     }
   }

@@ -70,7 +70,7 @@ async function runCase<V extends Variant>(
   const stride = shape.stride ?? outputs;
   const type = typeOf.get(String(variant['FORMAT'])) as WeightType;
   const int8 = kernel.source.includes('int8');
-  const columnsAtOnce = Number(variant['COLS'] ?? 64);
+  const columnsAtOnce = Number(variant['COLS'] ?? variant['TILE'] ?? 64);
   const next = random(seed);
   const padded = Math.ceil(columns / blockColumns) * blockColumns;
   const raw = quantize(type, randomValues(rows * columns, next));
@@ -162,9 +162,9 @@ async function runCase<V extends Variant>(
     rowsGot.push(...got.subarray(t * stride + offset, t * stride + offset + outputs));
   }
   // f16 tiles round weights and activations to 11 bits.
-  // 8 bits are off by up to half a part in 127 of a block's greatest value.
+  // 8 bits are off by up to half a part in 127 of a block's greatest value: (3 rms / 127)^2 / 12 of the power.
   const plain = int8
-    ? { nmse: 2e-5, maxAbs: 0.5 }
+    ? { nmse: 5e-5, maxAbs: 0.5 }
     : variant['F16']
       ? { nmse: 1e-6, maxAbs: 0.1 }
       : { nmse: 1e-10, maxAbs: 1e-3 };
@@ -219,9 +219,33 @@ function halves(rows: ArrayLike<number>, tokens: number, width: number): number[
   }).flat();
 }
 
+/** Cases of a variant that has its flags from the compiler: those flags, and no others. */
+function fixedCases(flags: number): Case[] {
+  const has = (flag: number) => (flags & flag) !== 0;
+  const asked = {
+    bias: has(matmulFlags.bias),
+    add: has(matmulFlags.add),
+    sampled: has(matmulFlags.sampled),
+    normIn: has(matmulFlags.normIn),
+    normOut: has(matmulFlags.normOut),
+    gated: has(matmulFlags.gated),
+  };
+  const strided = asked.normOut ? {} : { stride: 411, offset: 7 };
+  return [
+    { tokens: 1, rows: 2, columns: 32, ...asked },
+    { tokens: 1, rows: 58, columns: 992, ...asked },
+    { tokens: 1, rows: 300, columns: 96, ...asked, ...strided },
+  ];
+}
+
+/** What is done with the sums does not depend on the format: the flags are tried in one of them. */
+const worthRunning = (variant: Variant): boolean =>
+  !variant['FLAGS'] || variant['FORMAT'] === 'q8_0' || variant['FLAGS'] === matmulFlags.bias;
+
 /** Awkward shapes: one row, primes, strided results, more tokens than one pass serves. */
 function casesFor(variant: Variant): Case[] {
-  const width = Number(variant['COLS'] ?? 64);
+  if (variant['FIXED']) return fixedCases(Number(variant['FLAGS']));
+  const width = Number(variant['COLS'] ?? variant['TILE'] ?? 64);
   const cases: Case[] =
     width === 1
       ? [
@@ -251,7 +275,7 @@ function casesFor(variant: Variant): Case[] {
 
 function testKernel<V extends Variant>(kernel: Kernel<V, MatmulParams>): void {
   describe(`${kernel.source} equals the oracle`, () => {
-    for (const variant of kernel.variants) {
+    for (const variant of kernel.variants.filter(worthRunning)) {
       it(variantName(variant), async (context) => {
         if (!harness.supports(variant)) context.skip(`this adapter cannot run ${variantName(variant)}`);
         for (const [index, shape] of casesFor(variant).entries()) {
@@ -277,7 +301,7 @@ async function sameTokens<V extends Variant>(
   const x = randomValues(8 * columns, next);
   const results = new Map<string, Float32Array[]>();
   for (const variant of kernel.variants) {
-    if (!harness.supports(variant)) continue;
+    if (!harness.supports(variant) || variant['FLAGS']) continue;
     const type = typeOf.get(String(variant['FORMAT'])) as WeightType;
     const { quants, scales = new Uint16Array(8) } = repack(type, quantize(type, weights), rows, columns);
     const out = await harness.run(

@@ -1,0 +1,165 @@
+/** Line charts as small SVG documents, readable on light and on dark pages. */
+
+export interface Axis {
+  /** With the unit. */
+  readonly label: string;
+  readonly scale: 'linear' | 'log';
+  /** Where the marks stand; chosen when absent. */
+  readonly ticks?: readonly number[];
+  readonly format: (value: number) => string;
+}
+
+export interface Series {
+  /** In the legend; a series without a name is not in it. */
+  readonly name: string;
+  readonly points: readonly { readonly x: number; readonly y: number; readonly label?: string }[];
+  readonly dashed?: boolean;
+  /** The colour's number; default: the place among the series. */
+  readonly colour?: number;
+}
+
+export interface Chart {
+  readonly title: string;
+  /** Machine, adapter and date. */
+  readonly subtitle: string;
+  readonly x: Axis;
+  readonly y: Axis;
+  readonly series: readonly Series[];
+}
+
+const width = 720;
+const height = 400;
+const plot = { left: 72, right: 696, top: 100, bottom: 344 };
+/** Middle tones: all of them stand out from white and from near black. */
+const colours = ['#2f81d6', '#d9662b', '#2f9e5a', '#a861c9', '#b8860b', '#c9527a'];
+const ink = '#7d8590';
+const font = 'system-ui, sans-serif';
+
+interface Scale {
+  /** Of a value, as part of the axis' length. */
+  readonly at: (value: number) => number;
+  readonly ticks: readonly number[];
+}
+
+/**
+ * @throws Error when no series has a point
+ */
+export function chartSvg(chart: Chart): string {
+  const { title, subtitle, series } = chart;
+  const points = series.flatMap((one) => one.points);
+  if (points.length === 0) throw new Error(`nothing to draw: ${title}`);
+  const x = scaleOf(
+    chart.x,
+    points.map((point) => point.x),
+  );
+  const y = scaleOf(
+    chart.y,
+    points.map((point) => point.y),
+  );
+  const left = (value: number) => round(plot.left + x.at(value) * (plot.right - plot.left));
+  const top = (value: number) => round(plot.bottom - y.at(value) * (plot.bottom - plot.top));
+  const parts = [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="${font}" font-size="13" fill="${ink}">`,
+    `<title>${escaped(`${title} (${subtitle})`)}</title>`,
+    text(title, 16, 26, 'font-size="17" font-weight="600"'),
+    text(subtitle, 16, 46, 'font-size="11"'),
+    ...y.ticks.map(
+      (tick) =>
+        `<path d="M${plot.left} ${top(tick)}H${plot.right}" stroke="${ink}" stroke-opacity=".25"/>` +
+        text(chart.y.format(tick), plot.left - 8, top(tick) + 4, 'text-anchor="end"'),
+    ),
+    ...x.ticks.map(
+      (tick) =>
+        `<path d="M${left(tick)} ${plot.bottom}v5" stroke="${ink}"/>` +
+        text(chart.x.format(tick), left(tick), plot.bottom + 20, 'text-anchor="middle"'),
+    ),
+    `<path d="M${plot.left} ${plot.top}V${plot.bottom}H${plot.right}" fill="none" stroke="${ink}"/>`,
+    text(chart.y.label, 16, plot.top - 12, ''),
+    text(chart.x.label, (plot.left + plot.right) / 2, height - 14, 'text-anchor="middle"'),
+    ...legend(series),
+    ...series.map((one, index) => line(one, colourOf(one, index), left, top)),
+    '</svg>',
+  ];
+  return `${parts.join('\n')}\n`;
+}
+
+function line(
+  { points, dashed }: Series,
+  colour: string,
+  left: (value: number) => number,
+  top: (value: number) => number,
+): string {
+  const path = points.map(({ x, y }, index) => `${index === 0 ? 'M' : 'L'}${left(x)} ${top(y)}`).join('');
+  const dash = dashed ? ' stroke-dasharray="6 4"' : '';
+  const marks = points.map(({ x, y, label }) => {
+    // A label ends before the right edge.
+    const late = left(x) > (plot.left + plot.right) / 2;
+    const beside = late ? 'text-anchor="end"' : '';
+    return (
+      `<circle cx="${left(x)}" cy="${top(y)}" r="3.5" fill="${colour}"/>` +
+      (label === undefined ? '' : text(label, left(x) + (late ? -9 : 9), top(y) - 8, beside))
+    );
+  });
+  return `<path d="${path}" fill="none" stroke="${colour}" stroke-width="2"${dash}/>${marks.join('')}`;
+}
+
+function legend(series: readonly Series[]): string[] {
+  let at = 16;
+  return series.flatMap((one, index) => {
+    if (one.name === '') return [];
+    const dash = one.dashed ? ' stroke-dasharray="6 4"' : '';
+    const here = at;
+    // About the width of a letter of this size.
+    at += 46 + one.name.length * 7;
+    return (
+      `<path d="M${round(here)} 64h20" stroke="${colourOf(one, index)}" stroke-width="2"${dash}/>` +
+      text(one.name, round(here + 26), 68, 'font-size="12"')
+    );
+  });
+}
+
+const colourOf = ({ colour }: Series, index: number): string =>
+  colours[(colour ?? index) % colours.length] ?? ink;
+
+/** Linear axes begin at 0, so that heights compare; logarithmic ones at the tick below the least value. */
+function scaleOf({ scale, ticks }: Axis, values: readonly number[]): Scale {
+  const most = Math.max(...values);
+  if (scale === 'linear') {
+    const step = niceStep(most / 5);
+    const steps = Math.ceil(most / step - 1e-9);
+    const all = ticks ?? Array.from({ length: steps + 1 }, (_, index) => index * step);
+    const end = Math.max(most, all.at(-1) ?? 0);
+    return { at: (value) => value / end, ticks: all };
+  }
+  const least = Math.min(...values);
+  const all = ticks ?? logTicks(least, most);
+  const from = Math.log(Math.min(least, all[0] ?? least));
+  const to = Math.log(Math.max(most, all.at(-1) ?? most));
+  return { at: (value) => (to === from ? 0.5 : (Math.log(value) - from) / (to - from)), ticks: all };
+}
+
+/** 1, 2 or 5 times a power of ten, at least `about`. */
+function niceStep(about: number): number {
+  const power = 10 ** Math.floor(Math.log10(about));
+  return ([1, 2, 5].find((factor) => factor * power >= about) ?? 10) * power;
+}
+
+/** 1, 2 and 5 times the powers of ten from below `least` to above `most`. */
+function logTicks(least: number, most: number): number[] {
+  const first = Math.floor(Math.log10(least));
+  const last = Math.ceil(Math.log10(most));
+  const all = Array.from({ length: last - first + 1 }, (_, index) => first + index).flatMap((power) =>
+    [1, 2, 5].map((factor) => factor * 10 ** power),
+  );
+  const from = all.findLastIndex((tick) => tick <= least * (1 + 1e-9));
+  const to = all.findIndex((tick) => tick >= most * (1 - 1e-9));
+  return all.slice(from, to + 1);
+}
+
+const text = (content: string, x: number, y: number, attributes: string): string =>
+  `<text x="${x}" y="${y}"${attributes === '' ? '' : ` ${attributes}`}>${escaped(content)}</text>`;
+
+const round = (value: number): number => Number(value.toFixed(1));
+
+const escaped = (content: string): string =>
+  content.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');

@@ -1,0 +1,46 @@
+interface Chunk {
+  readonly choices?: readonly { readonly delta?: { readonly content?: string } }[];
+  readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number } | null;
+}
+
+export interface StreamedAnswer {
+  /** From the request to the first text. */
+  readonly firstTextMs: number;
+  readonly tokens: number;
+  readonly promptTokens: number;
+}
+
+/**
+ * Asks `url` for a streamed chat completion and reads it to the end, as a client does.
+ * @throws Error with the answer's body when it is refused or cut off
+ */
+export async function chatStream(
+  url: string,
+  request: Readonly<Record<string, unknown>>,
+): Promise<StreamedAnswer> {
+  const start = performance.now();
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } }),
+  });
+  if (!response.ok || !response.body) {
+    throw new Error(`chat completion: ${response.status} ${await response.text()}`);
+  }
+  let firstTextMs = 0;
+  let usage: Chunk['usage'];
+  let rest = '';
+  for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+    const frames = (rest + text).split('\n\n');
+    rest = frames.pop() ?? '';
+    for (const frame of frames) {
+      const data = frame.replace(/^data: /, '');
+      if (data === '[DONE]') continue;
+      const chunk = JSON.parse(data) as Chunk;
+      if (firstTextMs === 0 && chunk.choices?.[0]?.delta?.content) firstTextMs = performance.now() - start;
+      usage = chunk.usage ?? usage;
+    }
+  }
+  if (!usage || firstTextMs === 0) throw new Error('the chat completion ended without text or usage');
+  return { firstTextMs, tokens: usage.completion_tokens, promptTokens: usage.prompt_tokens };
+}

@@ -1,0 +1,95 @@
+import type { BenchReport, ModelFigures } from './report.ts';
+import { rounded } from './statistics.ts';
+
+/** A figure with a goal. */
+export interface Figure {
+  /** Model and what was measured: `tiny 8 streams t/s`. */
+  readonly figure: string;
+  readonly ours: number;
+  /** What it is compared with; absent where the goal is one for `ours` itself. */
+  readonly peer?: number;
+  /** `ours / peer`, or `ours` where there is no peer. */
+  readonly ratio: number;
+  readonly goal: number;
+  /** On which side of the goal the ratio shall be. */
+  readonly wanted: 'at least' | 'at most';
+  readonly met: boolean;
+}
+
+type Measured = Pick<BenchReport, 'adapter' | 'models' | 'overhead' | 'startUp'>;
+
+/** What a software adapter and a real GPU are to reach; undefined where nothing is asked of that kind. */
+const goals = {
+  streams: { software: 1.3, gpu: 5 },
+  prefix: { software: 0.15, gpu: 0.1 },
+  attentionGrowth: { software: 0.8, gpu: undefined },
+  decodeGrowth: { software: undefined, gpu: 0.8 },
+  overheadMs: { software: 0.3, gpu: 0.1 },
+  startUpMs: { software: 2000, gpu: 2000 },
+} as const;
+type Goal = { readonly software: number | undefined; readonly gpu: number | undefined };
+
+/** Part of the copy bandwidth that decode shall use on a GPU, by the least number of parameters. */
+const bandwidthGoals = [
+  { parameters: 7e9, goal: 0.7 },
+  { parameters: 1e9, goal: 0.45 },
+] as const;
+
+/** The figures of a report that have a goal on its kind of adapter. */
+export function figuresOf({ adapter, models, overhead, startUp }: Measured): Figure[] {
+  const kind = adapter.software ? 'software' : 'gpu';
+  const figures: Figure[] = [];
+  const add = (
+    name: string,
+    values: { ours: number | undefined; peer?: number | undefined },
+    wanted: Figure['wanted'],
+    goal: number | undefined,
+  ) => {
+    const { ours, peer } = values;
+    // What was not measured is no figure, and neither is half of a comparison.
+    if (ours === undefined || goal === undefined || ('peer' in values && peer === undefined)) return;
+    const ratio = rounded(peer === undefined ? ours : ours / peer);
+    const met = wanted === 'at least' ? ratio >= goal : ratio <= goal;
+    figures.push({ figure: name, ours, ...(peer === undefined ? {} : { peer }), ratio, goal, wanted, met });
+  };
+  const goalOf = (goal: Goal) => goal[kind];
+  for (const model of models) {
+    const { model: name, prefix } = model;
+    const streams = (count: number) => model.streams.find((one) => one.streams === count)?.tokensPerSecond;
+    add(`${name} 8 streams t/s`, { ours: streams(8), peer: streams(1) }, 'at least', goalOf(goals.streams));
+    if (prefix) {
+      const values = { ours: prefix.repeatedMs, peer: prefix.coldMs };
+      add(
+        `${name} first token ms, ${prefix.prefixTokens} tokens repeated`,
+        values,
+        'at most',
+        goalOf(goals.prefix),
+      );
+    }
+    const at = (context: number) => model.growth.find((one) => one.context === context);
+    add(
+      `${name} attention GFLOP/s at 4096`,
+      { ours: at(4096)?.attentionGflops, peer: at(512)?.attentionGflops },
+      'at least',
+      goalOf(goals.attentionGrowth),
+    );
+    add(
+      `${name} decode t/s at 4096`,
+      { ours: at(4096)?.decodeTokensPerSecond, peer: at(128)?.decodeTokensPerSecond },
+      'at least',
+      goalOf(goals.decodeGrowth),
+    );
+    if (kind === 'gpu') {
+      const goal = bandwidthGoals.find(({ parameters }) => model.parameters >= parameters)?.goal;
+      add(`${name} decode, part of copy bandwidth`, { ours: bestPartOfCopy(model) }, 'at least', goal);
+    }
+  }
+  add('host overhead ms/token', { ours: overhead?.cpuMsPerToken }, 'at most', goalOf(goals.overheadMs));
+  add('start to first text ms', { ours: startUp?.firstTextMs }, 'at most', goalOf(goals.startUpMs));
+  return figures;
+}
+
+/** Over the contexts measured: the part does not say how long the prompt was. */
+function bestPartOfCopy({ contexts }: ModelFigures): number | undefined {
+  return contexts.length === 0 ? undefined : Math.max(...contexts.map((one) => one.partOfCopyBandwidth));
+}

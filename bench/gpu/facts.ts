@@ -1,0 +1,65 @@
+/** `node bench/gpu/facts.ts`: what Dawn offers on this machine's adapter, as one JSON object on stdout. */
+import { requestAdapter } from '../../src/platform/node-adapter.ts';
+
+/** A `GPUSubgroupMatrixConfig`, which the standard does not have yet. */
+interface MatrixConfig {
+  readonly componentType: string;
+  readonly resultComponentType: string;
+  readonly M: number;
+  readonly N: number;
+  readonly K: number;
+}
+
+const [name] = process.argv.slice(2);
+const adapter = await requestAdapter(name === undefined ? {} : { adapter: name });
+const { info, limits } = adapter;
+const { subgroupMatrixConfigs = [] } = info as GPUAdapterInfo & {
+  readonly subgroupMatrixConfigs?: Iterable<MatrixConfig>;
+};
+/** Members of a WebIDL object stand on its prototype. */
+const members = (object: object): Record<string, unknown> => {
+  const names = Object.keys(Object.getOwnPropertyDescriptors(Object.getPrototypeOf(object)));
+  const values = names.map((key) => [key, (object as Record<string, unknown>)[key]] as const);
+  return Object.fromEntries(
+    values.filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value)),
+  );
+};
+const features = [...adapter.features].sort();
+const feature = 'chromium-experimental-subgroup-matrix';
+const facts = {
+  info: members(info),
+  features,
+  limits: members(limits),
+  wgslLanguageFeatures: [...((await gpuOf())?.wgslLanguageFeatures ?? [])].sort(),
+  subgroupMatrix: {
+    offered: features.includes(feature),
+    deviceOpens: await opens(),
+    configs: Array.from(subgroupMatrixConfigs, ({ componentType, resultComponentType, M, N, K }) => ({
+      componentType,
+      resultComponentType,
+      M,
+      N,
+      K,
+    })),
+  },
+};
+console.log(JSON.stringify(facts));
+process.exit();
+
+async function gpuOf(): Promise<GPU> {
+  const { create } = await import('webgpu');
+  return create([]);
+}
+
+/** Whether a device with subgroup matrices can be had: an offer alone does not say so. */
+async function opens(): Promise<boolean | string> {
+  if (!features.includes(feature)) return false;
+  try {
+    const requiredFeatures = [feature as GPUFeatureName, 'subgroups' as GPUFeatureName];
+    const device = await adapter.requestDevice({ requiredFeatures });
+    device.destroy();
+    return true;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

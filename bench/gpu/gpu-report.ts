@@ -1,0 +1,87 @@
+import type { Machine } from '../machine.ts';
+import type { PeerFigure } from '../peers/compare.ts';
+import type { BenchReport } from '../report.ts';
+import type { StageResult } from './stage.ts';
+import type { TestResult } from './run-collected.ts';
+
+/** What bench/gpu/run.ts writes. */
+export interface GpuReport {
+  readonly schema: 'lathe-gpu/1';
+  readonly date: string;
+  readonly quick: boolean;
+  /** Of the bundle. */
+  readonly commit?: string;
+  readonly machine: Machine;
+  /** What the driver says of the GPU, where it says something. */
+  readonly driver: string;
+  readonly stages: StageResult[];
+  /** Of the adapter: info, features, limits, subgroup matrices (bench/gpu/facts.ts). */
+  facts?: unknown;
+  readonly correctness: FileResult[];
+  /** One report of all models; charts are made from it. */
+  bench?: BenchReport;
+  readonly peers: PeerFigure[];
+}
+
+/** The tests of one file. */
+export interface FileResult {
+  readonly file: string;
+  readonly passed: number;
+  readonly failures: readonly TestResult[];
+  /** How many tests were skipped, by the reason. */
+  readonly skipped: Readonly<Record<string, number>>;
+  /** The test that had not ended when the file was. */
+  readonly unfinished?: string;
+}
+
+/** Counts the results of one file as bench/gpu/run-tests.ts prints them. */
+export class FileTally {
+  readonly #file: string;
+  #passed = 0;
+  #running: string | undefined;
+  readonly #failures: TestResult[] = [];
+  readonly #skipped: Record<string, number> = {};
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  /** One line of its stdout; lines that are no result of a test are passed over. */
+  take(line: string): void {
+    if (!line.startsWith('{')) return;
+    const said = JSON.parse(line) as { start?: string } & Partial<TestResult>;
+    if (said.start !== undefined) this.#running = said.start;
+    if (said.outcome === undefined) return;
+    this.#running = undefined;
+    if (said.outcome === 'passed') this.#passed += 1;
+    if (said.outcome === 'failed') this.#failures.push(said as TestResult);
+    if (said.outcome === 'skipped') {
+      const why = said.note ?? '';
+      this.#skipped[why] = (this.#skipped[why] ?? 0) + 1;
+    }
+  }
+
+  result(): FileResult {
+    return {
+      file: this.#file,
+      passed: this.#passed,
+      failures: this.#failures,
+      skipped: this.#skipped,
+      ...(this.#running === undefined ? {} : { unfinished: this.#running }),
+    };
+  }
+}
+
+/** Reports of one model each as a report of all of them. */
+export function mergedBench(reports: readonly BenchReport[]): BenchReport {
+  const [first] = reports;
+  if (!first) throw new Error('no report to merge');
+  const withHost = reports.find((report) => report.overhead !== undefined);
+  return {
+    ...first,
+    ...(withHost?.overhead ? { overhead: withHost.overhead } : {}),
+    ...(withHost?.startUp ? { startUp: withHost.startUp } : {}),
+    models: reports.flatMap((report) => report.models),
+    figures: reports.flatMap((report) => report.figures),
+  };
+}

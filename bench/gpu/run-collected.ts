@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Block, collected, type Context, Skip, type Test } from './test-api.ts';
+
+/** What became of one test. */
+export interface TestResult {
+  /** Its own name behind those of the blocks around it. */
+  readonly test: string;
+  readonly outcome: 'passed' | 'failed' | 'skipped';
+  readonly ms: number;
+  /** Of a failed one: what was wrong; of a skipped one: why. */
+  readonly note?: string;
+}
+
+interface Listener {
+  readonly start: (test: string) => void;
+  readonly end: (result: TestResult) => void;
+}
+
+/**
+ * Runs all that was collected, in order.
+ * @param limits a test that takes longer than `testMs` has failed; it is not ended, which a test that waits for a device
+ *   cannot be. Tests that would begin after `untilMs` (of `performance.now()`) are skipped.
+ */
+export const runCollected = (
+  listener: Listener,
+  limits: { testMs: number; untilMs: number },
+): Promise<void> => runBlock(collected, [], { listener, ...limits, around: [] });
+
+interface Run {
+  readonly listener: Listener;
+  readonly testMs: number;
+  readonly untilMs: number;
+  /** The blocks around, the outermost first. */
+  readonly around: readonly Block[];
+}
+
+async function runBlock(block: Block, path: readonly string[], run: Run): Promise<void> {
+  const { listener, testMs } = run;
+  const all = (outcome: TestResult['outcome'], note: string) => {
+    for (const name of testsOf(block, path)) listener.end({ test: name, outcome, ms: 0, note });
+  };
+  if (block.skipped) {
+    all('skipped', 'the block is skipped');
+    return;
+  }
+  try {
+    for (const hook of block.hooks.beforeAll) await within(hook(), testMs);
+  } catch (error) {
+    all('failed', `beforeAll: ${textOf(error)}`);
+    return;
+  }
+  const inside = { ...run, around: [...run.around, block] };
+  for (const part of block.parts) {
+    const name = [...path, part.name];
+    if ('parts' in part) await runBlock(part, name, inside);
+    else await runTest(part, name.join(' > '), inside);
+  }
+  try {
+    for (const hook of block.hooks.afterAll) await within(hook(), testMs);
+  } catch (error) {
+    const name = [...path, 'afterAll'].join(' > ');
+    listener.end({ test: name, outcome: 'failed', ms: 0, note: textOf(error) });
+  }
+}
+
+async function runTest(
+  { body, skipped }: Test,
+  name: string,
+  { listener, testMs, untilMs, around }: Run,
+): Promise<void> {
+  if (skipped || performance.now() > untilMs) {
+    const note = skipped ? 'the test is skipped' : 'no time left';
+    listener.end({ test: name, outcome: 'skipped', ms: 0, note });
+    return;
+  }
+  listener.start(name);
+  const start = performance.now();
+  const end = (outcome: TestResult['outcome'], note?: string) => {
+    const ms = Math.round(performance.now() - start);
+    listener.end({ test: name, outcome, ms, ...(note === undefined ? {} : { note }) });
+  };
+  const context: Context = {
+    skip(note) {
+      throw new Skip(note);
+    },
+  };
+  try {
+    for (const { hooks } of around) for (const hook of hooks.beforeEach) await hook();
+    try {
+      await within(body(context), testMs);
+    } finally {
+      for (const { hooks } of around.toReversed()) for (const hook of hooks.afterEach) await hook();
+    }
+    end('passed');
+  } catch (error) {
+    if (error instanceof Skip) end('skipped', error.message);
+    else end('failed', textOf(error));
+  }
+}
+
+const testsOf = (block: Block, path: readonly string[]): string[] =>
+  block.parts.flatMap((part) => {
+    const name = [...path, part.name];
+    return 'parts' in part ? testsOf(part, name) : [name.join(' > ')];
+  });
+
+async function within(work: unknown, ms: number): Promise<void> {
+  const over = new AbortController();
+  const late = sleep(ms, undefined, { signal: over.signal }).then(
+    () => {
+      throw new Error(`not done after ${ms / 1000} s`);
+    },
+    () => undefined,
+  );
+  try {
+    await Promise.race([work, late]);
+  } finally {
+    over.abort();
+  }
+}
+
+const textOf = (error: unknown): string =>
+  error instanceof Error
+    ? `${error.message}\n${(error.stack ?? '').split('\n').slice(-3).join('\n')}`
+    : String(error);

@@ -1,0 +1,192 @@
+/**
+ * `node bench/gpu/run.ts --out FOLDER`: everything that is to be known about a GPU, in one go and one file,
+ * FOLDER/gpu.json (a `GpuReport`), written anew after each stage; FOLDER/log.txt has what the stages said. A stage that
+ * fails or takes too long is recorded, and the others go on. bench/gpu/bundle.sh packs it for a bare machine.
+ */
+import { execFileSync } from 'node:child_process';
+import {
+  appendFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { describeMachine } from '../machine.ts';
+import type { PeerFigure } from '../peers/compare.ts';
+import type { BenchReport } from '../report.ts';
+import { FileTally, type GpuReport, mergedBench } from './gpu-report.ts';
+import { runStage, type StageResult } from './stage.ts';
+
+const stageNames = ['facts', 'correctness', 'bench', 'peers'] as const;
+const fullModels = ['tiny', 'smollm2-135m-q4_0', 'llama3.2-1b-q4_0', 'llama3.1-8b-q4_0', 'llama3.2-3b-q4_0'];
+const quickModels = ['tiny'];
+
+const { values } = parseArgs({
+  options: {
+    out: { type: 'string' },
+    stages: { type: 'string', default: stageNames.join(',') },
+    models: { type: 'string' },
+    minutes: { type: 'string', default: '9' },
+    adapter: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+});
+const usage = `run.sh --out FOLDER [options]
+  --stages LIST    of ${stageNames.join(',')} (default: all)
+  --models LIST    (default: ${fullModels.join(',')})
+  --minutes N      for everything (default: 9); what does not fit is left out
+  --quick          the kernels' tests alone, few rounds, ${quickModels.join(',')}
+  --adapter NAME   a part of the adapter's name, for lathe`;
+
+const { quick } = values;
+if (values.help || values.out === undefined) {
+  console.log(usage);
+  process.exit(values.help ? 0 : 2);
+}
+const out = resolve(values.out);
+const root = fileURLToPath(new URL('../..', import.meta.url));
+process.chdir(root);
+mkdirSync(out, { recursive: true });
+const wanted = new Set(values.stages.split(','));
+const models = values.models?.split(',') ?? (quick ? quickModels : fullModels);
+const adapter = values.adapter === undefined ? [] : ['--adapter', values.adapter];
+const scale = quick ? ['--quick'] : [];
+const deadline = performance.now() + Number(values.minutes) * 60_000;
+const commitFile = join(root, 'commit');
+
+const report: GpuReport = {
+  schema: 'lathe-gpu/1',
+  date: new Date().toISOString(),
+  quick,
+  ...(existsSync(commitFile) ? { commit: readFileSync(commitFile, 'utf8').trim() } : {}),
+  machine: await describeMachine(),
+  driver: driverText(),
+  stages: [],
+  correctness: [],
+  peers: [],
+};
+const save = () => {
+  const path = join(out, 'gpu.json');
+  writeFileSync(`${path}.part`, `${JSON.stringify(report, undefined, 1)}\n`);
+  renameSync(`${path}.part`, path);
+};
+const log = (text: string) => {
+  console.log(text);
+  appendFileSync(join(out, 'log.txt'), `${text}\n`);
+};
+
+/** Runs one of our scripts, records how it went, and saves. */
+async function stage(
+  name: string,
+  script: string,
+  args: readonly string[],
+  seconds: number,
+  onLine: (line: string) => void = () => undefined,
+): Promise<void> {
+  const left = deadline - performance.now();
+  const finish = (result: StageResult) => {
+    report.stages.push(result);
+    log(`== ${name}: ${result.outcome}, ${result.seconds} s`);
+    if (result.outcome === 'failed') log(result.note ?? '');
+    save();
+  };
+  if (left < 5000) {
+    finish({ stage: name, outcome: 'skipped', seconds: 0, note: 'no time left' });
+    return;
+  }
+  const command = [process.execPath, script, ...args];
+  finish(
+    await runStage(name, command, {
+      limitMs: Math.round(Math.min(seconds * 1000, left)),
+      onLine(line) {
+        // What passed is counted in the report.
+        if (!line.includes('"outcome":"passed"') && !line.startsWith('{"start"')) log(line);
+        onLine(line);
+      },
+    }),
+  );
+}
+
+save();
+if (wanted.has('facts')) {
+  await stage(
+    'facts',
+    'bench/gpu/facts.ts',
+    values.adapter === undefined ? [] : [values.adapter],
+    60,
+    (line) => {
+      report.facts = JSON.parse(line) as unknown;
+    },
+  );
+}
+// Beside the tests, which leave most of a processor alone; nothing is timed there.
+const making =
+  wanted.has('bench') || wanted.has('peers')
+    ? stage('models', 'bench/gpu/make-models.ts', models, 300)
+    : Promise.resolve();
+if (wanted.has('correctness')) {
+  const found = globSync(quick ? 'test/gpu/kernels/*.test.ts' : 'test/{gpu,golden}/**/*.test.ts').sort();
+  for (const file of found) {
+    const tally = new FileTally(file);
+    // It ends by itself before it is ended, and then says what it left out.
+    const seconds = quick ? 12 : 180;
+    const args = [file, String(seconds)];
+    await stage(`correctness ${file}`, 'bench/gpu/run-tests.ts', args, seconds + 60, (line) => {
+      tally.take(line);
+    });
+    report.correctness.push(tally.result());
+    save();
+  }
+}
+await making;
+if (wanted.has('bench')) {
+  const benches: BenchReport[] = [];
+  for (const model of models) {
+    const path = join(tmpdir(), `lathe-bench-${process.pid}.json`);
+    await stage(
+      `bench ${model}`,
+      'bench/run.ts',
+      ['--model', model, '--json', path, ...scale, ...adapter],
+      300,
+    );
+    if (report.stages.at(-1)?.outcome !== 'ok') continue;
+    benches.push(JSON.parse(readFileSync(path, 'utf8')) as BenchReport);
+    rmSync(path);
+    report.bench = mergedBench(benches);
+    save();
+  }
+}
+if (wanted.has('peers')) {
+  for (const model of models) {
+    const args = ['--peer', 'llama.cpp', '--model', model, '--json', ...scale, ...adapter];
+    await stage(`peers ${model}`, 'bench/peers/run.ts', args, 300, (line) => {
+      report.peers.push(JSON.parse(line) as PeerFigure);
+    });
+  }
+}
+const bad = report.stages.filter(({ outcome }) => outcome !== 'ok');
+const failures = report.correctness.flatMap((file) => file.failures);
+log(`${report.stages.length} stages, ${bad.length} of them not well; ${failures.length} tests failed`);
+process.exit(bad.length > 0 ? 1 : 0);
+
+/** What the driver says of itself; nothing of it is changed. */
+function driverText(): string {
+  const query = 'name,driver_version,memory.total,clocks.sm,clocks.mem,pcie.link.gen.current';
+  try {
+    return execFileSync('nvidia-smi', [`--query-gpu=${query}`, '--format=csv'], {
+      encoding: 'utf8',
+      timeout: 20_000,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+  } catch {
+    return `no nvidia-smi; Vulkan drivers: ${process.env['VK_DRIVER_FILES'] ?? 'as the loader finds them'}`;
+  }
+}

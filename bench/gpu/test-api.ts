@@ -1,0 +1,144 @@
+/**
+ * What the GPU tests use of vitest, for a machine without its runner: `describe`, `it` and hooks that collect, and
+ * vitest's own `expect`. bench/gpu/run-collected.ts runs what was collected.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { format } from 'node:util';
+import { expect as vitestExpect } from 'vitest';
+
+export interface Context {
+  readonly skip: (note?: string) => never;
+}
+type Body = (context: Context) => unknown;
+type Hook = () => unknown;
+
+export interface Test {
+  readonly name: string;
+  readonly body: Body;
+  readonly skipped: boolean;
+}
+export interface Block {
+  readonly name: string;
+  readonly skipped: boolean;
+  readonly parts: (Test | Block)[];
+  readonly hooks: Readonly<Record<'beforeAll' | 'afterAll' | 'beforeEach' | 'afterEach', Hook[]>>;
+}
+
+/** How a test says that it is not for this machine. */
+export class Skip extends Error {}
+
+const newBlock = (name: string, skipped: boolean): Block => ({
+  name,
+  skipped,
+  parts: [],
+  hooks: { beforeAll: [], afterAll: [], beforeEach: [], afterEach: [] },
+});
+
+/** Everything that the test file described. */
+export const collected = newBlock('', false);
+let present = collected;
+
+function collectBlock(name: string, body: () => unknown, skipped = false): void {
+  const outer = present;
+  const block = newBlock(name, skipped || outer.skipped);
+  outer.parts.push(block);
+  // Vitest does not collect the body of a skipped block either.
+  if (skipped) return;
+  present = block;
+  try {
+    const result = body();
+    if (result instanceof Promise) throw new Error(`the block '${name}' is asynchronous`);
+  } finally {
+    present = outer;
+  }
+}
+
+/** `(name, body, timeout)` and `(name, options, body)` are alike; limits of time are the caller's. */
+const bodyOf = (rest: readonly unknown[]): Body =>
+  (rest.find((one) => typeof one === 'function') as Body | undefined) ?? (() => undefined);
+
+function collectTest(name: string, rest: readonly unknown[], skipped = false): void {
+  present.parts.push({ name, body: bodyOf(rest), skipped });
+}
+
+/** A name with its `%s` filled in; arrays are spread over body and name as vitest does it. */
+const each =
+  (collect: (name: string, body: Body) => void) =>
+  (cases: readonly unknown[]) =>
+  (name: string, ...rest: readonly unknown[]) => {
+    const body = bodyOf(rest) as (...values: readonly unknown[]) => unknown;
+    cases.forEach((one, index) => {
+      const values = Array.isArray(one) ? (one as readonly unknown[]) : [one];
+      const filled = format(name.replaceAll('%#', String(index)), ...values.slice(0, placeholders(name)));
+      const named = filled.replaceAll(/\$([\w.]+)/g, (whole, path: string) => memberOf(one, path) ?? whole);
+      collect(named, () => body(...values));
+    });
+  };
+
+const placeholders = (name: string): number => name.match(/%[sdifjoO]/g)?.length ?? 0;
+
+function memberOf(value: unknown, path: string): string | undefined {
+  const found = path
+    .split('.')
+    .reduce<unknown>((object, key) => (object as Record<string, unknown> | undefined)?.[key], value);
+  return found === undefined ? undefined : format(typeof found === 'string' ? '%s' : '%o', found);
+}
+
+export const describe = Object.assign(
+  (name: string, ...rest: readonly unknown[]) => collectBlock(name, bodyOf(rest) as () => unknown),
+  {
+    skip: (name: string, ...rest: readonly unknown[]) =>
+      collectBlock(name, bodyOf(rest) as () => unknown, true),
+    skipIf: (condition: unknown) => (condition ? describe.skip : describe),
+    runIf: (condition: unknown) => (condition ? describe : describe.skip),
+    each: each((name, body) => collectBlock(name, body as () => unknown)),
+  },
+);
+export const it = Object.assign((name: string, ...rest: readonly unknown[]) => collectTest(name, rest), {
+  skip: (name: string, ...rest: readonly unknown[]) => collectTest(name, rest, true),
+  skipIf: (condition: unknown) => (condition ? it.skip : it),
+  runIf: (condition: unknown) => (condition ? it : it.skip),
+  each: each((name, body) => collectTest(name, [body])),
+});
+export const test = it;
+export const beforeAll = (hook: Hook) => void present.hooks.beforeAll.push(hook);
+export const afterAll = (hook: Hook) => void present.hooks.afterAll.push(hook);
+export const beforeEach = (hook: Hook) => void present.hooks.beforeEach.push(hook);
+export const afterEach = (hook: Hook) => void present.hooks.afterEach.push(hook);
+
+/** Vitest's `expect.poll` needs its runner; this one asks again until the matcher is content. */
+function poll(ask: () => unknown, options: { timeout?: number; interval?: number } = {}): unknown {
+  const matchers = (negated: boolean): unknown =>
+    new Proxy(
+      {},
+      {
+        get: (_, matcher: string) => {
+          if (matcher === 'not') return matchers(!negated);
+          return async (...expected: readonly unknown[]) => {
+            const end = performance.now() + (options.timeout ?? 1000);
+            for (;;) {
+              try {
+                const found = vitestExpect(await ask());
+                const side = (negated ? found.not : found) as unknown as Record<
+                  string,
+                  (...values: readonly unknown[]) => void
+                >;
+                const check = side[matcher];
+                if (!check) throw new Error(`expect.poll has no matcher '${matcher}'`);
+                check.apply(side, [...expected]);
+                return;
+              } catch (error) {
+                if (performance.now() > end) throw error;
+                await sleep(options.interval ?? 50);
+              }
+            }
+          };
+        },
+      },
+    );
+  return matchers(false);
+}
+
+export const expect = new Proxy(vitestExpect, {
+  get: (target, key, receiver) => (key === 'poll' ? poll : Reflect.get(target, key, receiver)),
+});

@@ -1,0 +1,80 @@
+import type { ModelFile } from '../src/engine/formats/model-file.ts';
+import { greedy, type ResidentEngine } from '../src/engine/index.ts';
+import { pipelineDepth } from '../src/engine/runner.ts';
+import { feedback } from '../src/engine/step.ts';
+import { sum } from './cost.ts';
+import { firstSlot, givePages, type NodeFigures, traceStep } from './nodes.ts';
+import { median, rounded } from './statistics.ts';
+
+type Runner = ResidentEngine['runner'];
+
+/** What a decoded token costs behind a context. */
+export interface GrowthFigures {
+  readonly context: number;
+  /** Of one sequence, steps only: no text, no request. */
+  readonly decodeTokensPerSecond: number;
+  /** Host time to fill, encode and submit a step: what must stay below a step's GPU time. */
+  readonly encodeMs: number;
+  /** All attention nodes of a step, by their GPU time; absent without timestamp queries. */
+  readonly attentionGflops?: number;
+  readonly attentionMs?: number;
+}
+
+/**
+ * Decode steps at growing positions. The context is not computed before: what stands in the cache makes no
+ * difference to the time. The engine must be idle.
+ */
+export async function measureGrowth(
+  runner: Runner,
+  file: ModelFile,
+  options: { contexts: readonly number[]; tokens: number; rounds: number },
+): Promise<GrowthFigures[]> {
+  const { contexts, tokens, rounds } = options;
+  givePages(runner);
+  const figures: GrowthFigures[] = [];
+  for (const context of contexts.filter((one) => one + tokens <= runner.memory.capacity.context)) {
+    await timeSteps(runner, context, tokens);
+    const times = [];
+    for (let round = 0; round < rounds; round++) times.push(await timeSteps(runner, context, tokens));
+    const trace = runner.gpu.timestamps
+      ? attentionOf((await traceStep(runner, file, { phase: 'decode', context, rounds: 5 })).nodes)
+      : {};
+    figures.push({
+      context,
+      decodeTokensPerSecond: rounded(1000 / median(times.map(({ tokenMs }) => tokenMs))),
+      encodeMs: rounded(median(times.map(({ encodeMs }) => encodeMs))),
+      ...trace,
+    });
+  }
+  return figures;
+}
+
+/** Decodes `tokens` tokens from `context` on as the engine does: each fed back on the GPU, steps on their way. */
+async function timeSteps(
+  runner: Runner,
+  context: number,
+  tokens: number,
+): Promise<{ tokenMs: number; encodeMs: number }> {
+  const step = runner.newStep();
+  const inFlight: Promise<unknown>[] = [];
+  const encoding: number[] = [];
+  const start = performance.now();
+  for (let position = context; position < context + tokens; position++) {
+    const before = performance.now();
+    step.clear();
+    const row = step.decodeToken(feedback, position, firstSlot);
+    step.sample(row, firstSlot, position + 1, greedy);
+    inFlight.push(runner.submit(step));
+    encoding.push(performance.now() - before);
+    if (inFlight.length === pipelineDepth) await inFlight.shift();
+  }
+  await Promise.all(inFlight);
+  return { tokenMs: (performance.now() - start) / tokens, encodeMs: median(encoding) };
+}
+
+function attentionOf(nodes: readonly NodeFigures[]): { attentionGflops: number; attentionMs: number } {
+  const attention = nodes.filter(({ op }) => op.startsWith('attention'));
+  const ms = sum(attention.map((node) => node.ms));
+  const work = sum(attention.map((node) => node.gflops * node.ms));
+  return { attentionGflops: rounded(work / ms), attentionMs: rounded(ms) };
+}

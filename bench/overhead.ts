@@ -1,0 +1,97 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { chatStream } from './chat-client.ts';
+import { median, rounded } from './statistics.ts';
+
+/** What the host itself costs, without the GPU, for each token of a streamed chat answer. */
+export interface OverheadFigures {
+  readonly answerTokens: number;
+  readonly promptTokens: number;
+  readonly requests: number;
+  /** Processor time of the host's process, the request's own share in it. */
+  readonly cpuMsPerToken: number;
+  /** From the request to its last byte at the client, by its tokens. */
+  readonly wallMsPerToken: number;
+  /** Processor time of a request for one token: HTTP, validation, template, tokenizer, admission. */
+  readonly cpuMsPerRequest: number;
+}
+
+const answerTokens = 256;
+const chat = {
+  messages: [
+    { role: 'system', content: 'You are a helpful assistant. Answer in plain words and short sentences.' },
+    {
+      role: 'user',
+      content: 'Who went to the river, and what did they find there? Tell me the whole story.',
+    },
+    {
+      role: 'assistant',
+      content: 'The children went to the river one morning. They found a small red boat.',
+    },
+    { role: 'user', content: 'What did they do with the boat after they had found it? Please go on.' },
+  ],
+  temperature: 0.8,
+  top_p: 0.95,
+  seed: 1,
+  stop: ['\n\nUser:'],
+};
+
+/**
+ * Streams chat answers from a host whose GPU answers at once: HTTP on loopback, validation, template, tokenizer,
+ * the scheduler's steps, sampling's set-up, stop texts and server-sent events are the real ones. The encoding of
+ * GPU commands is not in it.
+ */
+export async function measureOverhead(
+  model: string,
+  { adapter, requests }: { adapter: string | undefined; requests: number },
+): Promise<OverheadFigures> {
+  const script = new URL('./overhead-host.ts', import.meta.url);
+  const child = fork(script, adapter === undefined ? [model] : [model, adapter]);
+  try {
+    const { url } = await reply<{ url: string }>(child);
+    const cpuMs = async () => {
+      child.send('cpu');
+      return (await reply<{ cpuMs: number }>(child)).cpuMs;
+    };
+    const one = async (tokens: number) => {
+      const cpu = await cpuMs();
+      const start = performance.now();
+      const answer = await chatStream(url, { ...chat, max_tokens: tokens });
+      const wallMs = performance.now() - start;
+      if (answer.tokens !== tokens) throw new Error(`${answer.tokens} tokens came instead of ${tokens}`);
+      return { cpuMs: (await cpuMs()) - cpu, wallMs, promptTokens: answer.promptTokens };
+    };
+    // A host that has been up for a while runs compiled code.
+    for (let warm = 0; warm < 10; warm++) await one(answerTokens);
+    const long = [];
+    const short = [];
+    for (let round = 0; round < requests; round++) {
+      long.push(await one(answerTokens));
+      short.push(await one(1));
+    }
+    return {
+      answerTokens,
+      promptTokens: long[0]?.promptTokens ?? 0,
+      requests,
+      cpuMsPerToken: rounded(median(long.map((each) => each.cpuMs)) / answerTokens),
+      wallMsPerToken: rounded(median(long.map((each) => each.wallMs)) / answerTokens),
+      cpuMsPerRequest: rounded(median(short.map((each) => each.cpuMs))),
+    };
+  } finally {
+    child.kill('SIGKILL');
+  }
+}
+
+async function reply<Message>(child: ChildProcess): Promise<Message> {
+  const ended = new AbortController();
+  const end = once(child, 'exit', { signal: ended.signal }).then(([code]) => {
+    throw new Error(`the host of the overhead figure ended with ${code}`);
+  });
+  end.catch(() => undefined);
+  try {
+    const [message] = await Promise.race([once(child, 'message'), end]);
+    return message as Message;
+  } finally {
+    ended.abort();
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * web-llm with a model library from a file, on the Dawn binding that lathe uses. Kernels come with the library,
+ * which was compiled for one shape; web-llm's npm package has none, it downloads them.
+ */
+import { basename, join } from 'node:path';
+import { freshPrompt } from '../generation.ts';
+import { asIfNotNode, becomeBrowser, origin } from './browser.ts';
+import { contend, timeAnswer } from './protocol.ts';
+
+/** What is used of web-llm; its own types are there only after `npm --prefix bench/peers ci`. */
+interface WebLlm {
+  /** The folder of its libraries that this version goes with. */
+  readonly modelVersion: string;
+  CreateMLCEngine(model: string, options: object): Promise<MlcEngine>;
+}
+interface MlcEngine {
+  resetChat(): Promise<void>;
+  forwardTokensAndSample(tokens: readonly number[], isPrefill: boolean): Promise<number>;
+}
+
+const packageName: string = '@mlc-ai/web-llm';
+const libraryName = 'library.wasm';
+
+contend(async ({ modelPath, library, adapter }) => {
+  if (library === undefined) throw new Error('web-llm needs a model library: --web-llm-lib PATH');
+  becomeBrowser(adapter, ({ pathname }) => {
+    const name = basename(pathname);
+    return name === libraryName ? library : join(modelPath, name);
+  });
+  const webLlm = (await import(packageName)) as WebLlm;
+  const manifest = (await import(`${packageName}/package.json`, { with: { type: 'json' } })) as {
+    default: { version: string };
+  };
+  const record = { model: `${origin}/model`, model_id: 'model', model_lib: `${origin}/${libraryName}` };
+  const engine = await asIfNotNode(() =>
+    webLlm.CreateMLCEngine('model', { appConfig: { model_list: [record] }, logLevel: 'WARN' }),
+  ).catch((error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(
+      `web-llm did not load ${library}; it needs one made for ${webLlm.modelVersion}: ${reason}`,
+      { cause: error },
+    );
+  });
+  const device = await navigator.gpu.requestAdapter();
+  return {
+    name: `web-llm ${manifest.default.version}`,
+    adapter: device?.info.description ?? 'unknown',
+    software: device?.info.isFallbackAdapter ?? false,
+    async generate({ context, tokens }) {
+      await engine.resetChat();
+      return await timeAnswer(freshPrompt(context), tokens, (given) =>
+        engine.forwardTokensAndSample(given, given.length > 1),
+      );
+    },
+  };
+});

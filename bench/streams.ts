@@ -1,0 +1,61 @@
+import type { Engine } from '../src/engine/index.ts';
+import { freshPrompt, timeAnswer } from './generation.ts';
+import { sum } from './cost.ts';
+import { median, rounded } from './statistics.ts';
+
+/** What several answers at once get, together. */
+export interface StreamFigures {
+  /** Answers at once. */
+  readonly streams: number;
+  /** Of all of them together; who has to wait for the others counts. */
+  readonly tokensPerSecond: number;
+}
+
+/** Few, so that all of them begin within a step or two. */
+const promptTokens = 4;
+
+/** Decode rate of 1, 2, 4, ... answers at once, each behind a short prompt of its own. */
+export async function measureStreams(
+  engine: Engine,
+  options: { counts: readonly number[]; tokens: number; rounds: number },
+): Promise<StreamFigures[]> {
+  const { counts, tokens, rounds } = options;
+  const figures: StreamFigures[] = [];
+  for (const streams of counts) {
+    const rates: number[] = [];
+    // The first round is a warm-up.
+    for (let round = 0; round <= rounds; round++) {
+      const rate = await oneRound(engine, streams, tokens);
+      if (round > 0) rates.push(rate);
+    }
+    figures.push({ streams, tokensPerSecond: rounded(median(rates)) });
+  }
+  return figures;
+}
+
+/** One answer's decoding, by one clock. */
+interface Decoding {
+  /** Its first token's time, and its last one's. */
+  readonly from: number;
+  readonly to: number;
+  readonly tokens: number;
+}
+
+async function oneRound(engine: Engine, streams: number, tokens: number): Promise<number> {
+  const prompts = Array.from({ length: streams }, () => freshPrompt(promptTokens));
+  return rateOf(await Promise.all(prompts.map((prompt) => decodingOf(engine, prompt, tokens))));
+}
+
+async function decodingOf(engine: Engine, prompt: readonly number[], tokens: number): Promise<Decoding> {
+  const start = performance.now();
+  const { firstTokenMs, perTokenMs } = await timeAnswer(engine, prompt, tokens);
+  const from = start + firstTokenMs;
+  return { from, to: from + perTokenMs * (tokens - 1), tokens };
+}
+
+/** Tokens a second of all answers, from the first token of the first one to the last token of the last one. */
+export function rateOf(all: readonly Decoding[]): number {
+  const from = Math.min(...all.map((one) => one.from));
+  const to = Math.max(...all.map((one) => one.to));
+  return (sum(all.map(({ tokens }) => tokens - 1)) * 1000) / (to - from);
+}
