@@ -202,7 +202,7 @@ function rowASubgroup(caps: AdapterCaps, int8: boolean): MatmulFamily {
     part: size > 0 ? 4 : 0,
     classes: (format) => {
       const precisions = f16 ? [true, false] : [false];
-      const tiles = [64, 32].flatMap((size) => precisions.map((half) => tile(format, half, size)));
+      const tiles = [64, 32].flatMap((edge) => precisions.map((half) => tile(format, half, edge)));
       if (caps.matrix && size === 32) {
         tiles.push({ kernel: erased(matmulMatrix), variant: { FORMAT: format, MATRIX: true, FIXED: false } });
       }

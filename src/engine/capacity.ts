@@ -52,10 +52,13 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
         `${request.context === undefined ? `a page of ${pageTokens} tokens` : `--context ${request.context}`} takes`,
     );
   }
+  // A CPU has few cores to split the work for, and without a split decoding rounds as prompts do.
+  const splitTokens = request.software ? 4096 : 512;
   const wanted =
     request.context ??
     Math.min(shape.trainedContext, defaultContext, (budgetPages ?? Number.POSITIVE_INFINITY) * pageTokens);
-  const fixed = (context: number) => weightBytes + workBytes(shape, { context, slots, stepTokens });
+  const fixed = (context: number) =>
+    weightBytes + workBytes(shape, { context, slots, stepTokens, splitTokens });
   const bindingPages = Math.floor(request.maxBindingBytes / pageBytesPerBinding(shape));
 
   const cacheBudget = (context: number) =>
@@ -87,5 +90,5 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
     Math.floor(cacheBudget(context) / perPage),
     bindingPages,
   );
-  return { context, slots, stepTokens, pages };
+  return { context, slots, stepTokens, pages, splitTokens };
 }

@@ -7,8 +7,8 @@ import type { BufferName, Shape } from './graph.ts';
 import { ropeTable } from './rope-table.ts';
 import { stepLayout, stepSamples, type StepLayout } from './step.ts';
 
-/** Positions of the context that one attention workgroup reads; longer contexts are split. */
-const splitTokens = 512;
+/** Positions of the context that one attention workgroup reads, where the capacity does not say. */
+const usualSplitTokens = 512;
 
 /** How much one engine holds at once. */
 export interface Capacity {
@@ -20,7 +20,12 @@ export interface Capacity {
   readonly stepTokens: number;
   /** Pages of the KV cache. */
   readonly pages: number;
+  /** Positions of the context that one attention workgroup reads; longer contexts are split while decoding. */
+  readonly splitTokens?: number;
 }
+
+export const splitTokensOf = (capacity: Pick<Capacity, 'splitTokens'>): number =>
+  capacity.splitTokens ?? usualSplitTokens;
 
 /** Everything on the GPU that is not a weight. */
 export interface Memory {
@@ -101,7 +106,7 @@ export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): numb
   const activations = rows * (hidden + normed + squares + qkv + context + gate_up + activated) * 4;
   const sampled = roundUp(stepSamples(capacity.slots), rowPadding) * (last + logits) * 4;
   const perSlot = capacity.slots * shape.vocabulary * 8;
-  const splits = Math.ceil(capacity.context / splitTokens);
+  const splits = Math.ceil(capacity.context / splitTokensOf(capacity));
   const partial = capacity.slots * shape.heads * splits * (shape.headDim + 2) * 4;
   return (
     activations + sampled + perSlot + partial + pageBytes(shape) + capacity.context * shape.rope.rotary * 4
@@ -126,6 +131,7 @@ export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capaci
   ) as Record<BufferName, GPUBuffer>;
 
   const maxPages = Math.ceil(context / pageTokens);
+  const splitTokens = splitTokensOf(capacity);
   const maxSplits = Math.ceil(context / splitTokens);
   const caches = Array.from({ length: shape.layers }, (_, layer) => ({
     k: pool.storage(`kv.layer${layer}.k`, capacity.pages * pageBytesPerBinding(shape)),

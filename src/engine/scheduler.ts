@@ -2,8 +2,8 @@ import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { noToken, sampleFlags } from '../../kernels/sample.ts';
 import { DraftPolicy, type Candidate, type Speculation } from './draft-policy.ts';
 import { KvCache, pagesFor } from './kv-cache.ts';
-import type { Capacity } from './memory.ts';
 import { maxDrafts, PromptLookup } from './prompt-lookup.ts';
+import { type Capacity, splitTokensOf } from './memory.ts';
 import { pipelineDepth } from './runner.ts';
 import type { Sequence } from './sequence.ts';
 import { feedback, flagsOf, stepSamples, type StepInput } from './step.ts';
@@ -264,7 +264,7 @@ export class Scheduler {
       if (!isDecoding(sequence)) continue;
       const ahead = sequence.drawn - sequence.answered;
       let drafts = noDrafts;
-      const wanted = Math.min(each, rows - drafted, draftRoom(sequence));
+      const wanted = Math.min(each, rows - drafted, this.#draftRoom(sequence));
       // Drafts are not worth anybody's place.
       if (wanted > 0 && this.#cache.grow(sequence, sequence.scheduled + 1 + wanted)) {
         drafts = sequence.lookup?.propose(ahead, wanted) ?? noDrafts;
@@ -287,15 +287,25 @@ export class Scheduler {
     return drafted;
   }
 
+  /**
+   * Drafts that a sequence can take: none without a guess, none beyond the end of its answer, and none where decoding
+   * splits the context: attention of several rows does not, and rounds differently.
+   */
+  #draftRoom({ lookup, drawn, answered, request, scheduled }: Sequence): number {
+    if (!lookup?.guesses || drawn - answered > 1) return 0;
+    const unsplit = splitTokensOf(this.#runner.memory.capacity) - 1 - scheduled;
+    return Math.max(0, Math.min(maxDrafts, request.maxTokens - drawn - 1, unsplit));
+  }
+
   /** Drafts a sequence for the step that is being formed, and rows for all drafts together. */
   #planDrafts(): { each: number; rows: number } {
-    if (!this.#running.some((one) => isDecoding(one) && draftRoom(one) > 0)) return noPlan;
+    if (!this.#running.some((one) => isDecoding(one) && this.#draftRoom(one) > 0)) return noPlan;
     const candidates: Candidate[] = [];
     let promptTokens = 0;
     for (const sequence of this.#running) {
       const { phase, drawn, answered, lookup, tokens, scheduled } = sequence;
       if (isDecoding(sequence)) {
-        const room = draftRoom(sequence);
+        const room = this.#draftRoom(sequence);
         candidates.push({ room, ahead: drawn - answered, acceptance: lookup?.acceptance ?? 0 });
       } else if (phase === 'prefill') {
         promptTokens += tokens.length - scheduled;
@@ -488,10 +498,4 @@ export class Scheduler {
 /** A further token of its answer is to be drawn. */
 function isDecoding({ phase, drawn, request }: Sequence): boolean {
   return phase === 'decode' && drawn < request.maxTokens;
-}
-
-/** Drafts that a sequence can take: none without a guess, and none beyond the end of its answer. */
-function draftRoom({ lookup, drawn, answered, request }: Sequence): number {
-  if (!lookup?.guesses || drawn - answered > 1) return 0;
-  return Math.max(0, Math.min(maxDrafts, request.maxTokens - drawn - 1));
 }

@@ -1,7 +1,11 @@
 /** Contexts that attention reads in several parts, and steps that hold sequences of very different lengths. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openGguf } from '../../src/engine/formats/gguf.ts';
-import { greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { openGpu } from '../../src/engine/gpu/device.ts';
+import { greedy } from '../../src/engine/index.ts';
+import { buildGraph } from '../../src/engine/models/registry.ts';
+import { Runner } from '../../src/engine/runner.ts';
+import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
@@ -9,19 +13,33 @@ import { RunnerSequence } from '../support/runner-sequence.ts';
 import { modelsPath } from '../support/shared.ts';
 
 const model = modelsPath('lathe-tiny-q8_0.gguf');
-let engine: ResidentEngine;
+let engine: { runner: Runner };
 let prompt: number[];
 
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model });
+  const platform = nodePlatform();
+  const file = await openGguf(await platform.openModel(model));
+  // Splits as on a GPU: a software adapter has them beyond 4,096 tokens only.
+  engine = {
+    runner: await Runner.load({
+      gpu: await openGpu(await platform.requestAdapter({}), platform.backend),
+      file,
+      graph: await buildGraph(file),
+      capacity: { context: 1024, slots: 8, stepTokens: 128, pages: 256, splitTokens: 512 },
+      wgsl: await platform.wgsl(),
+      onProgress() {},
+    }),
+  };
+  const tokenizer = createTokenizer(file.metadata);
+  await file.close();
   const sentences = Array.from(
     { length: 80 },
     (_, n) => `In year ${n * 17} Mia saw ${n} ships near the beach.`,
   );
-  prompt = engine.tokenizer.encode(sentences.join(' ')).slice(0, 1000);
+  prompt = tokenizer.encode(sentences.join(' ')).slice(0, 1000);
   expect(prompt.length).toBe(1000);
 });
-afterAll(() => engine.close());
+afterAll(() => engine.runner.destroy());
 
 /** Pages of a slot, no two slots alike and none in order. */
 const pagesOf = (slot: number) => Array.from({ length: 32 }, (_, page) => slot * 32 + ((page * 11 + 3) % 32));
