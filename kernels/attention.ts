@@ -70,8 +70,10 @@ export const attention = defineKernel({
     rope: [
       { ROPE: false, NEOX: false, QK_NORM: false, BARRIER: false },
       { ROPE: true, NEOX: false, QK_NORM: false, BARRIER: false },
+      { ROPE: true, NEOX: false, QK_NORM: false, BARRIER: true },
       { ROPE: true, NEOX: true, QK_NORM: false, BARRIER: true },
       { ROPE: true, NEOX: true, QK_NORM: true, BARRIER: false },
+      { ROPE: true, NEOX: true, QK_NORM: true, BARRIER: true },
     ],
   })
     .map(({ lanes, HEAD_DIM, shape, rope }) => ({

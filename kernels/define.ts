@@ -19,6 +19,8 @@ export interface AdapterCaps {
 /** What the grid of a dispatch depends on in one step. */
 export interface StepDims {
   tokens: number;
+  /** Rows of answers: decoded, or drafts being verified. */
+  answers: number;
   samples: number;
   /** Tiles of one token, and tiles of several. */
   singleTiles: number;

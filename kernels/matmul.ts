@@ -80,7 +80,7 @@ const needSubgroups = normIn | normOut;
 const anyFlags = { FIXED: false, FLAGS: 0 };
 const matmulShapes = [
   ...usualFlags.map((FLAGS) => ({ COLS: 1, ROWS: 2, WG: 32, FIXED: true, FLAGS })),
-  { COLS: 1, ROWS: 4, WG: 16, FIXED: true, FLAGS: add | normOut },
+  ...usualFlags.map((FLAGS) => ({ COLS: 1, ROWS: 4, WG: 16, FIXED: true, FLAGS })),
   { COLS: 4, ROWS: 4, WG: 32, ...anyFlags },
   { COLS: 8, ROWS: 2, WG: 32, ...anyFlags },
   { COLS: 8, ROWS: 4, WG: 32, ...anyFlags },
@@ -132,17 +132,17 @@ export const matmulTile = matmulKernel<TileVariant>(
 const integerFormats = ['q8_0', 'q4_0'];
 
 /** Tiles on the adapter's matrix units. */
-export const matmulMatrix = matmulKernel<{ FORMAT: string; MATRIX: boolean; FIXED: boolean }>(
+export const matmulMatrix = matmulKernel<{ FORMAT: string; MATRIX: boolean; F16: boolean; FIXED: boolean }>(
   'matmul_matrix.wgsl',
   () => ({ rows: 64, tokens: 64 }),
-  formatNames.map((FORMAT) => ({ FORMAT, MATRIX: true, FIXED: false })),
+  formatNames.map((FORMAT) => ({ FORMAT, MATRIX: true, F16: true, FIXED: false })),
 );
 
 /** Tiles with activations rounded to 8 bits a block, and dot products of bytes. */
-export const matmulTileInt8 = matmulKernel<{ FORMAT: string; FIXED: boolean }>(
+export const matmulTileInt8 = matmulKernel<{ FORMAT: string; F16: boolean; FIXED: boolean }>(
   'matmul_tile_int8.wgsl',
   () => ({ rows: 64, tokens: 64 }),
-  integerFormats.map((FORMAT) => ({ FORMAT, FIXED: false })),
+  integerFormats.map((FORMAT) => ({ FORMAT, F16: false, FIXED: false })),
 );
 
 /** A kernel that a product may run as. */
@@ -156,6 +156,8 @@ export interface MatmulOption {
 /** Products of up to so many tokens, and what may run them: the first unless measuring finds a better one. */
 export interface MatmulClass {
   readonly upTo: number;
+  /** Sums in another order: only for steps that hold nothing but prompts. */
+  readonly promptOnly?: boolean;
   readonly options: readonly MatmulOption[];
 }
 
@@ -204,17 +206,27 @@ function rowASubgroup(caps: AdapterCaps, int8: boolean): MatmulFamily {
       const precisions = f16 ? [true, false] : [false];
       const tiles = [64, 32].flatMap((edge) => precisions.map((half) => tile(format, half, edge)));
       if (caps.matrix && size === 32) {
-        tiles.push({ kernel: erased(matmulMatrix), variant: { FORMAT: format, MATRIX: true, FIXED: false } });
+        tiles.push({
+          kernel: erased(matmulMatrix),
+          variant: { FORMAT: format, MATRIX: true, F16: true, FIXED: false },
+        });
       }
       if (int8 && integerFormats.includes(format)) {
-        tiles.push({ kernel: erased(matmulTileInt8), variant: { FORMAT: format, FIXED: false }, int8: true });
+        tiles.push({
+          kernel: erased(matmulTileInt8),
+          variant: { FORMAT: format, F16: false, FIXED: false },
+          int8: true,
+        });
       }
+      const columns = matvecShapes.map((shape) => ({
+        upTo: shape.COLS,
+        options: [{ kernel: erased(matvec), variant: { FORMAT: format, ...shape, ...lanes } }],
+      }));
+      const widest = columns.at(-1) as MatmulClass;
       return [
-        ...matvecShapes.map((shape) => ({
-          upTo: shape.COLS,
-          options: [{ kernel: erased(matvec), variant: { FORMAT: format, ...shape, ...lanes } }],
-        })),
-        { upTo: everyCount, options: tiles },
+        ...columns,
+        { upTo: everyCount, promptOnly: true, options: tiles },
+        { ...widest, upTo: everyCount },
       ];
     },
   };

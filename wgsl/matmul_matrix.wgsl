@@ -43,6 +43,11 @@ fn main(
   let first_token = (subgroup / 4u) * 32u;
   let first_row = (subgroup % 4u) * 16u;
 
+  var scale = 1.0;
+  if (has(NORM_IN)) {
+    gather_squares(token0, local);
+    scale = inverse_of(at);
+  }
   var upper: subgroup_matrix_result<f32, 16, 16>;
   var lower: subgroup_matrix_result<f32, 16, 16>;
   for (var b = 0u; b < params.blocks; b++) {
@@ -52,7 +57,7 @@ fn main(
     for (var half = 0u; half < 2u; half++) {
       let quad = quarter * 2u + half;
       let weights = vec4<f16>(load_quad(index, quad));
-      let values = vec4<f16>(x[source + quad]);
+      let values = vec4<f16>(x[source + quad] * scale);
       for (var e = 0u; e < 4u; e++) {
         weight_tile[at * 32u + quad * 4u + e] = weights[e];
         token_tile[at * 32u + quad * 4u + e] = values[e];

@@ -43,6 +43,16 @@ fn kept_square(thread: u32) -> f32 {
 }
 //#endif
 
+//#if F16
+// What a token of the tile is multiplied by before it is rounded.
+fn scale_of(token: u32) -> f32 {
+  if (has(NORM_IN)) {
+    return kept_square(token);
+  }
+  return 1.0;
+}
+//#endif
+
 @compute @workgroup_size(THREADS)
 fn main(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -55,6 +65,17 @@ fn main(
   let mine_row = local % GROUPS;
   let mine_token = local / GROUPS;
 
+  //#if F16
+  if (has(NORM_IN)) {
+    gather_squares(token0, local);
+    var inverse = 1.0;
+    if (local < TILE) {
+      inverse = inverse_of(local);
+    }
+    workgroupBarrier();
+    keep_square(local, inverse);
+  }
+  //#endif
   var sum = array<vec4<f32>, 4>(); // [token] of four rows
   for (var b = 0u; b < params.blocks; b++) {
     workgroupBarrier();
@@ -69,7 +90,12 @@ fn main(
         }
       } else {
         for (var r = 0u; r < 4u; r++) {
-          fetched[r] = Elem(x[(min(token0 + four * 4u + r, tokens - 1u) * params.blocks + b) * 8u + quad]);
+          let values = x[(min(token0 + four * 4u + r, tokens - 1u) * params.blocks + b) * 8u + quad];
+          //#if F16
+          fetched[r] = Elem(values * scale_of(four * 4u + r));
+          //#else
+          fetched[r] = values;
+          //#endif
         }
       }
       // Whole vectors: a store of one component may touch the others.

@@ -1,5 +1,5 @@
 /** From a model file to memory, weights and the choice of kernels: what a runner is made of. */
-import { matmulFamilies, type MatmulFamily } from '../../kernels/matmul.ts';
+import type { MatmulFamily } from '../../kernels/matmul.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { formatBytes } from './format-bytes.ts';
 import type { Work } from './fusion.ts';
@@ -10,7 +10,7 @@ import type { Graph } from './graph.ts';
 import { allocateMemory, type Capacity, type Memory } from './memory.ts';
 import { vectorsOf, type Weights, worksOf } from './plan.ts';
 import type { Store, WgslSources } from './platform.ts';
-import { isMeasured, tune } from './tuner.ts';
+import { familyOf, isMeasured, tune } from './tuner.ts';
 import { Tuning } from './tuning.ts';
 import { loadTimes, saveTimes } from './tuning-file.ts';
 import { EngineError, type LoadProgress } from './types.ts';
@@ -41,7 +41,7 @@ export interface Loading {
   readonly works: readonly Work[];
   /** Reads the weights, unless that is done. */
   fill(): Promise<void>;
-  destroy(): void;
+  readonly destroy: () => void;
 }
 
 /** Longest that measuring kernels may hold up a start. */
@@ -75,7 +75,7 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
         for (const stack of stacks.values()) await loader.fill(stack);
       })());
     const tuning = await tuned({ ...options, memory, pipelines, stacks, fill });
-    const family = tuning.family(matmulFamilies(gpu.caps, tuning.int8));
+    const family = familyOf({ gpu }, stacks, tuning);
     const works = worksOf(gpu, graph, family, stacks);
     const vectors = new Map<string, GPUBuffer>();
     for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.vector(names));
@@ -89,7 +89,7 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
       tuning,
       works,
       fill,
-      destroy() {
+      destroy: () => {
         all.pool.destroy();
         pool.destroy();
       },
@@ -113,19 +113,20 @@ async function tuned(
   const { store, gpu, wgsl, graph, stacks, onProgress, onNotice } = context;
   if (!store) return new Tuning();
   const now = () => performance.now();
-  const { key, times } = await loadTimes(store, gpu.facts, wgsl);
+  const { key, times } = await loadTimes(store, gpu, wgsl);
   const tuning = new Tuning(times, { int8: context.exact !== true });
   if (isMeasured(context, graph, stacks, tuning)) return tuning;
   await context.fill();
   const start = now();
-  const made = await tune(context, graph, stacks, tuning, {
+  const { measured, complete } = await tune(context, graph, stacks, tuning, {
     budgetMs: tuningBudgetMs,
     now,
     onMeasured: (done, total) => onProgress({ stage: 'measure', done, total }),
   });
   const seconds = ((now() - start) / 1000).toFixed(1);
-  const family = tuning.family(matmulFamilies(gpu.caps, tuning.int8)).name;
-  onNotice?.(`measured ${made} kernels on ${gpu.facts.description} in ${seconds} s, once: ${family}`);
+  const family = familyOf(context, stacks, tuning).name;
+  const rest = complete ? 'once' : 'the rest at the next start';
+  onNotice?.(`measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${rest}: ${family}`);
   await saveTimes(store, key, tuning.times).catch((error: unknown) =>
     onNotice?.(`what was measured could not be kept, the next start measures again: ${String(error)}`),
   );

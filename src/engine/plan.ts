@@ -15,6 +15,14 @@ import type { BufferName, Graph, MatmulUnit, Unit } from './graph.ts';
 import type { Tuning } from './tuning.ts';
 import { stackKey, type WeightPart, type WeightStack } from './weights.ts';
 
+interface Choice {
+  readonly upTo: number;
+  /** Not where a step holds rows of answers. */
+  readonly promptOnly: boolean;
+  readonly pipeline: GPUComputePipeline;
+  grid(dims: StepDims): Grid;
+}
+
 /** One line of the flat list that a step replays. */
 export interface Dispatch {
   /** The unit's id; `#2` and so on when a unit needs several. */
@@ -22,7 +30,7 @@ export interface Dispatch {
   readonly op: string;
   readonly bindGroup: GPUBindGroup;
   /** By how many rows there are: the first whose `upTo` suffices. */
-  readonly choices: readonly { upTo: number; pipeline: GPUComputePipeline; grid(dims: StepDims): Grid }[];
+  readonly choices: readonly Choice[];
   /** Which rows count. */
   readonly rows: 'tokens' | 'samples';
 }
@@ -73,8 +81,8 @@ export function worksOf(
   return fuse(graph.units, {
     norms: family.part > 0,
     rotation: lanes > 0,
-    // One more storage buffer than WebGPU promises.
-    headNorms: gpu.device.limits.maxStorageBuffersPerShaderStage > 8,
+    // As many storage buffers as WebGPU promises; some browsers have offered fewer to compatibility devices.
+    headNorms: gpu.device.limits.maxStorageBuffersPerShaderStage >= 8,
     isWhole: (unit) => stacks.get(stackKey(unit.weights))?.parts.length === 1,
   });
 }
@@ -97,7 +105,8 @@ export function encodePlan(pass: GPUComputePassEncoder, plan: Plan, dims: StepDi
 /** False when there is nothing to do in this step. */
 export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, dims: StepDims): boolean {
   const rows = dispatch.rows === 'tokens' ? dims.tokens : dims.samples;
-  const choice = dispatch.choices.find((one) => rows <= one.upTo);
+  const onlyPrompts = dims.answers === 0 && dispatch.rows === 'tokens';
+  const choice = dispatch.choices.find((one) => rows <= one.upTo && (onlyPrompts || !one.promptOnly));
   if (!choice || rows === 0) return false;
   const [x, y, z] = choice.grid(dims);
   if (x === 0 || y === 0 || z === 0) return false;
@@ -133,6 +142,7 @@ interface Option<V extends Variant, P extends Params> {
   readonly kernel: Kernel<V, P>;
   readonly variant: V;
   readonly upTo: number;
+  readonly promptOnly?: boolean;
 }
 
 type Params = Readonly<Record<string, number>>;
@@ -176,8 +186,9 @@ async function dispatchOf<V extends Variant, P extends Params>(
     op: first.kernel.op,
     bindGroup,
     rows,
-    choices: options.map(({ kernel, variant, upTo }, index) => ({
+    choices: options.map(({ kernel, variant, upTo, promptOnly = false }, index) => ({
       upTo,
+      promptOnly,
       pipeline: (compiled[index] as { pipeline: GPUComputePipeline }).pipeline,
       grid: (dims) => kernel.grid(variant, params, dims),
     })),

@@ -50,8 +50,11 @@ export class Runner {
     const loading = await prepare(options);
     try {
       const { memory, weights, pipelines, works, family, tuning } = loading;
-      onProgress({ stage: 'pipelines', done: 0, total: 1 });
       const parts = { gpu, pipelines, graph, memory, weights, works, family };
+      // Kernels are compiled beside the disk, whose reading has the word; some drivers do it at the first dispatch.
+      let reading = true;
+      const filled = loading.fill().finally(() => (reading = false));
+      filled.catch(() => undefined); // awaited below
       const plan = await makePlan({ ...parts, tuning });
       const runner = new Runner({
         gpu,
@@ -61,9 +64,6 @@ export class Runner {
         weights: loading.pool,
         pipelineCount: pipelines.size,
       });
-      // Drivers compile at the first dispatch: beside the disk, whose reading has the word.
-      let reading = true;
-      const filled = loading.fill().finally(() => (reading = false));
       await Promise.all([filled, runner.#warmUp((progress) => reading || onProgress(progress))]);
       if (plan.int8) {
         const divergence = await runner.#divergence(await makePlan({ ...parts, tuning: tuning.exact() }));
@@ -177,7 +177,7 @@ export class Runner {
 
   /** Runs every variant once: a driver may compile at the first dispatch, and no request should wait for that. */
   async #warmUp(onProgress: (progress: LoadProgress) => void): Promise<void> {
-    const { slots, stepTokens } = this.memory.capacity;
+    const { slots, stepTokens, context } = this.memory.capacity;
     const counts = [1, 4, 8, slots].filter(
       (count, index, all) => count <= stepSamples(slots) && all.indexOf(count) === index,
     );
@@ -197,9 +197,16 @@ export class Runner {
     }
     onProgress({ stage: 'warm-up', done: counts.length, total });
     step.clear();
-    const prompt = Array.from({ length: Math.min(this.memory.tileTokens, stepTokens) }, () => 0);
-    step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedy);
+    // More rows than kernels for answers serve.
+    const length = Math.min(Math.max(this.memory.tileTokens, 16), stepTokens, context);
+    const prompt = Array.from({ length }, () => 0);
+    step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedy);
     await this.submit(step);
+    if (this.memory.maxSplits > 1) {
+      step.clear();
+      step.sample(step.decodeToken(0, this.memory.splitTokens, 0), 0, this.memory.splitTokens + 1, greedy);
+      await this.submit(step);
+    }
     onProgress({ stage: 'warm-up', done: total, total });
   }
 }

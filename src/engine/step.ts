@@ -39,7 +39,15 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
 /** One step's input as the GPU reads it; filled anew each step, allocated once. */
 export class StepInput {
   readonly layout: StepLayout;
-  readonly dims: StepDims = { tokens: 0, samples: 0, singleTiles: 0, wideTiles: 0, splits: 1, adjust: false };
+  readonly dims: StepDims = {
+    tokens: 0,
+    answers: 0,
+    samples: 0,
+    singleTiles: 0,
+    wideTiles: 0,
+    splits: 1,
+    adjust: false,
+  };
   /** Pages to copy before the step runs, in this order. */
   readonly copies: PageCopy[] = [];
   readonly #words: Uint32Array<ArrayBuffer>;
@@ -59,6 +67,7 @@ export class StepInput {
     this.copies.length = 0;
     Object.assign(this.dims, {
       tokens: 0,
+      answers: 0,
       samples: 0,
       singleTiles: 0,
       wideTiles: 0,
@@ -69,6 +78,7 @@ export class StepInput {
 
   /** One token of a sequence that is being decoded, and no other of it in this step; its row. */
   decodeToken(id: number, position: number, slot: number): number {
+    this.dims.answers += 1;
     const row = this.#token(id, position, slot, singleToken);
     this.#tile(this.layout.singleTiles, this.dims.singleTiles++, row, 1, slot, position);
     this.dims.splits = Math.max(this.dims.splits, Math.floor(position / this.#splitTokens) + 1);
@@ -85,6 +95,7 @@ export class StepInput {
 
   /** A token that is being decoded at `position`, and drafts of what follows it; the row of the first. */
   verifyTokens(id: number, drafts: readonly number[], position: number, slot: number): number {
+    this.dims.answers += 1 + drafts.length;
     this.#wideTiles(position, 1 + drafts.length, slot);
     const row = this.#token(id, position, slot);
     for (const [index, draft] of drafts.entries()) this.#token(draft, position + 1 + index, slot);

@@ -2,10 +2,11 @@
 import { packParams } from '../../kernels/define.ts';
 import { type MatmulFamily, matmulFamilies, type MatmulOption } from '../../kernels/matmul.ts';
 import type { Gpu } from './gpu/device.ts';
+import { PassTimer } from './gpu/pass-timer.ts';
 import type { PipelineCache } from './gpu/pipelines.ts';
 import type { Graph, MatmulUnit } from './graph.ts';
 import type { Memory } from './memory.ts';
-import { productKey, type Tuning } from './tuning.ts';
+import { comparedCounts, productKey, type Tuning } from './tuning.ts';
 import { stackKey, type WeightPart, type WeightStack } from './weights.ts';
 
 interface Bench {
@@ -26,32 +27,40 @@ const rounds = 5;
 /** A round is long enough to be measured: at least so many ms, by repeating the dispatch. */
 const roundMs = 1;
 const mostRepeats = 64;
-/** Recorded for a kernel whose result was wrong. */
+/** Recorded for a kernel that does not compile here, or whose result was wrong. */
 const wrongMs = 1e9;
+/** Less than any clock here can tell. */
+const leastMs = 1e-6;
 /** Mean squared error of one kernel against another, as a part of the power: rounding to 8 bits makes 3e-5. */
 const nearEnough = 1e-3;
 
-/** A measurement to make: options of one product and class, by turns. */
-interface Question {
+interface Candidate {
   readonly family: MatmulFamily;
+  readonly option: MatmulOption;
+}
+
+/** A measurement to make: kernels for one product and class, by turns. The first is the likely one. */
+interface Question {
   readonly task: Task;
   readonly upTo: number;
-  readonly options: readonly MatmulOption[];
+  readonly candidates: readonly Candidate[];
 }
 
 /**
- * Families differ in the order of their sums, so a model runs on one; its heaviest products of each format decide
- * which.
+ * Families differ in the order of their sums, so a model runs on one; its heaviest product of each format decides
+ * which, at one token and at many.
  */
-function familyQuestions(gpu: Gpu, tasks: readonly Task[], tuning: Tuning): Question[] {
+function familyQuestions(families: readonly MatmulFamily[], tasks: readonly Task[]): Question[] {
   const heaviest = new Map(tasks.filter(({ unit }) => !unit.sampled).map((task) => [task.part.format, task]));
   return [...heaviest.values()].flatMap((task) =>
-    matmulFamilies(gpu.caps, tuning.int8).flatMap((family) =>
-      family
-        .classes(task.part.format)
-        .slice(0, 1)
-        .map((one) => ({ family, task, ...one })),
-    ),
+    comparedCounts.map((upTo) => ({
+      task,
+      upTo,
+      candidates: families.flatMap((family) => {
+        const options = family.classes(task.part.format).find((one) => one.upTo === upTo)?.options ?? [];
+        return options.slice(0, 1).map((option) => ({ family, option }));
+      }),
+    })),
   );
 }
 
@@ -61,30 +70,44 @@ function optionQuestions(family: MatmulFamily, tasks: readonly Task[]): Question
     family
       .classes(task.part.format)
       .filter(({ options }) => options.length > 1)
-      .map((one) => ({ family, task, ...one })),
+      .map(({ upTo, options }) => ({
+        task,
+        upTo,
+        candidates: options.map((option) => ({ family, option })),
+      })),
   );
 }
 
-const isOpen = (tuning: Tuning, { family, task, upTo, options }: Question): boolean =>
-  options.some((option) => !tuning.has(family, task.part, upTo, option));
+const isOpen = (tuning: Tuning, { task, upTo, candidates }: Question): boolean =>
+  candidates.some(({ family, option }) => !tuning.has(family, task.part, upTo, option));
+
+/** The family that a model of these products runs on. */
+export function familyOf(
+  { gpu }: Pick<Bench, 'gpu'>,
+  stacks: ReadonlyMap<string, WeightStack>,
+  tuning: Tuning,
+): MatmulFamily {
+  const products = [...stacks.values()].flatMap(({ parts }) => parts);
+  return tuning.family(matmulFamilies(gpu.caps, tuning.int8), products);
+}
 
 /** True when nothing about the products of a graph is left to measure. */
 export function isMeasured(
-  { gpu }: Pick<Bench, 'gpu'>,
+  bench: Pick<Bench, 'gpu'>,
   graph: Graph,
   stacks: ReadonlyMap<string, WeightStack>,
   tuning: Tuning,
 ): boolean {
   const tasks = tasksOf(graph, stacks);
-  const families = familyQuestions(gpu, tasks, tuning);
-  const family = tuning.family(matmulFamilies(gpu.caps, tuning.int8));
-  return ![...families, ...optionQuestions(family, tasks)].some((one) => isOpen(tuning, one));
+  const families = familyQuestions(matmulFamilies(bench.gpu.caps, tuning.int8), tasks);
+  const options = optionQuestions(familyOf(bench, stacks, tuning), tasks);
+  return ![...families, ...options].some((one) => isOpen(tuning, one));
 }
 
 /**
  * Fills in what `tuning` does not know yet about the products of a graph, as long as `budgetMs` lasts. Writes
  * rubbish into the activations, so nothing may run beside it.
- * @returns how many kernels were measured
+ * @returns how many kernels were measured, and whether the budget sufficed
  */
 export async function tune(
   bench: Bench,
@@ -92,21 +115,31 @@ export async function tune(
   stacks: ReadonlyMap<string, WeightStack>,
   tuning: Tuning,
   options: { budgetMs: number; now: () => number; onMeasured: (done: number, total: number) => void },
-): Promise<number> {
+): Promise<{ measured: number; complete: boolean }> {
   const end = options.now() + options.budgetMs;
+  const isOver = () => options.now() > end;
   const tasks = tasksOf(graph, stacks);
-  let made = 0;
+  const timer = new PassTimer(bench.gpu);
+  let measured = 0;
+  let complete = true;
   const answer = async (questions: readonly Question[]) => {
     const open = questions.filter((one) => isOpen(tuning, one));
     for (const [index, question] of open.entries()) {
-      if (options.now() > end) return;
-      made += await measure(bench, question, tuning);
+      if (isOver()) {
+        complete = false;
+        return;
+      }
+      measured += await measure(bench, question, { tuning, timer, isOver });
       options.onMeasured(index + 1, open.length);
     }
   };
-  await answer(familyQuestions(bench.gpu, tasks, tuning));
-  await answer(optionQuestions(tuning.family(matmulFamilies(bench.gpu.caps, tuning.int8)), tasks));
-  return made;
+  try {
+    await answer(familyQuestions(matmulFamilies(bench.gpu.caps, tuning.int8), tasks));
+    await answer(optionQuestions(familyOf(bench, stacks, tuning), tasks));
+  } finally {
+    timer.destroy();
+  }
+  return { measured, complete };
 }
 
 /** A task for every different product, the lightest first. */
@@ -121,16 +154,76 @@ function tasksOf(graph: Graph, stacks: ReadonlyMap<string, WeightStack>): Task[]
   return [...tasks.values()].sort((a, b) => a.flops - b.flops);
 }
 
-/** Times the options by turns, so that what else the machine does hits them alike; keeps the best round of each. */
+/**
+ * Times the candidates by turns, so that what else the machine does hits them alike; keeps the best round of each.
+ * They run without what products do besides (norms, biases), which is little beside the product.
+ */
 async function measure(
   bench: Bench,
-  { family, task, upTo, options }: Question,
-  tuning: Tuning,
+  { task, upTo, candidates }: Question,
+  { tuning, timer, isOver }: { tuning: Tuning; timer: PassTimer; isOver: () => boolean },
 ): Promise<number> {
-  const { gpu, memory, pipelines } = bench;
+  const { gpu, memory } = bench;
+  const { device } = gpu;
   const { unit, part } = task;
   const room = unit.sampled ? memory.capacity.slots : memory.capacity.stepTokens;
   const tokens = Math.min(Number.isFinite(upTo) ? upTo : manyTokens, room);
+  const y = memory.buffers[unit.to];
+  const elements = tokens * memory.strides[unit.to];
+  device.queue.writeBuffer(memory.step, 0, new Uint32Array([tokens, tokens, 0, 1]));
+  device.queue.writeBuffer(memory.buffers[unit.from], 0, sawtooth(tokens * part.blocks * 32));
+  const nothing = new Float32Array(elements).fill(Number.NaN);
+  const record = ({ family, option }: Candidate, ms: number) =>
+    tuning.record(family, part, upTo, option, Math.max(ms, leastMs));
+
+  const runs: { candidate: Candidate; encode: (pass: GPUComputePassEncoder) => void; best: number }[] = [];
+  let expected: Float32Array | undefined;
+  for (const candidate of candidates) {
+    // One that this driver refuses, or gets wrong, must neither stop the start nor be chosen for its speed.
+    try {
+      const encode = await encoderFor(bench, task, tokens, candidate.option);
+      device.queue.writeBuffer(y, 0, nothing);
+      await timer.time(encode); // may compile
+      const got = await readBack(device, y, elements);
+      expected ??= got;
+      if (
+        isNear(got, expected, {
+          tokens,
+          stride: memory.strides[unit.to],
+          first: part.firstRow,
+          rows: part.rows,
+        })
+      )
+        runs.push({ candidate, encode, best: Number.POSITIVE_INFINITY });
+      else record(candidate, wrongMs);
+    } catch {
+      record(candidate, wrongMs);
+    }
+  }
+  const [first] = runs;
+  if (!first) return 0;
+  const once = await timer.time(first.encode);
+  const repeats = Math.max(1, Math.min(mostRepeats, Math.ceil(roundMs / Math.max(once, leastMs))));
+  for (let round = 0; round < rounds && !(round > 0 && isOver()); round++) {
+    for (const run of runs) {
+      const ms = await timer.time((pass) => {
+        for (let n = 0; n < repeats; n++) run.encode(pass);
+      });
+      run.best = Math.min(run.best, ms / repeats);
+    }
+  }
+  for (const { candidate, best } of runs) record(candidate, best);
+  return runs.length;
+}
+
+/** Compiles and binds an option; what comes back puts one run of it into a pass. */
+async function encoderFor(
+  { gpu, memory, pipelines }: Bench,
+  { unit, part }: Task,
+  tokens: number,
+  { kernel, variant }: MatmulOption,
+): Promise<(pass: GPUComputePassEncoder) => void> {
+  const { device } = gpu;
   const params = {
     rows: part.rows,
     blocks: part.blocks,
@@ -145,76 +238,40 @@ async function measure(
     eps: 0,
     many: 1024,
   };
-  const { device } = gpu;
-  const first = options[0] as MatmulOption;
-  const uniform = device.createBuffer({
-    label: 'tuner.params',
-    size: 48,
-    usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
+  const { pipeline, layout } = await pipelines.get(kernel, variant);
+  const buffers: Readonly<Record<string, GPUBuffer>> = {
+    quants: part.quants,
+    scales: part.scales,
+    vectors: memory.nothing,
+    x: memory.buffers[unit.from],
+    y: memory.buffers[unit.to],
+    params: memory.pool.uniform('tuner.params', packParams(kernel, params)),
+    squares: memory.nowhere,
+    scaled: memory.aside,
+  };
+  const entries = kernel.bindings(variant).flatMap((binding, index) => {
+    if (!binding) return [];
+    const [name] = binding;
+    const resource =
+      name === 'step' ? { buffer: memory.step, offset: 0, size: 16 } : { buffer: buffers[name] as GPUBuffer };
+    return [{ binding: index, resource }];
   });
-  device.queue.writeBuffer(uniform, 0, packParams(first.kernel, params));
-  device.queue.writeBuffer(memory.step, 0, new Uint32Array([tokens, tokens, 0, 1]));
-  const dims = { tokens, samples: tokens, singleTiles: 0, wideTiles: 0, splits: 1, adjust: false };
-  const runs = await Promise.all(
-    options.map(async ({ kernel, variant }) => {
-      const { pipeline, layout } = await pipelines.get(kernel, variant);
-      const buffers: Readonly<Record<string, GPUBuffer>> = {
-        quants: part.quants,
-        scales: part.scales,
-        vectors: memory.nothing,
-        x: memory.buffers[unit.from],
-        y: memory.buffers[unit.to],
-        params: uniform,
-        squares: memory.nowhere,
-        scaled: memory.aside,
-      };
-      const entries = kernel.bindings(variant).flatMap((binding, index) => {
-        if (!binding) return [];
-        const [name] = binding;
-        const resource =
-          name === 'step'
-            ? { buffer: memory.step, offset: 0, size: 16 }
-            : { buffer: buffers[name] as GPUBuffer };
-        return [{ binding: index, resource }];
-      });
-      const bindGroup = device.createBindGroup({ label: 'tuner', layout, entries });
-      const grid = kernel.grid(variant, params, dims);
-      const time = async (repeats: number): Promise<number> => {
-        const encoder = device.createCommandEncoder();
-        const pass = encoder.beginComputePass();
-        pass.setPipeline(pipeline);
-        pass.setBindGroup(0, bindGroup);
-        for (let n = 0; n < repeats; n++) pass.dispatchWorkgroups(...grid);
-        pass.end();
-        const start = performance.now();
-        device.queue.submit([encoder.finish()]);
-        await device.queue.onSubmittedWorkDone();
-        return (performance.now() - start) / repeats;
-      };
-      return { time, best: Number.POSITIVE_INFINITY };
-    }),
-  );
-  device.queue.writeBuffer(memory.buffers[unit.from], 0, sawtooth(tokens * part.blocks * 32));
-  const results: Float32Array[] = [];
-  try {
-    // The first run may compile. A kernel that a driver gets wrong must not be chosen for its speed.
-    for (const run of runs) {
-      await run.time(1);
-      results.push(await readBack(device, memory.buffers[unit.to], tokens * memory.strides[unit.to]));
-    }
-    const once = await (runs[0] as (typeof runs)[number]).time(1);
-    const repeats = Math.max(1, Math.min(mostRepeats, Math.ceil(roundMs / once)));
-    for (let round = 0; round < rounds; round++) {
-      for (const run of runs) run.best = Math.min(run.best, await run.time(repeats));
-    }
-  } finally {
-    uniform.destroy();
-  }
-  for (const [index, run] of runs.entries()) {
-    const right = isNear(results[index] as Float32Array, results[0] as Float32Array);
-    tuning.record(family, part, upTo, options[index] as MatmulOption, right ? run.best : wrongMs);
-  }
-  return runs.length;
+  const bindGroup = device.createBindGroup({ label: 'tuner', layout, entries });
+  const dims = {
+    tokens,
+    answers: 0,
+    samples: tokens,
+    singleTiles: 0,
+    wideTiles: 0,
+    splits: 1,
+    adjust: false,
+  };
+  const grid = kernel.grid(variant, params, dims);
+  return (pass) => {
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, bindGroup);
+    pass.dispatchWorkgroups(...grid);
+  };
 }
 
 /** Values of either sign that differ from token to token and column to column. */
@@ -222,12 +279,20 @@ function sawtooth(count: number): Float32Array<ArrayBuffer> {
   return Float32Array.from({ length: count }, (_, i) => ((i * 37) % 101) / 50 - 1);
 }
 
-function isNear(got: Float32Array, expected: Float32Array): boolean {
+/** Compares what a product writes of its rows; a value that is not a number is far from everything. */
+function isNear(
+  got: Float32Array,
+  expected: Float32Array,
+  area: { tokens: number; stride: number; first: number; rows: number },
+): boolean {
   let error = 0;
   let power = 0;
-  for (const [i, value] of expected.entries()) {
-    error += ((got[i] as number) - value) ** 2;
-    power += value ** 2;
+  for (let t = 0; t < area.tokens; t++) {
+    const start = t * area.stride + area.first;
+    for (let i = start; i < start + area.rows; i++) {
+      error += ((got[i] as number) - (expected[i] as number)) ** 2;
+      power += (expected[i] as number) ** 2;
+    }
   }
   return error <= nearEnough * power;
 }

@@ -1,6 +1,9 @@
 import type { Store, WgslSources } from './platform.ts';
 import type { Times } from './tuning.ts';
-import type { AdapterFacts } from './types.ts';
+import type { Gpu } from './gpu/device.ts';
+
+/** What tells one adapter from another; a driver's own name for itself is not enough. */
+type Fingerprinted = Pick<Gpu, 'facts' | 'caps' | 'model'>;
 
 /** The kernels whose speed was measured: when their text changes, so may the choice. */
 const isProduct = (path: string): boolean => /^(matmul|matvec|lib\/)/.test(path);
@@ -18,12 +21,13 @@ function fingerprint(texts: Iterable<string>): string {
 /** What was measured with this adapter, driver and these kernels; empty when nothing was, or the file is damaged. */
 export async function loadTimes(
   store: Store,
-  adapter: AdapterFacts,
+  adapter: Fingerprinted,
   wgsl: WgslSources,
 ): Promise<{ key: string; times: Times }> {
-  const { backend, vendor, description, features } = adapter;
+  const { backend, vendor, description, features } = adapter.facts;
   const sources = [...wgsl].filter(([path]) => isProduct(path)).flat();
-  const key = `kernels-${fingerprint([backend, vendor, description, ...features, ...sources])}.json`;
+  const traits = [backend, vendor, description, ...features, JSON.stringify(adapter.caps), adapter.model];
+  const key = `kernels-${fingerprint([...traits, ...sources])}.json`;
   const text = await store.read(key).catch(() => undefined);
   return { key, times: (text === undefined ? undefined : parseTimes(text)) ?? {} };
 }

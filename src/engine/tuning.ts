@@ -18,10 +18,14 @@ export interface ChosenMatmul {
   readonly variant: Variant;
   readonly upTo: number;
   readonly int8?: boolean;
+  readonly promptOnly?: boolean;
 }
 
 /** An option must be so much faster than the one before it: less is noise. */
 const worthwhile = 0.97;
+
+/** What decoding and prompts run at. */
+export const comparedCounts = [1, Number.POSITIVE_INFINITY];
 
 export const optionKey = ({ kernel, variant }: MatmulOption): string => variantKey(kernel.source, variant);
 
@@ -44,13 +48,18 @@ export class Tuning {
     return new Tuning(this.times);
   }
 
-  /** The faster of the families on the products that were measured in each; the first when none was. */
-  family(families: readonly MatmulFamily[]): MatmulFamily {
+  /**
+   * The faster of the families, on those of a model's products that were measured in each; the first when none was.
+   * Two families are compared at one token and at many.
+   */
+  family(families: readonly MatmulFamily[], products: readonly Product[]): MatmulFamily {
+    const keys = new Set(products.flatMap((one) => comparedCounts.map((upTo) => productKey(one, upTo))));
     const [likely, ...others] = families as [MatmulFamily, ...MatmulFamily[]];
     let best = likely;
     let bestRatio = worthwhile;
     for (const other of others) {
-      const ratios = Object.values(this.times).flatMap((byOption) => {
+      const ratios = [...keys].flatMap((key) => {
+        const byOption = this.times[key] ?? {};
         const [mine, its] = [likely, other].map((family) => leastOf(byOption, family.name));
         return mine !== undefined && its !== undefined ? [its / mine] : [];
       });
@@ -64,7 +73,7 @@ export class Tuning {
   }
 
   choose(family: MatmulFamily, product: Product): ChosenMatmul[] {
-    return family.classes(product.format).map(({ upTo, options }) => {
+    return family.classes(product.format).map(({ upTo, options, promptOnly = false }) => {
       const times = this.times[productKey(product, upTo)] ?? {};
       let best = options[0] as MatmulOption;
       for (const option of options.slice(1)) {
@@ -75,7 +84,7 @@ export class Tuning {
         ];
         if (now !== undefined && its !== undefined && its < now * worthwhile) best = option;
       }
-      return { ...best, upTo };
+      return { ...best, upTo, promptOnly };
     });
   }
 

@@ -24,6 +24,6 @@ export function restBetweenLooks(): void {
   globalThis.setImmediate = Object.assign(patched, immediately);
 }
 
-/** The binding's own callbacks are native; hardly anybody else's are. */
+/** The binding's callbacks are native. So are promises' resolvers: who awaits an immediate waits for the rest too. */
 const isNative = (callback: unknown): boolean =>
   typeof callback === 'function' && Function.prototype.toString.call(callback).includes('[native code]');

@@ -53,6 +53,23 @@ for (const f16 of [true, false]) {
       expect(nmse(logits ?? [], expected.at(-1) ?? [])).toBeLessThan(f16 ? 1e-5 : 1e-6);
     });
 
+    it('decodes to the same bits alone and beside a prompt, which runs in other kernels when it is alone', async () => {
+      const step = runner.newStep();
+      const first = ids.slice(0, 5);
+      step.clear();
+      step.prefillTokens(first, 0, first.length, 1);
+      await runner.submit(step);
+      const decode = async (beside: boolean) => {
+        step.clear();
+        step.sample(step.decodeToken(ids[5] as number, 5, 1), 1, 6, greedy);
+        if (beside) step.prefillTokens(ids, 0, ids.length, 0);
+        return (await runner.logits(step))[0];
+      };
+      const alone = await decode(false);
+      expect(ids.length).toBeGreaterThan(20);
+      expect(await decode(true)).toEqual(alone);
+    });
+
     it('decodes token by token: all logits equal the reference', async () => {
       const step = runner.newStep();
       for (const [position, id] of ids.entries()) {

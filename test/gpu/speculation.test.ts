@@ -113,10 +113,10 @@ describe('the embedded model', () => {
     expect(got.end).toMatchObject({ finishReason: 'stop' });
   });
 
-  it('computes the bits of a decoded token for a verified one', async () => {
+  it('computes the bits of a decoded token for a verified one', async (context) => {
     const { runner, adapter } = plain;
-    // Elsewhere the order of sums depends on the number of rows.
-    expect(adapter.software).toBe(true);
+    if (!adapter.software)
+      context.skip('a GPU compiler may order the sums of two attention kernels differently');
     const text = request().prompt;
     for (const length of [30, 61, 200]) {
       const ids = Array.from({ length: length + 8 }, (_, index) => text[(index * 7) % text.length] as number);

@@ -9,7 +9,7 @@ import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
 import type { Graph } from '../../src/engine/graph.ts';
 import { allocateMemory } from '../../src/engine/memory.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { encodePlan, makePlan, vectorsOf } from '../../src/engine/plan.ts';
+import { encodePlan, makePlan, vectorsOf, worksOf } from '../../src/engine/plan.ts';
 import { Tuning } from '../../src/engine/tuning.ts';
 import { StepInput } from '../../src/engine/step.ts';
 import { greedy } from '../../src/engine/types.ts';
@@ -42,7 +42,10 @@ afterAll(() => gpu.device.destroy());
 const prompt = [0, 287, 31, 32, 128, 255, 64, 100, 99, 3];
 
 /** The logits after the prompt, with no buffer of weights larger than the limit; and how many buffers there were. */
-async function logitsWith(maxBindingBytes: number): Promise<{ logits: Float32Array; parts: number }> {
+async function logitsWith(
+  maxBindingBytes: number,
+  { joined = false } = {},
+): Promise<{ logits: Float32Array; parts: number }> {
   const { device } = gpu;
   device.pushErrorScope('validation');
   const pool = new BufferPool(device);
@@ -55,8 +58,8 @@ async function logitsWith(maxBindingBytes: number): Promise<{ logits: Float32Arr
     await loader.fill(stack);
     stacks.set(stackKey(names), stack);
   }
-  // Nothing joined: what is joined depends on how the weights are cut, and joined norms round differently.
-  const works = graph.units.map((unit) => ({ unit }));
+  const family = matmulFamilies(gpu.caps)[0] as MatmulFamily;
+  const works = joined ? worksOf(gpu, graph, family, stacks) : graph.units.map((unit) => ({ unit }));
   const vectors = new Map<string, GPUBuffer>();
   for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.vector(names));
   const pipelines = new PipelineCache(device, await nodePlatform().wgsl());
@@ -67,7 +70,7 @@ async function logitsWith(maxBindingBytes: number): Promise<{ logits: Float32Arr
     memory,
     weights: { stacks, vectors },
     works,
-    family: matmulFamilies(gpu.caps)[0] as MatmulFamily,
+    family,
     tuning: new Tuning(),
   });
   const { layout, tileTokens, splitTokens } = memory;
@@ -102,6 +105,15 @@ describe('weights split by rows', () => {
       const split = await logitsWith(limit);
       expect(split.parts).toBeGreaterThan(10 * whole.parts);
       expect(split.logits).toEqual(whole.logits);
+    }
+  });
+
+  it("and what the engine joins of them gives the oracle's logits too", async () => {
+    const expected = (await referenceForward(file, prompt)).at(-1) ?? [];
+    // What is joined depends on how the weights are cut, and joined norms round differently.
+    for (const limit of [2 ** 27, 16_384, 4096, 1024]) {
+      const { logits } = await logitsWith(limit, { joined: true });
+      expectClose(logits, expected, { nmse: 1e-5, maxAbs: 0.1 }, `at most ${limit} bytes a buffer`);
     }
   });
 });

@@ -7,12 +7,15 @@ import { openGpu } from '../../src/engine/gpu/device.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Store } from '../../src/engine/platform.ts';
+import { prepare } from '../../src/engine/loading.ts';
 import { Runner } from '../../src/engine/runner.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
+import { isMeasured, tune } from '../../src/engine/tuner.ts';
 import { loadTimes, saveTimes } from '../../src/engine/tuning-file.ts';
 import { Tuning } from '../../src/engine/tuning.ts';
 import { greedy } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
+import { memorySource } from '../support/byte-source.ts';
 import { memoryPlatform, tinyModel } from '../support/tiny-model.ts';
 import { modelsPath } from '../support/shared.ts';
 
@@ -43,7 +46,7 @@ describe('kernels are measured at the first start', () => {
     const ids: number[] = [];
     for await (const event of engine.generate(answer)) if (event.type === 'text') ids.push(...event.ids);
     await engine.close();
-    return { notices: notices.filter((notice) => notice.startsWith('measured')), stages, ids };
+    return { notices: notices.filter((notice) => notice.startsWith('measured')), all: notices, stages, ids };
   };
 
   it('said, kept, and not again; a damaged file is measured again', async () => {
@@ -67,7 +70,72 @@ describe('kernels are measured at the first start', () => {
 
   it('a store that cannot be written costs a notice, not the start', async () => {
     const store: Store = { read: async () => undefined, write: () => Promise.reject(new Error('ENOSPC')) };
-    expect((await start(store)).ids.length).toBeGreaterThan(0);
+    const started = await start(store);
+    expect(started.ids.length).toBeGreaterThan(0);
+    expect(started.all.join()).toMatch(/could not be kept, .*ENOSPC/);
+  });
+});
+
+describe('measuring', () => {
+  const bytes = tinyModel({ architecture: 'llama', layers: 1, type: 'Q8_0', feedForward: 128 });
+
+  async function prepared(spoil: (wgsl: Map<string, string>) => void) {
+    const platform = nodePlatform();
+    const file = await openGguf(memorySource(bytes));
+    const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
+    const graph = await buildGraph(file);
+    const wgsl = new Map(await platform.wgsl());
+    spoil(wgsl);
+    const store = memoryStore();
+    const capacity = { context: 64, slots: 2, stepTokens: 32, pages: 4 };
+    const loading = await prepare({ gpu, file, graph, capacity, wgsl, store, onProgress() {} });
+    return { ...loading, gpu, graph };
+  }
+
+  it.each([
+    ['does not compile', (text: string) => `${text}\nfn broken( {`],
+    [
+      'computes something else',
+      (text: string) =>
+        text
+          .replace('let quad = load_quad', 'let quad = 1.5 * load_quad')
+          .replace(
+            'part[c * ROWS + r] += dot(block_quad(blocks[r], j), four);',
+            'part[c * ROWS + r] += 1.5 * dot(block_quad(blocks[r], j), four);',
+          ),
+    ],
+    [
+      'writes nothing',
+      (text: string) => text.replace('value = write_result(token, row, value);', 'value += 1.0;'),
+    ],
+  ])('a kernel that %s is not chosen, and stops nothing', async (_, spoil) => {
+    const { tuning, family, gpu, destroy } = await prepared((wgsl) =>
+      wgsl.set('matvec.wgsl', spoil(wgsl.get('matvec.wgsl') as string)),
+    );
+    expect(family.name).toBe('row-a-thread');
+    const spoiled = Object.values(tuning.times).flatMap((byOption) =>
+      Object.entries(byOption).filter(([key]) => key.includes('matvec.wgsl')),
+    );
+    expect(spoiled.length).toBeGreaterThan(0);
+    for (const [, ms] of spoiled) expect(ms).toBe(1e9);
+    destroy();
+    gpu.device.destroy();
+  });
+
+  it('stops when its time is over, and says so', async () => {
+    const { gpu, graph, memory, pipelines, weights, destroy } = await prepared(() => undefined);
+    const tuning = new Tuning();
+    let clock = 0;
+    const outcome = await tune({ gpu, memory, pipelines }, graph, weights.stacks, tuning, {
+      budgetMs: 10,
+      now: () => clock,
+      onMeasured: () => (clock += 11),
+    });
+    expect(outcome.complete).toBe(false);
+    expect(Object.keys(tuning.times)).toHaveLength(1);
+    expect(isMeasured({ gpu }, graph, weights.stacks, tuning)).toBe(false);
+    destroy();
+    gpu.device.destroy();
   });
 });
 
@@ -95,13 +163,13 @@ describe('activations rounded to 8 bits', () => {
       }
       // The other family too: nothing is left to measure.
       for (const other of matmulFamilies(forGpu.caps, true).slice(1)) {
-        for (const { upTo, options } of other.classes('q8_0').slice(0, 1)) {
+        for (const { upTo, options } of other.classes('q8_0')) {
           for (const option of options) tuning.record(other, product, upTo, option, 5);
         }
       }
     }
     const store = memoryStore();
-    const { key } = await loadTimes(store, gpu.facts, wgsl);
+    const { key } = await loadTimes(store, forGpu, wgsl);
     await saveTimes(store, key, tuning.times);
     const notices: string[] = [];
     const runner = await Runner.load({

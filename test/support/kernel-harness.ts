@@ -37,10 +37,13 @@ export async function kernelHarness(): Promise<KernelHarness> {
   return {
     gpu,
     supports: (variant) =>
-      variant['SUBGROUPS'] !== true || gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG']),
+      (variant['SUBGROUPS'] !== true || gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG'])) &&
+      (variant['F16'] !== true || gpu.caps.f16) &&
+      (variant['MATRIX'] !== true || (gpu.caps.matrix === true && gpu.caps.subgroupSize === 32)),
     async run(kernel, variant, input, outputs) {
       const dims: StepDims = {
         tokens: 0,
+        answers: 0,
         samples: 0,
         singleTiles: 0,
         wideTiles: 0,

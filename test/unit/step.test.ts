@@ -45,12 +45,23 @@ describe('stepLayout', () => {
 });
 
 describe('StepInput', () => {
+  it('rows of answers are counted apart: decoded and verified ones, not prompts', () => {
+    const step = newStep();
+    step.prefillTokens([1, 2, 3], 0, 3, 0);
+    expect(step.dims).toMatchObject({ tokens: 3, answers: 0 });
+    step.verifyTokens(1, [2, 3], 4, 1);
+    step.decodeToken(1, 9, 2);
+    expect(step.dims).toMatchObject({ tokens: 7, answers: 4 });
+    step.clear();
+    expect(step.dims.answers).toBe(0);
+  });
+
   it('a decoded token is a row, a tile of its own and a part of the context', () => {
     const step = newStep();
     expect(step.decodeToken(feedback, 511, 2)).toBe(0);
     expect(step.dims).toMatchObject({ tokens: 1, singleTiles: 1, wideTiles: 0, splits: 1 });
     expect(step.decodeToken(7, 512, 0)).toBe(1);
-    expect(step.dims).toMatchObject({ tokens: 2, singleTiles: 2, splits: 2 });
+    expect(step.dims).toMatchObject({ tokens: 2, answers: 2, singleTiles: 2, splits: 2 });
     expect(records(step, layout.tokens, 2, 4)).toEqual([
       [feedback, 511, 2, singleToken],
       [7, 512, 0, singleToken],
@@ -135,6 +146,7 @@ describe('StepInput', () => {
     expect(step.copies).toEqual([]);
     expect(step.dims).toEqual({
       tokens: 0,
+      answers: 0,
       samples: 0,
       singleTiles: 0,
       wideTiles: 0,

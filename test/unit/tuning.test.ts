@@ -28,16 +28,18 @@ const chosen = (tuning: Tuning, family: MatmulFamily, upTo: number) => {
   return one && optionKey(one);
 };
 
+const promptKernel = (tuning: Tuning, family: MatmulFamily) =>
+  optionKey(tuning.choose(family, product).find(({ promptOnly }) => promptOnly) as never);
+
 describe('the choice of kernels', () => {
   it('is the likely one where nothing was measured', () => {
     for (const caps of [software, gpu]) {
       const [likely] = familiesOf(caps);
       const tuning = new Tuning();
-      expect(tuning.family(familiesOf(caps)).name).toBe(likely.name);
+      expect(tuning.family(familiesOf(caps), [product]).name).toBe(likely.name);
       expect(likely.name).toBe(caps.software ? 'row-a-thread' : 'row-a-subgroup');
-      for (const { upTo, options } of likely.classes('q8_0')) {
-        expect(chosen(tuning, likely, upTo)).toBe(optionKey(options[0] as never));
-      }
+      const firsts = likely.classes('q8_0').map(({ options: [first] }) => optionKey(first as never));
+      expect(tuning.choose(likely, product).map((one) => optionKey(one))).toEqual(firsts);
     }
   });
 
@@ -59,17 +61,23 @@ describe('the choice of kernels', () => {
     const [likely, other] = familiesOf(gpu);
     const tuning = new Tuning();
     timed(other, 1, [0.1], tuning);
-    expect(tuning.family(familiesOf(gpu)).name).toBe(likely.name);
+    expect(tuning.family(familiesOf(gpu), [product]).name).toBe(likely.name);
     timed(likely, 1, [0.2], tuning);
-    expect(tuning.family(familiesOf(gpu)).name).toBe(other.name);
+    expect(tuning.family(familiesOf(gpu), [product]).name).toBe(other.name);
+    // Another model's products do not count.
+    expect(tuning.family(familiesOf(gpu), [{ ...product, rows: 64 }]).name).toBe(likely.name);
+    // Nor does decoding alone, when prompts lose more.
+    timed(likely, any, [1], tuning);
+    timed(other, any, [9], tuning);
+    expect(tuning.family(familiesOf(gpu), [product]).name).toBe(likely.name);
   });
 
   it('rounds activations only where that is allowed', () => {
     const [family] = familiesOf(gpu, true);
     const tuning = new Tuning({}, { int8: true });
     timed(family, any, [1, 1, 1, 1, 0.1], tuning);
-    expect(chosen(tuning, family, any)).toContain('int8');
-    expect(chosen(tuning.exact(), family, any)).not.toContain('int8');
+    expect(promptKernel(tuning, family)).toContain('int8');
+    expect(promptKernel(tuning.exact(), family)).not.toContain('int8');
     // Formats without whole numbers have no such kernel.
     expect(
       family
@@ -84,8 +92,9 @@ describe('the choice of kernels', () => {
       for (const family of familiesOf(caps)) {
         for (const { options } of family.classes('q4_0')) {
           for (const { kernel, variant } of options) {
+            // Tiles: four rows a thread, in `wgsl/lib/tile_results.wgsl`.
             const rows = kernel.source === 'matmul.wgsl' ? variant['LANES'] : (variant['ROWS'] ?? 4);
-            expect(rows).toBe(family.part);
+            expect(family.part).toBe(rows);
           }
         }
       }
@@ -94,7 +103,8 @@ describe('the choice of kernels', () => {
 });
 
 describe('what was measured is kept', () => {
-  const adapter = { backend: 'vulkan', vendor: 'mesa', description: 'x', software: true, features: ['f'] };
+  const facts = { backend: 'vulkan', vendor: 'mesa', description: 'x', software: true, features: ['f'] };
+  const adapter = { facts, caps: software, model: 'a b' };
   const wgsl = new Map([
     ['matmul.wgsl', 'a'],
     ['attention.wgsl', 'b'],
@@ -116,8 +126,10 @@ describe('what was measured is kept', () => {
     expect((await loadTimes(store, adapter, wgsl)).times).toEqual(times);
     expect((await loadTimes(store, adapter, new Map(wgsl).set('attention.wgsl', 'c'))).times).toEqual(times);
     for (const [other, sources] of [
-      [{ ...adapter, description: 'y' }, wgsl],
-      [{ ...adapter, features: [] }, wgsl],
+      [{ ...adapter, facts: { ...facts, description: 'y' } }, wgsl],
+      [{ ...adapter, facts: { ...facts, features: [] } }, wgsl],
+      [{ ...adapter, caps: { ...software, subgroupSize: 4 } }, wgsl],
+      [{ ...adapter, model: 'a c' }, wgsl],
       [adapter, new Map(wgsl).set('matmul.wgsl', 'c')],
       [adapter, new Map(wgsl).set('lib/weight_q8_0.wgsl', 'c')],
     ] as const) {

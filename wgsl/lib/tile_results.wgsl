@@ -1,5 +1,28 @@
 // What becomes of the 4 x 4 sums that each of GROUPS x GROUPS threads of a tile holds.
 // The kernel gives THREADS words of workgroup memory for sums of squares: keep_square, kept_square.
+const SHARE = THREADS / TILE; // threads a token
+
+// Several threads a token add up its parts; afterwards everybody may ask for inverse_of.
+fn gather_squares(token0: u32, local: u32) {
+  let tokens = matmul_tokens();
+  var squared = 0.0;
+  for (var p = local % SHARE; p < params.parts; p += SHARE) {
+    squared += squares[min(token0 + local / SHARE, tokens - 1u) * params.parts + p];
+  }
+  workgroupBarrier();
+  keep_square(local, squared);
+  workgroupBarrier();
+}
+
+// 1 / RMS of a token of the tile.
+fn inverse_of(token: u32) -> f32 {
+  var total = 0.0;
+  for (var n = 0u; n < SHARE; n++) {
+    total += kept_square(token * SHARE + n);
+  }
+  return inverse_rms(total);
+}
+
 // sum: [token] of four rows. Parts of squares are those of 4 rows.
 fn finish_tile(sums: array<vec4<f32>, 4>, row0: u32, token0: u32, local: u32) {
   let pair = pairing();
@@ -7,24 +30,16 @@ fn finish_tile(sums: array<vec4<f32>, 4>, row0: u32, token0: u32, local: u32) {
   let mine_row = local % GROUPS;
   let mine_token = local / GROUPS;
   var sum = sums;
+  //#if F16
+  // Rows were normalised before they were rounded: f16 cannot hold what some models have before their norms.
+  //#else
   if (has(NORM_IN)) {
-    // Several threads a token add up its parts.
-    const SHARE = THREADS / TILE;
-    var squared = 0.0;
-    for (var p = local % SHARE; p < params.parts; p += SHARE) {
-      squared += squares[min(token0 + local / SHARE, tokens - 1u) * params.parts + p];
-    }
-    workgroupBarrier();
-    keep_square(local, squared);
-    workgroupBarrier();
+    gather_squares(token0, local);
     for (var t = 0u; t < 4u; t++) {
-      var total = 0.0;
-      for (var n = 0u; n < SHARE; n++) {
-        total += kept_square((mine_token * 4u + t) * SHARE + n);
-      }
-      sum[t] *= inverse_rms(total);
+      sum[t] *= inverse_of(mine_token * 4u + t);
     }
   }
+  //#endif
   // A copy: constant and dynamic indices into one array keep it out of registers.
   var results = sum;
   let across = 4u >> pair;

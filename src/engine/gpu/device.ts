@@ -6,6 +6,8 @@ export interface Gpu {
   readonly device: GPUDevice;
   readonly caps: AdapterCaps;
   readonly facts: AdapterFacts;
+  /** Architecture and device as the driver names them. */
+  readonly model: string;
   readonly timestamps: boolean;
   /** Resolves with the reason when the device is gone; never rejects. */
   readonly lost: Promise<string>;
@@ -48,6 +50,7 @@ export async function openGpu(adapter: GPUAdapter, backend: string): Promise<Gpu
     device,
     caps,
     facts,
+    model: `${info.architecture} ${info.device}`,
     timestamps: device.features.has('timestamp-query'),
     lost: device.lost.then((lost) => `${lost.reason}: ${lost.message}`),
   };
