@@ -9,10 +9,18 @@ export interface Axis {
   readonly format: (value: number) => string;
 }
 
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+  readonly label?: string;
+  /** Where the label goes, when another point stands right above. */
+  readonly below?: boolean;
+}
+
 export interface Series {
   /** In the legend; a series without a name is not in it. */
   readonly name: string;
-  readonly points: readonly { readonly x: number; readonly y: number; readonly label?: string }[];
+  readonly points: readonly Point[];
   readonly dashed?: boolean;
   /** The colour's number; default: the place among the series. */
   readonly colour?: number;
@@ -91,13 +99,13 @@ function line(
 ): string {
   const path = points.map(({ x, y }, index) => `${index === 0 ? 'M' : 'L'}${left(x)} ${top(y)}`).join('');
   const dash = dashed ? ' stroke-dasharray="6 4"' : '';
-  const marks = points.map(({ x, y, label }) => {
+  const marks = points.map(({ x, y, label, below }) => {
     // A label ends before the right edge.
     const late = left(x) > (plot.left + plot.right) / 2;
     const beside = late ? 'text-anchor="end"' : '';
     return (
       `<circle cx="${left(x)}" cy="${top(y)}" r="3.5" fill="${colour}"/>` +
-      (label === undefined ? '' : text(label, left(x) + (late ? -9 : 9), top(y) - 8, beside))
+      (label === undefined ? '' : text(label, left(x) + (late ? -9 : 9), top(y) + (below ? 17 : -8), beside))
     );
   });
   return `<path d="${path}" fill="none" stroke="${colour}" stroke-width="2"${dash}/>${marks.join('')}`;

@@ -49,7 +49,10 @@ export function chartsOf(report: BenchReport): Map<string, Chart> {
     x: { label: 'million parameters', scale: 'log', format: plain },
     y: { label: 'tokens/s', scale: 'log', format: plain },
     // Each model is a point of its own: their formats differ.
-    series: sized.map((point, colour) => ({ name: '', points: [point], colour })),
+    series: sized.map((point, colour) => {
+      const below = sized.some(({ x, y }) => x === point.x && y > point.y);
+      return { name: '', points: [{ ...point, below }], colour };
+    }),
   });
   const memory = models.flatMap((one) => one.memory.map(({ context }) => context));
   add('memory-over-context', {
