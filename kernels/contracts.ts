@@ -1,0 +1,420 @@
+/**
+ * What a kernel of the lab may take over, op by op: bindings, parameters and dimensions that do not change when the
+ * built-in kernels do. All bindings are in group 0; the binding number is the place in the list. Everything is
+ * row-major, a row a token. `uniform` structs hold 4-byte members only.
+ */
+
+export type ElementType =
+  | 'f32'
+  | 'u32'
+  /** Two a 32-bit word, the first in the low half. */
+  | 'f16'
+  /** Weights as `formats.ts` says; 16-byte words. */
+  | 'weights';
+
+export interface ContractBinding {
+  readonly name: string;
+  /** `in` is never written, `out` is written whole, `inout` partly or read first. */
+  readonly role: 'in' | 'out' | 'inout' | 'uniform';
+  readonly dtype?: ElementType;
+  /** Expressions over the dims, for people: `[tokens, x_stride]`. */
+  readonly shape: readonly string[];
+  readonly summary: string;
+  /** Members of the struct, in order, for uniforms. */
+  readonly members?: readonly (readonly [name: string, type: 'u32' | 'f32'])[];
+}
+
+export interface ContractDim {
+  readonly name: string;
+  readonly summary: string;
+  /** Values are multiples of it. */
+  readonly multipleOf?: number;
+}
+
+/** What decides how exact a result must be. `quantised`: activations may be rounded to 8 bits. */
+export type Exactness = 'f32' | 'f16' | 'quantised' | 'exact';
+
+export interface Contract {
+  readonly op: string;
+  readonly summary: string;
+  /** `one`: only where a step holds a single row; steps of more rows stay with the built-ins. */
+  readonly tokens: 'any' | 'one';
+  /** Ops of the graph's nodes that one dispatch does, in order: more than one makes it a span. */
+  readonly covers: readonly string[];
+  readonly dims: readonly ContractDim[];
+  readonly bindings: readonly ContractBinding[];
+  readonly exactness: Exactness;
+  /** Workgroups that suit the stub, as expressions over dims and overrides. */
+  readonly dispatch: { readonly x: string; readonly y?: string; readonly z?: string };
+  /** Of one dispatch, as expressions over the dims. */
+  readonly flops: string;
+  readonly bytes: string;
+}
+
+type Members = NonNullable<ContractBinding['members']>;
+
+const input = (name: string, dtype: ElementType, shape: string[], summary: string): ContractBinding => ({
+  name,
+  role: 'in',
+  dtype,
+  shape,
+  summary,
+});
+const output = (name: string, dtype: ElementType, shape: string[], summary: string): ContractBinding => ({
+  name,
+  role: 'out',
+  dtype,
+  shape,
+  summary,
+});
+const inout = (name: string, dtype: ElementType, shape: string[], summary: string): ContractBinding => ({
+  name,
+  role: 'inout',
+  dtype,
+  shape,
+  summary,
+});
+const params = (members: Members): ContractBinding => ({
+  name: 'params',
+  role: 'uniform',
+  shape: [],
+  summary: 'the same for every step',
+  members,
+});
+const step: ContractBinding = {
+  name: 'step',
+  role: 'uniform',
+  shape: [],
+  summary: 'what this step holds',
+  members: [['tokens', 'u32']],
+};
+
+const tokens: ContractDim = { name: 'tokens', summary: 'rows of this step, also in step.tokens' };
+const columns = (multipleOf: number): ContractDim => ({ name: 'columns', summary: 'of a row', multipleOf });
+
+/** Record of a token: id (0xffffffff: the one last drawn for its slot), position, slot of its sequence, unused. */
+const tokenRecords = input('token', 'u32', ['tokens', '4'], 'id, position, slot, unused');
+const pageTable = input('page_table', 'u32', ['slots', 'max_pages'], "numbers of a sequence's pages");
+const ropeTable = input('table', 'f32', ['positions', 'rotary / 2', '2'], 'cosine and sine');
+const cacheShape = ['pages', 'kv_heads', 'page', 'head_dim'];
+const headDims: readonly ContractDim[] = [
+  tokens,
+  { name: 'heads', summary: 'of queries' },
+  { name: 'kv_heads', summary: 'of keys and values; heads is a multiple of it' },
+  { name: 'head_dim', summary: 'elements of a head', multipleOf: 8 },
+];
+const qkvShape = ['tokens', '(heads + 2 * kv_heads) * head_dim'];
+
+interface ProductTraits {
+  readonly norm?: boolean;
+  readonly gated?: boolean;
+  readonly add?: boolean;
+}
+
+/** Products of activations with weights, by what one kernel does besides. */
+function product(op: string, one: boolean, { norm, gated, add }: ProductTraits): Contract {
+  const inner = norm ? 'rms_norm(x)' : 'x';
+  const sum = `W ${inner}`;
+  const result = gated ? `silu(Wgate ${inner}) * (Wup ${inner})` : `${sum} + bias`;
+  const weightRows = gated ? '2 * rows' : 'rows';
+  const norms = norm ? ['rms_norm'] : [];
+  const sums = add ? ['add'] : [];
+  return {
+    op,
+    summary: `y ${add ? '+=' : '='} ${result}${one ? ', one token' : ''}${gated ? '; rows of gate, then rows of up' : ''}`,
+    tokens: one ? 'one' : 'any',
+    covers: gated ? [...norms, 'matmul', 'matmul', 'gated_activation'] : [...norms, 'matmul', ...sums],
+    dims: [
+      tokens,
+      { name: 'rows', summary: 'elements of y a token' },
+      { name: 'columns', summary: 'elements of x a token', multipleOf: 32 },
+      { name: 'blocks', summary: 'columns / 32' },
+      { name: 'block_bytes', summary: 'of 32 weights with their scale, by the weights’ format' },
+    ],
+    bindings: [
+      input('quants', 'weights', [weightRows, 'blocks'], 'blocks of 32 weights'),
+      input('scales', 'f16', [weightRows, 'blocks'], 'of q8_0 and q4_0; unused otherwise'),
+      input('x', 'f32', ['tokens', 'x_stride'], norm ? 'not yet normalised' : 'activations'),
+      add
+        ? inout('y', 'f32', ['tokens', 'y_stride'], 'from y_offset on, rows elements are added to')
+        : output('y', 'f32', ['tokens', 'y_stride'], 'from y_offset on, rows elements are written'),
+      params([
+        ['rows', 'u32'],
+        ['blocks', 'u32'],
+        ['x_stride', 'u32'],
+        ['y_stride', 'u32'],
+        ['y_offset', 'u32'],
+        ['has_bias', 'u32'],
+        ['eps', 'f32'],
+      ]),
+      step,
+      input('bias', 'f32', ['rows'], 'when params.has_bias is 1'),
+      ...(norm ? [input('gain', 'f32', ['columns'], 'weight of the norm')] : []),
+    ],
+    exactness: 'quantised',
+    dispatch: { x: 'ceil(rows / ROWS)', y: 'tokens' },
+    flops: `2 * tokens * ${weightRows} * columns`,
+    bytes: `${weightRows} * blocks * block_bytes + 4 * tokens * (columns + ${add ? '2 * rows' : 'rows'})`,
+  };
+}
+
+const products: readonly (readonly [name: string, traits: ProductTraits])[] = [
+  ['', {}],
+  ['_add', { add: true }],
+  ['norm_', { norm: true }],
+  ['gated_', { gated: true }],
+  ['norm_gated_', { norm: true, gated: true }],
+];
+
+const attention = (op: string, one: boolean): Contract => ({
+  op,
+  summary: `softmax(q k / sqrt(head_dim)) v over the token's sequence up to itself${one ? ', one token' : ''}`,
+  tokens: one ? 'one' : 'any',
+  covers: ['attention'],
+  dims: [...headDims, { name: 'context', summary: 'positions a token reads, on average' }],
+  bindings: [
+    input('qkv', 'f32', qkvShape, 'q is rotated; k and v are in the cache already'),
+    tokenRecords,
+    pageTable,
+    input('k_cache', 'f16', cacheShape, 'keys'),
+    input('v_cache', 'f16', cacheShape, 'values'),
+    output('out', 'f32', ['tokens', 'heads * head_dim'], 'a head after the other'),
+    params([
+      ['heads', 'u32'],
+      ['kv_heads', 'u32'],
+      ['head_dim', 'u32'],
+      ['max_pages', 'u32'],
+      ['page', 'u32'],
+      ['scale', 'f32'],
+    ]),
+    step,
+  ],
+  exactness: 'f16',
+  dispatch: { x: 'heads', y: 'tokens' },
+  flops: '4 * tokens * heads * head_dim * context',
+  bytes: '4 * tokens * context * kv_heads * head_dim + 8 * tokens * heads * head_dim',
+});
+
+const rotated = params([
+  ['heads', 'u32'],
+  ['kv_heads', 'u32'],
+  ['head_dim', 'u32'],
+  ['rotary', 'u32'],
+  ['neox', 'u32'],
+  ['max_pages', 'u32'],
+  ['page', 'u32'],
+]);
+const rotaryDim: ContractDim = { name: 'rotary', summary: 'rotated elements of a head', multipleOf: 4 };
+
+/** Every op that a kernel can be registered for, by name. */
+export const contracts: ReadonlyMap<string, Contract> = new Map(
+  [
+    {
+      op: 'embed',
+      summary: 'y[t] = table[id of t] * scale',
+      tokens: 'any' as const,
+      covers: ['embed'],
+      dims: [
+        tokens,
+        { name: 'vocabulary', summary: 'rows of the table' },
+        columns(32),
+        { name: 'blocks', summary: 'columns / 32' },
+        { name: 'block_bytes', summary: 'of 32 weights with their scale' },
+      ],
+      bindings: [
+        input('quants', 'weights', ['vocabulary', 'blocks'], 'blocks of 32 weights'),
+        input('scales', 'f16', ['vocabulary', 'blocks'], 'of q8_0 and q4_0; unused otherwise'),
+        tokenRecords,
+        input('sampled', 'u32', ['slots'], 'the token last drawn for each slot'),
+        output('y', 'f32', ['tokens', 'columns'], 'the residual stream'),
+        params([
+          ['blocks', 'u32'],
+          ['scale', 'f32'],
+        ]),
+        step,
+      ],
+      exactness: 'f32' as const,
+      dispatch: { x: 'ceil(columns / (4 * WG))', y: 'tokens' },
+      flops: 'tokens * columns',
+      bytes: 'tokens * (blocks * block_bytes + 4 * columns)',
+    },
+    {
+      op: 'rms_norm',
+      summary: 'y[t] = x[t] / sqrt(mean(x[t]^2) + eps) * gain',
+      tokens: 'any' as const,
+      covers: ['rms_norm'],
+      dims: [tokens, columns(4)],
+      bindings: [
+        input('x', 'f32', ['tokens', 'columns'], 'rows'),
+        input('gain', 'f32', ['columns'], 'weight'),
+        output('y', 'f32', ['tokens', 'columns'], 'rows'),
+        params([
+          ['columns', 'u32'],
+          ['eps', 'f32'],
+        ]),
+        step,
+      ],
+      exactness: 'f32' as const,
+      dispatch: { x: 'tokens' },
+      flops: '4 * tokens * columns',
+      bytes: '8 * tokens * columns + 4 * columns',
+    },
+    {
+      op: 'head_norm',
+      summary: 'RMS norm of each head of q, or of k, in place',
+      tokens: 'any' as const,
+      covers: ['rms_norm'],
+      dims: [
+        tokens,
+        { name: 'count', summary: 'heads that are normalised' },
+        { name: 'head_dim', summary: 'elements of a head', multipleOf: 8 },
+      ],
+      bindings: [
+        inout('qkv', 'f32', ['tokens', 'stride'], 'from offset on, count heads are normalised'),
+        input('gain', 'f32', ['head_dim'], 'weight'),
+        params([
+          ['count', 'u32'],
+          ['head_dim', 'u32'],
+          ['stride', 'u32'],
+          ['offset', 'u32'],
+          ['eps', 'f32'],
+        ]),
+        step,
+      ],
+      exactness: 'f32' as const,
+      dispatch: { x: 'count', y: 'tokens' },
+      flops: '4 * tokens * count * head_dim',
+      bytes: '8 * tokens * count * head_dim',
+    },
+    {
+      op: 'rope',
+      summary: 'rotates the heads of q and k by position, in place',
+      tokens: 'any' as const,
+      covers: ['rope'],
+      dims: [...headDims, rotaryDim],
+      bindings: [inout('qkv', 'f32', qkvShape, 'q, k, v'), ropeTable, tokenRecords, rotated, step],
+      exactness: 'f32' as const,
+      dispatch: { x: 'ceil((heads + kv_heads) * rotary / 2 / WG)', y: 'tokens' },
+      flops: '3 * tokens * (heads + kv_heads) * rotary',
+      bytes: '8 * tokens * (heads + kv_heads) * rotary',
+    },
+    {
+      op: 'kv_write',
+      summary: "writes k (rotated) and v to the token's place in the cache as f16",
+      tokens: 'any' as const,
+      covers: ['kv_write'],
+      dims: headDims,
+      bindings: [
+        input('qkv', 'f32', qkvShape, 'q, k, v'),
+        tokenRecords,
+        pageTable,
+        inout('k_cache', 'f16', cacheShape, 'keys'),
+        inout('v_cache', 'f16', cacheShape, 'values'),
+        rotated,
+        step,
+      ],
+      exactness: 'f16' as const,
+      dispatch: { x: 'ceil(kv_heads * head_dim / 2 / WG)', y: 'tokens' },
+      flops: '0',
+      bytes: '12 * tokens * kv_heads * head_dim',
+    },
+    {
+      op: 'rope_kv_write',
+      summary: 'rope and kv_write: q is rotated in place, k and v go to the cache',
+      tokens: 'any' as const,
+      covers: ['rope', 'kv_write'],
+      dims: [...headDims, rotaryDim],
+      bindings: [
+        inout('qkv', 'f32', qkvShape, 'q must be rotated in place; what k and v hold afterwards is free'),
+        ropeTable,
+        tokenRecords,
+        pageTable,
+        inout('k_cache', 'f16', cacheShape, 'keys'),
+        inout('v_cache', 'f16', cacheShape, 'values'),
+        rotated,
+        step,
+      ],
+      exactness: 'f16' as const,
+      dispatch: { x: 'ceil((heads + 2 * kv_heads) * head_dim / 2 / WG)', y: 'tokens' },
+      flops: '3 * tokens * (heads + kv_heads) * rotary',
+      bytes: '4 * tokens * (2 * heads + 3 * kv_heads) * head_dim',
+    },
+    attention('attention', false),
+    attention('attention_decode', true),
+    {
+      op: 'add',
+      summary: 'y[t] += x[t]: the residual sum',
+      tokens: 'any' as const,
+      covers: ['add'],
+      dims: [tokens, columns(4)],
+      bindings: [
+        input('x', 'f32', ['tokens', 'columns'], 'what is added'),
+        inout('y', 'f32', ['tokens', 'columns'], 'the residual stream'),
+        params([['columns', 'u32']]),
+        step,
+      ],
+      exactness: 'f32' as const,
+      dispatch: { x: 'ceil(columns / WG)', y: 'tokens' },
+      flops: 'tokens * columns',
+      bytes: '12 * tokens * columns',
+    },
+    {
+      op: 'gated_activation',
+      summary: 'y[t, c] = silu(gate[t, c]) * up[t, c]',
+      tokens: 'any' as const,
+      covers: ['gated_activation'],
+      dims: [tokens, columns(4)],
+      bindings: [
+        input('gate_up', 'f32', ['tokens', '2 * columns'], 'a row of gate, then a row of up'),
+        output('y', 'f32', ['tokens', 'y_stride'], 'columns elements a row are written'),
+        params([
+          ['columns', 'u32'],
+          ['y_stride', 'u32'],
+        ]),
+        step,
+      ],
+      exactness: 'f32' as const,
+      dispatch: { x: 'ceil(columns / WG)', y: 'tokens' },
+      flops: '6 * tokens * columns',
+      bytes: '12 * tokens * columns',
+    },
+    {
+      op: 'sample',
+      summary: 'draws a token a row of logits; bias and penalties are added already',
+      tokens: 'any' as const,
+      covers: ['sample'],
+      dims: [tokens, { name: 'vocabulary', summary: 'of a row' }],
+      bindings: [
+        input('samples', 'u32', ['tokens', '12'], 'records as wgsl/lib/sample_record.wgsl has them'),
+        input('logits', 'f32', ['tokens', 'vocabulary'], 'rows'),
+        inout('seen', 'u32', ['slots', 'vocabulary'], 'count of the drawn token, with penalties'),
+        inout('sampled', 'u32', ['slots'], 'the drawn token, by slot'),
+        output('results', 'u32', ['tokens'], 'the drawn token'),
+        params([['vocabulary', 'u32']]),
+        step,
+      ],
+      exactness: 'exact' as const,
+      dispatch: { x: 'tokens' },
+      flops: '2 * tokens * vocabulary',
+      bytes: '4 * tokens * vocabulary',
+    },
+    ...products.flatMap(([name, traits]) => {
+      const nameOf = (verb: string) => (name.endsWith('_') ? `${name}${verb}` : `${verb}${name}`);
+      return [product(nameOf('matmul'), false, traits), product(nameOf('matvec'), true, traits)];
+    }),
+  ].map((contract: Contract) => [contract.op, contract]),
+);
+
+/** The bytes of a uniform binding, padded to 16. */
+export function packUniform(binding: ContractBinding, values: Readonly<Record<string, number>>): ArrayBuffer {
+  const members = binding.members ?? [];
+  const bytes = new ArrayBuffer(Math.ceil(Math.max(members.length, 1) / 4) * 16);
+  const view = new DataView(bytes);
+  members.forEach(([name, type], index) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`${binding.name}.${name} is missing`);
+    if (type === 'f32') view.setFloat32(index * 4, value, true);
+    else view.setUint32(index * 4, value, true);
+  });
+  return bytes;
+}
