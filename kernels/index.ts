@@ -3,6 +3,7 @@ import { attention, attentionCombine } from './attention.ts';
 import { erased, type Kernel } from './define.ts';
 import { embed } from './embed.ts';
 import { gatedActivation } from './gated-activation.ts';
+import { gatherRows } from './gather-rows.ts';
 import { matmul, matmulMatrix, matmulTile, matmulTileInt8, matvec } from './matmul.ts';
 import { rmsNorm } from './rms-norm.ts';
 import { ropeKvWrite } from './rope-kv-write.ts';
@@ -21,6 +22,7 @@ export const kernels: readonly Kernel<Variant, never>[] = [
   attention,
   attentionCombine,
   gatedActivation,
+  gatherRows,
   sampleAdjust,
   samplePick,
 ].map((kernel) => erased(kernel as unknown as Kernel<Variant, never>));

@@ -1,4 +1,5 @@
 import { chooseCapacity } from './capacity.ts';
+import type { Binding, LabKernel } from './bindings.ts';
 import { openGguf } from './formats/gguf.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { openGpu } from './gpu/device.ts';
@@ -27,6 +28,9 @@ import { weightBytes } from './weights.ts';
 const defaultSlots = 8;
 const defaultQueue = 64;
 const hashedFirstBytes = 64 << 20;
+/** A step with kernels of the lab that takes longer does not end: far more than any step the scheduler forms. */
+const hungMs = 20_000;
+const watchMs = 500;
 
 /** Everything one device needs to be opened again. */
 interface Source {
@@ -70,6 +74,7 @@ async function bringUp(source: Source): Promise<Runner> {
       wgsl: await platform.wgsl(),
       store: platform.store,
       exact: options.exact,
+      retune: options.retune,
       onProgress: options.onProgress ?? (() => {}),
       onNotice: options.onNotice,
     });
@@ -134,6 +139,11 @@ export class ResidentEngine implements Engine {
     deviceLosses: 0,
   };
   readonly #schedulerCounts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
+  /** Ends what waits for a device that hangs. */
+  readonly #abandoned = new WeakMap<Runner, (reason: unknown) => void>();
+  #watchdog: ReturnType<typeof setInterval> | undefined;
+  /** Told when the device was lost while kernels of the lab were bound: the built-ins have taken over. */
+  onBindingsLost: ((reason: string) => void) | undefined;
 
   constructor(
     source: Source,
@@ -160,6 +170,62 @@ export class ResidentEngine implements Engine {
    */
   get runner(): Runner {
     return this.#runner;
+  }
+
+  get graph(): Graph {
+    return this.#source.graph;
+  }
+
+  /**
+   * Waits until no completion runs or waits, and gives `work` the device for itself; completions that come meanwhile
+   * wait. Rejects with the signal's reason when it aborts before that, and when the device is lost.
+   */
+  async exclusive<T>(work: (runner: Runner) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    this.#refuseState();
+    const runner = this.#runner;
+    const lost = runner.gpu.lost.then((reason): never => {
+      throw new EngineError('device_lost', `the GPU was lost (${reason})`);
+    });
+    lost.catch(() => undefined);
+    const scheduler = this.#scheduler;
+    return await scheduler.interlude(async () => {
+      const hung = new Promise<never>((_, reject) => this.#abandoned.set(runner, reject));
+      try {
+        return await Promise.race([work(runner), lost, hung]);
+      } finally {
+        // It may have written to any page.
+        scheduler.forgetPrefixes();
+      }
+    }, signal);
+  }
+
+  /**
+   * Runs the graph on these kernels where they are bound, on the built-ins elsewhere, from the next step on: all of
+   * them or, when one cannot be compiled or bound, none. Running generations go on.
+   * @param unfused kernels for `add`, `rope` and `kv_write`, which the built-ins only have joined to others
+   */
+  async bind(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<void> {
+    this.#refuseState();
+    const runner = this.#runner;
+    const plans = bindings.length > 0 ? await runner.planBindings(bindings, unfused) : undefined;
+    if (runner !== this.#runner) {
+      throw new EngineError('device_lost', 'the GPU was lost while the kernels were being bound');
+    }
+    const before = runner.bound;
+    runner.bound = plans;
+    before?.destroy();
+    clearInterval(this.#watchdog);
+    if (plans) this.#watchdog = setInterval(() => this.#lookForHang(), watchMs);
+  }
+
+  /** A kernel that never ends is not reported as anything, and its device cannot even be destroyed. */
+  #lookForHang(): void {
+    const runner = this.#runner;
+    const since = runner.oldestSubmit;
+    if (since === undefined || performance.now() - since < hungMs) return;
+    const reason = `a step did not end within ${hungMs / 1000} s`;
+    this.#abandoned.get(runner)?.(new EngineError('device_lost', `the GPU hangs: ${reason}`));
+    void this.#replace(runner, reason);
   }
 
   /** Later prompts are computed from their start: for measuring cold ones. */
@@ -217,6 +283,7 @@ export class ResidentEngine implements Engine {
   async close(graceMs = 2000): Promise<void> {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
+    clearInterval(this.#watchdog);
     this.#scheduler.stop(new EngineError('shutting_down', 'the host is shutting down'));
     const timeout = new Promise<'late'>((resolve) => setTimeout(() => resolve('late'), graceMs));
     const settled = await Promise.race([this.#scheduler.settled(), timeout]);
@@ -230,8 +297,7 @@ export class ResidentEngine implements Engine {
     return new Scheduler(runner, () => performance.now(), { speculation, counts: this.#schedulerCounts });
   }
 
-  #refuse(request: GenerateRequest): void {
-    const { contextLength } = this.model;
+  #refuseState(): void {
     if (this.#state === 'closed') throw new EngineError('shutting_down', 'the host is shutting down');
     if (this.#state === 'rebuilding') {
       throw new EngineError(
@@ -245,6 +311,11 @@ export class ResidentEngine implements Engine {
         'the GPU was lost and could not be opened again; restart the host',
       );
     }
+  }
+
+  #refuse(request: GenerateRequest): void {
+    this.#refuseState();
+    const { contextLength } = this.model;
     const { length } = request.prompt;
     if (length === 0) throw new EngineError('invalid_request', 'the prompt is empty');
     if (request.maxTokens < 1) throw new EngineError('invalid_request', 'maxTokens must be at least 1');
@@ -274,6 +345,12 @@ export class ResidentEngine implements Engine {
     const notice = this.#source.options.onNotice ?? (() => {});
     this.#counts.deviceLosses += 1;
     this.#state = 'rebuilding';
+    clearInterval(this.#watchdog);
+    if (lost.bound) {
+      // The built-ins have not failed.
+      this.#proven = true;
+      this.onBindingsLost?.(reason);
+    }
     this.#scheduler.stop(
       new EngineError('device_lost', `the GPU was lost in the middle of the answer (${reason})`),
     );

@@ -2,11 +2,14 @@
  * Which units a plan joins. The graph says what is computed; here it is decided what one kernel takes over, by what
  * the adapter's kernels can do. An unfused plan of the same graph computes the same.
  */
-import type { MatmulUnit, Unit } from './graph.ts';
+import type { PlanUnit } from './bindings.ts';
+import type { GraphNode, MatmulUnit } from './graph.ts';
 
 /** A unit as the plan runs it. */
 export interface Work {
-  readonly unit: Unit;
+  readonly unit: PlanUnit;
+  /** What it computes, when that is more than the unit's own nodes. */
+  readonly nodes?: readonly GraphNode[];
   /** Embedding or product: the weight of the norm that follows, whose input it prepares. */
   readonly gain?: string;
   /** Product: its input was prepared so, and it divides by the RMS itself. */
@@ -28,11 +31,11 @@ export interface FusionLimits {
   /** Rotation with attention; with head norms before it when `headNorms`. */
   readonly rotation: boolean;
   readonly headNorms: boolean;
-  /** The product's weights lie in one piece of one type. */
+  /** The product is of a whole stack of weights, which lie in one piece of one type. */
   isWhole(unit: MatmulUnit): boolean;
 }
 
-export function fuse(units: readonly Unit[], limits: FusionLimits): Work[] {
+export function fuse(units: readonly PlanUnit[], limits: FusionLimits): Work[] {
   const works: Work[] = units.map((unit) => ({ unit }));
   joinActivations(works, limits);
   if (limits.norms) joinNorms(works, limits);
@@ -45,7 +48,8 @@ function joinActivations(works: Work[], limits: FusionLimits): void {
     const { unit } = works[i] as Work;
     if (unit.op !== 'matmul' || unit.to !== 'gate_up' || unit.biases.length > 0) continue;
     if (works[i + 1]?.unit.op !== 'gated_activation' || !limits.isWhole(unit)) continue;
-    works.splice(i, 2, { unit, gated: true });
+    const nodes = [...unit.nodes, ...(works[i + 1] as Work).unit.nodes];
+    works.splice(i, 2, { unit, gated: true, nodes });
   }
 }
 
@@ -58,7 +62,10 @@ function joinNorms(works: Work[], limits: FusionLimits): void {
       writer.unit.op === 'embed' ||
       (writer.unit.op === 'matmul' && writer.unit.to === 'hidden' && limits.isWhole(writer.unit));
     if (!writes || reader.unit.op !== 'matmul' || reader.unit.from !== 'normed') continue;
-    works.splice(i, 3, { ...writer, gain: norm.unit.weight }, { ...reader, normIn: true });
+    // Others read the normed rows, too.
+    if (reader.unit.slice) continue;
+    const nodes = [...norm.unit.nodes, ...(reader.nodes ?? reader.unit.nodes)];
+    works.splice(i, 3, { ...writer, gain: norm.unit.weight }, { ...reader, normIn: true, nodes });
   }
 }
 
@@ -76,6 +83,7 @@ function joinRotations(works: Work[], limits: FusionLimits): void {
     if (norms.length > 0 && !(both && limits.headNorms)) continue;
     for (let at = i - 1 - norms.length; at < i; at++)
       works[at] = { ...(works[at] as Work), promptOnly: true };
-    works[i] = { unit, rotates: true, headNorms: both };
+    const nodes = works.slice(i - 1 - norms.length, i + 1).flatMap((work) => work.unit.nodes);
+    works[i] = { unit, rotates: true, headNorms: both, nodes };
   }
 }

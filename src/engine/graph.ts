@@ -43,6 +43,8 @@ export interface MatmulUnit extends UnitBase {
   /** Add to what `to` holds: the residual. */
   readonly add: boolean;
   readonly sampled: boolean;
+  /** Only these rows of the stack: the others run on kernels of the lab. */
+  readonly slice?: { readonly first: number; readonly rows: number };
 }
 
 export type Unit =

@@ -1,6 +1,22 @@
 /** The only door of the engine. */
+export {
+  type Binding,
+  fits,
+  type LabKernel,
+  oneTokenSibling,
+  overlapping,
+  type Target,
+  targetsOf,
+} from './bindings.ts';
+export { klDivergence } from './divergence.ts';
 export { loadEngine, ResidentEngine } from './engine.ts';
 export { ModelFileError } from './formats/model-file.ts';
+export type { Graph, GraphNode } from './graph.ts';
+export type { Observed } from './observe.ts';
+export type { LabDispatch } from './plan-context.ts';
+export { choiceOf, type Plan } from './plan.ts';
 export type { ByteSource, Hasher, Platform, Store, WgslSources } from './platform.ts';
+export type { Plans, Runner } from './runner.ts';
+export { feedback } from './step.ts';
 export type { ChatMessage, ChatTemplate, Tokenizer, TokenStream } from './tokenizer/types.ts';
 export * from './types.ts';

@@ -8,7 +8,8 @@ import type { Gpu } from './gpu/device.ts';
 import { PipelineCache } from './gpu/pipelines.ts';
 import type { Graph } from './graph.ts';
 import { allocateMemory, type Capacity, type Memory } from './memory.ts';
-import { vectorsOf, type Weights, worksOf } from './plan.ts';
+import { vectorsOf, worksOf } from './plan.ts';
+import type { Weights } from './plan-context.ts';
 import type { Store, WgslSources } from './platform.ts';
 import { familyOf, isMeasured, tune } from './tuner.ts';
 import { Tuning } from './tuning.ts';
@@ -26,6 +27,8 @@ export interface LoadOptions {
   readonly store?: Store | undefined;
   /** Never round activations to 8 bits. */
   readonly exact?: boolean | undefined;
+  /** Forget what was measured before. */
+  readonly retune?: boolean | undefined;
   readonly onProgress: (progress: LoadProgress) => void;
   readonly onNotice?: ((message: string) => void) | undefined;
 }
@@ -39,6 +42,8 @@ export interface Loading {
   readonly family: MatmulFamily;
   readonly tuning: Tuning;
   readonly works: readonly Work[];
+  /** Reads what vectors these works need that are not there yet. */
+  loadVectors(works: readonly Work[]): Promise<void>;
   /** Reads the weights, unless that is done. */
   fill(): Promise<void>;
   readonly destroy: () => void;
@@ -76,9 +81,14 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
       })());
     const tuning = await tuned({ ...options, memory, pipelines, stacks, fill });
     const family = familyOf({ gpu }, stacks, tuning);
-    const works = worksOf(gpu, graph, family, stacks);
+    const works = worksOf(gpu, { headDim: graph.shape.headDim, units: graph.units }, family, stacks);
     const vectors = new Map<string, GPUBuffer>();
-    for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.vector(names));
+    const loadVectors = async (wanted: readonly Work[]) => {
+      for (const [key, names] of vectorsOf(wanted)) {
+        if (!vectors.has(key)) vectors.set(key, await loader.vector(names));
+      }
+    };
+    await loadVectors(works);
     const all = memory;
     return {
       memory,
@@ -88,6 +98,7 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
       family,
       tuning,
       works,
+      loadVectors,
       fill,
       destroy: () => {
         all.pool.destroy();
@@ -114,7 +125,7 @@ async function tuned(
   if (!store) return new Tuning();
   const now = () => performance.now();
   const { key, times } = await loadTimes(store, gpu, wgsl);
-  const tuning = new Tuning(times, { int8: context.exact !== true });
+  const tuning = new Tuning(context.retune ? {} : times, { int8: context.exact !== true });
   if (isMeasured(context, graph, stacks, tuning)) return tuning;
   await context.fill();
   const start = now();

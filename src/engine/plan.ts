@@ -1,39 +1,29 @@
+import { type Variant, variantKey } from '../../kernels/assemble.ts';
 import { attention, attentionCombine, attentionLanes, chooseAttention } from '../../kernels/attention.ts';
-import type { Variant } from '../../kernels/assemble.ts';
-import { packParams, type Grid, type Kernel, type StepDims } from '../../kernels/define.ts';
+import { packParams, type Kernel, type StepDims } from '../../kernels/define.ts';
 import { embed } from '../../kernels/embed.ts';
 import { gatedActivation } from '../../kernels/gated-activation.ts';
+import { gatherRows } from '../../kernels/gather-rows.ts';
 import { matmulFlags, type MatmulFamily, withFlags } from '../../kernels/matmul.ts';
 import { chooseRmsNorm, rmsNorm } from '../../kernels/rms-norm.ts';
 import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
 import { chooseSamplePick, sampleAdjust, samplePick } from '../../kernels/sample.ts';
-import type { Gpu } from './gpu/device.ts';
-import type { PipelineCache } from './gpu/pipelines.ts';
+import type { GatherUnit, PlanUnit } from './bindings.ts';
 import { fuse, type Work } from './fusion.ts';
-import type { Memory } from './memory.ts';
-import type { BufferName, Graph, MatmulUnit, Unit } from './graph.ts';
-import type { Tuning } from './tuning.ts';
-import { stackKey, type WeightPart, type WeightStack } from './weights.ts';
-
-interface Choice {
-  readonly upTo: number;
-  /** Not where a step holds rows of answers. */
-  readonly promptOnly: boolean;
-  readonly pipeline: GPUComputePipeline;
-  grid(dims: StepDims): Grid;
-}
-
-/** One line of the flat list that a step replays. */
-export interface Dispatch {
-  /** The unit's id; `#2` and so on when a unit needs several. */
-  readonly id: string;
-  readonly op: string;
-  readonly bindGroup: GPUBindGroup;
-  /** By how many rows there are: the first whose `upTo` suffices. */
-  readonly choices: readonly Choice[];
-  /** Which rows count. */
-  readonly rows: 'tokens' | 'samples';
-}
+import type { Gpu } from './gpu/device.ts';
+import type { MatmulUnit, Unit } from './graph.ts';
+import { labGain, labVectors, planLab } from './lab-plan.ts';
+import {
+  type Bound,
+  type Choice,
+  type Dispatch,
+  type PlanContext,
+  stackOf,
+  strideOf,
+  vectorOf,
+} from './plan-context.ts';
+import { partsOf, type SlicedPart } from './weight-slices.ts';
+import { stackKey, type WeightStack } from './weights.ts';
 
 export interface Plan {
   readonly dispatches: readonly Dispatch[];
@@ -41,27 +31,14 @@ export interface Plan {
   readonly int8: boolean;
 }
 
-export interface Weights {
-  readonly stacks: ReadonlyMap<string, WeightStack>;
-  readonly vectors: ReadonlyMap<string, GPUBuffer>;
-}
-
-interface Context {
-  readonly gpu: Gpu;
-  readonly pipelines: PipelineCache;
-  readonly graph: Graph;
-  readonly memory: Memory;
-  readonly weights: Weights;
-  readonly works: readonly Work[];
-  readonly family: MatmulFamily;
-  readonly tuning: Tuning;
-}
-
-type Bound = GPUBuffer | GPUBufferBinding;
-
 /** Graph to dispatches: picks a kernel variant a unit, compiles it, binds its buffers. */
-export async function makePlan(context: Context): Promise<Plan> {
-  const lists = await Promise.all(context.works.map((work) => planWork(context, work)));
+export async function makePlan(context: PlanContext): Promise<Plan> {
+  const lists = await Promise.all(
+    context.works.map(async (work) => {
+      const nodes = (work.nodes ?? work.unit.nodes).map(({ id }) => id);
+      return (await planWork(context, work)).map((dispatch): Dispatch => ({ ...dispatch, nodes }));
+    }),
+  );
   const { weights, works, tuning, family } = context;
   const parts = works.flatMap(({ unit }) =>
     unit.op === 'matmul' ? (weights.stacks.get(stackKey(unit.weights))?.parts ?? []) : [],
@@ -73,26 +50,27 @@ export async function makePlan(context: Context): Promise<Plan> {
 /** What this adapter's kernels join, in the order it runs. */
 export function worksOf(
   gpu: Gpu,
-  graph: Graph,
+  { headDim, units }: { headDim: number; units: readonly PlanUnit[] },
   family: MatmulFamily,
   stacks: ReadonlyMap<string, WeightStack>,
 ): Work[] {
-  const lanes = attentionLanes(gpu.caps, graph.shape.headDim);
-  return fuse(graph.units, {
+  const lanes = attentionLanes(gpu.caps, headDim);
+  return fuse(units, {
     norms: family.part > 0,
     rotation: lanes > 0,
     // As many storage buffers as WebGPU promises; some browsers have offered fewer to compatibility devices.
     headNorms: gpu.device.limits.maxStorageBuffersPerShaderStage >= 8,
-    isWhole: (unit) => stacks.get(stackKey(unit.weights))?.parts.length === 1,
+    isWhole: (unit) => !unit.slice && stacks.get(stackKey(unit.weights))?.parts.length === 1,
   });
 }
 
 /** The vectors that a plan of these works binds: each a list of tensors that lie one after the other. */
 export function vectorsOf(works: readonly Work[]): Map<string, readonly string[]> {
-  const lists = works.map(({ unit, gain, headNorms }): readonly string[] => {
-    if (unit.op === 'rms_norm' || unit.op === 'head_norm') return [unit.weight];
+  const lists = works.flatMap(({ unit, gain, headNorms }): (readonly string[])[] => {
+    if (unit.op === 'rms_norm' || unit.op === 'head_norm') return [[unit.weight]];
+    if (unit.op === 'lab') return [labVectors(unit), [labGain(unit) ?? []].flat()];
     const biases = unit.op === 'matmul' ? unit.biases : [];
-    return [...biases, ...(gain === undefined ? [] : [gain]), ...(headNorms ?? [])];
+    return [[...biases, ...(gain === undefined ? [] : [gain]), ...(headNorms ?? [])]];
   });
   return new Map(lists.filter((names) => names.length > 0).map((names) => [stackKey(names), names]));
 }
@@ -102,12 +80,18 @@ export function encodePlan(pass: GPUComputePassEncoder, plan: Plan, dims: StepDi
   for (const dispatch of plan.dispatches) encodeDispatch(pass, dispatch, dims);
 }
 
+/** What a dispatch runs as in a step of these dims; undefined when there is nothing to do. */
+export function choiceOf(dispatch: Dispatch, dims: StepDims): Choice | undefined {
+  const rows = dispatch.rows === 'tokens' ? dims.tokens : dims.samples;
+  if (rows === 0) return undefined;
+  const onlyPrompts = dims.answers === 0 && dispatch.rows === 'tokens';
+  return dispatch.choices.find((one) => rows <= one.upTo && (onlyPrompts || !one.promptOnly));
+}
+
 /** False when there is nothing to do in this step. */
 export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, dims: StepDims): boolean {
-  const rows = dispatch.rows === 'tokens' ? dims.tokens : dims.samples;
-  const onlyPrompts = dims.answers === 0 && dispatch.rows === 'tokens';
-  const choice = dispatch.choices.find((one) => rows <= one.upTo && (onlyPrompts || !one.promptOnly));
-  if (!choice || rows === 0) return false;
+  const choice = choiceOf(dispatch, dims);
+  if (!choice) return false;
   const [x, y, z] = choice.grid(dims);
   if (x === 0 || y === 0 || z === 0) return false;
   pass.setPipeline(choice.pipeline);
@@ -116,9 +100,15 @@ export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, 
   return true;
 }
 
-async function planWork(context: Context, work: Work): Promise<Dispatch[]> {
+type Planned = Omit<Dispatch, 'nodes'>;
+
+async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
   const { unit, promptOnly = false } = work;
   switch (unit.op) {
+    case 'lab':
+      return planLab(context, unit);
+    case 'gather':
+      return [await planGather(context, unit)];
     case 'embed':
       return planEmbed(context, unit, work);
     case 'matmul':
@@ -152,19 +142,19 @@ type Params = Readonly<Record<string, number>>;
  * @param buffers by the names of the kernel's bindings; `params`, `step`, `samples` and `token` are known
  */
 async function dispatchOf<V extends Variant, P extends Params>(
-  context: Context,
+  context: PlanContext,
   id: string,
   options: readonly Option<V, P>[],
   params: P,
   buffers: Readonly<Record<string, Bound>>,
   rows: Dispatch['rows'] = 'tokens',
-): Promise<Dispatch> {
-  const { memory, pipelines } = context;
+): Promise<Planned> {
+  const { memory, pipelines, pool } = context;
   const compiled = await Promise.all(options.map(({ kernel, variant }) => pipelines.get(kernel, variant)));
   const first = options[0];
   const layout = compiled[0]?.layout;
   if (!first || !layout) throw new Error(`${id}: no variant`);
-  const uniform = memory.pool.uniform(`${id}.params`, packParams(first.kernel, params));
+  const uniform = pool.uniform(`${id}.params`, packParams(first.kernel, params));
   const all: Readonly<Record<string, Bound>> = {
     ...buffers,
     params: uniform,
@@ -189,6 +179,7 @@ async function dispatchOf<V extends Variant, P extends Params>(
     choices: options.map(({ kernel, variant, upTo, promptOnly = false }, index) => ({
       upTo,
       promptOnly,
+      kernel: variantKey(kernel.source, variant),
       pipeline: (compiled[index] as { pipeline: GPUComputePipeline }).pipeline,
       grid: (dims) => kernel.grid(variant, params, dims),
     })),
@@ -202,30 +193,13 @@ const always = <V extends Variant, P extends Params>(kernel: Kernel<V, P>, varia
   { kernel, variant, upTo: Number.POSITIVE_INFINITY },
 ];
 
-function stackOf(context: Context, names: readonly string[]): WeightStack {
-  const stack = context.weights.stacks.get(stackKey(names));
-  if (!stack) throw new Error(`weights ${stackKey(names)} are not loaded`);
-  return stack;
-}
-
-function vectorOf(context: Context, key: string): GPUBuffer {
-  const vector = context.weights.vectors.get(key);
-  if (!vector) throw new Error(`weights ${key} are not loaded`);
-  return vector;
-}
-
-/** Elements from row to row of a buffer. */
-function strideOf(context: Context, buffer: BufferName): number {
-  return context.memory.strides[buffer];
-}
-
 const numbered = (id: string, index: number) => (index === 0 ? id : `${id}#${index + 1}`);
 
 function planEmbed(
-  context: Context,
+  context: PlanContext,
   unit: Extract<Unit, { op: 'embed' }>,
   { gain }: Work,
-): Promise<Dispatch[]> {
+): Promise<Planned[]> {
   const { memory, graph, family } = context;
   const norm = gain !== undefined;
   const joined = {
@@ -258,7 +232,7 @@ function planEmbed(
   );
 }
 
-function planMatmul(context: Context, unit: MatmulUnit, work: Work): Promise<Dispatch[]> {
+function planMatmul(context: PlanContext, unit: MatmulUnit, work: Work): Promise<Planned[]> {
   const { memory, graph, family, tuning } = context;
   const { gain, normIn = false, gated = false } = work;
   const { width, eps } = graph.shape;
@@ -281,7 +255,7 @@ function planMatmul(context: Context, unit: MatmulUnit, work: Work): Promise<Dis
     squares: normIn || gain !== undefined ? memory.squares : memory.nowhere,
     scaled: gain === undefined ? memory.aside : memory.buffers.normed,
   };
-  const dispatch = (part: WeightPart, index: number) =>
+  const dispatch = (part: SlicedPart, index: number) =>
     dispatchOf(
       context,
       numbered(unit.id, index),
@@ -303,14 +277,14 @@ function planMatmul(context: Context, unit: MatmulUnit, work: Work): Promise<Dis
       { quants: part.quants, scales: part.scales, ...buffers },
       unit.sampled ? 'samples' : 'tokens',
     );
-  return Promise.all(stack.parts.map(dispatch));
+  return Promise.all(partsOf(context, stack, unit.slice).map(dispatch));
 }
 
 function planNorm(
-  context: Context,
+  context: PlanContext,
   unit: Extract<Unit, { op: 'rms_norm' | 'head_norm' }>,
   promptOnly: boolean,
-): Promise<Dispatch> {
+): Promise<Planned> {
   const { memory, graph, gpu } = context;
   const { eps, width, headDim } = graph.shape;
   const weight = vectorOf(context, unit.weight);
@@ -352,10 +326,10 @@ function planNorm(
 }
 
 function planRope(
-  context: Context,
+  context: PlanContext,
   unit: Extract<Unit, { op: 'rope_kv_write' }>,
   promptOnly: boolean,
-): Promise<Dispatch> {
+): Promise<Planned> {
   const { memory, graph } = context;
   const { heads, kvHeads, headDim, rope } = graph.shape;
   const cache = memory.cacheOf(unit.layer);
@@ -380,10 +354,10 @@ function planRope(
 }
 
 async function planAttention(
-  context: Context,
+  context: PlanContext,
   unit: Extract<Unit, { op: 'attention' }>,
   { rotates = false, headNorms }: Work,
-): Promise<Dispatch[]> {
+): Promise<Planned[]> {
   const { memory, graph, gpu } = context;
   const { heads, kvHeads, headDim, rope, eps } = graph.shape;
   const cache = memory.cacheOf(unit.layer);
@@ -453,9 +427,9 @@ async function planAttention(
 }
 
 function planActivation(
-  context: Context,
+  context: PlanContext,
   unit: Extract<Unit, { op: 'gated_activation' }>,
-): Promise<Dispatch> {
+): Promise<Planned> {
   const { memory, graph } = context;
   return dispatchOf(
     context,
@@ -466,7 +440,7 @@ function planActivation(
   );
 }
 
-function planSample(context: Context, unit: Extract<Unit, { op: 'sample' }>): Promise<Dispatch[]> {
+function planSample(context: PlanContext, unit: Extract<Unit, { op: 'sample' }>): Promise<Planned[]> {
   const { memory, graph, gpu } = context;
   const params = { vocabulary: graph.shape.vocabulary };
   const { bias, seen, sampled, results } = memory;
@@ -489,4 +463,16 @@ function planSample(context: Context, unit: Extract<Unit, { op: 'sample' }>): Pr
       'samples',
     ),
   ]);
+}
+
+function planGather(context: PlanContext, unit: GatherUnit): Promise<Planned> {
+  const { memory, graph } = context;
+  return dispatchOf(
+    context,
+    unit.id,
+    always(gatherRows, { WG: 64 }),
+    { columns: graph.shape.width },
+    { x: memory.buffers.hidden, y: memory.buffers[unit.to] },
+    'samples',
+  );
 }

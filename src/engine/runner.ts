@@ -1,47 +1,58 @@
+import type { StepDims } from '../../kernels/define.ts';
+import { type Binding, bindingsByStep, bindUnits, type LabKernel } from './bindings.ts';
+import { BufferPool } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
-import type { BufferPool } from './gpu/buffers.ts';
 import { traceDispatches, type DispatchTime } from './gpu/trace.ts';
 import type { Graph, Shape } from './graph.ts';
 import type { PageCopy } from './kv-cache.ts';
 import { pageBytesPerBinding, type Memory } from './memory.ts';
 import { int8Tolerance, klDivergence } from './divergence.ts';
-import { type LoadOptions, prepare } from './loading.ts';
-import { encodePlan, makePlan, type Plan } from './plan.ts';
+import { type Loading, type LoadOptions, prepare } from './loading.ts';
+import { observe, type Observed, type Wanted } from './observe.ts';
+import type { LabDispatch } from './plan-context.ts';
+import { encodePlan, makePlan, type Plan, worksOf } from './plan.ts';
 import { StepInput, stepSamples } from './step.ts';
 import { greedy, type LoadProgress } from './types.ts';
 
 /** Steps that may be on their way at once: one runs while the next is encoded. */
 export const pipelineDepth = 2;
 
+/** Plans of the same graph for steps of one token and for all others. */
+export interface Plans {
+  readonly one: Plan;
+  readonly many: Plan;
+  /** Frees what only these plans use. */
+  destroy(): void;
+}
+
 /** One device's life: weights, memory and plan, and the submission of steps. */
 export class Runner {
   readonly gpu: Gpu;
   readonly graph: Graph;
   readonly memory: Memory;
+  /** On the built-in kernels. */
   plan: Plan;
+  /** With kernels of the lab; the built-ins alone when undefined. Takes effect with the next step. */
+  bound: Plans | undefined;
   readonly pipelineCount: number;
   readonly weightBytes: number;
-  readonly #weights: BufferPool;
+  readonly #loading: Loading;
   readonly #readbacks: GPUBuffer[];
+  /** When the steps on their way were submitted, the oldest first. */
+  readonly #submitted: number[] = [];
 
-  private constructor(parts: {
-    gpu: Gpu;
-    graph: Graph;
-    memory: Memory;
-    plan: Plan;
-    weights: BufferPool;
-    pipelineCount: number;
-  }) {
+  private constructor(parts: { gpu: Gpu; graph: Graph; plan: Plan; loading: Loading }) {
+    const { memory, pool, pipelines } = parts.loading;
     this.gpu = parts.gpu;
     this.graph = parts.graph;
-    this.memory = parts.memory;
+    this.memory = memory;
     this.plan = parts.plan;
-    this.pipelineCount = parts.pipelineCount;
-    this.weightBytes = parts.weights.bytes;
-    this.#weights = parts.weights;
-    const bytes = stepSamples(parts.memory.capacity.slots) * 4;
+    this.pipelineCount = pipelines.size;
+    this.weightBytes = pool.bytes;
+    this.#loading = parts.loading;
+    const bytes = stepSamples(memory.capacity.slots) * 4;
     this.#readbacks = Array.from({ length: pipelineDepth }, (_, index) =>
-      parts.memory.pool.readback(`results.readback${index}`, bytes),
+      memory.pool.readback(`results.readback${index}`, bytes),
     );
   }
 
@@ -49,21 +60,14 @@ export class Runner {
     const { gpu, graph, onProgress } = options;
     const loading = await prepare(options);
     try {
-      const { memory, weights, pipelines, works, family, tuning } = loading;
-      const parts = { gpu, pipelines, graph, memory, weights, works, family };
+      const { memory, tuning } = loading;
+      const parts = { ...loading, gpu, graph, pool: memory.pool };
       // Kernels are compiled beside the disk, whose reading has the word; some drivers do it at the first dispatch.
       let reading = true;
       const filled = loading.fill().finally(() => (reading = false));
       filled.catch(() => undefined); // awaited below
-      const plan = await makePlan({ ...parts, tuning });
-      const runner = new Runner({
-        gpu,
-        graph,
-        memory,
-        plan,
-        weights: loading.pool,
-        pipelineCount: pipelines.size,
-      });
+      const plan = await makePlan(parts);
+      const runner = new Runner({ gpu, graph, plan, loading });
       await Promise.all([filled, runner.#warmUp((progress) => reading || onProgress(progress))]);
       if (plan.int8) {
         const divergence = await runner.#divergence(await makePlan({ ...parts, tuning: tuning.exact() }));
@@ -83,8 +87,52 @@ export class Runner {
     return new StepInput(layout, { tileTokens, splitTokens });
   }
 
-  /** One submit, one readback. Resolves with the token drawn for each sample, in order. */
-  async submit(step: StepInput): Promise<Uint32Array> {
+  /**
+   * Plans with kernels of the lab in place of built-in ones; nothing runs on them yet.
+   * @param unfused see `bindUnits`
+   */
+  async planBindings(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<Plans> {
+    const { gpu, graph, memory } = this;
+    const loading = this.#loading;
+    const pool = new BufferPool(gpu.device);
+    const planOf = async (list: readonly Binding[]): Promise<Plan> => {
+      const units = bindUnits(graph, list, unfused);
+      const works = worksOf(
+        gpu,
+        { headDim: graph.shape.headDim, units },
+        loading.family,
+        loading.weights.stacks,
+      );
+      await loading.loadVectors(works);
+      return await makePlan({ ...loading, gpu, graph, memory, pool, works });
+    };
+    try {
+      const { one, many } = bindingsByStep(graph, bindings);
+      const manyPlan = many.length > 0 ? await planOf(many) : this.plan;
+      const onePlan = one.length === many.length ? manyPlan : await planOf(one);
+      return { one: onePlan, many: manyPlan, destroy: () => pool.destroy() };
+    } catch (error) {
+      pool.destroy();
+      throw error;
+    }
+  }
+
+  /** The plan that a step of these dims runs on. */
+  planOf(dims: StepDims, bound = this.bound): Plan {
+    if (!bound) return this.plan;
+    return dims.tokens === 1 ? bound.one : bound.many;
+  }
+
+  /** When the oldest step that is still on its way was submitted, in `performance.now()`. */
+  get oldestSubmit(): number | undefined {
+    return this.#submitted[0];
+  }
+
+  /**
+   * One submit, one readback. Resolves with the token drawn for each sample, in order.
+   * @param plan the live one unless given
+   */
+  async submit(step: StepInput, plan: Plan = this.planOf(step.dims)): Promise<Uint32Array> {
     const { device } = this.gpu;
     const readback = this.#readbacks.pop();
     if (!readback) throw new Error(`more than ${pipelineDepth} steps in flight`);
@@ -92,13 +140,15 @@ export class Runner {
     const encoder = device.createCommandEncoder();
     for (const copy of step.copies) copyPage(encoder, this.memory, this.graph.shape, copy);
     const pass = encoder.beginComputePass();
-    encodePlan(pass, this.plan, step.dims);
+    encodePlan(pass, plan, step.dims);
     pass.end();
     const bytes = step.dims.samples * 4;
     if (bytes > 0) encoder.copyBufferToBuffer(this.memory.results, 0, readback, 0, bytes);
     device.queue.submit([encoder.finish()]);
+    this.#submitted.push(performance.now());
     // Mapping also waits for a step that samples nothing: it bounds the work in flight.
     await readback.mapAsync(GPUMapMode.READ);
+    this.#submitted.shift();
     const tokens = new Uint32Array(readback.getMappedRange().slice(0, bytes));
     readback.unmap();
     this.#readbacks.push(readback);
@@ -106,8 +156,8 @@ export class Runner {
   }
 
   /** The logits of every sample of one step, after bias and penalties: for tests and the lab. */
-  async logits(step: StepInput): Promise<Float32Array[]> {
-    await this.submit(step);
+  async logits(step: StepInput, plan?: Plan): Promise<Float32Array[]> {
+    await this.submit(step, plan);
     const { device } = this.gpu;
     const { vocabulary } = this.graph.shape;
     const size = step.dims.samples * vocabulary * 4;
@@ -125,9 +175,19 @@ export class Runner {
   }
 
   /** GPU time of every dispatch of one step. */
-  trace(step: StepInput): Promise<DispatchTime[]> {
+  trace(step: StepInput, plan = this.planOf(step.dims)): Promise<DispatchTime[]> {
     this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
-    return traceDispatches(this.gpu, this.plan, step.dims);
+    return traceDispatches(this.gpu, plan, step.dims);
+  }
+
+  /** Runs a step and tells what the kernels of the lab in `plan` read and wrote. */
+  observe(
+    step: StepInput,
+    plan: Plan,
+    wanted: (lab: LabDispatch) => Wanted | undefined,
+  ): Promise<Observed[]> {
+    this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
+    return observe(this.gpu, plan, step.dims, wanted);
   }
 
   /** Which pages a slot's sequence lives on, by position, from its page number `first` on. */
@@ -170,8 +230,8 @@ export class Runner {
   }
 
   destroy(): void {
-    this.memory.pool.destroy();
-    this.#weights.destroy();
+    this.bound?.destroy();
+    this.#loading.destroy();
     this.gpu.device.destroy();
   }
 

@@ -48,6 +48,12 @@ interface InFlight {
   readonly results: Promise<Uint32Array>;
 }
 
+/** Work that wants the device for itself. */
+interface Interlude {
+  run(): Promise<void>;
+  refuse(reason: unknown): void;
+}
+
 /** Longest that a step with prompt tokens should take, in ms: while others wait for their next token, and alone. */
 const sharedStepMs = 250;
 const loneStepMs = 1000;
@@ -87,6 +93,7 @@ export class Scheduler {
   #loop: Promise<void> | undefined;
   #stopped = false;
   readonly #idle: (() => void)[] = [];
+  readonly #interludes: Interlude[] = [];
 
   constructor(
     runner: StepRunner,
@@ -139,6 +146,32 @@ export class Scheduler {
     this.#start();
   }
 
+  /**
+   * Runs `work` when nothing runs or waits; what comes meanwhile waits until it is done.
+   * @param signal leaves the queue, with its reason; work that has begun looks at it by itself
+   */
+  interlude<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const leave = () => {
+        const at = this.#interludes.indexOf(interlude);
+        if (at < 0) return;
+        this.#interludes.splice(at, 1);
+        reject(signal?.reason);
+      };
+      const interlude: Interlude = {
+        run: () => work().then(resolve, reject),
+        refuse: reject,
+      };
+      signal?.addEventListener('abort', leave, { once: true });
+      this.#interludes.push(interlude);
+      this.#start();
+    });
+  }
+
   /** Resolves when no step is on its way. */
   async settled(): Promise<void> {
     if (!this.#loop) return;
@@ -151,11 +184,14 @@ export class Scheduler {
     for (const sequence of [...this.#waiting, ...this.#running]) sequence.fail(reason);
     this.#waiting.length = 0;
     this.#running.length = 0;
+    for (const interlude of this.#interludes.splice(0)) interlude.refuse(reason);
   }
 
   #start(): void {
     if (this.#loop || this.#stopped) return;
-    this.#loop = this.#run()
+    const isIdle = this.#waiting.length === 0 && this.#running.length === 0;
+    const interlude = isIdle ? this.#interludes.shift() : undefined;
+    this.#loop = (interlude?.run() ?? this.#run())
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
         this.stop(new EngineError('device_lost', `the GPU failed in the middle of a step: ${why}`));
@@ -163,7 +199,8 @@ export class Scheduler {
       .finally(() => {
         this.#loop = undefined;
         // Something may have come between the last look and the end of the loop.
-        if (this.#waiting.length > 0 && !this.#stopped) this.#start();
+        const more = this.#waiting.length > 0 || this.#interludes.length > 0;
+        if (more && !this.#stopped) this.#start();
         else this.#idle.splice(0).forEach((resolve) => resolve());
       });
   }

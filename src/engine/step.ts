@@ -13,6 +13,8 @@ const align = (bytes: number) => Math.ceil(bytes / 256) * 256;
 
 /** Where the areas of the step buffer begin, in bytes. Tokens come last, so that a short step writes little. */
 export interface StepLayout {
+  /** The header again, with the samples in place of the tokens. */
+  readonly sampledHeader: number;
   readonly samples: number;
   readonly singleTiles: number;
   readonly wideTiles: number;
@@ -27,13 +29,21 @@ const draftRows = (slots: number): number => Math.min(maxDrafts * slots, 16);
 export const stepSamples = (slots: number): number => slots + draftRows(slots);
 
 export function stepLayout(limits: { slots: number; tokens: number; tileTokens: number }): StepLayout {
-  const samples = 256;
+  const sampledHeader = 256;
+  const samples = 512;
   const singleTiles = samples + align(stepSamples(limits.slots) * sampleWords * 4);
   const wideTiles = singleTiles + align(limits.slots * 16);
   // Each sequence may end in a tile that is not full.
   const tiles = Math.ceil(limits.tokens / limits.tileTokens) + limits.slots;
   const tokens = wideTiles + align(tiles * 16);
-  return { samples, singleTiles, wideTiles, tokens, sizeBytes: tokens + align(limits.tokens * 16) };
+  return {
+    sampledHeader,
+    samples,
+    singleTiles,
+    wideTiles,
+    tokens,
+    sizeBytes: tokens + align(limits.tokens * 16),
+  };
 }
 
 /** One step's input as the GPU reads it; filled anew each step, allocated once. */
@@ -128,6 +138,7 @@ export class StepInput {
   bytes(): Uint32Array<ArrayBuffer> {
     const { tokens, samples, singleTiles, splits } = this.dims;
     this.#words.set([tokens, samples, singleTiles, splits]);
+    this.#words.set([samples, samples, 0, splits], this.layout.sampledHeader / 4);
     return this.#words.subarray(0, this.layout.tokens / 4 + tokens * 4);
   }
 

@@ -172,6 +172,8 @@ export interface EngineOptions {
   speculation?: Speculation;
   /** Never round activations to 8 bits, however much faster. */
   exact?: boolean;
+  /** Measure the built-in kernels anew, whatever was measured on this adapter before. */
+  retune?: boolean;
   onProgress?: (progress: LoadProgress) => void;
   onNotice?: (message: string) => void;
 }

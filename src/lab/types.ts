@@ -1,8 +1,15 @@
 /** Shapes that the lab's parts share; members in snake_case go over the wire as they are. */
 
+/** What a kernel may be called. */
+export const kernelName = /^[a-z][a-z0-9_.-]{0,63}$/;
+
+/** Whether a config may be called so: a plain file name that cannot leave its directory. */
+export const isConfigName = (name: string): boolean =>
+  /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name) && !name.includes('..');
+
 /** What a kernel author registers. */
 export interface KernelRegistration {
-  /** `^[a-z][a-z0-9_.-]{0,63}$` */
+  /** Matches `kernelName`. */
   readonly name: string;
   /** A key of `contracts`. */
   readonly op: string;
@@ -321,7 +328,13 @@ export interface ConfigEnvelope {
   readonly evidence: Readonly<Record<string, KernelRegistrationReport>>;
   readonly fingerprint: Fingerprint;
   readonly created_at: string;
-  readonly signature: { readonly alg: 'ed25519'; readonly key_id: string; readonly value: string };
+  readonly signature: {
+    readonly alg: 'ed25519';
+    readonly key_id: string;
+    /** Base64, like `value`: lets another host check the signature and trust the key by its id. */
+    readonly public_key: string;
+    readonly value: string;
+  };
 }
 
 export interface ValidationReport {

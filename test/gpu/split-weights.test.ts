@@ -59,7 +59,9 @@ async function logitsWith(
     stacks.set(stackKey(names), stack);
   }
   const family = matmulFamilies(gpu.caps)[0] as MatmulFamily;
-  const works = joined ? worksOf(gpu, graph, family, stacks) : graph.units.map((unit) => ({ unit }));
+  const works = joined
+    ? worksOf(gpu, { headDim: graph.shape.headDim, units: graph.units }, family, stacks)
+    : graph.units.map((unit) => ({ unit }));
   const vectors = new Map<string, GPUBuffer>();
   for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.vector(names));
   const pipelines = new PipelineCache(device, await nodePlatform().wgsl());
@@ -72,6 +74,7 @@ async function logitsWith(
     works,
     family,
     tuning: new Tuning(),
+    pool: memory.pool,
   });
   const { layout, tileTokens, splitTokens } = memory;
   const step = new StepInput(layout, { tileTokens, splitTokens });

@@ -1,4 +1,5 @@
 import { assemble, variantKey, type Variant } from '../../../kernels/assemble.ts';
+import type { Contract } from '../../../kernels/contracts.ts';
 import type { Kernel } from '../../../kernels/define.ts';
 import type { WgslSources } from '../platform.ts';
 
@@ -27,22 +28,36 @@ export class PipelineCache {
     variant: V,
   ): Promise<Compiled> {
     const key = variantKey(kernel.source, variant);
+    return this.#share(key, () =>
+      this.#compile(assemble(this.#sources, kernel.source, variant), key, layoutEntries(kernel, variant)),
+    );
+  }
+
+  /** A kernel of the lab, by its digest. */
+  getLab(kernel: LabSource): Promise<Compiled> {
+    const entries = contractLayout(kernel.contract);
+    return this.#share(`lab:${kernel.digest}`, () =>
+      this.#compile(kernel.code, `lab:${kernel.name}`, entries, kernel),
+    );
+  }
+
+  #share(key: string, compile: () => Promise<Compiled>): Promise<Compiled> {
     let compiled = this.#compiled.get(key);
     if (!compiled) {
-      compiled = this.#compile(kernel, variant, key);
+      compiled = compile();
       compiled.catch(() => this.#compiled.delete(key));
       this.#compiled.set(key, compiled);
     }
     return compiled;
   }
 
-  async #compile<V extends Variant, P extends Readonly<Record<string, number>>>(
-    kernel: Kernel<V, P>,
-    variant: V,
+  async #compile(
+    code: string,
     label: string,
+    entries: GPUBindGroupLayoutEntry[],
+    entry: { entryPoint: string; constants: Readonly<Record<string, number>> } = usualEntry,
   ): Promise<Compiled> {
     const device = this.#device;
-    const code = assemble(this.#sources, kernel.source, variant);
     // Without a scope a WGSL error would also arrive as an uncaptured one.
     device.pushErrorScope('validation');
     const module = device.createShaderModule({ label, code });
@@ -54,14 +69,36 @@ export class PipelineCache {
       const list = errors.map((error) => `${error.lineNum}:${error.linePos} ${error.message}`).join('\n');
       throw new Error(`${label} does not compile:\n${list}`);
     }
-    const layout = device.createBindGroupLayout({ label, entries: layoutEntries(kernel, variant) });
+    const layout = device.createBindGroupLayout({ label, entries });
     const pipeline = await device.createComputePipelineAsync({
       label,
       layout: device.createPipelineLayout({ label, bindGroupLayouts: [layout] }),
-      compute: { module, entryPoint: 'main' },
+      compute: { module, entryPoint: entry.entryPoint, constants: entry.constants },
     });
     return { pipeline, layout };
   }
+}
+
+const usualEntry = { entryPoint: 'main', constants: {} };
+
+/** What is compiled of a kernel of the lab. */
+interface LabSource {
+  readonly name: string;
+  readonly digest: string;
+  readonly contract: Contract;
+  readonly code: string;
+  readonly entryPoint: string;
+  readonly constants: Readonly<Record<string, number>>;
+}
+
+/** The layout that a contract promises, whatever of it a kernel uses. */
+export function contractLayout({ bindings }: Contract): GPUBindGroupLayoutEntry[] {
+  const types = { in: 'read-only-storage', out: 'storage', inout: 'storage', uniform: 'uniform' } as const;
+  return bindings.map(({ role }, binding) => ({
+    binding,
+    visibility: GPUShaderStage.COMPUTE,
+    buffer: { type: types[role] },
+  }));
 }
 
 const bufferTypes = { read: 'read-only-storage', read_write: 'storage', uniform: 'uniform' } as const;

@@ -1,10 +1,14 @@
 import type { StepDims } from '../../../kernels/define.ts';
-import { encodeDispatch, type Plan } from '../plan.ts';
+import { choiceOf, encodeDispatch, type Plan } from '../plan.ts';
 import type { Gpu } from './device.ts';
 
 export interface DispatchTime {
   id: string;
   op: string;
+  /** Source and variant, or the name of a kernel of the lab. */
+  kernel: string;
+  /** Of the graph. */
+  nodes: readonly string[];
   ms: number;
 }
 
@@ -44,10 +48,14 @@ export async function traceDispatches(gpu: Gpu, plan: Plan, dims: StepDims): Pro
     await readback.mapAsync(GPUMapMode.READ);
     const times = new BigUint64Array(readback.getMappedRange().slice(0));
     readback.unmap();
-    return plan.dispatches.flatMap(({ id, op }, index) => {
+    return plan.dispatches.flatMap((dispatch, index) => {
       const begin = times[index * 2] ?? 0n;
       const end = times[index * 2 + 1] ?? 0n;
-      return ran[index] ? [{ id, op, ms: Number(end - begin) / 1e6 }] : [];
+      const { id, op, nodes } = dispatch;
+      const kernel = choiceOf(dispatch, dims)?.kernel;
+      return ran[index] && kernel !== undefined
+        ? [{ id, op, kernel, nodes, ms: Number(end - begin) / 1e6 }]
+        : [];
     });
   } finally {
     querySet.destroy();

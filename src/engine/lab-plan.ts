@@ -1,0 +1,250 @@
+/** Binds kernels of the lab to the tensors of the live graph, as their contracts say. */
+import { type Contract, type ContractBinding, packUniform } from '../../kernels/contracts.ts';
+import { pageTokens } from '../../kernels/rope-kv-write.ts';
+import type { Dims, LabUnit, Site } from './bindings.ts';
+import { type Bound, type Dispatch, type PlanContext, stackOf, strideOf, vectorOf } from './plan-context.ts';
+import { formatOf, partsOf, rangeOf } from './weight-slices.ts';
+import { stackKey } from './weights.ts';
+
+/** What one dispatch is given, by the names of its contract. */
+interface Given {
+  readonly buffers: Readonly<Record<string, Bound>>;
+  readonly params: Readonly<Record<string, number>>;
+  readonly dims: Readonly<Dims>;
+  readonly rows: Dispatch['rows'];
+  readonly format?: string;
+}
+
+/** Names of the vectors that a lab kernel reads, as one list that lies together. */
+export function labVectors({ site }: LabUnit): readonly string[] {
+  switch (site.kind) {
+    case 'product':
+      return site.unit.biases;
+    case 'norm':
+      return [site.weight];
+    case 'head_norm':
+      return [site.unit.weight];
+    default:
+      return [];
+  }
+}
+
+/** The norm's weight of a product that begins with one: a list of its own. */
+export const labGain = ({ site }: LabUnit): string | undefined =>
+  site.kind === 'product' ? site.gain : undefined;
+
+export async function planLab(context: PlanContext, unit: LabUnit): Promise<Omit<Dispatch, 'nodes'>[]> {
+  const given = givenOf(context, unit.site);
+  return Promise.all(
+    given.map((one, index) =>
+      dispatchOf(context, unit, one, index === 0 ? unit.id : `${unit.id}#${index + 1}`),
+    ),
+  );
+}
+
+async function dispatchOf(
+  context: PlanContext,
+  unit: LabUnit,
+  given: Given,
+  id: string,
+): Promise<Omit<Dispatch, 'nodes'>> {
+  const { kernel } = unit;
+  const { memory, pool } = context;
+  const { pipeline, layout } = await context.pipelines.getLab(kernel);
+  // Offset 0 holds the step's header; 256 the same, with the rows whose logits are wanted in place of the tokens.
+  const header = given.rows === 'samples' ? memory.layout.sampledHeader : 0;
+  const buffers: Readonly<Record<string, Bound>> = {
+    ...given.buffers,
+    params: pool.uniform(`${id}.params`, packUniform(bindingOf(kernel.contract, 'params'), given.params)),
+    step: { buffer: memory.step, offset: header, size: 16 },
+  };
+  const entries = kernel.contract.bindings.map(({ name }, binding) => {
+    const bound = buffers[name];
+    if (!bound) throw new Error(`${id}: nothing bound to ${name}`);
+    return { binding, resource: 'buffer' in bound ? bound : { buffer: bound } };
+  });
+  // One object for all steps: decoding allocates nothing.
+  const dims: Dims = { ...given.dims, tokens: 0, context: 0 };
+  return {
+    id,
+    op: kernel.contract.op,
+    rows: given.rows,
+    bindGroup: context.gpu.device.createBindGroup({ label: id, layout, entries }),
+    choices: [
+      {
+        upTo: Number.POSITIVE_INFINITY,
+        promptOnly: false,
+        kernel: kernel.name,
+        pipeline,
+        grid(step) {
+          dims['tokens'] = given.rows === 'samples' ? step.samples : step.tokens;
+          return kernel.grid(dims);
+        },
+      },
+    ],
+    lab: {
+      kernel,
+      target: unit.id,
+      buffers,
+      params: given.params,
+      dims: given.dims,
+      ...(given.format === undefined ? {} : { format: given.format }),
+    },
+  };
+}
+
+function bindingOf(contract: Contract, name: string): ContractBinding {
+  const binding = contract.bindings.find((one) => one.name === name);
+  if (!binding) throw new Error(`${contract.op} has no binding '${name}'`);
+  return binding;
+}
+
+function givenOf(context: PlanContext, site: Site): Given[] {
+  const { memory, graph } = context;
+  const { width, heads, kvHeads, headDim, feedForward, vocabulary, eps, rope } = graph.shape;
+  const headParams = { heads, kv_heads: kvHeads, head_dim: headDim };
+  const token = { buffer: memory.step, offset: memory.layout.tokens };
+  const paged = (layer: number) => ({
+    qkv: memory.buffers.qkv,
+    token,
+    page_table: memory.pageTable,
+    k_cache: memory.cacheOf(layer).k,
+    v_cache: memory.cacheOf(layer).v,
+  });
+  const ofTokens = (given: Omit<Given, 'rows'>): Given[] => [{ ...given, rows: 'tokens' }];
+  switch (site.kind) {
+    case 'product':
+      return givenProduct(context, site);
+    case 'norm':
+      return [
+        {
+          buffers: {
+            x: memory.buffers[site.from],
+            y: memory.buffers[site.to],
+            gain: vectorOf(context, site.weight),
+          },
+          params: { columns: width, eps },
+          dims: { columns: width },
+          rows: site.sampled ? 'samples' : 'tokens',
+        },
+      ];
+    case 'head_norm': {
+      const { unit } = site;
+      const own = { count: unit.heads, head_dim: headDim };
+      const stride = strideOf(context, 'qkv');
+      return ofTokens({
+        buffers: { qkv: memory.buffers.qkv, gain: vectorOf(context, unit.weight) },
+        params: { ...own, stride, offset: unit.firstHead * headDim, eps },
+        dims: own,
+      });
+    }
+    case 'add':
+      return ofTokens({
+        buffers: { x: memory.buffers[site.from], y: memory.buffers.hidden },
+        params: { columns: width },
+        dims: { columns: width },
+      });
+    case 'rotation': {
+      const own = { ...headParams, rotary: rope.rotary };
+      return ofTokens({
+        buffers: { ...paged(site.layer), table: memory.ropeTable },
+        params: { ...own, neox: Number(rope.style === 'neox'), max_pages: memory.maxPages, page: pageTokens },
+        dims: own,
+      });
+    }
+    case 'attention':
+      return ofTokens({
+        buffers: { ...paged(site.layer), out: memory.buffers.context },
+        params: { ...headParams, max_pages: memory.maxPages, page: pageTokens, scale: headDim ** -0.5 },
+        dims: headParams,
+      });
+    case 'activation':
+      return ofTokens({
+        buffers: { gate_up: memory.buffers.gate_up, y: memory.buffers.activated },
+        params: { columns: feedForward, y_stride: strideOf(context, 'activated') },
+        dims: { columns: feedForward },
+      });
+    case 'embed':
+      return givenEmbed(context, site.weight);
+    case 'sample':
+      return [
+        {
+          buffers: {
+            samples: { buffer: memory.step, offset: memory.layout.samples, size: memory.samplesBytes },
+            logits: memory.buffers.logits,
+            seen: memory.seen,
+            sampled: memory.sampled,
+            results: memory.results,
+          },
+          params: { vocabulary },
+          dims: { vocabulary },
+          rows: 'samples',
+        },
+      ];
+  }
+}
+
+function givenProduct(context: PlanContext, site: Extract<Site, { kind: 'product' }>): Given[] {
+  const { memory, graph } = context;
+  const { unit, gated, gain } = site;
+  const biases = unit.biases.length > 0 ? vectorOf(context, stackKey(unit.biases)) : undefined;
+  const stack = stackOf(context, unit.weights);
+  return partsOf(context, stack, site.slice).map((part): Given => {
+    const { blocks, format } = part;
+    const rows = gated ? part.rows / 2 : part.rows;
+    const { quantBytesPerBlock, scaleBytesPerBlock } = formatOf(format);
+    return {
+      buffers: {
+        quants: part.quants,
+        scales: scaleBytesPerBlock === 0 ? memory.nothing : part.scales,
+        x: memory.buffers[site.from],
+        y: memory.buffers[site.to],
+        bias: biases ? rangeOf(context, biases, part.firstRow * 4, rows * 4) : memory.nothing,
+        ...(gain === undefined ? {} : { gain: vectorOf(context, gain) }),
+      },
+      params: {
+        rows,
+        blocks,
+        x_stride: strideOf(context, site.from),
+        y_stride: strideOf(context, site.to),
+        y_offset: gated ? 0 : part.firstRow,
+        has_bias: Number(biases !== undefined),
+        eps: graph.shape.eps,
+      },
+      dims: { rows, columns: blocks * 32, blocks, block_bytes: quantBytesPerBlock + scaleBytesPerBlock },
+      rows: unit.sampled ? 'samples' : 'tokens',
+      format,
+    };
+  });
+}
+
+function givenEmbed(context: PlanContext, weight: string): Given[] {
+  const { memory, graph } = context;
+  const { parts } = stackOf(context, [weight]);
+  const [part] = parts;
+  if (!part || parts.length > 1) {
+    throw new Error(`${weight} lies in ${parts.length} pieces, which no kernel of the lab can read`);
+  }
+  const { quantBytesPerBlock, scaleBytesPerBlock } = formatOf(part.format);
+  const { rows, blocks, format } = part;
+  return [
+    {
+      buffers: {
+        quants: part.quants,
+        scales: scaleBytesPerBlock === 0 ? memory.nothing : part.scales,
+        token: { buffer: memory.step, offset: memory.layout.tokens },
+        sampled: memory.sampled,
+        y: memory.buffers.hidden,
+      },
+      params: { blocks, scale: graph.shape.embeddingScale },
+      dims: {
+        vocabulary: rows,
+        columns: blocks * 32,
+        blocks,
+        block_bytes: quantBytesPerBlock + scaleBytesPerBlock,
+      },
+      rows: 'tokens',
+      format,
+    },
+  ];
+}

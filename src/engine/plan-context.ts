@@ -1,0 +1,89 @@
+/** What planning reads and makes. */
+import type { Grid, StepDims } from '../../kernels/define.ts';
+import type { MatmulFamily } from '../../kernels/matmul.ts';
+import type { LabKernel } from './bindings.ts';
+import type { Work } from './fusion.ts';
+import type { BufferPool } from './gpu/buffers.ts';
+import type { Gpu } from './gpu/device.ts';
+import type { PipelineCache } from './gpu/pipelines.ts';
+import type { BufferName, Graph } from './graph.ts';
+import type { Memory } from './memory.ts';
+import type { Tuning } from './tuning.ts';
+import { stackKey, type WeightStack } from './weights.ts';
+
+/** A pipeline that a dispatch may run. */
+export interface Choice {
+  readonly upTo: number;
+  /** Not where a step holds rows of answers. */
+  readonly promptOnly: boolean;
+  /** Source and variant, or the name of a kernel of the lab. */
+  readonly kernel: string;
+  readonly pipeline: GPUComputePipeline;
+  grid(dims: StepDims): Grid;
+}
+
+/** One line of the flat list that a step replays. */
+export interface Dispatch {
+  /** The unit's id; `#2` and so on when a unit needs several. */
+  readonly id: string;
+  readonly op: string;
+  readonly bindGroup: GPUBindGroup;
+  /** By how many rows there are: the first whose `upTo` suffices. */
+  readonly choices: readonly Choice[];
+  /** Which rows count. */
+  readonly rows: 'tokens' | 'samples';
+  /** The nodes of the graph that it computes, or a part of them. */
+  readonly nodes: readonly string[];
+  /** Of a kernel of the lab. */
+  readonly lab?: LabDispatch;
+}
+
+/** What a dispatch of a lab kernel is bound to, by the names of its contract: to look at from outside. */
+export interface LabDispatch {
+  readonly kernel: LabKernel;
+  /** Id of the target; a matrix in several parts has several dispatches. */
+  readonly target: string;
+  readonly buffers: Readonly<Record<string, Bound>>;
+  readonly params: Readonly<Record<string, number>>;
+  /** All but `tokens` and `context`, which are a step's own. */
+  readonly dims: Readonly<Record<string, number>>;
+  /** Weight format, where there is one. */
+  readonly format?: string;
+}
+
+export interface Weights {
+  readonly stacks: ReadonlyMap<string, WeightStack>;
+  readonly vectors: ReadonlyMap<string, GPUBuffer>;
+}
+
+export interface PlanContext {
+  readonly gpu: Gpu;
+  readonly pipelines: PipelineCache;
+  readonly graph: Graph;
+  readonly memory: Memory;
+  readonly weights: Weights;
+  readonly works: readonly Work[];
+  readonly family: MatmulFamily;
+  readonly tuning: Tuning;
+  /** Owns what a plan needs of its own. */
+  readonly pool: BufferPool;
+}
+
+export type Bound = GPUBuffer | GPUBufferBinding;
+
+export function stackOf(context: PlanContext, names: readonly string[]): WeightStack {
+  const stack = context.weights.stacks.get(stackKey(names));
+  if (!stack) throw new Error(`weights ${stackKey(names)} are not loaded`);
+  return stack;
+}
+
+export function vectorOf(context: PlanContext, key: string): GPUBuffer {
+  const vector = context.weights.vectors.get(key);
+  if (!vector) throw new Error(`weights ${key} are not loaded`);
+  return vector;
+}
+
+/** Elements from row to row of a buffer. */
+export function strideOf(context: PlanContext, buffer: BufferName): number {
+  return context.memory.strides[buffer];
+}

@@ -1,0 +1,78 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Quarantine } from '../../src/lab/quarantine.ts';
+
+const good = { digest: 'sha256:1', name: 'good' };
+const bad = { digest: 'sha256:2', name: 'bad' };
+
+let folder: string;
+let blamed: string[];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'lathe-quarantine-'));
+  blamed = [];
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  await rm(folder, { recursive: true });
+});
+
+/** What the next start of the host finds. */
+const start = () => Quarantine.open(folder, (name, reason) => blamed.push(`${name}: ${reason}`));
+
+describe('kernels that were bound when the process died', () => {
+  it('are in quarantine at the next start, by content, and stay there', async () => {
+    await (await start()).arm([bad]);
+    const next = await start();
+    expect(blamed).toEqual(['bad: the host ended soon after it was bound']);
+    expect(next.reasonFor(bad.digest)).toContain('ended soon');
+    expect(next.reasonFor(good.digest)).toBeUndefined();
+    blamed = [];
+    expect((await start()).reasonFor(bad.digest)).toContain('ended soon');
+    expect(blamed).toEqual([]);
+  });
+
+  it('are not blamed after an orderly end, nor when they were unbound before', async () => {
+    const first = await start();
+    await first.arm([bad]);
+    await first.disarm();
+    expect((await start()).reasonFor(bad.digest)).toBeUndefined();
+  });
+
+  it('are not blamed for one end after they ran for a minute, but for three in a row', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const first = await start();
+    await first.arm([good]);
+    await vi.advanceTimersByTimeAsync(61_000);
+    // The write behind the timer is the file system's own time.
+    await vi.waitFor(async () =>
+      expect(await readFile(join(folder, 'lab', 'armed.json'), 'utf8')).toContain('"proven": true'),
+    );
+    vi.useRealTimers();
+    for (let end = 0; end < 2; end++) {
+      const next = await start();
+      expect(next.reasonFor(good.digest)).toBeUndefined();
+      await next.arm([good]);
+    }
+    expect((await start()).reasonFor(good.digest)).toContain('3 times in a row');
+  });
+
+  it('are all blamed when several were bound', async () => {
+    await (await start()).arm([good, bad]);
+    await start();
+    expect(blamed).toHaveLength(2);
+  });
+});
+
+it('a kernel that lost the device is remembered', async () => {
+  await (await start()).add([bad], 'the device was lost');
+  expect((await start()).reasonFor(bad.digest)).toBe('the device was lost');
+});
+
+it('damaged files count as none', async () => {
+  await start();
+  await writeFile(join(folder, 'lab', 'armed.json'), '{"kernels"');
+  await writeFile(join(folder, 'lab', 'quarantine.json'), '{}');
+  expect((await start()).reasonFor(bad.digest)).toBeUndefined();
+});

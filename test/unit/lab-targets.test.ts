@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest';
+import { bindUnits, fits, overlapping, targetsOf, type LabKernel } from '../../src/engine/bindings.ts';
+import { contracts } from '../../kernels/contracts.ts';
+import { GraphBuilder } from '../../src/engine/graph.ts';
+import { globPattern, targetsFor } from '../../src/lab/targets.ts';
+import { LabError } from '../../src/lab/types.ts';
+
+function graph() {
+  const builder = new GraphBuilder({
+    layers: 2,
+    width: 64,
+    heads: 4,
+    kvHeads: 2,
+    headDim: 16,
+    feedForward: 96,
+    vocabulary: 300,
+    eps: 1e-5,
+    embeddingScale: 1,
+    rope: { theta: 1e4, rotary: 16, style: 'neox', scale: 1 },
+    trainedContext: 128,
+  });
+  builder.embed('embd');
+  for (let n = 0; n < 2; n++) {
+    builder.layer(n);
+    builder.norm('attn.norm', `${n}.norm`);
+    builder.qkv({ q: `${n}.q`, k: `${n}.k`, v: `${n}.v` });
+    builder.headNorm('q', `${n}.qn`);
+    builder.headNorm('k', `${n}.kn`);
+    builder.attend();
+    builder.projectAdd('attn.o', `${n}.o`, 'context');
+    builder.norm('ffn.norm', `${n}.ffn_norm`);
+    builder.gateUp(`${n}.gate`, `${n}.up`);
+    builder.projectAdd('ffn.down', `${n}.down`, 'activated');
+  }
+  builder.layer(undefined);
+  builder.norm('output.norm', 'out_norm', 'hidden', 'last');
+  builder.logits('out');
+  return builder.build();
+}
+
+const kernel = (op: string): LabKernel => {
+  const contract = contracts.get(op);
+  if (!contract) throw new Error(op);
+  return {
+    name: op,
+    digest: op,
+    contract,
+    code: '',
+    entryPoint: 'main',
+    constants: {},
+    grid: () => [1, 1, 1],
+  };
+};
+const unfused = new Map(['add', 'rope', 'kv_write'].map((op) => [op, kernel(op)]));
+const codeOf = (work: () => unknown): unknown => {
+  try {
+    work();
+    return undefined;
+  } catch (error) {
+    return error instanceof LabError ? error.code : error;
+  }
+};
+
+describe('targets', () => {
+  const all = targetsOf(graph());
+
+  it('are every node and at least the spans that the lab promises', () => {
+    const spans = new Map(all.filter(({ isSpan }) => isSpan).map(({ id, op }) => [id, op]));
+    expect(Object.fromEntries(spans)).toMatchObject({
+      'layers.1.attn.qkv': 'matmul',
+      'layers.1.attn.norm_qkv': 'norm_matmul',
+      'layers.1.attn.rope_kv': 'rope_kv_write',
+      'layers.1.attn.o_add': 'matmul_add',
+      'layers.1.ffn.gate_up_act': 'gated_matmul',
+      'layers.1.ffn.norm_gate_up_act': 'norm_gated_matmul',
+      'layers.1.ffn.down_add': 'matmul_add',
+      norm_logits: 'norm_matmul',
+    });
+    const ids = all.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(all.filter(({ isSpan }) => !isSpan)).toHaveLength(2 * 17 + 4);
+    for (const { op } of all) expect(contracts.has(op), op).toBe(true);
+  });
+
+  it('take kernels for one token, too', () => {
+    const qkv = all.find(({ id }) => id === 'layers.0.attn.qkv');
+    if (!qkv) throw new Error('no qkv');
+    expect([fits('matmul', qkv), fits('matvec', qkv), fits('matmul_add', qkv)]).toEqual([true, true, false]);
+  });
+
+  it('bound or not, compute every node once, in order', () => {
+    const one = graph();
+    const whole = one.units.flatMap((unit) => unit.nodes.map(({ id }) => id));
+    for (const target of all) {
+      const units = bindUnits(one, [{ target: target.id, kernel: kernel(target.op) }], unfused);
+      const computed = units.flatMap((unit) => (unit.op === 'gather' ? [] : unit.nodes.map(({ id }) => id)));
+      expect(computed, target.id).toEqual(whole);
+      expect(units.filter(({ op, id }) => op === 'lab' && id === target.id)).toHaveLength(1);
+    }
+  });
+
+  it('that share nodes overlap', () => {
+    const one = graph();
+    const bound = (target: string) => ({ target, kernel: kernel('matmul') });
+    const present = [bound('layers.0.attn.qkv'), bound('layers.1.attn.qkv')];
+    expect(overlapping(one, present, [bound('layers.1.attn.q')]).map(({ target }) => target)).toEqual([
+      'layers.1.attn.qkv',
+    ]);
+  });
+});
+
+describe('a request to bind', () => {
+  const all = targetsOf(graph());
+  const ids = (request: { components?: string[]; span?: string }, op: string) =>
+    targetsFor({ kernel: 'k', ...request }, op, all).map(({ id }) => id);
+
+  it('names nodes by globs: * within a segment, ** over dots', () => {
+    expect(ids({ components: ['layers.*.attn.norm'] }, 'rms_norm')).toEqual([
+      'layers.0.attn.norm',
+      'layers.1.attn.norm',
+    ]);
+    expect(ids({ components: ['**norm'] }, 'rms_norm')).toHaveLength(5);
+    expect(ids({ components: ['layers.0.**'] }, 'add')).toEqual([
+      'layers.0.attn.o_residual',
+      'layers.0.ffn.down_residual',
+    ]);
+    expect(globPattern('a.b').test('axb')).toBe(false);
+  });
+
+  it('names spans by id or glob', () => {
+    expect(ids({ span: 'layers.1.attn.qkv' }, 'matmul')).toEqual(['layers.1.attn.qkv']);
+    expect(ids({ span: 'layers.*.ffn.down_add' }, 'matmul_add')).toHaveLength(2);
+    expect(ids({ components: ['layers.*.attn.o_add'] }, 'matvec_add')).toHaveLength(2);
+  });
+
+  it('is refused when nothing matches, nothing fits, or targets overlap', () => {
+    expect(codeOf(() => ids({ components: ['layers.9.attn.norm'] }, 'rms_norm'))).toBe('unknown_component');
+    expect(codeOf(() => ids({ span: 'layers.0.attn.q' }, 'matmul'))).toBe('unknown_component');
+    expect(codeOf(() => ids({ components: ['layers.*.attn.q'] }, 'rms_norm'))).toBe('incompatible_component');
+    expect(codeOf(() => ids({}, 'rms_norm'))).toBe('unknown_component');
+    expect(codeOf(() => ids({ components: ['layers.0.attn.q'], span: 'layers.0.attn.qkv' }, 'matmul'))).toBe(
+      'incompatible_component',
+    );
+  });
+});
