@@ -1,6 +1,6 @@
 import { defineConfig } from 'vite';
 
-/** The product: `dist/host.js`, one file with every dependency but Dawn's binding, which is native. */
+/** The product: `dist/host.js` and its companions, with every dependency but Dawn's binding, which is native. */
 export default defineConfig({
   build: {
     ssr: true,
@@ -10,7 +10,12 @@ export default defineConfig({
     minify: false,
     sourcemap: false,
     rolldownOptions: {
-      input: { host: 'src/host.ts' },
+      input: {
+        host: 'src/host.ts',
+        lab: 'src/lab.ts',
+        'lab-child': 'src/lab-child.ts',
+        'define-kernel': 'src/define-kernel.ts',
+      },
       output: { format: 'es', entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js' },
     },
   },

@@ -7,7 +7,7 @@ import {
   loadEngine,
   type ResidentEngine,
 } from '../src/engine/index.ts';
-import { measureCopyBandwidth } from './copy-bandwidth.ts';
+import { measureCopyBandwidth } from '../src/lab/bench/copy-bandwidth.ts';
 import { bytesPerToken } from './cost.ts';
 import { timeGeneration } from './generation.ts';
 import { measureGrowth } from './growth.ts';

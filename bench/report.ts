@@ -3,7 +3,7 @@
  * second; figures are medians, to four significant digits.
  */
 import type { AdapterFacts } from '../src/engine/index.ts';
-import type { CopyBandwidth } from './copy-bandwidth.ts';
+import type { CopyBandwidth } from '../src/lab/bench/copy-bandwidth.ts';
 import type { Figure } from './figures.ts';
 import type { GrowthFigures } from './growth.ts';
 import type { Machine, Versions } from './machine.ts';

@@ -1,7 +1,12 @@
 import { homedir } from 'node:os';
 import process from 'node:process';
-import { packageRoot } from './platform/node-package.ts';
+import { fileURLToPath } from 'node:url';
+import { dependencyVersion, packageRoot } from './platform/node-package.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
+
+/** Another entry of the program: TypeScript in development, beside this file's bundle when built. */
+const entryBeside = (name: string): string =>
+  fileURLToPath(new URL(`./${name}${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url));
 
 // The composition root: the only file that reads argv and the environment. Everything else is imported after the
 // restart, because an older Node would already fail on linking it.
@@ -24,6 +29,33 @@ await main({
     const { nodePlatform } = await import('./platform/node.ts');
     const { cacheDir, fileStore } = await import('./platform/node-store.ts');
     return await loadEngine(nodePlatform(fileStore(cacheDir(process.env))), options);
+  },
+  async openLab({ engine, config, signal, ...request }) {
+    const { openLab } = await import('./lab/index.ts');
+    const { ResidentEngine } = await import('./engine/index.ts');
+    const { nodePlatform } = await import('./platform/node.ts');
+    if (!(engine instanceof ResidentEngine))
+      throw new TypeError('the lab needs an engine of its own process');
+    const lab = await openLab({
+      ...request,
+      engine,
+      wgsl: await nodePlatform().wgsl(),
+      childPath: entryBeside('lab-child'),
+      dawn: dependencyVersion('webgpu'),
+    });
+    const close = () => lab.close();
+    try {
+      if (config !== undefined) {
+        const bound = await lab.bindConfig(config, signal);
+        request.onNotice(`bound the kernels of '${config}' to ${bound.length} components`);
+      }
+    } catch (error) {
+      // A saved kernel that no longer passes must not keep the model from being served.
+      request.onNotice(
+        `the kernels of '${config}' are not bound: ${error instanceof Error ? error.message : String(error)}`,
+      );
+    }
+    return { lab, close };
   },
   async pull(request) {
     const { pull } = await import('./pull/index.ts');

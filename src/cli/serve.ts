@@ -13,7 +13,7 @@ import { locateModel } from './model-location.ts';
 import { progressBar } from './progress.ts';
 import { readyLine } from './ready-line.ts';
 import { messageOf, StartError, systemCode } from './start-error.ts';
-import type { World } from './world.ts';
+import type { OpenLab, World } from './world.ts';
 
 export interface Host {
   /** Resolves when the model is loaded and the ready line is out. */
@@ -59,8 +59,12 @@ export async function startHost(options: Options, version: string, world: World)
   };
 
   let engine: Engine | undefined;
+  let lab: OpenLab | undefined;
   let stopped: Promise<void> | undefined;
-  const stop = () => (stopped ??= stopHost(listeners, stopping, () => engine));
+  const closeModel = async () => {
+    await Promise.all([lab?.close(), engine?.close(closeMs)]);
+  };
+  const stop = () => (stopped ??= stopHost(listeners, stopping, closeModel));
   try {
     const url = await open(hostPlanes(facts), options.port ?? 8080, '--port');
     const controlUrl =
@@ -75,7 +79,18 @@ export async function startHost(options: Options, version: string, world: World)
         } finally {
           bar.clear();
         }
-        resident.ready(engine);
+        lab = await world.openLab({
+          engine,
+          dataDir: dataDir.path,
+          adapter: options.adapter,
+          trustedKeys: options.trust_key ?? [],
+          allowUnverified: options.allow_unverified_kernels ?? false,
+          config: options.kernels,
+          onNotice: say,
+          signal: stopping.signal,
+        });
+        const open = lab;
+        resident.ready(engine, open && (() => open.lab));
         if (model.embedded && !quiet) stdout.write(`${embeddedLimits}\n`);
       }
       const line = readyLine({ version, url, controlUrl, engine, readyMs: world.elapsedMs() });
@@ -107,6 +122,7 @@ function engineOptions(
     ...(queue === undefined ? {} : { queue }),
     ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
     ...(options.exact ? { exact: true } : {}),
+    ...(options.retune ? { retune: true } : {}),
     ...(options.no_speculation ? { speculation: 'off' } : {}),
     onProgress: ({ stage, done, total }) => bar.show(`loading: ${stage}`, done, total),
     onNotice: (message) => {
@@ -132,7 +148,7 @@ function portError(error: unknown, host: string, port: number, flag: string): St
 async function stopHost(
   listeners: readonly Listener[],
   stopping: AbortController,
-  engine: () => Engine | undefined,
+  closeModel: () => Promise<void>,
 ): Promise<void> {
   const finished = Promise.all(listeners.map((listener) => listener.close()));
   await atMost(finished, finishMs);
@@ -141,7 +157,7 @@ async function stopHost(
   );
   await atMost(finished, abortMs);
   for (const listener of listeners) listener.cut();
-  await atMost(engine()?.close(closeMs) ?? Promise.resolve(), closeMs + 500);
+  await atMost(closeModel(), closeMs + 500);
 }
 
 async function atMost(work: Promise<unknown>, ms: number): Promise<void> {

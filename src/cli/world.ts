@@ -1,4 +1,5 @@
 import type { Engine, EngineOptions } from '../engine/index.ts';
+import type { Lab } from '../lab/types.ts';
 import type { Terminal } from './progress.ts';
 import type { SignalSource } from './signals.ts';
 
@@ -13,6 +14,25 @@ interface PullRequest {
   /** In bytes. */
   readonly onProgress: (progress: { file: string; done: number; total: number }) => void;
   readonly signal: AbortSignal;
+}
+
+interface LabRequest {
+  /** As `loadEngine` gave it. */
+  readonly engine: Engine;
+  readonly dataDir: string;
+  readonly adapter?: string | undefined;
+  readonly trustedKeys: readonly string[];
+  readonly allowUnverified: boolean;
+  /** Saved config to bind. */
+  readonly config?: string | undefined;
+  readonly onNotice: (message: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** The lab of the resident model; `close` is an orderly end. */
+export interface OpenLab {
+  readonly lab: Lab;
+  readonly close: () => Promise<void>;
 }
 
 /** What the program gets from the process; only `host.ts` makes the real one. */
@@ -30,5 +50,7 @@ export interface World {
   /** Since the process began. */
   readonly elapsedMs: () => number;
   readonly loadEngine: (options: EngineOptions) => Promise<Engine>;
+  /** Undefined where a host has none. */
+  readonly openLab: (request: LabRequest) => Promise<OpenLab | undefined>;
   readonly pull: (request: PullRequest) => Promise<{ path: string; alreadyThere: boolean }>;
 }

@@ -8,7 +8,7 @@ const synopsis = [
 ];
 
 /** Two columns, the second wrapped at `width`. */
-function table(rows: readonly (readonly [string, string])[], width = 100): string[] {
+export function table(rows: readonly (readonly [string, string])[], width = 100): string[] {
   const left = Math.max(...rows.map(([name]) => name.length)) + 4;
   return rows.flatMap(([name, help]) => {
     const lines = [''];

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isConfigName } from '../lab/types.ts';
 import { isLoopback } from '../planes/ingress.ts';
 
 const text = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
@@ -8,6 +9,8 @@ const whole = (least: number, most: number, unit: string) => {
   return z.int({ error }).min(least, error).max(most, error);
 };
 const port = whole(0, 65_535, ' (0 takes a free port)');
+
+const keyIdForm = 'expected ed25519: and 16 hex digits in lower case';
 
 /** One row an option: its flag is `--name` with dashes, its key in the TOML file is `name`. */
 interface OptionRow {
@@ -88,6 +91,28 @@ export const optionTable = {
     schema: flag,
     kind: 'flag',
     help: 'never round activations to 8 bits, even where that was measured to be faster',
+  },
+  kernels: {
+    schema: text.refine(isConfigName, "expected the name of a saved config, without '/' and '..'"),
+    kind: 'text',
+    value: 'NAME',
+    help: 'bind the kernels of this saved config of the kernel lab at start',
+  },
+  trust_key: {
+    schema: z.array(text.regex(/^ed25519:[0-9a-f]{16}$/, keyIdForm), { error: 'expected a list of key ids' }),
+    kind: 'list',
+    value: 'KEY_ID',
+    help: 'also trust configs signed by this key, named as in their signature (repeatable)',
+  },
+  allow_unverified_kernels: {
+    schema: flag,
+    kind: 'flag',
+    help: 'let kernels be bound that were never compared with their oracle (parity mode off)',
+  },
+  retune: {
+    schema: flag,
+    kind: 'flag',
+    help: 'measure the built-in kernels anew, rather than use what was measured on this adapter before',
   },
   allowed_host: {
     schema: z.array(text, { error: 'expected a list of host names' }),

@@ -41,11 +41,12 @@ interface Source {
 }
 
 /** Opens a device and puts the model on it. */
-async function bringUp(source: Source): Promise<Runner> {
+async function bringUp(source: Source, fresh = false): Promise<Runner> {
   const { platform, options, file, graph } = source;
-  const adapter = await platform.requestAdapter(
-    options.adapter === undefined ? {} : { adapter: options.adapter },
-  );
+  const adapter = await platform.requestAdapter({
+    fresh,
+    ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
+  });
   const gpu = await openGpu(adapter, platform.backend);
   const { context, kvCacheBytes } = options;
   const { limits } = gpu.device;
@@ -104,14 +105,13 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
       runner,
       tokenizer,
       chatTemplate,
-      digest: small ? await digest : 'pending',
+      digest,
     });
-    if (!small) {
-      digest.then(
-        (value) => (engine.model.digest = value),
-        (error: unknown) => options.onNotice?.(`the model file could not be hashed: ${String(error)}`),
-      );
-    }
+    digest.then(
+      (value) => (engine.model.digest = value),
+      (error: unknown) => options.onNotice?.(`the model file could not be hashed: ${String(error)}`),
+    );
+    if (small) await digest;
     return engine;
   } catch (error) {
     await file.close();
@@ -122,6 +122,8 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
 /** The engine behind the planes: owns the runner of the present device and replaces it when that is lost. */
 export class ResidentEngine implements Engine {
   readonly model: ModelInfo;
+  /** `sha256:<hex>` over the model's file; `model.digest` is `pending` before it is known. */
+  readonly digest: Promise<string>;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
   readonly #source: Source;
@@ -147,7 +149,12 @@ export class ResidentEngine implements Engine {
 
   constructor(
     source: Source,
-    parts: { runner: Runner; tokenizer: Tokenizer; chatTemplate: ChatTemplate | undefined; digest: string },
+    parts: {
+      runner: Runner;
+      tokenizer: Tokenizer;
+      chatTemplate: ChatTemplate | undefined;
+      digest: Promise<string>;
+    },
   ) {
     const { runner, tokenizer, chatTemplate, digest } = parts;
     this.#source = source;
@@ -155,7 +162,11 @@ export class ResidentEngine implements Engine {
     this.tokenizer = tokenizer;
     this.chatTemplate = chatTemplate;
     this.#queueLimit = source.options.queue ?? defaultQueue;
-    this.model = { ...describeModel(source.file, source.graph, runner.memory.capacity.context), digest };
+    this.model = {
+      ...describeModel(source.file, source.graph, runner.memory.capacity.context),
+      digest: 'pending',
+    };
+    this.digest = digest;
     this.#scheduler = this.#schedulerOf(runner);
     this.#watch(runner);
   }
@@ -225,7 +236,7 @@ export class ResidentEngine implements Engine {
     if (since === undefined || performance.now() - since < hungMs) return;
     const reason = `a step did not end within ${hungMs / 1000} s`;
     this.#abandoned.get(runner)?.(new EngineError('device_lost', `the GPU hangs: ${reason}`));
-    void this.#replace(runner, reason);
+    void this.#replace(runner, reason, true);
   }
 
   /** Later prompts are computed from their start: for measuring cold ones. */
@@ -340,7 +351,7 @@ export class ResidentEngine implements Engine {
   }
 
   /** The device of `lost` is gone: fails what ran on it, and loads the model onto a new one, once. */
-  async #replace(lost: Runner, reason: string): Promise<void> {
+  async #replace(lost: Runner, reason: string, hangs = false): Promise<void> {
     if (this.#isClosed() || lost !== this.#runner) return;
     const notice = this.#source.options.onNotice ?? (() => {});
     this.#counts.deviceLosses += 1;
@@ -361,7 +372,7 @@ export class ResidentEngine implements Engine {
     }
     notice(`the GPU was lost (${reason}); loading the model again`);
     try {
-      const next = await bringUp(this.#source);
+      const next = await bringUp(this.#source, hangs);
       if (this.#isClosed()) {
         next.destroy();
         return;
@@ -371,7 +382,10 @@ export class ResidentEngine implements Engine {
       this.#scheduler = this.#schedulerOf(next);
       this.#state = 'ready';
       this.#watch(next);
-      notice('the model is loaded again');
+      const cores = hangs && next.gpu.caps.software;
+      notice(
+        `the model is loaded again${cores ? '; restart the host to free the cores that still hang' : ''}`,
+      );
     } catch (error) {
       this.#state = 'lost';
       notice(`the GPU could not be opened again: ${error instanceof Error ? error.message : String(error)}`);

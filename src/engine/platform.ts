@@ -38,8 +38,11 @@ export interface Platform {
   readonly name: 'node' | 'browser';
   /** What WebGPU runs on: 'vulkan', 'metal', 'd3d12', or 'webgpu' where the platform does not tell. */
   readonly backend: string;
-  /** Opens WebGPU. `adapter` picks one by a part of its name; throws listing what there is when none fits. */
-  requestAdapter(options: { adapter?: string }): Promise<GPUAdapter>;
+  /**
+   * Opens WebGPU. `adapter` picks one by a part of its name; throws listing what there is when none fits. With `fresh`,
+   * a device opened before hangs, and what can be kept apart from it is.
+   */
+  requestAdapter(options: { adapter?: string; fresh?: boolean }): Promise<GPUAdapter>;
   wgsl(): Promise<WgslSources>;
   openModel(location: string): Promise<ByteSource>;
   sha256(): Hasher;

@@ -1,5 +1,5 @@
 import { Hono } from 'hono';
-import { readJsonBody } from './body.ts';
+import { readJsonBody, refuseForeignPage } from './body.ts';
 import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
 import { newRequestId } from './request-id.ts';
 import type { Plane, Route } from './route.ts';
@@ -12,13 +12,15 @@ export interface AppOptions {
   readonly onFault: (requestId: string, error: unknown) => void;
 }
 
-interface Variables {
-  requestId: string;
+interface Setting {
+  Variables: { requestId: string };
+  /** Node's own request, where there is one. */
+  Bindings: { incoming?: { url?: string } };
 }
 
 /** One HTTP application over the planes: routing, request ids, bodies, error envelopes, 404 and 405. */
-export function createApp({ planes, stopping, onFault }: AppOptions): Hono<{ Variables: Variables }> {
-  const app = new Hono<{ Variables: Variables }>();
+export function createApp({ planes, stopping, onFault }: AppOptions): Hono<Setting> {
+  const app = new Hono<Setting>();
   const envelopeOf = (path: string): Envelope =>
     planes.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))?.envelope ?? hostEnvelope;
   const asProblem = (error: unknown, requestId: string): Problem => {
@@ -34,10 +36,14 @@ export function createApp({ planes, stopping, onFault }: AppOptions): Hono<{ Var
     context.res.headers.set('x-request-id', requestId);
     context.res.headers.set('x-content-type-options', 'nosniff');
   });
+  app.use((context, next) => {
+    refuseDotSegments(context.env?.incoming?.url ?? '');
+    return next();
+  });
 
   const methods = new Map<string, string[]>();
   for (const route of planes.flatMap((plane) => plane.routes)) {
-    const path = honoPath(route.path);
+    const path = honoPath(route);
     methods.set(path, [
       ...(methods.get(path) ?? []),
       ...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]),
@@ -81,8 +87,11 @@ async function answer(
   const signal = AbortSignal.any([left.signal, stopping]);
   try {
     signal.throwIfAborted();
-    const body = route.body ? await readJsonBody(request, route.body) : undefined;
-    return await route.handle({ body, params, signal, asProblem });
+    route.before?.();
+    if (route.method === 'POST' && !route.body) refuseForeignPage(request);
+    const body = route.body ? await readJsonBody(request, route.body, route.bodyOptional) : undefined;
+    const query = new URL(request.url).searchParams;
+    return await route.handle({ body, params, query, signal, asProblem });
   } catch (error) {
     // A body cut short, or a generation that stopped because nobody reads it.
     if (left.signal.aborted) throw left.signal.reason;
@@ -91,4 +100,16 @@ async function answer(
 }
 
 /** `/v1/models/{id}` to `/v1/models/:id`. */
-export const honoPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1');
+export function honoPath({ path, rest }: Pick<Route, 'path' | 'rest'>): string {
+  const named = path.replaceAll(/\{(\w+)\}/g, ':$1');
+  return rest ? `${named}{[^]*}` : named;
+}
+
+/**
+ * Refuses a target such as `/lab/v1/configs/%2e%2e`: whoever parses it as a URL climbs, and the request would mean
+ * another route than the one that was written.
+ */
+function refuseDotSegments(target: string): void {
+  if (!/[/\\](?:\.|%2e){1,2}(?:[/\\?#]|$)/i.test(target.split('?')[0] ?? '')) return;
+  throw new Problem(400, 'unsafe_path', "The path has a segment '.' or '..'; write it without.");
+}

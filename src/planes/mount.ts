@@ -14,12 +14,14 @@ export interface HostFacts {
   readonly endpointId: string;
 }
 
+/** What the host says that it can do. */
+const planeNames = ['host', 'v1', 'lab'];
+
 /** Every plane of the main listener. A new plane is one line here. */
 export function hostPlanes({ resident, served, version, endpointId }: HostFacts): Plane[] {
-  const names = ['host', 'v1'];
   const planes = [
-    healthPlane(resident, names),
-    hostPlane({ resident, served, version, endpointId, capabilities: names }),
+    healthPlane(resident, planeNames),
+    hostPlane({ resident, served, version, endpointId, capabilities: planeNames }),
     v1Plane(resident, served),
     labPlane(resident),
   ];
@@ -30,6 +32,6 @@ export function hostPlanes({ resident, served, version, endpointId }: HostFacts)
 export function controlPlanes({ resident, served, version, endpointId }: HostFacts): Plane[] {
   return [
     healthPlane(resident, ['host']),
-    hostPlane({ resident, served, version, endpointId, capabilities: ['host', 'v1'] }),
+    hostPlane({ resident, served, version, endpointId, capabilities: planeNames }),
   ];
 }

@@ -38,9 +38,16 @@ function operation(plane: Plane, route: Route): Json {
     tags: [plane.name],
     summary: route.summary,
     ...(route.description ? { description: route.description } : {}),
-    ...(route.params ? { parameters: parameters(route.params) } : {}),
+    ...(route.params || route.query
+      ? { parameters: [...parameters('path', route.params), ...parameters('query', route.query)] }
+      : {}),
     ...(route.body
-      ? { requestBody: { required: true, content: content({ 'application/json': route.body }) } }
+      ? {
+          requestBody: {
+            required: !route.bodyOptional,
+            content: content({ 'application/json': route.body }),
+          },
+        }
       : {}),
     responses: Object.fromEntries(
       answers.map(([status, answer]) => [
@@ -55,11 +62,11 @@ function operation(plane: Plane, route: Route): Json {
   };
 }
 
-const parameters = (params: Readonly<Record<string, string>>) =>
-  Object.entries(params).map(([name, description]) => ({
+const parameters = (place: 'path' | 'query', named: Readonly<Record<string, string>> = {}) =>
+  Object.entries(named).map(([name, description]) => ({
     name,
-    in: 'path',
-    required: true,
+    in: place,
+    required: place === 'path',
     description,
     schema: { type: 'string' },
   }));

@@ -1,7 +1,14 @@
 import { type Engine, EngineError } from '../engine/index.ts';
+import type { Lab } from '../lab/types.ts';
 import { Problem } from './problem.ts';
 
-type State = { kind: 'none' } | { kind: 'loading' } | { kind: 'ready'; engine: Engine; loadedAt: Date };
+/** The lab over the resident model; undefined as long as it is not ready. */
+export type LabSource = () => Lab | undefined;
+
+type State =
+  | { kind: 'none' }
+  | { kind: 'loading' }
+  | { kind: 'ready'; engine: Engine; lab: LabSource | undefined; loadedAt: Date };
 
 /** The one resident model as the planes see it: absent, on its way, or there. */
 export class Resident {
@@ -19,12 +26,13 @@ export class Resident {
     return this.#state.kind === 'ready' ? this.#state.engine : undefined;
   }
 
-  ready(engine: Engine): void {
-    this.#state = { kind: 'ready', engine, loadedAt: new Date() };
+  /** @param lab asked at every request, so that it may be made late or replaced */
+  ready(engine: Engine, lab?: LabSource): void {
+    this.#state = { kind: 'ready', engine, lab, loadedAt: new Date() };
   }
 
   /** The engine, or a 503 that says why there is none. */
-  require(): { engine: Engine; loadedAt: Date } {
+  require(): { engine: Engine; lab: LabSource | undefined; loadedAt: Date } {
     if (this.#state.kind === 'ready') return this.#state;
     if (this.#state.kind === 'loading') throw loading();
     throw new Problem(
@@ -33,6 +41,18 @@ export class Resident {
       'No model is resident: the host was started without --gpu. Start it as: node dist/host.js --gpu',
       { headers: { 'x-should-retry': 'false' } },
     );
+  }
+
+  /** The lab, or a 503 that says why there is none. */
+  requireLab(): Lab {
+    const { lab } = this.require();
+    if (lab === undefined)
+      throw new Problem(503, 'lab_unavailable', 'This host serves its model without a kernel lab.');
+    const ready = lab();
+    if (ready !== undefined) return ready;
+    throw new Problem(503, 'lab_starting', 'The kernel lab is not ready yet.', {
+      headers: { 'retry-after': '1' },
+    });
   }
 }
 

@@ -1,10 +1,11 @@
 import type { z } from 'zod';
 import type { Envelope, Problem } from './problem.ts';
 
-/** What a handler gets: the checked body, the path's parameters, and a signal that ends with the client or the host. */
+/** What a handler gets: the checked body, the parameters of path and query, and a signal that ends with the client or the host. */
 interface PlaneRequest<Body = unknown> {
   readonly body: Body;
   readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
   readonly signal: AbortSignal;
   /** Makes any error an answer: one that is no `Problem` is a fault of ours, logged and told as a 500. */
   readonly asProblem: (error: unknown) => Problem;
@@ -18,15 +19,23 @@ export interface AnswerSpec {
 }
 
 export interface Route {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** As OpenAPI writes it: `/v1/models/{id}`. */
   readonly path: string;
   readonly operationId: string;
   readonly summary: string;
   readonly description?: string;
   readonly params?: Readonly<Record<string, string>>;
+  /** The last parameter is all that is left of the path: also nothing, and also with slashes. */
+  readonly rest?: true;
+  /** Optional parameters behind the question mark, with what they mean. */
+  readonly query?: Readonly<Record<string, string>>;
   /** JSON; every violation is reported at once. */
   readonly body?: z.ZodType;
+  /** An empty body, whatever its content type, counts as `{}`. */
+  readonly bodyOptional?: true;
+  /** Refuses before the body is read, by throwing. */
+  readonly before?: () => void;
   readonly answers: Readonly<Record<number, AnswerSpec>>;
   readonly handle: (request: PlaneRequest) => Response | Promise<Response>;
 }

@@ -12,14 +12,21 @@ const dawnOptions = [
  * instance is collected while a device of it lives, and nothing tells us when the last one is gone.
  */
 const instances = new Map<string, Promise<GPU>>();
+/** Those of devices that hang; they are kept for the same reason. */
+const abandoned: Promise<GPU>[] = [];
 
 /**
  * Opens an adapter through Dawn's Node binding; the binding is loaded only here, because a host without a
  * model needs none of it.
  * @param adapter a part of the adapter's name, in any letter case
+ * @param fresh share nothing with devices opened before, because one of them hangs
  * @throws EngineError `no_adapter`, naming what there is and what to install
  */
-export const requestAdapter = async (options: { adapter?: string }): Promise<GPUAdapter> => {
+export const requestAdapter = async (options: { adapter?: string; fresh?: boolean }): Promise<GPUAdapter> => {
+  if (options.fresh) {
+    abandoned.push(...instances.values());
+    instances.clear();
+  }
   const found = await findAdapter(options);
   if (found.info.isFallbackAdapter) restBetweenLooks();
   return found;

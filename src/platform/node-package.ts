@@ -31,3 +31,14 @@ const packageName = (folder: string): unknown => {
     return undefined;
   }
 };
+
+/** Version of an installed dependency; `unknown` when its package.json cannot be read. */
+export const dependencyVersion = (name: string): string => {
+  try {
+    const text = readFileSync(join(packageRoot(), 'node_modules', name, 'package.json'), 'utf8');
+    const { version } = JSON.parse(text) as { version?: unknown };
+    return typeof version === 'string' ? version : 'unknown';
+  } catch {
+    return 'unknown';
+  }
+};

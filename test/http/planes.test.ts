@@ -18,26 +18,10 @@ afterEach(async () => {
 
 const hi = { messages: [{ role: 'user', content: 'hi' }] };
 
-describe('the lab', () => {
-  test('answers 503 with the reason, without a model and, in this build, with one', async () => {
-    for (const [state, code] of [
-      ['none', 'no_resident_model'],
-      ['ready', 'lab_unavailable'],
-    ] as const) {
-      const { get } = await serve({}, state);
-      for (const noun of ['graph', 'parts', 'kernels', 'ops', 'parity', 'configs']) {
-        const answer = await get(`/lab/v1/${noun}`);
-        expect(answer.status, noun).toBe(503);
-        expect(hostError.parse(await answer.json()).error.code).toBe(code);
-      }
-    }
-  });
-});
-
 describe('with a model', () => {
   test('health, info and models name it, in the shapes of their schemas', async () => {
     const { get } = await serve();
-    expect(health.strict().parse(await (await get('/health')).json()).planes).toEqual(['host', 'v1']);
+    expect(health.strict().parse(await (await get('/health')).json()).planes).toEqual(['host', 'v1', 'lab']);
     expect(hostHealth.parse(await (await get('/host/v1/health')).json()).model).toBe('scripted');
     const info = substrateInfo.strict().parse(await (await get('/host/v1/info')).json());
     expect(info).toMatchObject({

@@ -49,6 +49,9 @@ await main({
     if (script.hangOnClose) engine.close = () => new Promise(() => {});
     return engine;
   },
+  async openLab() {
+    return undefined;
+  },
   async pull({ repo, destination, onProgress, signal, token, endpoint }) {
     for (let done = 0; done <= 100; done++) {
       signal.throwIfAborted();

@@ -2,15 +2,19 @@ import { createApp } from '../../src/planes/app.ts';
 import { hostGuard } from '../../src/planes/ingress.ts';
 import { listen } from '../../src/planes/listen.ts';
 import { controlPlanes, hostPlanes } from '../../src/planes/mount.ts';
-import { Resident } from '../../src/planes/resident.ts';
+import { type LabSource, Resident } from '../../src/planes/resident.ts';
 import { Served } from '../../src/planes/served.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
 
 /** The planes over a scripted engine on a real port. */
-export async function serveScripted(script: Script = {}, start: 'none' | 'loading' | 'ready' = 'ready') {
+export async function serveScripted(
+  script: Script = {},
+  start: 'none' | 'loading' | 'ready' = 'ready',
+  lab?: LabSource,
+) {
   const engine = new ScriptedEngine(script);
   const resident = new Resident(start === 'none' ? 'none' : 'loading');
-  if (start === 'ready') resident.ready(engine);
+  if (start === 'ready') resident.ready(engine, lab);
   const stopping = new AbortController();
   const faults: unknown[] = [];
   const facts = { resident, served: new Served(), version: '0.0.0', endpointId: 'e0' };

@@ -20,7 +20,7 @@ const toml = (source: string) => readToml(source, 'host.toml', '/etc/lathe');
 describe('the command line', () => {
   test('every flag of the issue is understood', () => {
     const command = parseCommandLine(
-      '--gpu --model m.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --quiet --allowed-host a --allowed-host=b'.split(
+      '--gpu --model m.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --quiet --allowed-host a --allowed-host=b'.split(
         ' ',
       ),
     );
@@ -41,6 +41,10 @@ describe('the command line', () => {
         kv_cache_bytes: 1048576,
         no_speculation: true,
         exact: true,
+        kernels: 'fast',
+        trust_key: ['ed25519:0123456789abcdef', 'ed25519:fedcba9876543210'],
+        allow_unverified_kernels: true,
+        retune: true,
         quiet: true,
         allowed_host: ['a', 'b'],
       },
@@ -62,6 +66,9 @@ describe('the command line', () => {
     [['--model', '--quiet'], '--model needs a value'],
     [['--gpu=yes'], '--gpu takes no value'],
     [['--host', ''], '--host: must not be empty'],
+    [['--kernels', '../x'], '--kernels: expected the name of a saved config'],
+    [['--trust-key', 'ed25519:0123'], '--trust-key: expected ed25519: and 16 hex digits'],
+    [['--retune=no'], '--retune takes no value'],
     [['pul', 'x'], "unknown command 'pul' (did you mean 'pull'?)"],
     [['pull'], 'pull needs REPO'],
     [['pull', 'a/b', 'c'], "got also 'c'"],
@@ -98,7 +105,7 @@ describe('the command line', () => {
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
     const source = `gpu = true\nmodel = "tiny"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"
-context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nallowed_host = ["x"]\nquiet = false\n`;
+context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nallowed_host = ["x"]\nquiet = false\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
     expect(options.control_port).toBe(1);

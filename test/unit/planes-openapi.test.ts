@@ -23,10 +23,12 @@ test('the document describes every mounted route and no other', () => {
     .filter(({ method }) => method !== 'ALL')
     .map(({ method, path }) => `${method} ${path}`);
   const described = Object.entries(document.paths).flatMap(([path, operations]) =>
-    Object.keys(operations).map((method) => `${method.toUpperCase()} ${honoPath(path)}`),
+    Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   );
+  const routes = planes.flatMap((plane) => plane.routes);
+  expect(mounted.sort()).toEqual(routes.map((route) => `${route.method} ${honoPath(route)}`).sort());
   expect(mounted.length).toBeGreaterThan(9);
-  expect(described.sort()).toEqual(mounted.sort());
+  expect(described.sort()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).sort());
 });
 
 test('every reference leads somewhere, every operation has its own id and an answer', () => {
@@ -40,9 +42,8 @@ test('every reference leads somewhere, every operation has its own id and an ans
   }
   const operations = Object.values(document.paths).flatMap((operation) => Object.values(operation));
   expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
-  for (const { operationId, responses } of operations) {
-    // The lab has nothing to answer yet but why.
-    expect(Object.keys(responses)).toContain(operationId.startsWith('getLab') ? '503' : '200');
+  for (const { responses } of operations) {
+    expect(Object.keys(responses).some((status) => status === '200' || status === '201')).toBe(true);
   }
 });
 

@@ -68,7 +68,8 @@ function operationSection(method: string, path: string, operation: Json): string
     `<details><summary><code><span class="method">${escape(method.toUpperCase())}</span> ${escape(path)}</code> ${escape(operation['summary'])}</summary><div>`,
     operation['description'] ? `<p>${escape(operation['description'])}</p>` : '',
     ...parameters.map(
-      (each) => `<p>In the path: <code>${escape(each['name'])}</code> ${escape(each['description'])}</p>`,
+      (each) =>
+        `<p>In the ${escape(each['in'])}: <code>${escape(each['name'])}</code> ${escape(each['description'])}</p>`,
     ),
     body ? `<p>Body: ${contentLinks(body['content'])}</p>` : '',
     `<table><tr><th>Status</th><th></th><th>Content</th></tr>${responses.join('')}</table></div></details>`,

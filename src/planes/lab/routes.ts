@@ -1,43 +1,31 @@
 import { hostError } from '../error-schema.ts';
-import { hostEnvelope, Problem } from '../problem.ts';
+import { hostEnvelope } from '../problem.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute, type Plane } from '../route.ts';
+import type { Plane } from '../route.ts';
+import { configRoutes } from './configs.ts';
+import { kernelRoutes } from './kernels.ts';
+import { measureRoutes } from './measure.ts';
 
-/** What the lab will list. The plane is mounted so that its clients learn why they get nothing. */
-const lists = {
-  graph: 'The execution topology',
-  parts: 'Components and slots',
-  kernels: 'Components and slots, by another name',
-  ops: 'Descriptors of the bindable ops',
-  parity: 'The parity mode',
-  configs: 'Names of saved configs',
-} as const;
+const unavailable = {
+  503: {
+    description: 'No model is resident, or it is loading, or the lab is not ready yet, or the GPU was lost.',
+    content: { 'application/json': hostError },
+  },
+};
 
-/** The kernel lab: 503 without a resident model, and for now also with one, because this build has no lab. */
+/** The kernel lab. Without a resident model every route is 503, whatever else is wrong with the request. */
 export function labPlane(resident: Resident): Plane {
+  const routes = [...kernelRoutes(resident), ...measureRoutes(resident), ...configRoutes(resident)];
   return {
     name: 'lab',
-    summary: 'The kernel lab; this build does not have it yet.',
+    summary: 'The kernel lab: register, check, bind and measure WGSL kernels on the live graph.',
     prefix: '/lab/v1',
     envelope: hostEnvelope,
     errorSchema: hostError,
-    routes: Object.entries(lists).map(([noun, summary]) =>
-      defineRoute({
-        method: 'GET',
-        path: `/lab/v1/${noun}`,
-        operationId: `getLab${noun.slice(0, 1).toUpperCase()}${noun.slice(1)}`,
-        summary,
-        answers: {
-          503: {
-            description: 'No model is resident, or the build has no lab.',
-            content: { 'application/json': hostError },
-          },
-        },
-        handle() {
-          resident.require();
-          throw new Problem(503, 'lab_unavailable', 'This build of the host has no kernel lab yet.');
-        },
-      }),
-    ),
+    routes: routes.map((route) => ({
+      ...route,
+      answers: { ...route.answers, ...unavailable },
+      before: () => void resident.requireLab(),
+    })),
   };
 }

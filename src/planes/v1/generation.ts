@@ -1,4 +1,5 @@
 import type { Engine, FinishReason, GenerateRequest, GenerationEvent, Usage } from '../../engine/index.ts';
+import { unlessAborted } from '../abort.ts';
 import { toProblem } from '../resident.ts';
 
 /**
@@ -35,19 +36,6 @@ const nothing = (promptTokens: number): GenerationEvent => ({
   usage: { prompt_tokens: promptTokens, completion_tokens: 0, cached_tokens: 0 },
   timings: { queued_ms: 0, prefill_ms: 0, decode_ms: 0 },
 });
-
-async function unlessAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  const aborted = Promise.withResolvers<never>();
-  const abort = () => aborted.reject(signal.reason);
-  if (signal.aborted) abort();
-  else signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-    work.catch(() => undefined);
-  }
-}
 
 export interface Answer {
   readonly text: string;

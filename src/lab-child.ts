@@ -1,0 +1,39 @@
+/**
+ * The process that candidates of the kernel lab run in, with a GPU device of its own. Forked by the host, which kills
+ * it when a kernel hangs; the only argument is a part of the adapter's name.
+ */
+import process from 'node:process';
+import { openBench } from './lab/gate/open-bench.ts';
+import type { FromChild, ToChild } from './lab/gate/protocol.ts';
+import { runGate } from './lab/gate/run-gate.ts';
+
+// A host that is gone, however it went, needs no answer; and a hanging shader would keep this process for ever.
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+// Ctrl-C reaches the whole group: the host decides when to end, and this goes with it.
+process.on('SIGINT', () => {});
+
+const tell = (message: FromChild): void => {
+  if (process.connected) process.send?.(message);
+};
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+try {
+  const bench = await openBench(process.argv[2]);
+  void bench.gpu.lost.then((reason) => {
+    tell({ type: 'lost', message: `the device was lost (${reason})` });
+    // Time for the message to leave.
+    setTimeout(() => process.exit(1), 100);
+  });
+  process.on('message', ({ job }: ToChild) => {
+    runGate(bench, job, {
+      begin: (stage) => tell({ type: 'begin', stage }),
+      end: (stage) => tell({ type: 'end', stage }),
+    }).then(
+      (report) => tell({ type: 'report', report }),
+      (error: unknown) => tell({ type: 'failed', message: textOf(error) }),
+    );
+  });
+  tell({ type: 'ready' });
+} catch (error) {
+  tell({ type: 'unusable', message: textOf(error) });
+}

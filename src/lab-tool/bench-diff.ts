@@ -1,0 +1,102 @@
+import type { BenchResult } from '../lab/types.ts';
+import { verdictText } from './bench-text.ts';
+import { ratio, short } from './figures.ts';
+import type { Look } from './style.ts';
+import { table, type TableCell } from './table.ts';
+import { printable } from './text.ts';
+
+interface FigurePair {
+  readonly figure: string;
+  readonly unit: 'tokens/s' | 'ms' | 'times';
+  readonly a: number | null;
+  readonly b: number | null;
+  /** b by a. */
+  readonly ratio: number | null;
+}
+
+export interface BenchDiff {
+  readonly kind: 'benches';
+  readonly verdicts: { readonly a: BenchResult['verdict']; readonly b: BenchResult['verdict'] };
+  readonly figures: readonly FigurePair[];
+  /** What makes the two hard to compare. */
+  readonly differences: readonly string[];
+}
+
+const shownComponents = 12;
+
+type Figures = Map<string, { unit: FigurePair['unit']; value: number }>;
+
+function figuresOf(result: BenchResult): Figures {
+  const figures: Figures = new Map();
+  const add = (name: string, unit: FigurePair['unit'], value: number | null | undefined) => {
+    if (typeof value === 'number') figures.set(name, { unit, value });
+  };
+  add('decode, built-in', 'tokens/s', result.baseline.decode_tps);
+  add('decode, bound', 'tokens/s', result.bound.decode_tps);
+  add('prefill, built-in', 'tokens/s', result.baseline.prefill_tps);
+  add('prefill, bound', 'tokens/s', result.bound.prefill_tps);
+  add('prefill, bound by built-in', 'times', result.prefill?.ratio);
+  for (const each of result.decode ?? []) {
+    add(`decode at ${each.context}, bound`, 'tokens/s', each.bound_tps);
+    add(`decode at ${each.context}, bound by built-in`, 'times', each.ratio);
+  }
+  for (const each of result.components) add(each.id, 'ms', each.gpu_ms);
+  return figures;
+}
+
+/** The figures of two benches side by side. */
+export function diffBenches(a: BenchResult, b: BenchResult): BenchDiff {
+  const [left, right] = [figuresOf(a), figuresOf(b)];
+  const names = [...new Set([...left.keys(), ...right.keys()])];
+  const figures = names.map((figure) => {
+    const [from, to] = [left.get(figure), right.get(figure)];
+    return {
+      figure,
+      unit: from?.unit ?? to?.unit ?? 'times',
+      a: from?.value ?? null,
+      b: to?.value ?? null,
+      ratio: from && to && from.value !== 0 ? to.value / from.value : null,
+    };
+  });
+  const compared = ['adapter', 'backend', 'driver', 'dawn', 'model'] as const;
+  const differences = compared
+    .filter((member) => a.fingerprint[member] !== b.fingerprint[member])
+    .map((member) => `${member}: ${a.fingerprint[member]} / ${b.fingerprint[member]}`);
+  return { kind: 'benches', verdicts: { a: a.verdict, b: b.verdict }, figures, differences };
+}
+
+export function benchDiffLines(diff: BenchDiff, names: readonly [string, string], look: Look): string[] {
+  const { paint } = look;
+  const { figures } = diff;
+  const times = figures
+    .filter(({ unit }) => unit === 'ms')
+    .sort((x, y) => (y.a ?? y.b ?? 0) - (x.a ?? x.b ?? 0));
+  const shown = [...figures.filter(({ unit }) => unit !== 'ms'), ...times.slice(0, shownComponents)];
+  const rows = shown.map(({ figure, unit, a, b, ratio: by }): TableCell[] => {
+    // Of times less is better, of everything else more.
+    const gain = by === null ? 0 : unit === 'ms' ? 1 - by : by - 1;
+    return [
+      figure,
+      unit,
+      short(a),
+      short(b),
+      Math.abs(gain) < 0.005 ? ratio(by) : [gain > 0 ? 'good' : 'bad', ratio(by)],
+    ];
+  });
+  const columns = [
+    { title: 'figure', least: 20 },
+    { title: 'unit' },
+    { title: 'A', align: 'right' },
+    { title: 'B', align: 'right' },
+    { title: 'B/A', align: 'right' },
+  ] as const;
+  return [
+    `A ${printable(names[0])} (${verdictText(diff.verdicts.a)})  B ${printable(names[1])} (${verdictText(diff.verdicts.b)})`,
+    ...diff.differences.map((line) => paint('warn', `! another ${printable(line)}`)),
+    '',
+    ...table(columns, rows, look),
+    ...(times.length > shownComponents
+      ? [paint('dim', `${times.length - shownComponents} more in --json`)]
+      : []),
+  ];
+}

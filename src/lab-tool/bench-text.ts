@@ -1,0 +1,158 @@
+import type { BenchResult, Compared } from '../lab/types.ts';
+import { change, count, percent, ratio, short } from './figures.ts';
+import { groupByLayer } from './groups.ts';
+import type { Look, Style } from './style.ts';
+import { table, type TableCell } from './table.ts';
+import { printable, wrap } from './text.ts';
+
+type Verdict = BenchResult['verdict'];
+type Component = BenchResult['components'][number];
+const colours: Readonly<Record<Verdict, Style>> = {
+  faster: 'good',
+  slower: 'bad',
+  no_difference: 'note',
+  suspect: 'warn',
+};
+const shownComponents = 12;
+
+export const verdictText = (verdict: Verdict): string => verdict.replace('_', ' ');
+
+/** The verdict of one comparison in a sentence. */
+export function verdictSentence(what: string, { ratio: value, ci95, control, verdict }: Compared): string {
+  const by = change(Math.abs(value - 1)).slice(1);
+  const interval = `95% interval ${change(ci95.low - 1)} to ${change(ci95.high - 1)}`;
+  const noise = `the built-ins against themselves ${change(control.ratio - 1)}`;
+  switch (verdict) {
+    case 'faster':
+      return `${what} is ${by} faster with the bound kernels (${interval}; ${noise}).`;
+    case 'slower':
+      return `${what} is ${by} slower with the bound kernels (${interval}; ${noise}).`;
+    case 'suspect':
+      return `${what} seems ${by} faster, which is more than this adapter can do: do not trust it (${interval}; ${noise}).`;
+    default:
+      return `${what}: no difference that could be told from noise (${interval}; ${noise}).`;
+  }
+}
+
+/** Short enough for one line of a screen. */
+export function benchSummary(result: BenchResult, { paint }: Look): string {
+  const {
+    delta,
+    ratio_ci95: [low, high],
+    verdict,
+    rounds,
+  } = result;
+  return `bench  decode ${paint(colours[verdict], `${change(delta.decode)} ${verdictText(verdict)}`)} (${change(low - 1)} to ${change(high - 1)}), prefill ${change(delta.prefill)}, ${count(rounds, 'round')}`;
+}
+
+export function benchLines(result: BenchResult, look: Look): string[] {
+  const { paint, width } = look;
+  const row = (what: string, baseline: number, bound: number, compared: Compared): TableCell[] => [
+    what,
+    short(baseline),
+    short(bound),
+    ratio(compared.ratio),
+    `${ratio(compared.ci95.low)} to ${ratio(compared.ci95.high)}`,
+    ratio(compared.control.ratio),
+    [colours[compared.verdict], verdictText(compared.verdict)],
+  ];
+  const columns = [
+    { title: 'tokens/s', least: 8 },
+    { title: 'built-in', align: 'right' },
+    { title: 'bound', align: 'right' },
+    { title: 'ratio', align: 'right' },
+    { title: '95% interval', align: 'right' },
+    { title: 'control', align: 'right' },
+    { title: 'verdict' },
+  ] as const;
+  const { prefill, decode, baseline, bound, fingerprint } = result;
+  const sentences = [
+    ...decode.map((each) => verdictSentence(`Decoding at ${each.context} tokens`, each)),
+    verdictSentence(`Prefill of ${prefill.prompt_tokens} tokens`, prefill),
+  ];
+  return [
+    ...table(
+      columns,
+      [
+        ...decode.map((each) => row(`decode at ${each.context}`, each.baseline_tps, each.bound_tps, each)),
+        row(`prefill ${prefill.prompt_tokens}`, baseline.prefill_tps, bound.prefill_tps, prefill),
+      ],
+      look,
+    ),
+    '',
+    ...sentences.flatMap((sentence) => wrap(sentence, width, '  ')),
+    ...result.warnings
+      .flatMap((warning) => wrap(`! ${printable(warning)}`, width, '  '))
+      .map((line) => paint('warn', line)),
+    ...componentLines(result, look),
+    '',
+    paint('dim', `${count(result.rounds, 'round')}, seed ${fingerprint.seed}`),
+    ...wrap(
+      printable(`${fingerprint.adapter} (${fingerprint.backend}), Dawn ${fingerprint.dawn}`),
+      width,
+      '  ',
+    ).map((line) => paint('dim', line)),
+  ];
+}
+
+/** What took longest on the GPU, with how near it is to what the adapter can do. */
+function componentLines({ components, peaks }: BenchResult, look: Look): string[] {
+  if (components.length === 0) return [];
+  const groups = groupByLayer(components, (each) => each.kernel)
+    .map(({ pattern, items }) => ({ pattern, kernel: items[0]?.kernel ?? '', ...together(items) }))
+    .sort((a, b) => b.gpu_ms - a.gpu_ms);
+  const rows = groups
+    .slice(0, shownComponents)
+    .map((each): TableCell[] => [
+      each.pattern,
+      isBuiltin(each) ? ['dim', 'built-in'] : ['good', each.kernel],
+      short(each.gpu_ms),
+      short(each.baseline_ms),
+      short(each.gbps),
+      short(each.gflops),
+      percent(each.peak_fraction),
+    ]);
+  const hints = new Map(
+    components
+      .filter((each) => !isBuiltin(each) && each.hint !== '')
+      .map((each) => [`${each.kernel}: ${each.hint}`, undefined]),
+  );
+  const columns = [
+    { title: 'components', least: 14 },
+    { title: 'kernel', least: 10 },
+    { title: 'GPU ms', align: 'right' },
+    { title: 'built-in', align: 'right' },
+    { title: 'GB/s', align: 'right' },
+    { title: 'GFLOP/s', align: 'right' },
+    { title: 'of peak', align: 'right' },
+  ] as const;
+  const more = groups.length - rows.length;
+  return [
+    '',
+    ...table(columns, rows, look),
+    look.paint(
+      'dim',
+      `${more > 0 ? `${more} more in --json; ` : ''}peaks measured here: ${short(peaks.gbps)} GB/s, ${short(peaks.gflops)} GFLOP/s`,
+    ),
+    ...[...hints.keys()].flatMap((hint) => wrap(printable(hint), look.width, '  ')),
+  ];
+}
+
+const isBuiltin = ({ kernel }: { readonly kernel: string }): boolean => kernel.startsWith('builtin:');
+
+/** Times add up; rates are those of the whole time. */
+function together(items: readonly Component[]) {
+  const total = (of: (item: Component) => number) => items.reduce((sum, item) => sum + of(item), 0);
+  const gpu_ms = total((item) => item.gpu_ms);
+  const rate = (of: (item: Component) => number) =>
+    gpu_ms > 0 ? total((item) => of(item) * item.gpu_ms) / gpu_ms : undefined;
+  return {
+    gpu_ms,
+    baseline_ms: items.some((item) => item.baseline_ms === undefined)
+      ? undefined
+      : total((item) => item.baseline_ms ?? 0),
+    gbps: rate((item) => item.gbps),
+    gflops: rate((item) => item.gflops),
+    peak_fraction: rate((item) => item.peak_fraction),
+  };
+}

@@ -1,0 +1,53 @@
+import type { BindRequest } from '../lab/types.ts';
+import type { LabClient } from './client.ts';
+import { messageOf } from './errors.ts';
+
+/** Binds for a while: what ran before is put back at the end. */
+export class BindingKeeper {
+  readonly #client: LabClient;
+  /** Components by registered kernel, before our first binding. */
+  #before: ReadonlyMap<string, readonly string[]> | undefined;
+
+  constructor(client: LabClient) {
+    this.#client = client;
+  }
+
+  async bind(request: BindRequest, signal: AbortSignal): Promise<readonly string[]> {
+    if (this.#before === undefined) {
+      const { components } = await this.#client.parts(signal);
+      const before = new Map<string, string[]>();
+      for (const { id, kernel } of components)
+        if (!kernel.startsWith('builtin:')) before.set(kernel, [...(before.get(kernel) ?? []), id]);
+      this.#before = before;
+    }
+    const { components = [] } = await this.#client.bind(request, signal);
+    return components;
+  }
+
+  /** The host is another process now: it has neither our bindings nor those before. */
+  forget(): void {
+    this.#before = undefined;
+  }
+
+  /** Answers whether there was anything to undo, and with what could not be restored. */
+  async restore(): Promise<{ undone: boolean; failures: readonly string[] }> {
+    if (this.#before === undefined) return { undone: false, failures: [] };
+    const before = this.#before;
+    this.#before = undefined;
+    const failures: string[] = [];
+    try {
+      // The host takes back all bindings or none.
+      await this.#client.unbind();
+    } catch (error) {
+      return { undone: false, failures: [`the bindings stay: ${messageOf(error)}`] };
+    }
+    for (const [kernel, components] of before) {
+      try {
+        await this.#client.bind({ kernel, components });
+      } catch (error) {
+        failures.push(`${kernel} could not be bound again: ${messageOf(error)}`);
+      }
+    }
+    return { undone: true, failures };
+  }
+}

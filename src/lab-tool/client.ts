@@ -1,0 +1,107 @@
+import type {
+  BenchRequest,
+  BenchResult,
+  BindOutcome,
+  BindRequest,
+  KernelRegistration,
+  KernelRegistrationReport,
+  LabGraph,
+  LabParts,
+  OpDescriptor,
+  ParityMode,
+  ParityRunResult,
+  ValidationReport,
+} from '../lab/types.ts';
+import { HostError } from './errors.ts';
+import { type Exchange, exchange, type HostAddress } from './http.ts';
+
+export interface Stub {
+  readonly op: string;
+  readonly target: string;
+  readonly source: string;
+}
+
+/** The lab of a running host. Every method throws `HostError`, or the reason of a signal that aborts. */
+export class LabClient {
+  readonly #host: HostAddress;
+
+  constructor(host: HostAddress) {
+    this.#host = host;
+  }
+
+  get url(): string {
+    return this.#host.url;
+  }
+
+  /** @param members those that the answer must have to be used */
+  async #ask<Answer>(asked: Exchange, ...members: (keyof Answer & string)[]): Promise<Answer> {
+    const text = await exchange(this.#host, { ...asked, path: `/lab/v1${asked.path}` });
+    let answer: unknown;
+    try {
+      answer = JSON.parse(text);
+    } catch {
+      throw new HostError('not_a_host', `${asked.method} ${asked.path}: the host's answer is not JSON`);
+    }
+    const absent = members.filter((name) => !(answer instanceof Object && name in answer));
+    if (absent.length > 0)
+      throw new HostError(
+        'not_a_host',
+        `${asked.method} ${asked.path}: the host's answer has no ${absent.join(', ')}; is it another version?`,
+      );
+    return answer as Answer;
+  }
+
+  async ops(): Promise<readonly OpDescriptor[]> {
+    const { ops } = await this.#ask<{ ops: OpDescriptor[] }>({ method: 'GET', path: '/ops' }, 'ops');
+    return ops;
+  }
+  async stub(op: string, target: string | undefined): Promise<Stub> {
+    const query = target === undefined ? '' : `?target=${encodeURIComponent(target)}`;
+    const path = `/ops/${encodeURIComponent(op)}/stub${query}`;
+    return await this.#ask<Stub>({ method: 'GET', path }, 'op', 'target', 'source');
+  }
+  async register(body: KernelRegistration, signal?: AbortSignal): Promise<KernelRegistrationReport> {
+    const asked = { method: 'POST', path: '/kernels', body, signal } as const;
+    return await this.#ask<KernelRegistrationReport>(asked, 'kernel', 'accepted', 'stages');
+  }
+  async graph(): Promise<LabGraph> {
+    return await this.#ask<LabGraph>({ method: 'GET', path: '/graph' }, 'nodes', 'spans');
+  }
+  async parts(signal?: AbortSignal): Promise<LabParts> {
+    return await this.#ask<LabParts>({ method: 'GET', path: '/parts', signal }, 'components', 'slots');
+  }
+  async bind(body: BindRequest, signal?: AbortSignal): Promise<Partial<BindOutcome>> {
+    return await this.#ask<BindOutcome>({ method: 'POST', path: '/bindings', body, signal }, 'bound');
+  }
+  async unbind(): Promise<void> {
+    await this.#ask<{ cleared: true }>({ method: 'DELETE', path: '/bindings' });
+  }
+  async parityMode(): Promise<ParityMode> {
+    return await this.#ask<ParityMode>({ method: 'GET', path: '/parity' }, 'mode');
+  }
+  async setParityMode(body: ParityMode): Promise<ParityMode> {
+    return await this.#ask<ParityMode>({ method: 'PUT', path: '/parity', body }, 'mode');
+  }
+  async runParity(): Promise<ParityRunResult> {
+    const asked = { method: 'POST', path: '/parity/run' } as const;
+    return await this.#ask<ParityRunResult>(asked, 'ok', 'components', 'logits');
+  }
+  async bench(body: BenchRequest, signal?: AbortSignal): Promise<BenchResult> {
+    const asked = { method: 'POST', path: '/bench', body, signal } as const;
+    return await this.#ask<BenchResult>(asked, 'baseline', 'bound', 'verdict');
+  }
+  async validate(envelope: unknown): Promise<ValidationReport> {
+    const asked = { method: 'POST', path: '/validate', body: { envelope } } as const;
+    return await this.#ask<ValidationReport>(asked, 'ok', 'stages');
+  }
+  async configs(): Promise<readonly string[]> {
+    return await this.#ask<readonly string[]>({ method: 'GET', path: '/configs' });
+  }
+  async config(name: string): Promise<unknown> {
+    return await this.#ask<object>({ method: 'GET', path: `/configs/${encodeURIComponent(name)}` });
+  }
+  async saveConfig(name: string): Promise<{ name: string; saved: boolean }> {
+    const asked = { method: 'POST', path: '/configs', body: { name } } as const;
+    return await this.#ask<{ name: string; saved: boolean }>(asked, 'name');
+  }
+}

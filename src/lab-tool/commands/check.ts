@@ -1,0 +1,47 @@
+import { exitCodes, type Run } from '../context.ts';
+import { FileError } from '../errors.ts';
+import { gateKernel, type GateOutcome, loadKernels } from '../gate.ts';
+import { outcomeLines } from '../gate-text.ts';
+import { readKernelFlags } from '../kernel-flags.ts';
+import { count } from '../figures.ts';
+import { UsageError } from '../../config/options.ts';
+import { whileWaiting } from '../waiting.ts';
+
+/** All files are read before the first is sent, so that a wrong name costs no wait. */
+export const check: Run = async ({ client, words: files, flags, print, look, world }) => {
+  const given = readKernelFlags(flags);
+  if (given.name !== undefined && files.length > 1) throw new UsageError(['--name fits one file only']);
+  const loaded: { file: string; kernels: Awaited<ReturnType<typeof loadKernels>>['kernels'] }[] = [];
+  const unreadable: string[] = [];
+  for (const file of files) {
+    try {
+      loaded.push({ file, kernels: (await loadKernels(file, given)).kernels });
+    } catch (error) {
+      if (!(error instanceof FileError)) throw error;
+      unreadable.push(error.message);
+    }
+  }
+  if (unreadable.length > 0) throw new UsageError(unreadable);
+  const outcomes: GateOutcome[] = [];
+  for (const { file, kernels } of loaded)
+    for (const kernel of kernels)
+      outcomes.push(
+        await whileWaiting(world, `${kernel.label} is in the gate`, gateKernel(client, file, kernel)),
+      );
+  const accepted = outcomes.filter((outcome) => outcome.accepted).length;
+  print({ ok: accepted === outcomes.length, kernels: outcomes.map(outcomeDocument) }, () => [
+    ...outcomes.flatMap((outcome, index) => [...(index > 0 ? [''] : []), ...outcomeLines(outcome, look)]),
+    ...(outcomes.length > 1 ? ['', `${accepted} of ${count(outcomes.length, 'kernel')} accepted`] : []),
+  ]);
+  return accepted === outcomes.length ? exitCodes.fine : exitCodes.failed;
+};
+
+/** What `--json` says about one kernel. */
+export const outcomeDocument = ({ file, kernel, op, accepted, findings, report }: GateOutcome) => ({
+  file,
+  kernel,
+  op: op ?? null,
+  accepted,
+  findings,
+  report: report ?? null,
+});

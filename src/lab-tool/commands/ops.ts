@@ -1,0 +1,43 @@
+import { constants } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { didYouMean } from '../../config/suggest.ts';
+import { exitCodes, type Run } from '../context.ts';
+import { FileError, fileError, HostError, systemCode } from '../errors.ts';
+import { opsLines } from '../graph-text.ts';
+
+export const ops: Run = async ({ client, print, look }) => {
+  const list = await client.ops();
+  print({ ops: list }, () => opsLines(list, look));
+  return exitCodes.fine;
+};
+
+export const stub: Run = async ({ client, words: [op = ''], flags, print }) => {
+  const { target, out, force } = flags;
+  let answer: Awaited<ReturnType<typeof client.stub>>;
+  try {
+    answer = await client.stub(op, target);
+  } catch (error) {
+    if (!(error instanceof HostError) || error.code !== 'unknown_op') throw error;
+    const known = (await client.ops()).map((each) => each.op);
+    const near = didYouMean(op, known, (name) => `'${name}'`);
+    throw new HostError(
+      error.code,
+      `${error.message}${near}; the ops are: ${known.join(', ')}`,
+      error.status,
+    );
+  }
+  const text = answer.source.endsWith('\n') ? answer.source : `${answer.source}\n`;
+  if (out === undefined) {
+    print(answer, () => [text.replace(/\n$/, '')]);
+    return exitCodes.fine;
+  }
+  const { O_WRONLY, O_CREAT, O_TRUNC, O_EXCL } = constants;
+  try {
+    await writeFile(out, text, { flag: O_WRONLY | O_CREAT | (force === true ? O_TRUNC : O_EXCL) });
+  } catch (error) {
+    if (systemCode(error) === 'EEXIST') throw new FileError(out, 'it exists already; --force overwrites it');
+    throw fileError(out, error);
+  }
+  print({ ...answer, out }, () => [`wrote ${out}: ${answer.op}, ${answer.target}`]);
+  return exitCodes.fine;
+};

@@ -1,0 +1,58 @@
+import { stat } from 'node:fs/promises';
+import { UsageError } from '../../config/options.ts';
+import { exitCodes, type Run } from '../context.ts';
+import { FileError, fileError } from '../errors.ts';
+import { readKernelFlags } from '../kernel-flags.ts';
+import { Screen } from '../screen.ts';
+import type { WatchView } from '../watch-events.ts';
+import { WatchSession } from '../watch-session.ts';
+import { jsonView, plainView, screenView } from '../watch-views.ts';
+
+/** As a shell reports a process that SIGINT ended. */
+const impatient = 130;
+
+/** Ends with 0 on the first Ctrl-C, after it has unbound what it bound; at once on the second. */
+export const watch: Run = async ({ client, words, flags, look, world }) => {
+  const files = [...new Set(words)];
+  const given = readKernelFlags(flags);
+  if (given.name !== undefined && files.length > 1) throw new UsageError(['--name fits one file only']);
+  if (flags.span !== undefined && given.bind.length > 0)
+    throw new UsageError(['--span and --bind exclude each other']);
+  for (const file of files) {
+    const found = await stat(file).catch((error: unknown) => {
+      throw fileError(file, error);
+    });
+    if (!found.isFile()) throw new FileError(file, 'it is not a file');
+  }
+
+  const { stdout, stderr } = world;
+  const stop = new AbortController();
+  const screen = new Screen(stdout);
+  world.atExit(() => screen.close(false));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    world.signals.on(signal, () => {
+      if (stop.signal.aborted) world.exit(impatient);
+      stop.abort();
+    });
+  world.readerGone.addEventListener('abort', () => stop.abort());
+
+  const write = (line: string) => void stdout.write(`${line}\n`);
+  const view: WatchView =
+    flags.json === true
+      ? jsonView(write)
+      : stdout.isTTY === true
+        ? screenView(screen, look, () => new Date())
+        : plainView(write, look);
+  const farewell: WatchView = (event) => {
+    view(event);
+    if (event.event !== 'stop') return;
+    screen.close();
+    if (stdout.isTTY === true) for (const failure of event.failures) stderr.write(`lathe lab: ${failure}\n`);
+  };
+  try {
+    await new WatchSession(client, { files, flags: given, span: flags.span }, farewell, stop.signal).run();
+  } finally {
+    screen.close();
+  }
+  return exitCodes.fine;
+};

@@ -1,0 +1,78 @@
+import type { LocalFinding } from './gate.ts';
+import type { Look, Style } from './style.ts';
+import { cellsOf, printable, wrap } from './text.ts';
+
+const colours: Readonly<Record<LocalFinding['severity'], Style>> = {
+  error: 'bad',
+  warning: 'warn',
+  info: 'note',
+};
+
+/**
+ * A finding as compilers write it: where, what, and the line with carets under the place.
+ * @param lines of the file, when they are known
+ */
+export function findingLines(
+  finding: LocalFinding,
+  lines: readonly string[] | undefined,
+  look: Look,
+): string[] {
+  const { paint, width } = look;
+  const { file, line, column, length, severity, code, message } = finding;
+  const where = [file, ...(line === undefined ? [] : [line, ...(column === undefined ? [] : [column])])].join(
+    ':',
+  );
+  const [first = '', ...rest] = message.split('\n').map(printable);
+  const [head = '', ...wrapped] = wrap(`${where} ${severity}[${code}] ${first}`, width, '    ');
+  const label = `${where} ${severity}[${code}]`;
+  const painted = head.startsWith(label)
+    ? `${paint('strong', where)} ${paint(colours[severity], `${severity}[${code}]`)}${head.slice(label.length)}`
+    : paint('strong', head);
+  const text = line === undefined ? undefined : lines?.[line - 1];
+  return [
+    painted,
+    ...wrapped,
+    ...rest.flatMap((each) => wrap(`    ${each}`.trimEnd(), width, '    ')),
+    ...(text === undefined || line === undefined
+      ? []
+      : excerpt(text, line, { column, length, colour: colours[severity] }, look)),
+  ];
+}
+
+interface Mark {
+  readonly column: number | undefined;
+  readonly length: number | undefined;
+  readonly colour: Style;
+}
+
+/** The source line, cut to the terminal around the place, and carets under it. */
+function excerpt(
+  text: string,
+  line: number,
+  { column, length = 1, colour }: Mark,
+  { paint, width }: Look,
+): string[] {
+  const gutter = `${String(line).padStart(5)} | `;
+  const cells = cellsOf(text);
+  const end = cells.reduce((sum, cell) => sum + cell.width, 0);
+  const room = Math.max(20, width - gutter.length - 2);
+  const from = (column ?? 1) - 1;
+  const marked = cells.filter(
+    (cell) => cell.index + cell.length > from && cell.index < from + Math.max(1, length),
+  );
+  const markStart = marked[0]?.column ?? end;
+  const markEnd = Math.max(
+    markStart + 1,
+    marked.reduce((last, cell) => Math.max(last, cell.column + cell.width), 0),
+  );
+
+  // The whole line where it fits, else a window that begins somewhat before the place.
+  const start = end <= room || markEnd <= room ? 0 : Math.max(0, markStart - Math.floor(room / 3));
+  const shown = cells.filter((cell) => cell.column >= start && cell.column + cell.width <= start + room);
+  const source = `${start > 0 ? '…' : ''}${shown.map((cell) => cell.text).join('')}${start + room < end ? '…' : ''}`;
+  const sourceLine = `${paint('dim', gutter)}${source.trimEnd()}`;
+  if (column === undefined) return [sourceLine];
+  const offset = markStart - start + (start > 0 ? 1 : 0);
+  const carets = '^'.repeat(Math.max(1, Math.min(markEnd, start + room) - markStart));
+  return [sourceLine, `${paint('dim', `${' '.repeat(5)} | `)}${' '.repeat(offset)}${paint(colour, carets)}`];
+}

@@ -1,0 +1,127 @@
+import type { CaseVerdict, KernelRegistrationReport, StageName, TunedShape } from '../lab/types.ts';
+import { count, error, short, time } from './figures.ts';
+import { findingLines } from './findings-text.ts';
+import type { GateOutcome } from './gate.ts';
+import type { Look } from './style.ts';
+import { table } from './table.ts';
+import { printable } from './text.ts';
+
+const stages: readonly StageName[] = ['parse', 'interface', 'safety', 'pipeline', 'parity'];
+
+/** One line of ticks and crosses; stages that were not reached are dots. */
+export function stageLine(report: KernelRegistrationReport, { paint }: Look): string {
+  const reached = new Map(report.stages.map((stage) => [stage.stage, stage.ok]));
+  return stages
+    .map((stage) => {
+      const ok = reached.get(stage);
+      if (ok === undefined) return paint('dim', `· ${stage}`);
+      return ok ? `${paint('good', '✓')} ${stage}` : `${paint('bad', '✗')} ${paint('bad', stage)}`;
+    })
+    .join('  ');
+}
+
+/** `✓ my_norm (rms_norm) accepted in 212 ms` */
+export function verdictLine(outcome: GateOutcome, { paint }: Look): string {
+  const { file, kernel, op, accepted, report } = outcome;
+  const name = kernel === file ? file : `${file}  ${kernel}${op === undefined ? '' : ` (${op})`}`;
+  const how = report === undefined ? 'not sent' : accepted ? 'accepted' : 'rejected';
+  const doubt = report?.unverified ? paint('warn', ', unverified: not compared with the oracle') : '';
+  const took = report === undefined ? '' : ` in ${time(report.elapsed_ms)}`;
+  const sign = accepted ? paint('good', '✓') : paint('bad', '✗');
+  return `${sign} ${paint('strong', printable(name))}  ${paint(accepted ? 'good' : 'bad', how)}${doubt}${took}`;
+}
+
+/** All that the gate said about a kernel. */
+export function outcomeLines(outcome: GateOutcome, look: Look): string[] {
+  const { report } = outcome;
+  return [
+    ...findingsOf(outcome, look),
+    verdictLine(outcome, look),
+    ...(report === undefined
+      ? []
+      : [`  ${stageLine(report, look)}`, ...parityLines(report, look), ...tuningLines(report, look)]),
+  ];
+}
+
+/** The same for a screen that shows several kernels: parity in one line unless it failed. */
+export function compactLines(outcome: GateOutcome, look: Look): string[] {
+  const { report } = outcome;
+  const parity = report?.parity ?? [];
+  const failed = parity.filter((verdict) => !verdict.ok);
+  const worst = parity.reduce((most, verdict) => Math.max(most, verdict.nmse ?? Infinity), 0);
+  const summary =
+    parity.length === 0
+      ? ''
+      : `  ${parity.length - failed.length} of ${count(parity.length, 'case')}, worst nmse ${error(worst)} of ${error(report?.tolerance?.nmse)}`;
+  return [
+    verdictLine(outcome, look),
+    ...(report === undefined ? [] : [`  ${stageLine(report, look)}`]),
+    ...(summary === '' ? [] : [`  ${look.paint('dim', summary.trim())}`]),
+    ...failed.slice(0, 3).map((verdict) => `  ${worstText(verdict, look)}`),
+    ...findingsOf(outcome, look),
+  ];
+}
+
+const findingsOf = ({ findings, lines }: GateOutcome, look: Look): string[] =>
+  findings.flatMap((finding) => findingLines(finding, lines.get(finding.file), look));
+
+function parityLines({ parity = [], tolerance, seed }: KernelRegistrationReport, look: Look): string[] {
+  if (parity.length === 0) return [];
+  const { paint } = look;
+  const rows = parity.map((verdict) => [
+    verdict.ok ? (['good', '✓'] as const) : (['bad', '✗'] as const),
+    verdict.case,
+    verdict.ok ? error(verdict.nmse) : (['bad', error(verdict.nmse)] as const),
+    error(verdict.max_abs),
+    error(tolerance?.nmse),
+    verdict.builtin === undefined ? '-' : error(verdict.builtin.nmse),
+  ]);
+  const columns = [
+    { title: '' },
+    { title: 'case', least: 16 },
+    { title: 'nmse', align: 'right' },
+    { title: 'max abs', align: 'right' },
+    { title: 'nmse limit', align: 'right' },
+    { title: 'built-in nmse', align: 'right' },
+  ] as const;
+  const notes = [
+    ...(tolerance === undefined
+      ? []
+      : [`${tolerance.mode}${tolerance.scale === 1 ? '' : `, tolerances times ${tolerance.scale}`}`]),
+    ...(seed === undefined ? [] : [`seed ${seed}`]),
+  ];
+  return [
+    ...table(columns, rows, look, '  '),
+    ...parity.filter((verdict) => !verdict.ok).map((verdict) => `  ${worstText(verdict, look)}`),
+    ...(notes.length === 0 ? [] : [paint('dim', `  ${notes.join(', ')}`)]),
+  ];
+}
+
+function worstText({ case: name, worst }: CaseVerdict, { paint }: Look): string {
+  const { output, index, expected, got } = worst;
+  return `${paint('bad', '✗')} ${printable(name)}: worst at ${printable(output)}[${index}], expected ${figure(expected)}, got ${figure(got)}`;
+}
+
+const figure = (value: number | null): string =>
+  value === null ? 'no finite number' : String(Number(value.toPrecision(6)));
+
+function tuningLines({ tuning = [] }: KernelRegistrationReport, look: Look): string[] {
+  if (tuning.length === 0) return [];
+  const rows = tuning.map((tuned: TunedShape) => [
+    tuned.shape,
+    Object.entries(tuned.best)
+      .map(([name, value]) => `${name}=${value}`)
+      .join(' '),
+    short(tuned.best_ms),
+    short(tuned.builtin_ms),
+    String(tuned.tried.length),
+  ]);
+  const columns = [
+    { title: 'tuned for', least: 16 },
+    { title: 'best' },
+    { title: 'ms', align: 'right' },
+    { title: 'built-in ms', align: 'right' },
+    { title: 'tried', align: 'right' },
+  ] as const;
+  return table(columns, rows, look, '  ');
+}

@@ -1,0 +1,115 @@
+import { didYouMean } from '../config/suggest.ts';
+import { UsageError } from '../config/options.ts';
+import type { Finding, KernelRegistrationReport, StageName } from '../lab/types.ts';
+import type { LabClient } from './client.ts';
+import { HostError } from './errors.ts';
+import { describesKernel, type KernelFlags } from './kernel-flags.ts';
+import { readModuleKernels } from './kernel-module.ts';
+import { isModule, type LoadedFile, type LocalKernel, type Origin, readWgslKernel } from './kernels.ts';
+
+/** A finding in the file that the author edits. */
+export interface LocalFinding extends Finding {
+  readonly file: string;
+  /** Absent for what the tool itself found. */
+  readonly stage?: StageName;
+}
+
+/** What became of one kernel of a file. */
+export interface GateOutcome {
+  /** As the author named it. */
+  readonly file: string;
+  readonly kernel: string;
+  readonly op?: string;
+  readonly accepted: boolean;
+  readonly findings: readonly LocalFinding[];
+  /** Absent when the kernel was not fit to be sent, or the host refused to look at it. */
+  readonly report?: KernelRegistrationReport;
+  readonly bind: readonly string[];
+  /** By file, for showing the lines of findings. */
+  readonly lines: ReadonlyMap<string, readonly string[]>;
+}
+
+/** Reads the kernels of a file. Throws `FileError`, and `UsageError` for flags that the file does not take. */
+export async function loadKernels(file: string, flags: KernelFlags): Promise<LoadedFile> {
+  if (!isModule(file)) return await readWgslKernel(file, flags);
+  if (describesKernel(flags))
+    throw new UsageError([`${file}: a module describes its kernels itself; leave the kernel's flags out`]);
+  return await readModuleKernels(file);
+}
+
+/** Sends a kernel through the gate. Throws `HostError` only where the host cannot be asked at all. */
+export async function gateKernel(
+  client: LabClient,
+  file: string,
+  kernel: LocalKernel,
+  signal?: AbortSignal,
+): Promise<GateOutcome> {
+  const { registration, label, origin, bind } = kernel;
+  const base = {
+    file,
+    kernel: label,
+    ...(registration === undefined ? {} : { op: registration.op }),
+    bind,
+    lines: new Map([[origin.file, origin.lines]]),
+  };
+  const found = (findings: readonly Finding[], stage?: StageName): LocalFinding[] =>
+    findings.map((finding) => ({ ...inFile(finding, origin), ...(stage === undefined ? {} : { stage }) }));
+  if (registration === undefined) return { ...base, accepted: false, findings: found(kernel.faults) };
+  try {
+    const report = await client.register(registration, signal);
+    const findings = report.stages.flatMap(({ stage, findings: own }) => found(own, stage));
+    return { ...base, accepted: report.accepted, findings, report };
+  } catch (error) {
+    if (!(error instanceof HostError) || error.passing || error.status === 401 || error.status === 403)
+      throw error;
+    return {
+      ...base,
+      accepted: false,
+      findings: refusalFindings(error, kernel, await nearOp(client, error, registration.op)),
+    };
+  }
+}
+
+async function nearOp(client: LabClient, { code }: HostError, op: string): Promise<string> {
+  if (code !== 'unknown_op') return '';
+  const ops = await client.ops().catch(() => []);
+  return didYouMean(
+    op,
+    ops.map((each) => each.op),
+    (near) => `'${near}'`,
+  );
+}
+
+/** A refused body as findings at the directives that it was made from. */
+function refusalFindings(
+  { code, message, violations }: HostError,
+  kernel: LocalKernel,
+  hint: string,
+): LocalFinding[] {
+  const faults =
+    violations.length > 0
+      ? violations
+      : [{ path: code === 'unknown_op' ? 'op' : '', message: message + hint }];
+  return faults.map(({ path, message: said }) => {
+    const key = path.split('.')[0] ?? '';
+    const place = kernel.places.get(directiveOf[key] ?? key);
+    const named = violations.length > 0 && path !== '' ? `${path}: ${said}` : said;
+    return { code, severity: 'error', message: named, file: kernel.origin.file, ...place };
+  });
+}
+
+const directiveOf: Readonly<Record<string, string>> = {
+  overrides: 'override',
+  tunables: 'tune',
+  entry_point: 'entry',
+};
+
+function inFile(finding: Finding, { file, above, before }: Origin): LocalFinding {
+  const { line, column } = finding;
+  return {
+    ...finding,
+    file,
+    ...(line === undefined ? {} : { line: line + above }),
+    ...(column === undefined ? {} : { column: line === 1 ? column + before : column }),
+  };
+}

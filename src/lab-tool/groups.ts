@@ -1,0 +1,49 @@
+/** Ids of one place in several layers. */
+export interface Group<Item> {
+  /** `layers.*.attn.norm`, or the id itself where there is one alone; with some layers only, `layers.{0,2-5}.mlp`. */
+  readonly pattern: string;
+  readonly items: readonly Item[];
+}
+
+const place = /^([a-z_]+)\.(\d+)\.(.*)$/;
+
+/**
+ * Gathers what differs by layer alone, in the order of first appearance.
+ * @param keyOf what must also be equal
+ */
+export function groupByLayer<Item extends { readonly id: string }>(
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+): Group<Item>[] {
+  const groups = new Map<string, { start: string; end: string; layers: number[]; items: Item[] }>();
+  const everywhere = new Map<string, Set<number>>();
+  for (const item of items) {
+    const [, start = '', layer, end = ''] = place.exec(item.id) ?? [];
+    const where = layer === undefined ? item.id : `${start}.*.${end}`;
+    const key = JSON.stringify([where, keyOf(item)]);
+    const group = groups.get(key) ?? { start, end, layers: [], items: [] };
+    groups.set(key, group);
+    group.items.push(item);
+    if (layer === undefined) continue;
+    group.layers.push(Number(layer));
+    const all = everywhere.get(where) ?? new Set();
+    everywhere.set(where, all.add(Number(layer)));
+  }
+  return [...groups.values()].map(({ start, end, layers, items: members }) => {
+    const [first] = members;
+    if (layers.length <= 1) return { pattern: first?.id ?? '', items: members };
+    const whole = everywhere.get(`${start}.*.${end}`)?.size === layers.length;
+    return { pattern: `${start}.${whole ? '*' : `{${ranges(layers)}}`}.${end}`, items: members };
+  });
+}
+
+/** `0,2-5` */
+function ranges(numbers: readonly number[]): string {
+  const parts: [number, number][] = [];
+  for (const number of [...numbers].sort((a, b) => a - b)) {
+    const last = parts.at(-1);
+    if (last && number <= last[1] + 1) last[1] = number;
+    else parts.push([number, number]);
+  }
+  return parts.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(',');
+}

@@ -1,0 +1,178 @@
+import { didYouMean } from '../config/suggest.ts';
+import type { Finding } from '../lab/types.ts';
+
+/** Where something stands in a file: line and column from 1. */
+export interface Place {
+  readonly line: number;
+  readonly column: number;
+  readonly length: number;
+}
+
+/** What the `//!` lines at the top of a kernel say. */
+export interface Header {
+  op?: string;
+  name?: string;
+  entry_point?: string;
+  dispatch?: { x: string; y?: string; z?: string };
+  overrides: Record<string, number>;
+  tunables: Record<string, number[]>;
+  requires: ('shader-f16' | 'subgroups')[];
+  dtypes: string[];
+  /** Globs. */
+  bind: string[];
+  /** Of the directives, by key. */
+  readonly places: Map<string, Place>;
+  readonly faults: Finding[];
+}
+
+export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
+export const features = ['shader-f16', 'subgroups'] as const;
+export const formats = ['q8_0', 'q4_0', 'f16', 'bf16', 'f32'] as const;
+const identifier = /^[\p{L}_][\p{L}\p{N}_]*$/u;
+
+/** Takes a directive's value into the header; answers with what is wrong with it. */
+type Reader = (header: Header, value: string) => string | undefined;
+
+const words = (value: string): string[] =>
+  value
+    .split(',')
+    .map((word) => word.trim())
+    .filter((word) => word !== '');
+const numberOf = (text: string): number => (text.trim() === '' ? Number.NaN : Number(text));
+
+/** Words out of a fixed list. */
+function oneOf<Word extends string>(
+  value: string,
+  known: readonly Word[],
+  add: (word: Word) => void,
+): string | undefined {
+  const unknown = words(value).filter((word) => !(known as readonly string[]).includes(word));
+  for (const word of words(value)) if (!unknown.includes(word)) add(word as Word);
+  if (unknown.length === 0) return undefined;
+  return `expected ${known.join(', ')}, got ${unknown.map((word) => `'${word}'`).join(', ')}`;
+}
+
+/** `WG = 64` */
+function assignment(
+  value: string,
+  take: (name: string, right: string) => string | undefined,
+): string | undefined {
+  const [left = '', right, ...more] = value.split('=').map((part) => part.trim());
+  if (right === undefined || more.length > 0 || !identifier.test(left))
+    return `expected NAME = VALUE, got '${value}'`;
+  return take(left, right);
+}
+
+export const readOverride: Reader = (header, value) =>
+  assignment(value, (name, right) => {
+    const number = numberOf(right);
+    if (!Number.isFinite(number)) return `expected a number for ${name}, got '${right}'`;
+    if (name in header.overrides) return `${name} is given twice`;
+    header.overrides[name] = number;
+    return undefined;
+  });
+
+export const readTunable: Reader = (header, value) =>
+  assignment(value, (name, right) => {
+    const numbers = right.split(',').map(numberOf);
+    if (!numbers.every(Number.isFinite)) return `expected numbers for ${name}, got '${right}'`;
+    if (name in header.tunables) return `${name} is given twice`;
+    header.tunables[name] = numbers;
+    return undefined;
+  });
+
+export const readFeatures: Reader = (header, value) =>
+  oneOf(value, features, (word) => void header.requires.push(word));
+export const readFormats: Reader = (header, value) =>
+  oneOf(value, formats, (word) => void header.dtypes.push(word));
+
+const readers: Readonly<Record<string, Reader>> = {
+  op: (header, value) => void (header.op = value),
+  name(header, value) {
+    if (!namePattern.test(value)) return nameFault(value);
+    header.name = value;
+  },
+  entry(header, value) {
+    if (!identifier.test(value)) return `expected the name of a function, got '${value}'`;
+    header.entry_point = value;
+  },
+  dispatch(header, value) {
+    const [x = '', y, z, ...more] = splitOutside(value);
+    if (more.length > 0 || x === '' || y === '' || z === '') return `expected x, or x, y, z; got '${value}'`;
+    header.dispatch = { x, ...(y === undefined ? {} : { y }), ...(z === undefined ? {} : { z }) };
+  },
+  override: readOverride,
+  tune: readTunable,
+  requires: readFeatures,
+  dtypes: readFormats,
+  bind: (header, value) => void header.bind.push(...words(value)),
+};
+const keys = Object.keys(readers);
+/** Those that may stand more than once. */
+const repeatable = ['override', 'tune', 'requires', 'dtypes', 'bind'];
+
+export const nameFault = (name: string): string =>
+  `expected a small letter, then small letters, digits, _ . or -, at most 64 characters; got '${name}'`;
+
+/** Commas inside parentheses belong to the expression. */
+function splitOutside(text: string): string[] {
+  const parts = [''];
+  let depth = 0;
+  for (const character of text) {
+    if (character === '(') depth++;
+    if (character === ')') depth--;
+    if (character === ',' && depth === 0) parts.push('');
+    else parts[parts.length - 1] += character;
+  }
+  return parts.map((part) => part.trim());
+}
+
+export const emptyHeader = (): Header => ({
+  overrides: {},
+  tunables: {},
+  requires: [],
+  dtypes: [],
+  bind: [],
+  places: new Map(),
+  faults: [],
+});
+
+/** Reads the directives of a WGSL file: `//! key: value`, `//! override NAME = VALUE`, `//! tune NAME = A, B`. */
+export function readHeader(lines: readonly string[]): Header {
+  const header = emptyHeader();
+  const fault = (place: Place, message: string) =>
+    header.faults.push({ code: 'directive', severity: 'error', message, ...place });
+  let code = false;
+  for (const [index, text] of lines.entries()) {
+    const match = /^(\s*\/\/!\s*)(.*?)\s*$/.exec(text);
+    if (!match) {
+      if (!/^\s*(\/\/.*)?$/.test(text)) code = true;
+      continue;
+    }
+    const [, start = '', directive = ''] = match;
+    const place = { line: index + 1, column: start.length + 1, length: Math.max(1, directive.length) };
+    if (code) {
+      fault(place, 'a directive behind the first line of WGSL; move it to the top of the file');
+      continue;
+    }
+    const parts = /^([\w-]+)(?:\s*:|\s)\s*(.*)$/.exec(directive);
+    const key = parts?.[1] ?? directive.split(/[\s:]/)[0] ?? '';
+    const read = Object.hasOwn(readers, key) ? readers[key] : undefined;
+    if (read === undefined) {
+      fault(
+        place,
+        `unknown directive '${key}'${didYouMean(key, keys, (near) => `'${near}'`)}; there are ${keys.join(', ')}`,
+      );
+      continue;
+    }
+    const value = parts?.[2] ?? '';
+    if (value === '') fault(place, `${key} needs a value`);
+    else if (header.places.has(key) && !repeatable.includes(key)) fault(place, `${key} is given twice`);
+    else {
+      const wrong = read(header, value);
+      if (wrong !== undefined) fault(place, `${key}: ${wrong}`);
+    }
+    if (!header.places.has(key)) header.places.set(key, place);
+  }
+  return header;
+}

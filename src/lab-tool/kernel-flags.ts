@@ -1,0 +1,78 @@
+import { UsageError } from '../config/options.ts';
+import { type Flags, listOf } from './arguments.ts';
+import {
+  emptyHeader,
+  type Header,
+  nameFault,
+  namePattern,
+  readFeatures,
+  readFormats,
+  readOverride,
+  readTunable,
+} from './header.ts';
+
+/** What the command line says about a kernel. */
+export interface KernelFlags extends Omit<Header, 'dispatch' | 'places' | 'faults'> {
+  readonly dispatch: { readonly x?: string; readonly y?: string; readonly z?: string };
+}
+
+/** Throws `UsageError` with every fault. */
+export function readKernelFlags(flags: Flags): KernelFlags {
+  const given = emptyHeader();
+  const wrong: string[] = [];
+  const take = (flag: string, values: readonly string[] | undefined, read: typeof readOverride) => {
+    for (const value of values ?? []) {
+      const fault = read(given, value);
+      if (fault !== undefined) wrong.push(`--${flag}: ${fault}`);
+    }
+  };
+  take('override', flags.override, readOverride);
+  take('tune', flags.tune, readTunable);
+  take('requires', flags.requires, readFeatures);
+  take('dtypes', flags.dtypes, readFormats);
+  if (flags.name !== undefined && !namePattern.test(flags.name))
+    wrong.push(`--name: ${nameFault(flags.name)}`);
+  if (wrong.length > 0) throw new UsageError(wrong);
+  const { overrides, tunables, requires, dtypes } = given;
+  const { op, name, 'entry-point': entry, 'dispatch-x': x, 'dispatch-y': y, 'dispatch-z': z } = flags;
+  return {
+    overrides,
+    tunables,
+    requires,
+    dtypes,
+    bind: listOf(flags.bind),
+    dispatch: {
+      ...(x === undefined ? {} : { x }),
+      ...(y === undefined ? {} : { y }),
+      ...(z === undefined ? {} : { z }),
+    },
+    ...(op === undefined ? {} : { op }),
+    ...(name === undefined ? {} : { name }),
+    ...(entry === undefined ? {} : { entry_point: entry }),
+  };
+}
+
+/** Whether the command line describes a kernel, which a module does for itself. */
+export const describesKernel = (flags: KernelFlags): boolean =>
+  flags.op !== undefined ||
+  flags.name !== undefined ||
+  flags.entry_point !== undefined ||
+  [flags.dispatch, flags.overrides, flags.tunables, flags.requires, flags.dtypes].some(
+    (part) => Object.keys(part).length > 0,
+  );
+
+/** A file's directives, with the command line's values in their place. */
+export function underFlags(header: Header, flags: KernelFlags): Header {
+  const { dispatch, overrides, tunables, requires, dtypes, bind, ...single } = flags;
+  const { x, ...rest } = { ...header.dispatch, ...dispatch };
+  return {
+    ...header,
+    ...single,
+    ...(x === undefined ? {} : { dispatch: { x, ...rest } }),
+    overrides: { ...header.overrides, ...overrides },
+    tunables: { ...header.tunables, ...tunables },
+    requires: requires.length > 0 ? requires : header.requires,
+    dtypes: dtypes.length > 0 ? dtypes : header.dtypes,
+    bind: bind.length > 0 ? bind : header.bind,
+  };
+}

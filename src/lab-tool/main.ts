@@ -1,0 +1,123 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { UsageError } from '../config/options.ts';
+import { type Flags, type Invocation, parseLabArguments } from './arguments.ts';
+import { LabClient } from './client.ts';
+import type { CommandName } from './command-table.ts';
+import { bind, graph, parts, unbind } from './commands/bindings.ts';
+import { check } from './commands/check.ts';
+import { configs, diff, save, validate } from './commands/configs.ts';
+import { bench, parity } from './commands/measure.ts';
+import { ops, stub } from './commands/ops.ts';
+import { exitCodes, type Run } from './context.ts';
+import { FileError, HostError, messageOf } from './errors.ts';
+import { labHelpText } from './help.ts';
+import type { HostAddress } from './http.ts';
+import { readText } from './kernels.ts';
+import { painter } from './style.ts';
+import { printable } from './text.ts';
+import { watch } from './commands/watch.ts';
+import type { LabWorld } from './world.ts';
+
+const commands: Readonly<Record<CommandName, Run>> = {
+  ops,
+  stub,
+  check,
+  watch,
+  graph,
+  parts,
+  bind,
+  unbind,
+  parity,
+  bench,
+  configs,
+  save,
+  validate,
+  diff,
+};
+
+/** Runs the command line; answers with the exit code. Errors are a line each on stderr. */
+export async function main(world: LabWorld): Promise<number> {
+  // A faulty command line may still say that a program reads the answer.
+  let json = world.args.includes('--json');
+  try {
+    const invocation = parseLabArguments(world.args);
+    if (invocation.command === 'help' || invocation.command === 'version')
+      return await about(invocation.command, world);
+    json = invocation.flags.json === true;
+    return await runCommand(invocation, world);
+  } catch (error) {
+    if (json) world.stdout.write(`${JSON.stringify({ error: errorDocument(error) })}\n`);
+    const lines = error instanceof UsageError ? error.faults : [messageOf(error), ...violationsOf(error)];
+    for (const line of lines) world.stderr.write(`lathe lab: ${printable(line)}\n`);
+    if (error instanceof UsageError) world.stderr.write('See: node dist/lab.js --help\n');
+    if (error instanceof UsageError || error instanceof FileError) return exitCodes.usage;
+    return error instanceof HostError ? exitCodes.host : exitCodes.failed;
+  }
+}
+
+const violationsOf = (error: unknown): string[] =>
+  error instanceof HostError ? error.violations.map(({ path, message }) => `  ${path}: ${message}`) : [];
+
+function errorDocument(error: unknown) {
+  if (error instanceof HostError) {
+    const { code, message, status, violations } = error;
+    return {
+      code,
+      message,
+      ...(status === undefined ? {} : { status }),
+      ...(violations.length > 0 ? { violations } : {}),
+    };
+  }
+  if (error instanceof UsageError || error instanceof FileError)
+    return { code: 'usage', message: error.message };
+  return { code: 'failed', message: messageOf(error) };
+}
+
+async function runCommand(
+  { command, words, flags }: Extract<Invocation, { flags: Flags }>,
+  world: LabWorld,
+): Promise<number> {
+  const { stdout } = world;
+  const client = new LabClient(await hostOf(flags, world));
+  // Files and pipes get whole lines; a terminal that does not tell its width says 0.
+  const width = stdout.isTTY === true ? stdout.columns || 80 : Number.POSITIVE_INFINITY;
+  return await commands[command]({
+    client,
+    words,
+    flags,
+    world,
+    look: { paint: painter(stdout), width },
+    print: (document, lines) => {
+      const text = flags.json === true ? JSON.stringify(document, undefined, 2) : lines().join('\n');
+      stdout.write(`${text}\n`);
+    },
+  });
+}
+
+async function hostOf(flags: Flags, { env }: LabWorld): Promise<HostAddress> {
+  const given = flags.url ?? (env['LATHE_URL'] || 'http://127.0.0.1:8080');
+  const url = URL.parse(given);
+  if (url === null || !/^https?:$/.test(url.protocol))
+    throw new UsageError([
+      `${flags.url === undefined ? 'LATHE_URL' : '--url'}: expected http://HOST:PORT, got '${given}'`,
+    ]);
+  if (flags.token !== undefined && flags['token-file'] !== undefined)
+    throw new UsageError(['--token and --token-file exclude each other']);
+  const file = flags['token-file'];
+  const token =
+    file === undefined
+      ? (flags.token ?? (env['LATHE_TOKEN'] || undefined))
+      : (await readText(file, file)).trim();
+  if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
+    throw new UsageError(['the token may hold visible ASCII characters only']);
+  return { url: (url.origin + url.pathname).replace(/\/+$/, ''), token };
+}
+
+async function about(what: 'help' | 'version', { packageRoot, stdout }: LabWorld): Promise<number> {
+  const manifest = JSON.parse(await readFile(join(packageRoot, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  stdout.write(what === 'help' ? labHelpText(manifest.version) : `lathe ${manifest.version}\n`);
+  return exitCodes.fine;
+}

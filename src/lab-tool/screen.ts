@@ -1,0 +1,52 @@
+import { stripVTControlCharacters } from 'node:util';
+import type { Terminal } from './world.ts';
+
+const enter = '\u001b[?1049h\u001b[?25l\u001b[?7l';
+const leave = '\u001b[?7h\u001b[?25h\u001b[?1049l';
+
+/** A screen of its own on a terminal, drawn over in place; what was there before comes back at the end. */
+export class Screen {
+  readonly #out: Terminal;
+  #open = false;
+  #lines: readonly string[] = [];
+  #due: NodeJS.Timeout | undefined;
+  readonly #onResize = () => this.#draw();
+
+  constructor(out: Terminal) {
+    this.#out = out;
+  }
+
+  /** Draws soon; several calls in a row draw once. */
+  show(lines: readonly string[]): void {
+    this.#lines = lines;
+    if (!this.#open) {
+      this.#open = true;
+      this.#out.write(enter);
+      this.#out.on('resize', this.#onResize);
+    }
+    this.#due ??= setTimeout(() => this.#draw(), 15);
+  }
+
+  #draw(): void {
+    clearTimeout(this.#due);
+    this.#due = undefined;
+    if (!this.#open) return;
+    const rows = this.#out.rows || 24;
+    const hidden = this.#lines.length - rows;
+    const shown =
+      hidden > 0 ? [...this.#lines.slice(0, rows - 1), `… ${hidden + 1} more lines`] : this.#lines;
+    // Each line is wiped behind its end, so that nothing flickers.
+    this.#out.write(`\u001b[H${shown.map((line) => `${line}\u001b[K`).join('\r\n')}\u001b[J`);
+  }
+
+  /** Gives the terminal back. @param last whether the last picture stays in its history */
+  close(last = true): void {
+    if (!this.#open) return;
+    clearTimeout(this.#due);
+    this.#open = false;
+    this.#out.removeListener('resize', this.#onResize);
+    this.#out.write(leave);
+    if (last && this.#lines.some((line) => stripVTControlCharacters(line) !== ''))
+      this.#out.write(`${this.#lines.join('\n')}\n`);
+  }
+}

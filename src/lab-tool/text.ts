@@ -1,0 +1,66 @@
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+const wide =
+  /\p{Emoji_Presentation}|\ufe0f|\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}|[\u3000-\u303f\uff01-\uff60\uffe0-\uffe6]/u;
+const invisible = /^[\p{M}\p{Cf}]+$/u;
+const tabStop = 4;
+
+/** What comes from files and hosts: neither a line of its own nor a command to the terminal. */
+export const printable = (text: string): string => text.replaceAll(/\p{Cc}/gu, '\uFFFD');
+
+interface Cell {
+  readonly text: string;
+  /** Columns that it takes. */
+  readonly width: number;
+  /** Index in the line, UTF-16. */
+  readonly index: number;
+  /** Of it in the line, UTF-16. */
+  readonly length: number;
+  /** Where it begins on the screen. */
+  readonly column: number;
+}
+
+/** A line as a terminal shows it: tabs become spaces, wide characters take two columns. */
+export function cellsOf(line: string): readonly Cell[] {
+  const cells: Cell[] = [];
+  let column = 0;
+  for (const { segment, index } of graphemes.segment(line)) {
+    let text = segment;
+    let width = 1;
+    if (segment === '\t') {
+      width = tabStop - (column % tabStop);
+      text = ' '.repeat(width);
+    } else if (invisible.test(segment)) width = 0;
+    else if (wide.test(segment)) width = 2;
+    else text = printable(segment);
+    cells.push({ text, width, index, length: segment.length, column });
+    column += width;
+  }
+  return cells;
+}
+
+/** Columns that a text takes. */
+export const widthOf = (text: string): number =>
+  // Most text is ASCII.
+  /^[\x20-\x7e]*$/.test(text) ? text.length : cellsOf(text).reduce((sum, cell) => sum + cell.width, 0);
+
+/** A text cut to a width, with a sign that it was. */
+export function clip(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  return `${cellsOf(text)
+    .filter((cell) => cell.column + cell.width < width)
+    .map((cell) => cell.text)
+    .join('')}…`;
+}
+
+/** Words in lines of at most `width` columns, later ones indented. */
+export function wrap(text: string, width: number, indent: string): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && widthOf(line) + 1 + widthOf(word) > width) {
+      lines.push(line);
+      line = `${indent}${word}`;
+    } else line = line === '' && lines.length === 0 ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}

@@ -1,0 +1,213 @@
+import type { BindRequest } from '../lab/types.ts';
+import { BindingKeeper } from './binding-keeper.ts';
+import type { LabClient } from './client.ts';
+import { FileError, HostError, messageOf } from './errors.ts';
+import { FileWatcher } from './file-watcher.ts';
+import { gateKernel, type GateOutcome, loadKernels } from './gate.ts';
+import type { KernelFlags } from './kernel-flags.ts';
+import type { WatchView } from './watch-events.ts';
+
+interface WatchOptions {
+  readonly files: readonly string[];
+  readonly flags: KernelFlags;
+  /** Where every accepted kernel goes, instead of its own globs. */
+  readonly span?: string | undefined;
+}
+
+/** How often an idle session looks whether the host still has its kernels. */
+const lookMs = 2000;
+const retryMs = 1000;
+
+/** Gates files on every save, binds and benches what has a place, and lets nothing of a dead host or file stop it. */
+export class WatchSession {
+  readonly #client: LabClient;
+  readonly #options: WatchOptions;
+  readonly #view: WatchView;
+  readonly #stop: AbortSignal;
+  readonly #bindings: BindingKeeper;
+  readonly #watcher: FileWatcher;
+  /** Files to be gated, the one saved first in front. */
+  readonly #due: Set<string>;
+  /** The last outcomes, by file. */
+  readonly #outcomes = new Map<string, readonly GateOutcome[]>();
+  readonly #quarantined = new Set<string>();
+  #benchDue = false;
+  /** What is under way, and whether a save of any file makes it worthless or only one of its own file. */
+  #work: { readonly abort: AbortController; readonly file: string | undefined } | undefined;
+  #wake: () => void = () => undefined;
+
+  constructor(client: LabClient, options: WatchOptions, view: WatchView, stop: AbortSignal) {
+    this.#client = client;
+    this.#options = options;
+    this.#view = view;
+    this.#stop = stop;
+    this.#bindings = new BindingKeeper(client);
+    this.#due = new Set(options.files);
+    this.#watcher = new FileWatcher((file, presence) => {
+      if (presence === 'gone') {
+        this.#due.delete(file);
+        this.#interrupt(file);
+        view({ event: 'file_unreadable', file, message: 'it is gone; waiting for it to come back' });
+      } else this.#save(file);
+    });
+    stop.addEventListener('abort', () => {
+      this.#work?.abort.abort();
+      this.#wake();
+    });
+  }
+
+  /** Until the stop; then what was bound is unbound. Throws `UsageError` for flags that a file does not take. */
+  async run(): Promise<void> {
+    const { files } = this.#options;
+    this.#view({ event: 'start', url: this.#client.url, files });
+    try {
+      for (const file of files) await this.#watcher.add(file);
+      while (!this.#stop.aborted) await this.#turn();
+    } finally {
+      this.#watcher.close();
+      const { undone, failures } = await this.#bindings.restore();
+      this.#view({ event: 'stop', unbound: undone, failures });
+    }
+  }
+
+  #save(file: string): void {
+    this.#due.add(file);
+    this.#interrupt(file);
+    this.#wake();
+  }
+
+  #interrupt(file: string): void {
+    if (this.#work && (this.#work.file === undefined || this.#work.file === file)) this.#work.abort.abort();
+  }
+
+  async #turn(): Promise<void> {
+    const [file] = this.#due;
+    const benches = file === undefined && this.#benchDue;
+    if (file === undefined && !benches) {
+      await this.#sleep(lookMs);
+      if (this.#due.size > 0 || this.#stop.aborted) return;
+    }
+    const abort = new AbortController();
+    this.#work = { abort, file };
+    try {
+      if (file !== undefined) {
+        this.#due.delete(file);
+        await this.#gate(file, abort.signal);
+      } else if (benches) await this.#bench(abort.signal);
+      else await this.#look(abort.signal);
+    } catch (error) {
+      // A newer save is due already.
+      if (abort.signal.aborted) return;
+      if (!(error instanceof HostError)) throw error;
+      if (file !== undefined) this.#due.add(file);
+      await this.#awaitHost(error);
+    } finally {
+      this.#work = undefined;
+    }
+  }
+
+  async #gate(file: string, signal: AbortSignal): Promise<void> {
+    this.#view({ event: 'gating', file });
+    let loaded: Awaited<ReturnType<typeof loadKernels>>;
+    try {
+      // A module may never come to its end.
+      loaded = await unlessAborted(loadKernels(file, this.#options.flags), signal);
+    } catch (error) {
+      if (!(error instanceof FileError)) throw error;
+      this.#view({ event: 'file_unreadable', file, message: error.message });
+      return;
+    }
+    await this.#watcher.depends(file, loaded.dependencies);
+    const outcomes: GateOutcome[] = [];
+    for (const kernel of loaded.kernels) outcomes.push(await gateKernel(this.#client, file, kernel, signal));
+    for (const { kernel } of outcomes) this.#quarantined.delete(kernel);
+    this.#outcomes.set(file, outcomes);
+    this.#view({ event: 'gate', file, outcomes });
+    for (const outcome of outcomes) await this.#bind(outcome, signal);
+  }
+
+  async #bind({ file, kernel, accepted, bind }: GateOutcome, signal: AbortSignal): Promise<void> {
+    const { span } = this.#options;
+    if (!accepted || (span === undefined && bind.length === 0)) return;
+    const request: BindRequest = { kernel, ...(span === undefined ? { components: bind } : { span }) };
+    try {
+      const components = await this.#bindings.bind(request, signal);
+      this.#view({ event: 'bound', file, kernel, components });
+      this.#benchDue = true;
+    } catch (error) {
+      if (!(error instanceof HostError) || error.passing) throw error;
+      this.#view({ event: 'bind_refused', file, kernel, message: error.message });
+    }
+  }
+
+  async #bench(signal: AbortSignal): Promise<void> {
+    this.#view({ event: 'benching' });
+    try {
+      const result = await this.#client.bench({ mode: 'quick' }, signal);
+      this.#benchDue = false;
+      this.#view({ event: 'bench', result });
+    } catch (error) {
+      if (signal.aborted || !(error instanceof HostError) || error.passing) throw error;
+      this.#benchDue = false;
+      this.#view({ event: 'bench_failed', message: error.message });
+    }
+  }
+
+  /** A host that lost our kernels was started anew; one that quarantined a kernel says so. */
+  async #look(signal: AbortSignal): Promise<void> {
+    const { kernels } = await this.#client.parts(signal);
+    for (const [file, outcomes] of this.#outcomes)
+      for (const { kernel, accepted } of outcomes) {
+        if (!accepted) continue;
+        const state = (kernels ?? []).find(({ name }) => name === kernel)?.state;
+        if (state === undefined) {
+          this.#bindings.forget();
+          this.#due.add(file);
+        } else if (state === 'quarantined' && !this.#quarantined.has(kernel)) {
+          this.#quarantined.add(kernel);
+          this.#view({ event: 'quarantined', file, kernel });
+        }
+      }
+  }
+
+  async #awaitHost(error: HostError): Promise<void> {
+    // A refusal of the credentials does not pass by waiting.
+    if (!error.passing) throw error;
+    this.#view({ event: 'host_gone', message: error.message });
+    while (!this.#stop.aborted) {
+      await this.#sleep(retryMs);
+      try {
+        await this.#client.parts(this.#stop);
+        break;
+      } catch (still) {
+        if (!this.#stop.aborted && !(still instanceof HostError && still.passing)) throw still;
+      }
+    }
+    if (this.#stop.aborted) return;
+    this.#view({ event: 'host_back' });
+    await this.#look(this.#stop);
+  }
+
+  /** Until the time is over, a file is saved, or the stop. */
+  async #sleep(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      if (this.#stop.aborted) this.#wake();
+    });
+  }
+}
+
+async function unlessAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(new Error(messageOf(signal.reason)));
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

@@ -1,0 +1,160 @@
+import { benchSummary } from './bench-text.ts';
+import { boundText } from './commands/bindings.ts';
+import { outcomeDocument } from './commands/check.ts';
+import { compactLines, outcomeLines } from './gate-text.ts';
+import type { Screen } from './screen.ts';
+import type { Look, Style } from './style.ts';
+import { printable, wrap } from './text.ts';
+import type { WatchEvent, WatchView } from './watch-events.ts';
+
+/** A JSON document a line. */
+export const jsonView =
+  (write: (line: string) => void): WatchView =>
+  (event) =>
+    write(
+      JSON.stringify(
+        event.event === 'gate' ? { ...event, outcomes: event.outcomes.map(outcomeDocument) } : event,
+      ),
+    );
+
+/** Lines as things happen, for pipes and files. */
+export function plainView(write: (line: string) => void, look: Look): WatchView {
+  return (event) => {
+    for (const line of eventLines(event, look)) write(line);
+  };
+}
+
+function eventLines(event: WatchEvent, look: Look): readonly string[] {
+  switch (event.event) {
+    case 'start':
+      return [`watching ${event.files.join(', ')} with the host at ${event.url}`];
+    case 'gate':
+      return ['', ...event.outcomes.flatMap((outcome) => outcomeLines(outcome, look))];
+    case 'bench':
+      return [benchSummary(event.result, look)];
+    case 'gating':
+    case 'benching':
+      return [];
+    case 'stop':
+      return [...event.failures, ...(event.unbound ? ['what ran before the watch runs again'] : [])].map(
+        printable,
+      );
+    default:
+      return statusLines(event, look);
+  }
+}
+
+type Status = Exclude<WatchEvent, { event: 'start' | 'gate' | 'bench' | 'gating' | 'benching' | 'stop' }>;
+
+/** A happening in a colour, wrapped to the terminal. */
+function statusLines(event: Status, { paint, width }: Look): string[] {
+  const [style, text] = statusOf(event);
+  return wrap(printable(text), width - 2, '    ').map((line) => paint(style, line));
+}
+
+function statusOf(event: Status): [style: Style, text: string] {
+  switch (event.event) {
+    case 'file_unreadable':
+      return ['warn', `! ${event.message.startsWith(event.file) ? '' : `${event.file}: `}${event.message}`];
+    case 'bound':
+      return ['good', `✓ ${event.kernel} runs ${boundText(event.components)}`];
+    case 'bind_refused':
+      return ['bad', `✗ ${event.kernel} is not bound: ${event.message}`];
+    case 'bench_failed':
+      return ['bad', `✗ no bench: ${event.message}`];
+    case 'host_gone':
+      return ['warn', `! ${event.message}; trying again`];
+    case 'host_back':
+      return ['good', '✓ the host is back'];
+    case 'quarantined':
+      return ['bad', `✗ ${event.kernel} lost the device: the host has put the built-ins back`];
+  }
+}
+
+interface FileState {
+  busy: boolean;
+  lines: readonly string[];
+  /** Where its kernels run, by kernel. */
+  readonly bound: Map<string, readonly string[]>;
+}
+
+/** One screen that always shows how things stand. */
+export function screenView(screen: Screen, look: Look, now: () => Date): WatchView {
+  const files = new Map<string, FileState>();
+  let [url, benching] = ['', false];
+  let host: readonly string[] = [];
+  let bench: readonly string[] = [];
+  const stateOf = (file: string): FileState => {
+    const state = files.get(file) ?? { busy: false, lines: [], bound: new Map() };
+    files.set(file, state);
+    return state;
+  };
+  const { paint } = look;
+  const draw = () => {
+    const clock = now().toTimeString().slice(0, 8);
+    screen.show([
+      `${paint('strong', 'lathe lab watch')}  ${url}  ${clock}  ${paint('dim', 'Ctrl-C ends')}`,
+      ...host,
+      ...bench,
+      ...(benching ? [paint('note', 'measuring …')] : []),
+      ...[...files].flatMap(([file, state]) => [
+        '',
+        ...(state.lines.length === 0
+          ? [`${paint('dim', '…')} ${file}`]
+          : state.lines.map((line, index) =>
+              index === 0 && state.busy ? `${line}${paint('note', '  in the gate …')}` : line,
+            )),
+        ...[...state.bound.values()].flat().map((line) => `  ${line}`),
+      ]),
+    ]);
+  };
+  return (event) => {
+    switch (event.event) {
+      case 'start':
+        url = event.url;
+        for (const file of event.files) stateOf(file);
+        break;
+      case 'gating':
+        stateOf(event.file).busy = true;
+        benching = false;
+        break;
+      case 'gate': {
+        const state = stateOf(event.file);
+        state.busy = false;
+        state.lines = event.outcomes.flatMap((outcome) => compactLines(outcome, look));
+        for (const kernel of state.bound.keys())
+          state.bound.set(kernel, [paint('dim', `${kernel}: what was bound before stays`)]);
+        break;
+      }
+      case 'file_unreadable': {
+        const state = stateOf(event.file);
+        state.busy = false;
+        state.lines = statusLines(event, look);
+        break;
+      }
+      case 'bound':
+      case 'bind_refused':
+      case 'quarantined':
+        stateOf(event.file).bound.set(event.kernel, statusLines(event, look));
+        break;
+      case 'benching':
+        benching = true;
+        break;
+      case 'bench':
+        [bench, benching] = [[benchSummary(event.result, look)], false];
+        break;
+      case 'bench_failed':
+        [bench, benching] = [statusLines(event, look), false];
+        break;
+      case 'host_gone':
+        [host, benching] = [statusLines(event, look), false];
+        break;
+      case 'host_back':
+        host = [];
+        break;
+      case 'stop':
+        return;
+    }
+    draw();
+  };
+}

@@ -1,0 +1,25 @@
+/** A stream that may be a terminal. */
+export interface Terminal extends NodeJS.WritableStream {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+}
+
+/** What the tool gets from the process; only `lab.ts` makes the real one. */
+export interface LabWorld {
+  /** Without the program's own name. */
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Where `package.json` lies. */
+  readonly packageRoot: string;
+  readonly stdout: Terminal;
+  readonly stderr: Terminal;
+  readonly signals: {
+    on(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP', listener: () => void): unknown;
+  };
+  /** Aborts when nobody reads stdout any more. */
+  readonly readerGone: AbortSignal;
+  /** Also runs where an error that nobody caught ends the process. */
+  readonly atExit: (listener: () => void) => unknown;
+  readonly exit: (code: number) => void;
+}

@@ -1,0 +1,94 @@
+import type { BenchRequest } from '../types.ts';
+import type { BenchPort } from './port.ts';
+
+/** How much a bench measures. */
+export interface Effort {
+  /** Of each prompt. */
+  readonly promptTokens: number;
+  /** Positions at which decode is measured, ascending. */
+  readonly contexts: readonly number[];
+  /** Tokens of one decode sample: as many as take `sampleMs`, within these bounds. */
+  readonly newTokens: { readonly least: number; readonly most: number };
+  readonly sampleMs: number;
+  readonly rounds: { readonly least: number; readonly most: number };
+  /** Time for the samples of all rounds; no further round begins after it, but for the least number. */
+  readonly budgetMs: number;
+  /** No further round either when both intervals are narrower: half their width, as a part. */
+  readonly precision: number;
+  /** Most rounds before the measurement. */
+  readonly warmUpRounds: number;
+  /** Steps traced with each arm. */
+  readonly traces: number;
+  /** Tokens that the arms' outputs are compared at. */
+  readonly checks: number;
+}
+
+type Mode = NonNullable<BenchRequest['mode']>;
+
+const modes: Readonly<Record<Mode, Effort>> = {
+  quick: {
+    promptTokens: 64,
+    contexts: [32, 128, 512],
+    newTokens: { least: 4, most: 32 },
+    sampleMs: 20,
+    rounds: { least: 8, most: 24 },
+    budgetMs: 4000,
+    precision: 0.01,
+    warmUpRounds: 4,
+    traces: 5,
+    checks: 24,
+  },
+  full: {
+    promptTokens: 128,
+    contexts: [32, 128, 512],
+    newTokens: { least: 8, most: 128 },
+    sampleMs: 60,
+    rounds: { least: 16, most: 100 },
+    budgetMs: 45_000,
+    precision: 0.004,
+    warmUpRounds: 8,
+    traces: 15,
+    checks: 48,
+  },
+};
+
+/** What a request asks for, the rest by its mode (`quick` when absent), as far as it fits the model's context. */
+export function planEffort(
+  request: BenchRequest,
+  { maxContext }: Pick<BenchPort, 'maxContext'>,
+): { readonly effort: Effort; readonly warnings: readonly string[] } {
+  const base = modes[request.mode ?? 'quick'];
+  const warnings: string[] = [];
+  const fit = (name: string, asked: number, most: number): number => {
+    if (asked > most)
+      warnings.push(`${name} ${asked} does not fit the context of ${maxContext} tokens: ${most}`);
+    return Math.min(asked, most);
+  };
+  const half = Math.max(1, maxContext >> 1);
+  const newTokens =
+    request.new_tokens === undefined
+      ? { least: Math.min(base.newTokens.least, half), most: Math.min(base.newTokens.most, half) }
+      : evenly(fit('new_tokens', request.new_tokens, Math.max(1, maxContext - 1)));
+  const lastContext = Math.max(0, maxContext - newTokens.most);
+  const contexts =
+    request.contexts?.map((one) => fit('context', one, lastContext)) ??
+    base.contexts.map((one) => Math.min(one, lastContext));
+  return {
+    effort: {
+      ...base,
+      promptTokens:
+        request.prompt_tokens === undefined
+          ? Math.min(base.promptTokens, maxContext)
+          : fit('prompt_tokens', request.prompt_tokens, maxContext),
+      contexts: [...new Set(contexts)].sort((a, b) => a - b),
+      newTokens,
+      ...(request.rounds === undefined
+        ? {}
+        : { rounds: evenly(request.rounds), budgetMs: Number.POSITIVE_INFINITY }),
+      checks: Math.min(base.checks, half),
+    },
+    warnings,
+  };
+}
+
+const evenly = (count: number) => ({ least: count, most: count });

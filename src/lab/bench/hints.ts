@@ -1,0 +1,62 @@
+import type { Peaks, Work } from './roofline.ts';
+
+export interface Rates {
+  readonly gbps: number;
+  readonly gflops: number;
+  /** Of the nearer roof: copy bandwidth or f32 arithmetic. */
+  readonly peakFraction: number;
+}
+
+/** @param ms GPU time; 0 gives rates of 0 */
+export function ratesOf(ms: number, { flops, bytes }: Work, peaks: Peaks): Rates {
+  if (ms <= 0) return { gbps: 0, gflops: 0, peakFraction: 0 };
+  const gbps = bytes / ms / 1e6;
+  const gflops = flops / ms / 1e6;
+  return { gbps, gflops, peakFraction: Math.max(gbps / peaks.gbps, gflops / peaks.gflops) };
+}
+
+/** Part of a roof from which on it is what bounds. */
+const near = 0.6;
+const tiny = 0.1;
+/** Empty dispatches' time up to which launching is most of the work. */
+const launches = 3;
+
+/**
+ * What holds a component back and what to try, in one line.
+ * @param dispatches how many the component takes
+ * @param share of the step's GPU time
+ */
+export function hintFor(
+  { ms, dispatches, share }: { ms: number; dispatches: number; share: number },
+  work: Work,
+  peaks: Peaks,
+): string {
+  if (ms <= 0) return 'too short for this clock: nothing to gain here';
+  const { gbps, gflops } = ratesOf(ms, work, peaks);
+  const memory = gbps / peaks.gbps;
+  const arithmetic = gflops / peaks.gflops;
+  const little = share < 0.02 ? `, but only ${percent(share)} of the step` : '';
+  const isLaunch = ms <= launches * dispatches * peaks.dispatchMs;
+  if (isLaunch && Math.max(memory, arithmetic) < near) {
+    return `launch bound, near the ${time(peaks.dispatchMs)} of an empty dispatch: fuse it with a neighbour${little}`;
+  }
+  if (memory >= 1 && memory >= arithmetic) {
+    return `served by caches at ${percent(memory)} of copy bandwidth: fewer bytes or fewer instructions a byte${little}`;
+  }
+  if (memory >= near && memory >= arithmetic) {
+    return `memory bound at ${percent(memory)} of copy bandwidth: move fewer bytes, read each once${little}`;
+  }
+  if (arithmetic >= near) {
+    return `compute bound at ${percent(arithmetic)} of f32 peak: fewer or cheaper operations (f16, dot4I8Packed)${little}`;
+  }
+  const rates = `${percent(memory)} of bandwidth, ${percent(arithmetic)} of f32 peak`;
+  if (Math.max(memory, arithmetic) < tiny) {
+    return `latency bound (${rates}): more threads or rows at once, fewer barriers, wider loads${little}`;
+  }
+  return memory >= arithmetic
+    ? `short of its memory roof (${rates}): wider loads (vec4), more of them in flight${little}`
+    : `short of its compute roof (${rates}): more independent sums, less index arithmetic${little}`;
+}
+
+const percent = (part: number): string => `${(part * 100).toFixed(part < 0.0995 ? 1 : 0)}%`;
+const time = (ms: number): string => (ms < 0.1 ? `${(ms * 1000).toFixed(1)} us` : `${ms.toFixed(2)} ms`);

@@ -1,0 +1,124 @@
+/** Times both arms, round by round. */
+import type { Effort } from './effort.ts';
+import type { BenchPort } from './port.ts';
+import { below, type Random } from './random.ts';
+import { armOf, type Cell, type Role, Schedule } from './schedule.ts';
+import { estimateRatio, type PairedTimes } from './statistics.ts';
+
+/** Two rounds that agree as well as this are as good as the machine gets. */
+const settledWithin = 0.05;
+/** Less than any clock here can tell. */
+const leastMs = 1e-3;
+/** Resamples that tell whether the intervals are narrow enough: rough ones do. */
+const fewResamples = 300;
+
+/** A timed prompt of the bound arm, to be computed again later. */
+export interface TimedPrompt {
+  readonly tokens: readonly number[];
+  readonly token: number;
+}
+
+export interface Measured {
+  /** ms by cell. */
+  readonly cells: readonly { readonly cell: Cell; readonly times: PairedTimes }[];
+  readonly rounds: number;
+  /** Tokens of one decode sample. */
+  readonly newTokens: number;
+  /** The warm-up came to rest. */
+  readonly settled: boolean;
+  readonly prompts: readonly TimedPrompt[];
+}
+
+type Times = Record<Role, number[]>;
+
+export async function measure(
+  port: BenchPort,
+  effort: Effort,
+  { random, signal }: { random: Random; signal: AbortSignal },
+): Promise<Measured> {
+  const cells: Cell[] = [
+    { kind: 'prefill', tokens: effort.promptTokens },
+    ...effort.contexts.map((context) => ({ kind: 'decode', context }) as const),
+  ];
+  const schedule = new Schedule(cells.length, random);
+  const prompts: TimedPrompt[] = [];
+  let newTokens = effort.newTokens.least;
+
+  /** Inputs are new for every sample, so that none is served with what another computed. */
+  const sample = async (cell: Cell, role: Role): Promise<number> => {
+    signal.throwIfAborted();
+    const arm = armOf(role);
+    if (cell.kind === 'decode') {
+      const { ms } = await port.decode(arm, cell.context, newTokens, below(random, port.vocabulary));
+      return Math.max(ms, leastMs);
+    }
+    const tokens = drawTokens(cell.tokens, port, random);
+    const { ms, token } = await port.prefill(arm, tokens);
+    if (arm === 'bound') prompts.push({ tokens, token });
+    return Math.max(ms, leastMs);
+  };
+  const round = async (times: readonly Times[]) => {
+    for (const { cell, role } of schedule.round()) {
+      times[cell]?.[role].push(await sample(cells[cell] as Cell, role));
+    }
+  };
+  const noTimes = () => cells.map((): Times => ({ baseline: [], bound: [], control: [] }));
+
+  let settled = false;
+  let before: readonly number[] | undefined;
+  for (let n = 0; n < effort.warmUpRounds && !settled; n++) {
+    const times = noTimes();
+    await round(times);
+    const now = unitTimes(cells, times, newTokens);
+    settled =
+      before?.every((ms, index) => Math.abs(Math.log((now[index] ?? ms) / ms)) < settledWithin) ?? false;
+    before = now;
+    newTokens = tokensFor(
+      effort,
+      Math.min(...times.slice(1).flatMap(({ baseline }) => baseline)) / newTokens,
+    );
+  }
+  prompts.length = 0;
+
+  const times = noTimes();
+  const isDone = (rounds: number): boolean => {
+    const { least, most } = effort.rounds;
+    if (rounds < least) return false;
+    if (rounds >= most) return true;
+    const spent = times.flatMap((one) => Object.values(one).flat()).reduce((sum, ms) => sum + ms, 0);
+    // By their width and not by what they say: stopping at a wished-for result would find it too often.
+    return spent > effort.budgetMs || [times.slice(0, 1), times.slice(1)].every(isPrecise);
+  };
+  const isPrecise = (series: readonly Times[]): boolean => {
+    const { ci95 } = estimateRatio(series, random, fewResamples);
+    return Math.log(ci95.high / ci95.low) / 2 < effort.precision;
+  };
+  let rounds = 0;
+  while (!isDone(rounds)) {
+    await round(times);
+    rounds += 1;
+  }
+  return {
+    cells: cells.map((cell, index) => ({ cell, times: times[index] as Times })),
+    rounds,
+    newTokens,
+    settled,
+    prompts,
+  };
+}
+
+export const drawTokens = (count: number, { vocabulary }: BenchPort, random: Random): number[] =>
+  Array.from({ length: count }, () => below(random, vocabulary));
+
+/** ms of a prompt and of a decoded token, with each arm. */
+function unitTimes(cells: readonly Cell[], times: readonly Times[], newTokens: number): number[] {
+  const sum = (kind: Cell['kind'], role: Role) =>
+    times.reduce((all, one, index) => all + (cells[index]?.kind === kind ? (one[role][0] ?? 0) : 0), 0);
+  return (['baseline', 'bound'] as const).flatMap((role) => [
+    sum('prefill', role),
+    sum('decode', role) / newTokens,
+  ]);
+}
+
+const tokensFor = ({ newTokens, sampleMs }: Effort, tokenMs: number): number =>
+  Math.min(newTokens.most, Math.max(newTokens.least, Math.ceil(sampleMs / tokenMs)));

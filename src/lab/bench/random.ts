@@ -1,0 +1,27 @@
+/** Uniform in [0, 1). */
+export type Random = () => number;
+
+/** A small generator (mulberry32): the same seed gives the same numbers everywhere. */
+export function seededRandom(seed: number): Random {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A whole number in [0, end). */
+export const below = (random: Random, end: number): number => Math.floor(random() * end);
+
+/** The same values in random order. */
+export function shuffled<T>(values: readonly T[], random: Random): T[] {
+  const result = [...values];
+  for (let last = result.length - 1; last > 0; last--) {
+    const other = below(random, last + 1);
+    [result[last], result[other]] = [result[other] as T, result[last] as T];
+  }
+  return result;
+}

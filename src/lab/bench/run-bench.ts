@@ -1,0 +1,129 @@
+import type { BenchRequest, BenchResult, Compared, Fingerprint } from '../types.ts';
+import { rounded } from './components.ts';
+import { planEffort } from './effort.ts';
+import { measure, type Measured } from './measure.ts';
+import { checkOutputs, judgeOutputs } from './outputs.ts';
+import type { BenchPort } from './port.ts';
+import { seededRandom } from './random.ts';
+import type { Peaks } from './roofline.ts';
+import { compareWithRoofs } from './roofs.ts';
+import { driftOf, type Estimate, estimateRatio, median, type PairedTimes } from './statistics.ts';
+import { decide, leastRounds } from './verdict.ts';
+
+export interface BenchOptions {
+  /** Of the inputs and of the order of the samples. */
+  readonly seed: number;
+  /** Looked at between two samples; its reason is thrown. */
+  readonly signal: AbortSignal;
+  readonly peaks: Peaks;
+  readonly fingerprint: Fingerprint;
+}
+
+/** Measures the bound kernels against the built-ins: rounds of all arms, outputs looked at again afterwards. */
+export async function runBench(
+  port: BenchPort,
+  request: BenchRequest,
+  { seed, signal, peaks, fingerprint }: BenchOptions,
+): Promise<BenchResult> {
+  const random = seededRandom(seed);
+  const { effort, warnings: misfits } = planEffort(request, port);
+  const measured = await measure(port, effort, { random, signal });
+  const checked = await checkOutputs(port, measured.prompts, { positions: effort.checks, random, signal });
+  const outputs = judgeOutputs(checked);
+  const roofs = await compareWithRoofs(port, measured, { traces: effort.traces, peaks, random, signal });
+
+  const { rounds, newTokens } = measured;
+  const times = measured.cells.map((one) => one.times);
+  const compare = (series: readonly PairedTimes[], beaten: boolean): Compared => {
+    const { control, ...bound } = estimateRatio(series, random);
+    const verdict = decide({ ...bound, control }, { rounds, doubted: beaten || outputs.differs });
+    return { ...written(bound), control: written(control), verdict };
+  };
+  const [prefill, ...decode] = times.map((one, cell) => compare([one], roofs.beaten[cell] ?? false));
+  const [ofPrompt, ...ofDecode] = times;
+  if (!prefill || !ofPrompt) throw new Error('a bench without a prompt');
+  const together = compare(ofDecode, roofs.beatenByComponent || roofs.beaten.slice(1).includes(true));
+
+  const speeds = (arm: 'baseline' | 'bound') => ({
+    prefill_tps: perSecond(arm, [ofPrompt], effort.promptTokens),
+    decode_tps: perSecond(arm, ofDecode, newTokens),
+  });
+  return {
+    baseline: speeds('baseline'),
+    bound: speeds('bound'),
+    delta: { prefill: decimals(prefill.ratio - 1), decode: decimals(together.ratio - 1) },
+    ratio_ci95: [together.ci95.low, together.ci95.high],
+    verdict: together.verdict,
+    rounds,
+    method:
+      `${rounds} rounds after a warm-up; a round times built-ins, bound kernels and built-ins again, in random ` +
+      `order and each on fresh tokens, at a prompt of ${effort.promptTokens} and at every context ` +
+      `(${newTokens} tokens decoded); median of the ratios within rounds, 95% interval by bootstrap over rounds; ` +
+      `seed ${seed}.`,
+    prefill: { prompt_tokens: effort.promptTokens, ...prefill },
+    decode: decode.map((one, index) => ({
+      context: effort.contexts[index] ?? 0,
+      baseline_tps: perSecond('baseline', ofDecode.slice(index, index + 1), newTokens),
+      bound_tps: perSecond('bound', ofDecode.slice(index, index + 1), newTokens),
+      ...one,
+    })),
+    components: roofs.table,
+    peaks: { gbps: rounded(peaks.gbps), gflops: rounded(peaks.gflops) },
+    warnings: [...misfits, ...warningsOf(measured, together), ...outputs.warnings, ...roofs.warnings],
+    fingerprint,
+  };
+}
+
+const decimals = (value: number): number => Number(value.toFixed(5));
+
+const written = ({ ratio, ci95 }: Estimate): Estimate => ({
+  ratio: decimals(ratio),
+  ci95: { low: decimals(ci95.low), high: decimals(ci95.high) },
+});
+
+/** Tokens a second, all measurements together; `tokens` is what each sample computed. */
+function perSecond(arm: 'baseline' | 'bound', series: readonly PairedTimes[], tokens: number): number {
+  const ms = series.map((one) => median(arm === 'bound' ? one.bound : [...one.baseline, ...one.control]));
+  return rounded((1000 * tokens * series.length) / ms.reduce((sum, one) => sum + one, 0));
+}
+
+/** Changes of the machine or of the difference from the first round to the last that need a word. */
+const leastDrift = 0.05;
+/** Of the control's interval, half its width: beyond, the machine hides what benches are made for. */
+const tooNoisy = 0.05;
+
+function warningsOf({ cells, rounds, settled }: Measured, together: Compared): string[] {
+  const warnings: string[] = [];
+  if (rounds < leastRounds)
+    warnings.push(`${rounds} rounds cannot tell a difference from chance: at least ${leastRounds} can`);
+  const series = (role: keyof PairedTimes) =>
+    Array.from({ length: rounds }, (_, round) =>
+      cells.reduce((sum, { times }) => sum + (times[role][round] ?? 0), 0),
+    );
+  const [baseline, bound, control] = [series('baseline'), series('bound'), series('control')];
+  const built = baseline.map((ms, round) => ms + (control[round] ?? 0));
+  const machine = driftOf(built);
+  if (machine.significant && Math.abs(machine.change) > leastDrift)
+    warnings.push(
+      `drift: from the first round to the last the built-ins became ${percent(Math.abs(machine.change))} ` +
+        `${machine.change > 0 ? 'slower' : 'faster'}; ratios are not affected, tokens/s are`,
+    );
+  const difference = driftOf(built.map((ms, round) => ms / (2 * (bound[round] ?? ms))));
+  if (difference.significant && Math.abs(difference.change) > leastDrift)
+    warnings.push(
+      `drift: the bound kernels' lead changed by ${percent(difference.change)} from the first round to the last: ` +
+        'throttling, or work that is done once and kept',
+    );
+  const { low, high } = together.control.ci95;
+  const noise = Math.log(high / low) / 2;
+  if (noise > tooNoisy)
+    warnings.push(
+      `noise: the built-ins differ from themselves by up to ${percent(noise)}; smaller effects are hidden. ` +
+        'More rounds, or a quieter machine',
+    );
+  // Noise does not settle.
+  else if (!settled) warnings.push('the warm-up did not settle: times still moved by more than 5% a round');
+  return warnings;
+}
+
+const percent = (part: number): string => `${(part * 100).toFixed(1)}%`;

@@ -1,0 +1,81 @@
+import { resolve } from 'node:path';
+import type { Finding } from '../types.ts';
+import { canonicalJson } from './canonical.ts';
+import { type ReadEnvelope, envelopeSchema } from './schema.ts';
+import { largestConfig, messageOf, readRegularFile } from './store.ts';
+
+const mostViolations = 50;
+const mostValues = 250_000;
+const deepest = 60;
+
+/** A config as it came, or why it is none. */
+export interface ReadConfig {
+  readonly findings: readonly Finding[];
+  /** `raw` holds what was signed, members that the schema does not know included. */
+  readonly config?: { readonly raw: object; readonly envelope: ReadEnvelope };
+}
+
+export const fault = (code: string, message: string): Finding => ({ code, severity: 'error', message });
+
+/** @param folder where relative paths start */
+export async function readConfigFile(path: string, folder: string): Promise<ReadConfig> {
+  let bytes: Uint8Array;
+  try {
+    bytes = await readRegularFile(resolve(folder, path), largestConfig);
+  } catch (error) {
+    return { findings: [fault('unreadable', `${path} cannot be read: ${messageOf(error)}`)] };
+  }
+  let text: string;
+  let value: unknown;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    value = JSON.parse(text);
+  } catch {
+    // Not the parser's own words: they quote the file, which may be anything that the host can read.
+    return { findings: [fault('not_json', `${path} is not JSON in UTF-8`)] };
+  }
+  const { findings, config } = readConfigValue(value);
+  if (config === undefined || text === canonical(value)) return { findings, ...(config && { config }) };
+  const message = `${path} is not canonical JSON (RFC 8785): it was edited or reformatted after it was saved`;
+  return { findings: [...findings, fault('not_canonical', message)], config };
+}
+
+/** @param value any JSON */
+export function readConfigValue(value: unknown): ReadConfig {
+  if (!isModest(value)) {
+    const limit = `more than ${mostValues} values or ${deepest} levels`;
+    return { findings: [fault('too_large', `The config has ${limit}`)] };
+  }
+  const { contract } = (value ?? {}) as { contract?: unknown };
+  if (typeof contract === 'number' && contract !== 1) {
+    return { findings: [fault('unknown_contract', `contract: expected 1, got ${contract}`)] };
+  }
+  const read = envelopeSchema.safeParse(value);
+  if (read.success) return { findings: [], config: { raw: value as object, envelope: read.data } };
+  const violations = read.error.issues.slice(0, mostViolations);
+  return {
+    findings: violations.map(({ path, message }) =>
+      fault('not_an_envelope', `${path.length > 0 ? `${path.map(String).join('.')}: ` : ''}${message}`),
+    ),
+  };
+}
+
+function canonical(value: unknown): string | undefined {
+  try {
+    return canonicalJson(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether checking the value takes little time and stack: a schema makes an issue of every wrong element. */
+function isModest(value: unknown): boolean {
+  let level: unknown[] = [value];
+  let count = 0;
+  for (let depth = 0; level.length > 0; depth++) {
+    count += level.length;
+    if (count > mostValues || depth > deepest) return false;
+    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []));
+  }
+  return true;
+}

@@ -1,0 +1,50 @@
+import type { ConfigEnvelope, Finding, ValidationReport } from '../types.ts';
+import { type ConfigJudge, checkEvidence, checkSafety, checkSignature } from './checks.ts';
+import { readConfigFile, readConfigValue } from './read.ts';
+
+export interface Validation {
+  readonly report: ValidationReport;
+  /** What was validated, when the report is ok. */
+  readonly envelope?: ConfigEnvelope;
+}
+
+type StageResult = ValidationReport['stages'][number];
+
+/**
+ * Judges a config without running anything: signature, then safety, then the evidence of parity. A stage behind a
+ * failed one is skipped.
+ * @param request a file, or the config itself
+ * @param folder where relative paths start
+ */
+export async function validateConfig(
+  request: { readonly path?: string | undefined; readonly envelope?: unknown },
+  folder: string,
+  judge: ConfigJudge,
+): Promise<Validation> {
+  const { findings, config } =
+    request.path === undefined
+      ? readConfigValue(request.envelope)
+      : await readConfigFile(request.path, folder);
+  const checks: readonly (readonly [
+    StageResult['stage'],
+    () => Promise<readonly Finding[]> | readonly Finding[],
+  ])[] = [
+    [
+      'signature',
+      () => (config ? [...findings, ...checkSignature(config.raw, config.envelope, judge)] : findings),
+    ],
+    ['safety', () => (config ? checkSafety(config.envelope, judge) : [])],
+    ['parity', () => (config ? checkEvidence(config.envelope, judge) : [])],
+  ];
+  const stages: StageResult[] = [];
+  for (const [stage, check] of checks) {
+    if (stages.some(({ ok }) => !ok)) {
+      stages.push({ stage, ok: false, skipped: true, findings: [] });
+      continue;
+    }
+    const found = await check();
+    stages.push({ stage, ok: !found.some(({ severity }) => severity === 'error'), findings: found });
+  }
+  const ok = stages.every((stage) => stage.ok);
+  return { report: { ok, stages }, ...(ok && config ? { envelope: config.raw as ConfigEnvelope } : {}) };
+}

@@ -1,0 +1,22 @@
+import { createHash } from 'node:crypto';
+import { canonicalJson } from './configs/canonical.ts';
+import type { KernelRegistration } from './types.ts';
+
+/**
+ * `sha256:<hex>` over what a kernel computes: op, source, entry point, dispatch, overrides, requirements. A name,
+ * tunables and formats to try do not change it.
+ */
+export function kernelDigest(registration: KernelRegistration): string {
+  const { op, source, dispatch, overrides = {}, requires = [] } = registration;
+  const { x, y = '1', z = '1' } = dispatch;
+  const text = canonicalJson({
+    op,
+    // Half a surrogate pair has no UTF-8, and no meaning in WGSL.
+    source: source.toWellFormed(),
+    entry_point: registration.entry_point ?? 'main',
+    dispatch: { x, y, z },
+    overrides,
+    requires: [...new Set(requires)].sort(),
+  });
+  return `sha256:${createHash('sha256').update(text).digest('hex')}`;
+}

@@ -1,0 +1,131 @@
+/** Runs the engine's own kernels on a case. */
+import type { Contract } from '../../../kernels/contracts.ts';
+import { packParams } from '../../../kernels/define.ts';
+import type { PipelineCache } from '../../engine/gpu/pipelines.ts';
+import type { BuiltinBinding, BuiltinStep } from '../ops/index.ts';
+import type { ParityCase } from '../types.ts';
+
+export interface PreparedBuiltin {
+  encode(pass: GPUComputePassEncoder): void;
+  /** Runs it once. Words of the contract's writable bindings. */
+  run(): Promise<Record<string, Uint32Array<ArrayBuffer>>>;
+  destroy(): void;
+}
+
+export interface BuiltinCase {
+  readonly contract: Contract;
+  readonly one: ParityCase;
+  readonly steps: readonly BuiltinStep[];
+  /** Of bindings of role `out`. */
+  readonly outWords: Readonly<Record<string, number>>;
+}
+
+/** Compiles and binds the steps of a built-in. */
+export async function prepareBuiltin(
+  pipelines: PipelineCache,
+  device: GPUDevice,
+  { contract, one, steps, outWords }: BuiltinCase,
+): Promise<PreparedBuiltin> {
+  const compiled = await Promise.all(steps.map(({ kernel, variant }) => pipelines.get(kernel, variant)));
+  const both = GPUBufferUsage.STORAGE;
+  const owned: GPUBuffer[] = [];
+  const named = new Map<string, GPUBuffer>();
+  const create = (label: string, size: number, usage: number, contents?: Bytes): GPUBuffer => {
+    const buffer = device.createBuffer({
+      label,
+      size: Math.max(16, Math.ceil(size / 16) * 16),
+      usage: usage | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
+    });
+    if (contents && contents.byteLength > 0) device.queue.writeBuffer(buffer, 0, contents);
+    owned.push(buffer);
+    return buffer;
+  };
+  const shared = (name: string, make: () => GPUBuffer): GPUBuffer => {
+    const buffer = named.get(name) ?? make();
+    named.set(name, buffer);
+    return buffer;
+  };
+  const tensor = (name: string): GPUBuffer =>
+    shared(`tensor ${name}`, () => {
+      const data = one.tensors[name];
+      if (data) return create(name, data.byteLength, both, data);
+      return create(name, 4 * (outWords[name] ?? 0), both);
+    });
+  const bufferOf = (binding: BuiltinBinding): GPUBuffer => {
+    if ('tensor' in binding) return tensor(binding.tensor);
+    if ('data' in binding) return create('data', binding.data.byteLength, both, binding.data);
+    return shared(`scratch ${binding.scratch}`, () => create(binding.scratch, binding.bytes, both));
+  };
+
+  const dispatches = steps.map((step, index) => {
+    const { kernel, variant, dims } = step;
+    const { pipeline, layout } = compiled[index] as NonNullable<(typeof compiled)[number]>;
+    const header = new Uint32Array([dims.tokens, dims.samples, dims.singleTiles, dims.splits]);
+    const entries = kernel.bindings(variant).flatMap((binding, number) => {
+      if (!binding) return [];
+      const [name] = binding;
+      if (name === 'params') {
+        const bytes = packParams(kernel, step.params as never);
+        const buffer = create(name, bytes.byteLength, GPUBufferUsage.UNIFORM, bytes);
+        return [{ binding: number, resource: { buffer } }];
+      }
+      if (name === 'step') {
+        const buffer = create(name, header.byteLength, GPUBufferUsage.UNIFORM, header);
+        return [{ binding: number, resource: { buffer } }];
+      }
+      const given = step.bindings[name];
+      if (!given) throw new Error(`${contract.op}: nothing is given for ${name} of ${kernel.source}`);
+      return [{ binding: number, resource: { buffer: bufferOf(given) } }];
+    });
+    return {
+      pipeline,
+      group: device.createBindGroup({ layout, entries }),
+      grid: kernel.grid(variant, step.params as never, dims),
+    };
+  });
+  const encode = (pass: GPUComputePassEncoder): void => {
+    for (const { pipeline, group, grid } of dispatches) {
+      if (grid.some((size) => size === 0)) continue;
+      pass.setPipeline(pipeline);
+      pass.setBindGroup(0, group);
+      pass.dispatchWorkgroups(...grid);
+    }
+  };
+  return {
+    encode,
+    async run() {
+      const writable = contract.bindings.filter(({ role }) => role === 'out' || role === 'inout');
+      const sources = writable.map(({ name }) => ({ name, buffer: tensor(name) }));
+      const readback = device.createBuffer({
+        label: 'builtin.readback',
+        size: sources.reduce((sum, { buffer }) => sum + buffer.size, 0),
+        usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+      });
+      owned.push(readback);
+      const encoder = device.createCommandEncoder();
+      const pass = encoder.beginComputePass();
+      encode(pass);
+      pass.end();
+      let at = 0;
+      for (const { buffer } of sources) {
+        encoder.copyBufferToBuffer(buffer, 0, readback, at, buffer.size);
+        at += buffer.size;
+      }
+      device.queue.submit([encoder.finish()]);
+      await readback.mapAsync(GPUMapMode.READ);
+      const copied = readback.getMappedRange().slice(0);
+      at = 0;
+      const words: Record<string, Uint32Array<ArrayBuffer>> = {};
+      for (const { name, buffer } of sources) {
+        words[name] = new Uint32Array(copied, at, buffer.size / 4);
+        at += buffer.size;
+      }
+      return words;
+    },
+    destroy() {
+      for (const buffer of owned) buffer.destroy();
+    },
+  };
+}
+
+type Bytes = ArrayBuffer | Uint32Array<ArrayBuffer> | Float32Array<ArrayBuffer>;

@@ -1,0 +1,160 @@
+/** Buffers of one run of a kernel, each with canaries before and behind the part that is bound. */
+import { type Contract, type ContractBinding, packUniform } from '../../../kernels/contracts.ts';
+import type { ParityCase } from '../types.ts';
+
+/** Offsets of storage bindings are multiples of it on every adapter. */
+const alignment = 256;
+const canaryWords = alignment / 4;
+
+interface Guarded {
+  readonly binding: ContractBinding;
+  readonly number: number;
+  readonly buffer: GPUBuffer;
+  /** Bytes. */
+  readonly offset: number;
+  readonly size: number;
+  /** The whole buffer before the run. */
+  readonly before: Uint32Array<ArrayBuffer>;
+}
+
+/** What was found around and in the buffers after a run. */
+export interface AfterRun {
+  /** Contents of writable bindings, by name. */
+  readonly written: Readonly<Record<string, Uint32Array<ArrayBuffer>>>;
+  /** Canaries that changed: word before (negative) or behind the binding. */
+  readonly canaries: readonly { readonly binding: string; readonly word: number }[];
+  /** Words of bindings of role `in` that changed. */
+  readonly inputs: readonly { readonly binding: string; readonly word: number }[];
+}
+
+export class GuardedBuffers {
+  readonly #device: GPUDevice;
+  readonly #guarded: readonly Guarded[];
+  readonly #uniforms: readonly { readonly number: number; readonly buffer: GPUBuffer }[];
+
+  /**
+   * @param contents words of every storage binding
+   * @param lead canary areas before the bindings, and the order in which the buffers are made: of two runs with
+   * different leads, no buffer lies at the same place
+   */
+  constructor(
+    device: GPUDevice,
+    contract: Contract,
+    one: ParityCase,
+    { contents, lead }: { contents: Readonly<Record<string, Uint32Array>>; lead: number },
+  ) {
+    this.#device = device;
+    const numbered = contract.bindings.map((binding, number) => ({ binding, number }));
+    if (lead % 2 === 0) numbered.reverse();
+    const storage = numbered.filter(({ binding }) => binding.role !== 'uniform');
+    this.#guarded = storage.map(({ binding, number }) => {
+      const content = contents[binding.name];
+      if (!content) throw new Error(`case ${one.name} has no contents for ${binding.name}`);
+      const offset = alignment * lead;
+      const words = offset / 4 + content.length + canaryWords;
+      const before = new Uint32Array(words);
+      for (let i = 0; i < words; i++) before[i] = canary(number, lead, i);
+      before.set(content, offset / 4);
+      const buffer = device.createBuffer({
+        label: binding.name,
+        size: words * 4,
+        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
+      });
+      device.queue.writeBuffer(buffer, 0, before);
+      return { binding, number, buffer, offset, size: content.byteLength, before };
+    });
+    this.#uniforms = numbered
+      .filter(({ binding }) => binding.role === 'uniform')
+      .map(({ binding, number }) => {
+        const bytes = packUniform(
+          binding,
+          binding.name === 'step' ? { tokens: one.dims['tokens'] ?? 1 } : one.params,
+        );
+        const buffer = device.createBuffer({
+          label: binding.name,
+          size: bytes.byteLength,
+          usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
+        });
+        device.queue.writeBuffer(buffer, 0, bytes);
+        return { number, buffer };
+      });
+  }
+
+  /** Bytes of the storage buffers. */
+  get bytes(): number {
+    return this.#guarded.reduce((sum, { before }) => sum + before.byteLength, 0);
+  }
+
+  /** Only the bindings that the layout has. */
+  bindGroup(layout: GPUBindGroupLayout): GPUBindGroup {
+    const entries = [
+      ...this.#guarded.map(({ number, buffer, offset, size }) => ({
+        binding: number,
+        resource: { buffer, offset, size },
+      })),
+      ...this.#uniforms.map(({ number, buffer }) => ({ binding: number, resource: { buffer } })),
+    ];
+    return this.#device.createBindGroup({ layout, entries });
+  }
+
+  /** Gives inputs and `inout` bindings other contents; `out` bindings keep what is in them. */
+  rewrite(contents: Readonly<Record<string, Uint32Array<ArrayBuffer>>>): void {
+    for (const { binding, buffer, offset, before } of this.#guarded) {
+      const words = contents[binding.name];
+      if (binding.role === 'out' || !words) continue;
+      this.#device.queue.writeBuffer(buffer, offset, words);
+      before.set(words, offset / 4);
+    }
+  }
+
+  /** @returns how many bytes it copied behind `at` */
+  copyTo(encoder: GPUCommandEncoder, target: GPUBuffer, at: number): number {
+    let end = at;
+    for (const { buffer, before } of this.#guarded) {
+      encoder.copyBufferToBuffer(buffer, 0, target, end, before.byteLength);
+      end += before.byteLength;
+    }
+    return end - at;
+  }
+
+  /** Reads what `copyTo` copied. */
+  inspect(copied: ArrayBuffer, at: number): AfterRun {
+    const written: Record<string, Uint32Array<ArrayBuffer>> = {};
+    const canaries: { binding: string; word: number }[] = [];
+    const inputs: { binding: string; word: number }[] = [];
+    let start = at;
+    for (const { binding, offset, size, before } of this.#guarded) {
+      const { name, role } = binding;
+      const after = new Uint32Array(copied, start, before.length);
+      start += before.byteLength;
+      const [first, end] = [offset / 4, (offset + size) / 4];
+      const head = firstDifference(before, after, 0, first);
+      const tail = firstDifference(before, after, end, before.length);
+      if (head >= 0) canaries.push({ binding: name, word: head - first });
+      if (tail >= 0) canaries.push({ binding: name, word: tail - end });
+      if (role === 'in') {
+        const changed = firstDifference(before, after, first, end);
+        if (changed >= 0) inputs.push({ binding: name, word: changed - first });
+      } else {
+        written[name] = after.subarray(first, end);
+      }
+    }
+    return { written, canaries, inputs };
+  }
+
+  destroy(): void {
+    for (const { buffer } of [...this.#guarded, ...this.#uniforms]) buffer.destroy();
+  }
+}
+
+const canary = (binding: number, lead: number, word: number): number =>
+  (0xca9a0000 ^ Math.imul(word + 1, 0x9e3779b1) ^ (binding << 24) ^ lead) >>> 0;
+
+function firstDifference(before: Uint32Array, after: Uint32Array, start: number, end: number): number {
+  const a = Buffer.from(before.buffer, before.byteOffset + start * 4, (end - start) * 4);
+  const b = Buffer.from(after.buffer, after.byteOffset + start * 4, (end - start) * 4);
+  // As bytes they compare a hundred times faster than in a loop.
+  if (a.equals(b)) return -1;
+  for (let i = start; i < end; i++) if (before[i] !== after[i]) return i;
+  return -1;
+}

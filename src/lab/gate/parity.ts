@@ -1,0 +1,110 @@
+/** Runs a candidate on cases, each against the oracle, with the built-in's own error beside it. */
+import type { LabOp } from '../ops/index.ts';
+import type { CaseVerdict, Finding, ParityCase, Tolerance } from '../types.ts';
+import type { Grid } from './dispatch.ts';
+import { judgeCase } from './judge-case.ts';
+import type { References } from './references.ts';
+import { type Candidate, runCase } from './run-case.ts';
+
+export interface ParityTask {
+  readonly op: LabOp;
+  readonly cases: readonly ParityCase[];
+  readonly tolerance: Tolerance;
+  readonly seed: number;
+  readonly references: References;
+}
+
+export interface ParityResult {
+  readonly verdicts: readonly CaseVerdict[];
+  readonly findings: readonly Finding[];
+}
+
+/** Findings of one code that are shown; the others say the same of other cases. */
+const shownPerCode = 3;
+
+/** @param gridFor throws `RangeError` */
+export async function checkParity(
+  device: GPUDevice,
+  { op, cases, tolerance, seed, references }: ParityTask,
+  candidate: Candidate,
+  gridFor: (one: ParityCase) => Grid,
+): Promise<ParityResult> {
+  const verdicts: CaseVerdict[] = [];
+  const findings: Finding[] = [];
+  const reported = new Set<number>();
+  // The GPU works on one case while the oracle computes the next.
+  let pending: (() => Promise<void>) | undefined;
+  for (const [index, one] of cases.entries()) {
+    const grid = tryGrid(gridFor, one);
+    if ('code' in grid) {
+      findings.push(grid);
+      continue;
+    }
+    const { expected, outWords } = references.of(one);
+    const both = Promise.all([
+      runCase(device, candidate, one, { grid, outWords, seed: seed + index, complement: index % 2 === 1 }),
+      references.builtin(one),
+    ]);
+    // It is awaited later; until then a failure must not count as unheard.
+    both.catch(() => {});
+    await pending?.();
+    pending = async () => {
+      const [run, builtin] = await both;
+      if (run.refused !== undefined) {
+        const message = `the kernel cannot run on case ${one.name}: ${run.refused}`;
+        findings.push({ code: 'run_failed', severity: 'error', message });
+        return;
+      }
+      findings.push(...outOfBounds(candidate, one, run.counts, reported));
+      const judged = judgeCase({ contract: op.contract, one, run, expected, builtin, tolerance });
+      verdicts.push(judged.verdict);
+      findings.push(...judged.findings);
+    };
+  }
+  await pending?.();
+  return { verdicts, findings: fewOfEach(findings) };
+}
+
+function tryGrid(gridFor: (one: ParityCase) => Grid, one: ParityCase): Grid | Finding {
+  try {
+    return gridFor(one);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return { code: 'invalid_dispatch', severity: 'error', message: `${error.message}, case ${one.name}` };
+  }
+}
+
+/** The first case that shows a site counts; the same line would be wrong in the others. */
+function outOfBounds(
+  { checked }: Candidate,
+  one: ParityCase,
+  counts: Uint32Array,
+  reported: Set<number>,
+): Finding[] {
+  return (checked?.sites ?? []).flatMap((site, index) => {
+    const [count = 0, bad = 0] = counts.subarray(index * 2);
+    if (count === 0 || reported.has(index)) return [];
+    reported.add(index);
+    const { binding, line, column, length, write } = site;
+    const message =
+      `${binding} has no element ${bad}: ${count} ${write ? 'writes' : 'reads'} out of bounds here, case ${one.name}. ` +
+      `${write ? 'Such a write vanishes' : 'Such a read gives any value'}: compare the index with the op’s dims first`;
+    return [{ code: 'out_of_bounds', severity: 'error' as const, message, line, column, length }];
+  });
+}
+
+function fewOfEach(findings: readonly Finding[]): Finding[] {
+  const counts = new Map<string, number>();
+  const shown = findings.filter(({ code, line }) => {
+    const count = (counts.get(code) ?? 0) + 1;
+    counts.set(code, count);
+    // A place in the source is worth a line each.
+    return line !== undefined || count <= shownPerCode;
+  });
+  return shown.map((finding) => {
+    const more = (counts.get(finding.code) ?? 0) - shownPerCode;
+    const isLast = shown.findLast(({ code }) => code === finding.code) === finding;
+    if (more <= 0 || !isLast || finding.line !== undefined) return finding;
+    return { ...finding, message: `${finding.message} (and ${more} more)` };
+  });
+}

@@ -1,0 +1,180 @@
+/** Runs a candidate on one case so that it cannot cheat: see `runCase`. */
+import type { Contract, ContractBinding } from '../../../kernels/contracts.ts';
+import type { ParityCase } from '../types.ts';
+import type { Site } from '../wgsl/instrument.ts';
+import type { Grid } from './dispatch.ts';
+import { perturbed, type Poison, poisonWord } from './elements.ts';
+import { type AfterRun, GuardedBuffers } from './guarded-buffers.ts';
+
+/** A pipeline for the bindings of a contract, in group 0. */
+export interface Bindable {
+  readonly pipeline: GPUComputePipeline;
+  readonly layout: GPUBindGroupLayout;
+}
+
+/** The build that reports accesses out of bounds. */
+export interface CheckedBuild extends Bindable {
+  /** Of group 1: one storage buffer. */
+  readonly countsLayout: GPUBindGroupLayout;
+  /** Places that are counted, two words each. */
+  readonly sites: readonly Site[];
+}
+
+export interface Candidate extends Bindable {
+  readonly contract: Contract;
+  readonly checked?: CheckedBuild | undefined;
+}
+
+export interface CaseRun {
+  /** On buffers whose outputs held NaN. */
+  readonly first: AfterRun;
+  /**
+   * On other buffers, after a run on other inputs: outputs held large numbers before that one, and its results after.
+   */
+  readonly second: AfterRun;
+  /** What writable bindings held before each run. */
+  readonly firstBefore: Readonly<Record<string, Uint32Array>>;
+  /** What that run on other inputs left in writable bindings. */
+  readonly between: AfterRun['written'];
+  /** By site: accesses out of bounds, and the index of one; empty without a checked build. */
+  readonly counts: Uint32Array;
+  /** What Dawn refused, for example a binding smaller than the type that the kernel declares. */
+  readonly refused?: string;
+}
+
+export interface CaseOptions {
+  readonly grid: Grid;
+  /** Of bindings of role `out`, which cases do not contain. */
+  readonly outWords: Readonly<Record<string, number>>;
+  /** Of the inputs of the run in between. */
+  readonly seed: number;
+  /** Every input differs in that run for this or the other value. */
+  readonly complement: boolean;
+}
+
+/**
+ * Three runs and a checked one, none of which is waited for: encodes and submits at once, and resolves with what they
+ * left. Every storage binding lies inside a larger buffer whose rest must not change.
+ */
+export async function runCase(
+  device: GPUDevice,
+  candidate: Candidate,
+  one: ParityCase,
+  { grid, outWords, seed, complement }: CaseOptions,
+): Promise<CaseRun> {
+  const { contract } = candidate;
+  const storage = contract.bindings.filter(({ role }) => role !== 'uniform');
+  const inputs = inputsOf(contract, one);
+  const others = Object.fromEntries(
+    Object.entries(inputs).map(([name, words]) => {
+      const dtype = storage.find((binding) => binding.name === name)?.dtype ?? 'f32';
+      return [name, perturbed(dtype, words, { seed, complement })];
+    }),
+  );
+  const poisoned = (poison: Poison) =>
+    Object.fromEntries(
+      storage
+        .filter(({ role }) => role === 'out')
+        .map((binding) => [
+          binding.name,
+          new Uint32Array(outWords[binding.name] ?? 0).fill(poisonWord(binding.dtype ?? 'f32', poison)),
+        ]),
+    );
+  const firstContents = { ...inputs, ...poisoned('nan') };
+
+  device.pushErrorScope('validation');
+  device.pushErrorScope('out-of-memory');
+  const first = new GuardedBuffers(device, contract, one, { contents: firstContents, lead: 1 });
+  const second = new GuardedBuffers(device, contract, one, {
+    contents: { ...others, ...poisoned('large') },
+    lead: 2,
+  });
+  const countBytes = 8 * (candidate.checked?.sites.length ?? 0);
+  const readback = device.createBuffer({
+    label: 'lab.readback',
+    size: first.bytes + 2 * second.bytes + countBytes,
+    usage: GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ,
+  });
+  const counts = device.createBuffer({
+    label: 'lab.counts',
+    size: Math.max(16, countBytes),
+    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
+  });
+  const dispatch = (encoder: GPUCommandEncoder, build: Bindable, buffers: GuardedBuffers) => {
+    const pass = encoder.beginComputePass();
+    pass.setPipeline(build.pipeline);
+    pass.setBindGroup(0, buffers.bindGroup(build.layout));
+    if (candidate.checked === build) {
+      const { countsLayout: layout } = candidate.checked;
+      const entries = [{ binding: 0, resource: { buffer: counts } }];
+      pass.setBindGroup(1, device.createBindGroup({ layout, entries }));
+    }
+    pass.dispatchWorkgroups(...grid);
+    pass.end();
+  };
+
+  let at = 0;
+  let encoder = device.createCommandEncoder();
+  dispatch(encoder, candidate, first);
+  at += first.copyTo(encoder, readback, at);
+  dispatch(encoder, candidate, second);
+  at += second.copyTo(encoder, readback, at);
+  device.queue.submit([encoder.finish()]);
+  second.rewrite(inputs);
+  encoder = device.createCommandEncoder();
+  dispatch(encoder, candidate, second);
+  at += second.copyTo(encoder, readback, at);
+  if (candidate.checked) {
+    // Its results do not count, so it may run where the first one was.
+    dispatch(encoder, candidate.checked, first);
+    encoder.copyBufferToBuffer(counts, 0, readback, at, countBytes);
+  }
+  device.queue.submit([encoder.finish()]);
+  const [memory, validation] = [device.popErrorScope(), device.popErrorScope()];
+  try {
+    const error = (await memory) ?? (await validation);
+    if (error) return { ...nothing, refused: error.message };
+    await readback.mapAsync(GPUMapMode.READ);
+    const copied = readback.getMappedRange().slice(0);
+    return {
+      first: first.inspect(copied, 0),
+      between: second.inspect(copied, first.bytes).written,
+      second: second.inspect(copied, first.bytes + second.bytes),
+      firstBefore: firstContents,
+      counts: new Uint32Array(copied, at, countBytes / 4),
+    };
+  } finally {
+    for (const owned of [first, second, readback, counts]) owned.destroy();
+  }
+}
+
+const untouched: AfterRun = { written: {}, canaries: [], inputs: [] };
+const nothing: CaseRun = {
+  first: untouched,
+  second: untouched,
+  between: {},
+  firstBefore: {},
+  counts: new Uint32Array(0),
+};
+
+/** First contents of what a case gives. */
+export const inputsOf = (
+  { bindings }: Contract,
+  one: ParityCase,
+): Readonly<Record<string, Uint32Array<ArrayBuffer>>> =>
+  Object.fromEntries(
+    bindings
+      .filter(({ role }) => role === 'in' || role === 'inout')
+      .map((binding) => [binding.name, inputWords(binding, one)]),
+  );
+
+/** At least 16 bytes, as in the engine: an input that an op leaves unused may be empty. */
+function inputWords({ name }: ContractBinding, one: ParityCase): Uint32Array<ArrayBuffer> {
+  const data = one.tensors[name];
+  if (!data) throw new Error(`case ${one.name} has no ${name}`);
+  const words = new Uint32Array(data.buffer, data.byteOffset, data.length);
+  if (words.length >= 4) return words;
+  const padded = new Uint32Array(4);
+  padded.set(words);
+  return padded;
+}

@@ -1,0 +1,145 @@
+/** The gate, stage by stage, in the child. */
+import { kernelDigest } from '../digest.ts';
+import { labOps, tolerances } from '../ops/index.ts';
+import { checkInterface } from '../stages/interface.ts';
+import { parseStage } from '../stages/parse.ts';
+import { checkSafety } from '../stages/safety.ts';
+import type {
+  Finding,
+  KernelRegistrationReport,
+  ParityCase,
+  Stage,
+  StageName,
+  Tolerance,
+  TunedShape,
+} from '../types.ts';
+import { overrideValues, reflect } from '../wgsl/reflect.ts';
+import { Builder } from './build.ts';
+import { gridOf } from './dispatch.ts';
+import { checkParity, type ParityResult, type ParityTask } from './parity.ts';
+import type { GateJob } from './protocol.ts';
+import { type Bench, References } from './references.ts';
+import { sweep } from './sweep.ts';
+import { type Combination, combinationsOf, type Overrides } from './tunables.ts';
+
+export interface Progress {
+  begin(stage: StageName): void;
+  end(stage: Stage): void;
+}
+
+/** A tenth, in strict mode. */
+const strictScale = 0.1;
+
+/** Resolves with a report whatever the kernel does, unless it takes the process with it. */
+export async function runGate(
+  bench: Bench,
+  job: GateJob,
+  progress: Progress,
+): Promise<KernelRegistrationReport> {
+  const start = performance.now();
+  const { registration, mode, seed } = job;
+  const { device } = bench.gpu;
+  const stages: Stage[] = [];
+  let more: Partial<KernelRegistrationReport> = {};
+  const stage = async (name: StageName, work: () => Promise<readonly Finding[]>): Promise<boolean> => {
+    progress.begin(name);
+    const findings = await work();
+    const done = { stage: name, ok: !findings.some(({ severity }) => severity === 'error'), findings };
+    stages.push(done);
+    progress.end(done);
+    return done.ok;
+  };
+  const report = (): KernelRegistrationReport => ({
+    kernel: registration.name,
+    digest: kernelDigest(registration),
+    accepted: stages.every(({ ok }) => ok),
+    stages,
+    ...more,
+    seed,
+    elapsed_ms: performance.now() - start,
+  });
+
+  const op = labOps.get(registration.op);
+  if (!op) throw new Error(`unknown op '${registration.op}'`);
+  const { contract } = op;
+
+  let module: GPUShaderModule | undefined;
+  const parsed = await stage('parse', async () => {
+    const result = await parseStage(device, registration.source);
+    module = result.module;
+    return result.findings;
+  });
+  if (!parsed || !module) return report();
+  const reflection = reflect(registration.source);
+  if (!(await stage('interface', async () => checkInterface(registration, contract, reflection, device)))) {
+    return report();
+  }
+  if (!(await stage('safety', async () => checkSafety(reflection)))) return report();
+
+  const builder = new Builder(device, { registration, contract, reflection, module });
+  const gridFor = (overrides: Overrides) => {
+    const values = overrideValues(reflection, { ...registration.overrides, ...overrides });
+    const most = device.limits.maxComputeWorkgroupsPerDimension;
+    return (one: ParityCase) => gridOf(registration.dispatch, { ...values, ...one.dims }, most);
+  };
+  const combinations: Combination[] = [];
+  const built = await stage('pipeline', async () => {
+    const all = combinationsOf(registration.tunables ?? {});
+    const results = await Promise.all(all.map((overrides) => builder.build(overrides)));
+    const findings: Finding[] = [];
+    for (const [index, { candidate, findings: own }] of results.entries()) {
+      const overrides = all[index] as Overrides;
+      if (candidate) combinations.push({ overrides, candidate, gridFor: gridFor(overrides) });
+      findings.push(...own);
+    }
+    // Some values of a tunable may be too large for an adapter: the others do.
+    return combinations.length === 0 ? findings : findings.map(asWarning);
+  });
+  if (!built) return report();
+  /** Runs cases with the checked build of a combination. */
+  const withChecks = async (task: ParityTask, combination: Combination): Promise<ParityResult> => {
+    const { candidate, overrides } = combination;
+    const checked = await builder.withChecks(candidate, overrides);
+    const result = await checkParity(device, task, checked.candidate, combination.gridFor);
+    return { ...result, findings: [...checked.findings, ...result.findings] };
+  };
+  if (mode === 'off') {
+    more = { unverified: true };
+    return report();
+  }
+
+  await stage('parity', async () => {
+    const scale = job.toleranceScale * (mode === 'strict' ? strictScale : 1);
+    const tolerance = scaled(tolerances[contract.exactness], scale);
+    const cases = [
+      ...op.cases({
+        seed,
+        formats: registration.dtypes ?? job.formats,
+        live: job.live.byOp[registration.op],
+        strict: mode === 'strict',
+      }),
+      ...(job.live.captured[registration.op] ?? []),
+    ];
+    const references = new References(bench, op);
+    const task = { op, cases, tolerance, seed, references };
+    const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables
+      ? await sweep(bench, task, combinations, withChecks)
+      : await withChecks(task, combinations[0] as Combination);
+    more = {
+      parity: result.verdicts,
+      tolerance: { ...tolerance, scale: job.toleranceScale, mode },
+      ...(result.tuning ? { tuning: result.tuning } : {}),
+    };
+    return result.findings;
+  });
+  return report();
+}
+
+const asWarning = (finding: Finding): Finding =>
+  finding.severity === 'error' ? { ...finding, severity: 'warning' } : finding;
+
+const scaled = ({ nmse, max_abs, matched_ratio }: Tolerance, scale: number): Tolerance => ({
+  nmse: nmse * scale,
+  max_abs: max_abs * scale,
+  matched_ratio,
+});

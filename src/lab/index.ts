@@ -1,0 +1,2 @@
+/** The only door of the lab. */
+export { openLab } from './lab.ts';

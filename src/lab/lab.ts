@@ -1,0 +1,460 @@
+import type { WgslSources } from '../../kernels/assemble.ts';
+import { contracts } from '../../kernels/contracts.ts';
+import { type LabKernel, type ResidentEngine, type Target } from '../engine/index.ts';
+import { runBench } from './bench/run-bench.ts';
+import { Bindings, type BoundKernel, formatsOf, kernelsOf, targetsByKernel } from './bindings.ts';
+import { canonicalJson } from './configs/canonical.ts';
+import { buildEnvelope } from './configs/envelope.ts';
+import { ConfigStore } from './configs/store.ts';
+import { validateConfig, type Validation } from './configs/validate.ts';
+import { GateProcess } from './gate/gate-process.ts';
+import { hostKey } from './host-key.ts';
+import { describeGraph, describeParts, costOf, type KernelRows } from './live/describe.ts';
+import { freshSeed, LiveModel } from './live/live-model.ts';
+import { labKernelOf, unfusedKernels } from './live/kernel.ts';
+import { comparedPositions, componentParity, logitsParity } from './live/parity.ts';
+import { benchPort } from './live/port.ts';
+import { describeOp } from './ops/descriptor.ts';
+import { Quarantine } from './quarantine.ts';
+import { Registry, type Registered } from './registry.ts';
+import { staticFindings } from './stages/static.ts';
+import { renderStub, stubTargets } from './stubs.ts';
+import { targetsFor } from './targets.ts';
+import { stubHeader } from './stub-header.ts';
+import {
+  type BenchRequest,
+  type BenchResult,
+  type BindOutcome,
+  type BindRequest,
+  type ConfigEnvelope,
+  type Fingerprint,
+  type KernelRegistration,
+  type KernelRegistrationReport,
+  type Lab,
+  LabError,
+  type LabGraph,
+  type LabParts,
+  type OpDescriptor,
+  type ParityMode,
+  type ParityRunResult,
+  type ValidationReport,
+} from './types.ts';
+
+export interface LabOptions {
+  readonly engine: ResidentEngine;
+  readonly wgsl: WgslSources;
+  readonly dataDir: string;
+  /** Entry file of the process that runs candidates. */
+  readonly childPath: string;
+  /** As the engine was told. */
+  readonly adapter?: string | undefined;
+  /** Version of Dawn's binding. */
+  readonly dawn: string;
+  readonly trustedKeys: readonly string[];
+  readonly allowUnverified: boolean;
+  readonly onNotice: (message: string) => void;
+}
+
+/** How long a registration waits for a busy device to give real activations. */
+const patienceMs = 1000;
+/** Mean KL divergence, in nats, that a sound set of kernels stays below. */
+const tolerableKl = 1e-3;
+
+/** The lab of one resident model. */
+export class ResidentLab implements Lab {
+  readonly #options: LabOptions;
+  readonly #quarantine: Quarantine;
+  readonly #gate: GateProcess;
+  readonly #bindings: Bindings;
+  readonly #unfused: ReadonlyMap<string, LabKernel>;
+  readonly #registry = new Registry();
+  readonly #configs: ConfigStore;
+  #parityMode: ParityMode = { mode: 'standard' };
+  #live: LiveModel | undefined;
+  /** Of the last bench's bound arm, by dispatch. */
+  #gpuMs: ReadonlyMap<string, number> = new Map();
+
+  constructor(options: LabOptions, quarantine: Quarantine) {
+    const { engine, wgsl, childPath, adapter } = options;
+    this.#options = options;
+    this.#quarantine = quarantine;
+    this.#unfused = unfusedKernels(wgsl);
+    this.#gate = new GateProcess({ childPath, adapter });
+    this.#bindings = new Bindings(engine, quarantine, this.#unfused);
+    this.#configs = new ConfigStore(options.dataDir);
+    engine.onBindingsLost = (reason) => this.#blame(reason);
+  }
+
+  /** Opens the child's device ahead of the first registration. */
+  warm(): void {
+    this.#gate.warm().catch((error: unknown) => {
+      this.#options.onNotice(`the kernel lab cannot check kernels here: ${String(error)}`);
+    });
+  }
+
+  async graph(): Promise<LabGraph> {
+    const { engine } = this.#options;
+    return await describeGraph(engine.model.id, engine.runner, this.#model().targets, this.#gpuMs);
+  }
+
+  async parts(): Promise<LabParts> {
+    const { runner } = this.#options.engine;
+    return await describeParts(runner, this.#model().targets, this.#rows(), this.#bindings.all);
+  }
+
+  ops(): readonly OpDescriptor[] {
+    const { features } = this.#options.engine.adapter;
+    return [...contracts.values()].map((contract) => describeOp(contract, features));
+  }
+
+  stub(op: string, target?: string): { op: string; target: string; source: string } {
+    const { engine, wgsl } = this.#options;
+    if (!contracts.has(op)) {
+      throw new LabError(
+        'unknown_op',
+        `There is no op '${op}'; the ops are: ${[...contracts.keys()].join(', ')}.`,
+      );
+    }
+    const targets = stubTargets(op, engine.adapter.features);
+    const chosen = target ?? 'plain';
+    if (!targets.includes(chosen)) {
+      throw new LabError(
+        'invalid_target',
+        `The op ${op} has no stub for the target '${chosen}' on this adapter; there is: ${targets.join(', ')}.`,
+      );
+    }
+    const format = engine.model.quantization.toLowerCase();
+    const stub = renderStub(wgsl, op, chosen, format);
+    return { op, target: chosen, source: `${stubHeader(op, stub)}${stub.source}` };
+  }
+
+  async register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport> {
+    const { op } = registration;
+    if (!contracts.has(op)) {
+      throw new LabError(
+        'unknown_op',
+        `There is no op '${op}'; the ops are: ${[...contracts.keys()].join(', ')}.`,
+      );
+    }
+    const live = this.#model();
+    const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+    const shapes = await live.shapes(op, patience);
+    signal.throwIfAborted();
+    const { mode, tolerance_scale: toleranceScale = 1, seed = freshSeed() } = this.#parityMode;
+    const labs = [...(await live.dispatches(op)).values()].flat();
+    const formats = formatsOf(labs);
+    const job = {
+      registration,
+      mode,
+      toleranceScale,
+      seed,
+      formats: formats.length > 0 ? formats : [this.#options.engine.model.quantization.toLowerCase()],
+      live: shapes,
+    };
+    const report = await this.#gate.register(job, signal);
+    this.#registry.set({ registration, report }, (name) => this.#isBound(name));
+    return report;
+  }
+
+  async bind(request: BindRequest): Promise<BindOutcome> {
+    const registered = this.#bindable(request.kernel);
+    const { registration } = registered;
+    const live = this.#model();
+    const targets = targetsFor(request, registration.op, live.targets.targets);
+    const added = await this.#boundKernels(registered, targets);
+    const replaced = await this.#bindings.add(added);
+    return { bound: true, components: targets.map(({ id }) => id), replaced };
+  }
+
+  async unbind(): Promise<void> {
+    await this.#bindings.clear();
+  }
+
+  get parityMode(): ParityMode {
+    return this.#parityMode;
+  }
+
+  setParityMode(mode: ParityMode): ParityMode {
+    this.#parityMode = mode;
+    return mode;
+  }
+
+  async runParity(signal: AbortSignal): Promise<ParityRunResult> {
+    const { engine } = this.#options;
+    const live = this.#model();
+    return await engine.exclusive(async (runner) => {
+      const { bound } = runner;
+      const mode = this.#parityMode;
+      const seed = mode.seed ?? freshSeed();
+      // Another part of the text each time.
+      const text = live.text(2 * comparedPositions).slice(seed % comparedPositions);
+      const components = bound ? await componentParity(runner, bound, text, mode, signal) : [];
+      const builtin = { one: runner.plan, many: runner.plan, destroy() {} };
+      const logits = await logitsParity(runner, bound ?? builtin, text, signal);
+      const ok = components.every((one) => one.ok) && logits.kl <= tolerableKl;
+      return { seed, ok, components, logits };
+    }, signal);
+  }
+
+  async bench(request: BenchRequest, signal: AbortSignal): Promise<BenchResult> {
+    const { engine } = this.#options;
+    const live = this.#model();
+    const costs = await this.#costs(live);
+    return await engine.exclusive(async (runner) => {
+      const seed = request.seed ?? freshSeed();
+      const peaks = await live.peaks();
+      signal.throwIfAborted();
+      const port = benchPort(runner, runner.bound, costs);
+      const fingerprint = this.#fingerprint(seed);
+      const result = await runBench(port, request, { seed, signal, peaks, fingerprint });
+      this.#gpuMs = new Map(result.components.map(({ id, gpu_ms: ms }) => [id, ms]));
+      return result;
+    }, signal);
+  }
+
+  async validate(request: { path?: string | undefined; envelope?: unknown }): Promise<ValidationReport> {
+    return (await this.#validation(request)).report;
+  }
+
+  async configNames(): Promise<readonly string[]> {
+    return await this.#configs.names();
+  }
+
+  async saveConfig(name: string): Promise<ConfigEnvelope> {
+    const { engine, dataDir } = this.#options;
+    const bound = this.#bindings.all;
+    if (bound.length === 0) {
+      throw new LabError('nothing_bound', 'No kernel of the lab is bound, so there is nothing to save.');
+    }
+    const byKernel = targetsByKernel(bound);
+    const registered = [...byKernel.keys()].map((one) => this.#registered(one));
+    const envelope = buildEnvelope(
+      {
+        name,
+        model: { digest: await engine.digest, architecture: engine.model.architecture },
+        bindings: [...byKernel].map(([kernel, components]) => ({ kernel, components })),
+        kernels: registered.map(({ registration }) => registration),
+        evidence: Object.fromEntries(
+          registered.map(({ registration, report }) => [registration.name, report]),
+        ),
+        fingerprint: this.#fingerprint(0),
+        createdAt: new Date(),
+      },
+      await hostKey(dataDir),
+    );
+    await this.#configs.save(name, canonicalJson(envelope));
+    return envelope;
+  }
+
+  async config(name: string): Promise<string> {
+    return await this.#configs.read(name);
+  }
+
+  /**
+   * Binds a saved config: validated, and every kernel gated again on this adapter.
+   * @throws LabError that says why it cannot be bound; nothing of it is bound then
+   */
+  async bindConfig(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    await this.#configs.read(name); // tells what there is when this is not
+    const { report, envelope } = await this.#validation({ path: `${name}.json` });
+    if (!envelope) {
+      const why = report.stages.flatMap(({ findings }) =>
+        findings.filter(({ severity }) => severity === 'error'),
+      );
+      throw new LabError(
+        'not_bindable',
+        `The config '${name}' is not valid: ${why.map(({ message }) => message).join('; ')}`,
+      );
+    }
+    const bound: string[] = [];
+    try {
+      for (const { kernel, components } of envelope.bindings) {
+        const registration = envelope.kernels.find((one) => one.name === kernel);
+        if (!registration)
+          throw new LabError('unknown_kernel', `The config '${name}' lacks its kernel '${kernel}'.`);
+        const checked = await this.register(registration, signal);
+        if (!checked.accepted) {
+          const first = checked.stages
+            .flatMap(({ findings }) => findings)
+            .find(({ severity }) => severity === 'error');
+          throw new LabError(
+            'not_bindable',
+            `The kernel '${kernel}' of the config '${name}' fails its gate on this adapter: ${first?.message ?? ''}`,
+          );
+        }
+        bound.push(...(await this.bind({ kernel, components })).components);
+      }
+      return bound;
+    } catch (error) {
+      await this.unbind();
+      throw error;
+    }
+  }
+
+  /** Ends the child; what is bound stays bound until the engine closes. An orderly end: nothing is blamed for it. */
+  async close(): Promise<void> {
+    await this.#quarantine.disarm().catch(() => undefined);
+    await this.#gate.close();
+  }
+
+  /** The model on its present device: a lost one is replaced. */
+  #model(): LiveModel {
+    const { engine, wgsl } = this.#options;
+    if (this.#live?.runner !== engine.runner) this.#live = new LiveModel(engine, wgsl, this.#unfused);
+    return this.#live;
+  }
+
+  #registered(name: string): Registered {
+    const found = this.#registry.get(name);
+    if (found) return found;
+    const names = this.#registry.all().map(({ registration }) => registration.name);
+    throw new LabError(
+      'unknown_kernel',
+      `There is no registered kernel '${name}'; registered are: ${names.join(', ') || 'none'}.`,
+    );
+  }
+
+  #bindable(name: string): Registered {
+    const found = this.#registered(name);
+    const { report } = found;
+    const refuse = (why: string) =>
+      new LabError('not_bindable', `The kernel '${name}' cannot be bound: ${why}.`);
+    const reason = this.#quarantine.reasonFor(report.digest);
+    if (reason !== undefined)
+      throw refuse(`its content is in quarantine (${reason}); change it and register it again`);
+    if (!report.accepted) throw refuse('its gate did not accept it');
+    if (report.unverified && !this.#options.allowUnverified) {
+      throw refuse(
+        'it was never compared with its oracle (parity mode off); register it under another mode, or start the host with --allow-unverified-kernels',
+      );
+    }
+    return found;
+  }
+
+  async #boundKernels(
+    { registration, report }: Registered,
+    targets: readonly Target[],
+  ): Promise<BoundKernel[]> {
+    const dispatches = await this.#model().dispatches(registration.op);
+    return targets.map(({ id }) => {
+      const labs = dispatches.get(id);
+      if (!labs) throw new LabError('incompatible_component', `${id} cannot be bound alone in this model.`);
+      const foreign = formatsOf(labs).find(
+        (one) => registration.dtypes && !registration.dtypes.includes(one),
+      );
+      if (foreign !== undefined) {
+        throw new LabError(
+          'incompatible_component',
+          `${id} has weights of type ${foreign}, and the kernel was checked for ${registration.dtypes?.join(', ')}.`,
+        );
+      }
+      const tuned = bestFor(report, labs[0]);
+      return { target: id, kernel: labKernelOf(registration, tuned), digest: report.digest };
+    });
+  }
+
+  #isBound(name: string): boolean {
+    return this.#bindings.all.some(({ kernel }) => kernel.name === name);
+  }
+
+  #rows(): KernelRows {
+    return this.#registry.all().map(({ registration, report }) => ({
+      name: registration.name,
+      op: registration.op,
+      digest: report.digest,
+      state:
+        this.#quarantine.reasonFor(report.digest) !== undefined
+          ? 'quarantined'
+          : !report.accepted
+            ? 'rejected'
+            : report.unverified
+              ? 'unverified'
+              : 'accepted',
+    }));
+  }
+
+  /** FLOPs and bytes of what a dispatch computes: by the span of the same nodes, or by its nodes. */
+  async #costs(live: LiveModel) {
+    const byNodes = new Map<string, Parameters<typeof costOf>[0]>();
+    for (const op of new Set(live.targets.targets.map((target) => target.op))) {
+      const dispatches = await live.targets.dispatches(op);
+      for (const target of live.targets.ofOp(op)) {
+        const labs = dispatches.get(target.id);
+        if (labs) byNodes.set(target.nodes.map(({ id }) => id).join(), labs);
+      }
+    }
+    return (nodes: readonly string[], context: number) => {
+      const whole = byNodes.get(nodes.join());
+      const labs = whole ?? nodes.flatMap((id) => byNodes.get(id) ?? []);
+      return costOf(labs, context);
+    };
+  }
+
+  #fingerprint(seed: number): Fingerprint {
+    const { engine, dawn } = this.#options;
+    const { adapter, model, runner } = engine;
+    return {
+      adapter: adapter.description,
+      backend: adapter.backend,
+      driver: runner.gpu.model.trim(),
+      dawn,
+      features: adapter.features,
+      model: model.digest,
+      kernels: Object.fromEntries(kernelsOf(this.#bindings.all).map(({ name, digest }) => [name, digest])),
+      seed,
+    };
+  }
+
+  async #validation(request: { path?: string | undefined; envelope?: unknown }): Promise<Validation> {
+    const { engine, dataDir, trustedKeys, allowUnverified } = this.#options;
+    const { features } = engine.adapter;
+    const { limits } = engine.runner.gpu.device;
+    return await validateConfig(request, this.#configs.folder, {
+      ownKey: await hostKey(dataDir),
+      trustedKeys,
+      modelDigest: await engine.digest,
+      knownOps: [...contracts.keys()],
+      features,
+      allowUnverified,
+      staticFindings: (kernel) => staticFindings(kernel as KernelRegistration, { limits, features }),
+    });
+  }
+
+  #blame(reason: string): void {
+    const lost = kernelsOf(this.#bindings.lost());
+    const names = lost.map(({ name }) => name).join(', ');
+    this.#options.onNotice(
+      `the device was lost while kernels of the lab were bound (${reason}); in quarantine now: ${names}`,
+    );
+    this.#quarantine
+      .add(lost, `the device was lost while it was bound: ${reason}`)
+      .then(() => this.#quarantine.disarm())
+      .catch((error: unknown) =>
+        this.#options.onNotice(`the quarantine could not be written: ${String(error)}`),
+      );
+  }
+}
+
+/** What a sweep of the tunables found best for a shape; nothing when there was none. */
+function bestFor(
+  { tuning }: KernelRegistrationReport,
+  lab: { readonly dims: Readonly<Record<string, number>>; readonly format?: string } | undefined,
+): Readonly<Record<string, number>> {
+  if (!tuning || !lab) return {};
+  const marks = [
+    ...Object.entries(lab.dims).map(([name, value]) => `${name}=${value}`),
+    ...(lab.format === undefined ? [] : [lab.format]),
+  ];
+  const same = tuning.find(({ shape }) => marks.every((mark) => shape.split(' ').includes(mark)));
+  return (same ?? tuning[0])?.best ?? {};
+}
+
+/** Opens the lab of a resident model: reads what earlier processes left, and starts the child that checks kernels. */
+export async function openLab(options: LabOptions): Promise<ResidentLab> {
+  const quarantine = await Quarantine.open(options.dataDir, (name, reason) =>
+    options.onNotice(`the kernel ${name} is in quarantine: ${reason}`),
+  );
+  const lab = new ResidentLab(options, quarantine);
+  lab.warm();
+  return lab;
+}

@@ -1,0 +1,190 @@
+/** The live graph and its parts, with the kernels that are bound now. */
+import { contracts } from '../../../kernels/contracts.ts';
+import {
+  type Binding,
+  choiceOf,
+  fits,
+  type GraphNode,
+  type LabDispatch,
+  type Plan,
+  type Runner,
+  type Target,
+} from '../../engine/index.ts';
+import { compileExpression } from '../expression.ts';
+import type { LabGraph, LabParts } from '../types.ts';
+import type { LiveTargets } from './shapes.ts';
+
+/** Of a decoded token. */
+const oneToken = {
+  tokens: 1,
+  answers: 1,
+  samples: 1,
+  singleTiles: 1,
+  wideTiles: 0,
+  splits: 1,
+  adjust: false,
+};
+
+/** Kernel and dispatch that compute each node when one token is decoded. */
+export function runningOn(plan: Plan): ReadonlyMap<string, { kernel: string; dispatch: string }> {
+  const found = new Map<string, { kernel: string; dispatch: string }>();
+  for (const dispatch of plan.dispatches) {
+    const [x = 0] = choiceOf(dispatch, oneToken)?.grid(oneToken) ?? [];
+    const kernel = choiceOf(dispatch, oneToken)?.kernel;
+    if (x === 0 || kernel === undefined) continue;
+    const name = dispatch.lab ? kernel : `builtin:${kernel}`;
+    // Of several pieces the first stands for all; of several kernels that could do it, the last one does.
+    for (const node of dispatch.nodes)
+      found.set(node, { kernel: name, dispatch: dispatch.id.split('#')[0] as string });
+  }
+  return found;
+}
+
+/** FLOPs and bytes of one decoded token behind `context` positions. */
+export function costOf(labs: readonly LabDispatch[], context: number): { flops: number; bytes: number } {
+  let flops = 0;
+  let bytes = 0;
+  for (const lab of labs) {
+    const values = { ...lab.params, ...lab.dims, tokens: 1, context: context + 1 };
+    flops += compileExpression(lab.kernel.contract.flops).evaluate(values);
+    bytes += compileExpression(lab.kernel.contract.bytes).evaluate(values);
+  }
+  return { flops, bytes };
+}
+
+const dtypeOf = (node: GraphNode, labs: readonly LabDispatch[]): string =>
+  labs[0]?.format ?? (node.op === 'kv_write' ? 'f16' : node.op === 'sample' ? 'u32' : 'f32');
+
+export async function describeGraph(
+  model: string,
+  runner: Runner,
+  live: LiveTargets,
+  gpuMs: ReadonlyMap<string, number>,
+): Promise<LabGraph> {
+  const running = runningOn(runner.bound?.one ?? runner.plan);
+  const nodes: LabGraph['nodes'][number][] = [];
+  const all = live.targets.filter(({ isSpan }) => !isSpan);
+  const labs = await labsByTarget(live, all);
+  const vocabulary = new Map<string, GraphNode>();
+  for (const target of all) {
+    const [node] = target.nodes as [GraphNode];
+    vocabulary.set(node.id, node);
+    const own = labs.get(target.id) ?? [];
+    const now = running.get(node.id);
+    const ms = gpuMs.get(now?.dispatch ?? '');
+    nodes.push({
+      id: node.id,
+      op: target.op,
+      component: now?.dispatch ?? node.id,
+      slot: node.slot,
+      kernel: now?.kernel ?? 'builtin',
+      dtype: dtypeOf(node, own),
+      shape: ['tokens', node.width],
+      ...costOf(own, 0),
+      ...(ms === undefined ? {} : { gpu_ms: ms }),
+    });
+  }
+  const producers = producersOf(all.map(({ nodes: [node] }) => node as GraphNode));
+  const edges = [...vocabulary.values()].flatMap((node) =>
+    (producers.get(node.id) ?? []).map((source) => ({
+      from: source,
+      to: node.id,
+      tensor: `${source}.out`,
+      dtype: 'f32',
+      shape: ['tokens', vocabulary.get(source)?.width ?? 1],
+    })),
+  );
+  const spans = live.targets
+    .filter(({ isSpan }) => isSpan)
+    .map(({ id, op, nodes: covered }) => {
+      const dispatches = new Set(covered.map((node) => running.get(node.id)?.dispatch));
+      const kernel = running.get(covered[0]?.id ?? '')?.kernel;
+      const fused = dispatches.size === 1 && kernel !== undefined;
+      return { id, op, nodes: covered.map((node) => node.id), ...(fused ? { fused_kernel: kernel } : {}) };
+    });
+  return { model, nodes, edges, spans };
+}
+
+/** Ids of the nodes whose result each node reads. Buffers stand for whoever wrote them last. */
+function producersOf(nodes: readonly GraphNode[]): ReadonlyMap<string, readonly string[]> {
+  const ids = new Set(nodes.map(({ id }) => id));
+  const latest = new Map<string, string>();
+  const found = new Map<string, readonly string[]>();
+  for (const node of nodes) {
+    found.set(
+      node.id,
+      node.inputs.flatMap((name) => {
+        if (ids.has(name)) return [name];
+        const writer = latest.get(name);
+        return writer === undefined ? [] : [writer];
+      }),
+    );
+    for (const buffer of buffersWritten(node)) latest.set(buffer, node.id);
+  }
+  return found;
+}
+
+/** Buffers by the names that other nodes use for them. */
+function buffersWritten({ op, slot }: GraphNode): readonly string[] {
+  if (op === 'embed' || op === 'add') return ['hidden'];
+  if (op === 'rms_norm')
+    return slot.startsWith('output') ? ['last'] : slot.endsWith('_norm') ? [] : ['normed'];
+  if (op === 'attention') return ['context'];
+  if (op === 'gated_activation') return ['activated'];
+  return slot === 'logits' ? ['logits'] : [];
+}
+
+/** Registered kernels, as parts lists them. */
+export type KernelRows = LabParts['kernels'];
+
+export async function describeParts(
+  runner: Runner,
+  live: LiveTargets,
+  kernels: KernelRows,
+  bindings: readonly Binding[],
+): Promise<LabParts> {
+  const running = runningOn(runner.bound?.one ?? runner.plan);
+  const labs = await labsByTarget(live, live.targets);
+  const bound = new Map(bindings.map(({ target, kernel }) => [target, kernel.name]));
+  const kernelOf = (target: Target): string =>
+    bound.get(target.id) ?? running.get(target.nodes[0]?.id ?? '')?.kernel ?? 'builtin';
+  const components = live.targets
+    .filter(({ isSpan }) => !isSpan)
+    .map((target) => {
+      const layer = target.nodes[0]?.layer;
+      return {
+        id: target.id,
+        op: target.op,
+        kernel: kernelOf(target),
+        ...(layer === undefined ? {} : { layer }),
+      };
+    });
+  const slots = new Map<string, LabParts['slots'][number]>();
+  for (const target of live.targets) {
+    const slot = target.id.replace(/^layers\.\d+\./, 'layers.*.');
+    if (slots.has(slot)) continue;
+    const usable = kernels.filter(
+      ({ op, state }) => fits(op, target) && state !== 'rejected' && state !== 'quarantined',
+    );
+    slots.set(slot, {
+      slot,
+      op: target.op,
+      oracle: contracts.get(target.op)?.summary ?? '',
+      swappable: labs.has(target.id),
+      compatible: usable.map(({ name }) => name),
+      bound: kernelOf(target),
+    });
+  }
+  return { components, slots: [...slots.values()], kernels };
+}
+
+async function labsByTarget(
+  live: LiveTargets,
+  targets: readonly Target[],
+): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
+  const all = new Map<string, readonly LabDispatch[]>();
+  for (const op of new Set(targets.map((target) => target.op))) {
+    for (const [id, labs] of await live.dispatches(op)) all.set(id, labs);
+  }
+  return all;
+}

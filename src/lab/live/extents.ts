@@ -1,0 +1,49 @@
+/** How much of a live buffer a contract's binding covers in one step. */
+import type { ContractBinding } from '../../../kernels/contracts.ts';
+import { weightFormats } from '../../../kernels/formats.ts';
+import type { LabDispatch } from '../../engine/index.ts';
+import { compileExpression } from '../expression.ts';
+import type { TensorData } from '../types.ts';
+
+/** What a step adds to a dispatch's own dims. */
+export interface StepExtent {
+  readonly tokens: number;
+  /** Positions that the sequence reaches. */
+  readonly positions: number;
+  /** Pages of the cache in use: numbers below it. */
+  readonly pages: number;
+  readonly slots: number;
+}
+
+/** Bytes at the start of the binding that hold what the step reads or writes. */
+export function extentOf(lab: LabDispatch, binding: ContractBinding, step: StepExtent): number {
+  // Bound to a stand-in of a few bytes where the model has none.
+  if (binding.name === 'bias' && lab.params['has_bias'] === 0) return 16;
+  const values = { ...lab.dims, ...lab.params, ...step, positions: step.positions };
+  const elements = binding.shape.reduce((count, one) => count * compileExpression(one).evaluate(values), 1);
+  switch (binding.dtype) {
+    case 'weights':
+      return elements * formatOf(lab).quantBytesPerBlock;
+    case 'f16':
+      if (binding.name === 'scales' && formatOf(lab).scaleBytesPerBlock === 0) return 16;
+      return elements * 2;
+    default:
+      return elements * 4;
+  }
+}
+
+export const tensorOf = (binding: ContractBinding, contents: ArrayBuffer): TensorData =>
+  binding.dtype === 'f32' ? new Float32Array(contents) : wholeWords(contents);
+
+function wholeWords(contents: ArrayBuffer): Uint32Array<ArrayBuffer> {
+  if (contents.byteLength % 4 === 0) return new Uint32Array(contents);
+  const padded = new Uint8Array(Math.ceil(contents.byteLength / 4) * 4);
+  padded.set(new Uint8Array(contents));
+  return new Uint32Array(padded.buffer);
+}
+
+function formatOf(lab: LabDispatch) {
+  const format = Object.values(weightFormats).find(({ name }) => name === lab.format);
+  if (!format) throw new Error(`${lab.target}: unknown weight format '${lab.format}'`);
+  return format;
+}

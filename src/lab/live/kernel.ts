@@ -1,0 +1,68 @@
+/** From what an author registers, or a stub, to what the engine binds. */
+import type { WgslSources } from '../../../kernels/assemble.ts';
+import { type Contract, contracts } from '../../../kernels/contracts.ts';
+import type { LabKernel } from '../../engine/index.ts';
+import { kernelDigest } from '../digest.ts';
+import { compileExpression } from '../expression.ts';
+import { renderStub } from '../stubs.ts';
+import type { KernelRegistration } from '../types.ts';
+import { overrideValues, reflect } from '../wgsl/reflect.ts';
+
+export function contractOf(op: string): Contract {
+  const contract = contracts.get(op);
+  if (!contract) throw new Error(`no contract for op '${op}'`);
+  return contract;
+}
+
+/**
+ * Workgroups by the dims of a step, from dispatch expressions over dims and overrides. Called for every step: what it
+ * returns is overwritten by the next call.
+ */
+export function gridOf(
+  dispatch: KernelRegistration['dispatch'],
+  overrides: Readonly<Record<string, number>>,
+): LabKernel['grid'] {
+  const [x, y, z] = [dispatch.x, dispatch.y ?? '1', dispatch.z ?? '1'].map(compileExpression) as [
+    ReturnType<typeof compileExpression>,
+    ReturnType<typeof compileExpression>,
+    ReturnType<typeof compileExpression>,
+  ];
+  const values: Record<string, number> = { ...overrides };
+  const grid: [number, number, number] = [0, 0, 0];
+  return (dims) => {
+    Object.assign(values, dims);
+    grid[0] = x.evaluate(values);
+    grid[1] = y.evaluate(values);
+    grid[2] = z.evaluate(values);
+    return grid;
+  };
+}
+
+/** @param tuned overrides that a sweep found best; they win over the registration's own */
+export function labKernelOf(
+  registration: KernelRegistration,
+  tuned: Readonly<Record<string, number>> = {},
+): LabKernel {
+  const constants = { ...registration.overrides, ...tuned };
+  return {
+    name: registration.name,
+    digest: kernelDigest({ ...registration, overrides: constants }),
+    contract: contractOf(registration.op),
+    code: registration.source,
+    entryPoint: registration.entry_point ?? 'main',
+    constants,
+    // Dispatch rules may name overrides that only have a default.
+    grid: gridOf(registration.dispatch, overrideValues(reflect(registration.source), constants)),
+  };
+}
+
+/** The plain stub of an op, as a kernel: right wherever the contract is, and not fast. */
+export function stubKernel(wgsl: WgslSources, op: string, format?: string): LabKernel {
+  const { source, dispatch, overrides } = renderStub(wgsl, op, 'plain', format);
+  return labKernelOf({ name: `stub.${op}`, op, source, dispatch, overrides });
+}
+
+/** Kernels for what the built-ins only have joined to others. */
+export function unfusedKernels(wgsl: WgslSources): ReadonlyMap<string, LabKernel> {
+  return new Map(['add', 'rope', 'kv_write'].map((op) => [op, stubKernel(wgsl, op)]));
+}

@@ -1,0 +1,130 @@
+/** The resident model on its present device, as the lab sees it. */
+import { randomInt } from 'node:crypto';
+import type { WgslSources } from '../../../kernels/assemble.ts';
+import {
+  fits,
+  type LabDispatch,
+  type LabKernel,
+  type ResidentEngine,
+  type Runner,
+} from '../../engine/index.ts';
+import { measurePeaks } from '../bench/peaks.ts';
+import type { Peaks } from '../bench/roofline.ts';
+import type { LiveShapes, ParityCase } from '../types.ts';
+import { observeStep } from './capture.ts';
+import { stubKernel } from './kernel.ts';
+import { LiveTargets } from './shapes.ts';
+
+/** Ordinary English, for activations as they really occur. */
+const sample =
+  'Once upon a time, in a small town by the sea, there lived a girl who liked to take things apart. She opened ' +
+  'clocks, radios and an old washing machine, and she wrote down in a blue book what each part was for. One day her ' +
+  'grandmother asked her why. "Because I want to know what they do when nobody looks," said the girl, and she went on.';
+
+/** A case's weights travel to another process and are multiplied there in double precision. */
+const mostMultiplications = 4e6;
+/** Shapes of one op that are captured. */
+const mostCaptured = 2;
+/** Rows of a prompt's step. */
+const capturedRows = 3;
+
+export class LiveModel {
+  readonly runner: Runner;
+  readonly targets: LiveTargets;
+  readonly #engine: ResidentEngine;
+  readonly #wgsl: WgslSources;
+  readonly #unfused: ReadonlyMap<string, LabKernel>;
+  readonly #captured = new Map<string, readonly ParityCase[]>();
+  #peaks: Promise<Peaks> | undefined;
+
+  constructor(engine: ResidentEngine, wgsl: WgslSources, unfused: ReadonlyMap<string, LabKernel>) {
+    this.runner = engine.runner;
+    this.targets = new LiveTargets(this.runner, wgsl, unfused);
+    this.#engine = engine;
+    this.#wgsl = wgsl;
+    this.#unfused = unfused;
+  }
+
+  /** Tokens of a text, at least `count` of them. */
+  text(count: number): number[] {
+    const tokens = [...this.#engine.tokenizer.encode(sample)];
+    const all = [...tokens];
+    while (all.length < count) all.push(...tokens);
+    return all;
+  }
+
+  /** By target that a kernel of this op may be bound to. */
+  async dispatches(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
+    const own = this.targets.targets.find((target) => fits(op, target))?.op;
+    return own === undefined ? new Map() : await this.targets.dispatches(own);
+  }
+
+  /** Each different shape of an op's targets, and real inputs of some. The device is waited for only until `patience`. */
+  async shapes(op: string, patience: AbortSignal): Promise<LiveShapes> {
+    const distinct = new Map<string, LabDispatch>();
+    for (const labs of (await this.dispatches(op)).values()) {
+      for (const lab of labs) {
+        const key = JSON.stringify([lab.dims, lab.params, lab.format]);
+        if (!distinct.has(key)) distinct.set(key, lab);
+      }
+    }
+    const shapes = [...distinct.values()];
+    const known = this.#captured.get(op);
+    const captured = known ?? (await this.#capture(op, shapes, patience));
+    if (captured) this.#captured.set(op, captured);
+    return {
+      byOp: {
+        [op]: shapes.map(({ dims, params, format }) => ({
+          dims,
+          params,
+          ...(format === undefined ? {} : { format }),
+        })),
+      },
+      captured: captured ? { [op]: captured } : {},
+    };
+  }
+
+  /** Undefined when the device was busy. */
+  async #capture(
+    op: string,
+    shapes: readonly LabDispatch[],
+    patience: AbortSignal,
+  ): Promise<readonly ParityCase[] | undefined> {
+    const small = shapes
+      .filter(({ dims }) => (dims['rows'] ?? 1) * (dims['columns'] ?? 1) <= mostMultiplications)
+      .slice(0, mostCaptured);
+    try {
+      return await this.#engine.exclusive(async (runner) => {
+        const cases: ParityCase[] = [];
+        for (const { target, format } of small) {
+          const kernel = stubKernel(this.#wgsl, op, format);
+          const plans = await runner.planBindings([{ target, kernel }], this.#unfused);
+          try {
+            const one = kernel.contract.tokens === 'one';
+            const count = one ? 1 : capturedRows;
+            const looks = await observeStep(runner, one ? plans.one : plans.many, this.text(64), {
+              count,
+              wants: (lab) => lab.kernel === kernel,
+            });
+            cases.push(...looks.slice(0, 1).map(({ given }) => given));
+          } finally {
+            plans.destroy();
+          }
+        }
+        return cases;
+      }, patience);
+    } catch (error) {
+      if (patience.aborted) return undefined;
+      throw error;
+    }
+  }
+
+  /** What this adapter can do; measured once. The device must be free. */
+  peaks(): Promise<Peaks> {
+    this.#peaks ??= measurePeaks(this.runner.gpu);
+    this.#peaks.catch(() => (this.#peaks = undefined));
+    return this.#peaks;
+  }
+}
+
+export const freshSeed = (): number => randomInt(2 ** 32);

@@ -1,0 +1,70 @@
+/** The bench's port on the live engine. The device must be free while it is used. */
+import { feedback, greedy, type Plan, type Plans, type Runner } from '../../engine/index.ts';
+import type { BenchPort } from '../bench/port.ts';
+
+const slot = 0;
+const stepsInFlight = 2;
+
+/** @param costOf FLOPs and bytes of one decoded token by the id of a dispatch, at a context */
+export function benchPort(
+  runner: Runner,
+  bound: Plans | undefined,
+  costOf: (nodes: readonly string[], context: number) => { flops: number; bytes: number },
+): BenchPort {
+  const { capacity, maxPages } = runner.memory;
+  const { vocabulary } = runner.graph.shape;
+  const step = runner.newStep();
+  const builtin: Plans = { one: runner.plan, many: runner.plan, destroy() {} };
+  const planOf = (arm: 'baseline' | 'bound'): Plan =>
+    runner.planOf(step.dims, arm === 'bound' ? (bound ?? builtin) : builtin);
+  runner.setPages(
+    slot,
+    Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page),
+  );
+  return {
+    timestamps: runner.gpu.timestamps,
+    software: runner.gpu.caps.software,
+    maxContext: Math.min(capacity.context, capacity.pages * 32),
+    vocabulary,
+    stepTokens: capacity.stepTokens,
+
+    async prefill(arm, tokens) {
+      const start = performance.now();
+      let token = 0;
+      for (let first = 0; first < tokens.length; first += capacity.stepTokens) {
+        const count = Math.min(capacity.stepTokens, tokens.length - first);
+        step.clear();
+        const row = step.prefillTokens(tokens, first, count, slot);
+        if (first + count === tokens.length) step.sample(row, slot, tokens.length, greedy);
+        token = (await runner.submit(step, planOf(arm)))[0] ?? 0;
+      }
+      return { ms: performance.now() - start, token };
+    },
+
+    async decode(arm, context, count, first) {
+      const tokens: number[] = [];
+      const flying: Promise<Uint32Array>[] = [];
+      const start = performance.now();
+      for (let n = 0; n < count; n++) {
+        step.clear();
+        // The token drawn last stays on the GPU, as it does when an answer is decoded.
+        const row = step.decodeToken(n === 0 ? first : feedback, context + n, slot);
+        step.sample(row, slot, context + n + 1, greedy);
+        flying.push(runner.submit(step, planOf(arm)));
+        if (flying.length >= stepsInFlight) tokens.push((await flying.shift())?.[0] ?? 0);
+      }
+      for (const one of flying) tokens.push((await one)[0] ?? 0);
+      return { ms: performance.now() - start, tokens };
+    },
+
+    async trace(arm, context) {
+      step.clear();
+      step.sample(step.decodeToken(first0, context, slot), slot, context + 1, greedy);
+      const times = await runner.trace(step, planOf(arm));
+      return times.map(({ id, kernel, nodes, ms }) => ({ id, kernel, ms, ...costOf(nodes, context) }));
+    },
+  };
+}
+
+/** Any token: which one makes no difference to the time. */
+const first0 = 0;

@@ -1,0 +1,85 @@
+/** What every target of the live graph looks like to its op's contract. */
+import type { WgslSources } from '../../../kernels/assemble.ts';
+import {
+  type Binding,
+  type LabDispatch,
+  type LabKernel,
+  type Runner,
+  type Target,
+  targetsOf,
+} from '../../engine/index.ts';
+import { stubKernel } from './kernel.ts';
+
+/** Plans all targets of one op with a stub, to see what they are bound to; nothing runs. */
+async function dispatchesOf(
+  runner: Runner,
+  kernel: LabKernel,
+  targets: readonly Target[],
+  unfused: ReadonlyMap<string, LabKernel>,
+): Promise<LabDispatch[]> {
+  const bindings = targets.map(({ id }): Binding => ({ target: id, kernel }));
+  const plans = await runner.planBindings(bindings, unfused);
+  try {
+    return plans.one.dispatches.flatMap(({ lab }) => (lab?.kernel === kernel ? [lab] : []));
+  } finally {
+    plans.destroy();
+  }
+}
+
+/** Targets by id, with what their dispatches are bound to: a matrix in several pieces has several. */
+export class LiveTargets {
+  readonly targets: readonly Target[];
+  readonly #runner: Runner;
+  readonly #wgsl: WgslSources;
+  readonly #unfused: ReadonlyMap<string, LabKernel>;
+  readonly #byOp = new Map<string, Promise<ReadonlyMap<string, readonly LabDispatch[]>>>();
+
+  constructor(runner: Runner, wgsl: WgslSources, unfused: ReadonlyMap<string, LabKernel>) {
+    this.targets = targetsOf(runner.graph);
+    this.#runner = runner;
+    this.#wgsl = wgsl;
+    this.#unfused = unfused;
+  }
+
+  ofOp(op: string): readonly Target[] {
+    return this.targets.filter((target) => target.op === op);
+  }
+
+  /** By target of this op. A target that cannot be bound alone is missing. */
+  dispatches(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
+    let found = this.#byOp.get(op);
+    if (!found) {
+      found = this.#find(op);
+      found.catch(() => this.#byOp.delete(op));
+      this.#byOp.set(op, found);
+    }
+    return found;
+  }
+
+  async #find(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
+    const kernel = stubKernel(this.#wgsl, op);
+    const targets = this.ofOp(op);
+    // Nodes and spans of one op share nodes, and cannot be bound together.
+    const groups = [targets.filter(({ isSpan }) => !isSpan), targets.filter(({ isSpan }) => isSpan)];
+    const byTarget = new Map<string, LabDispatch[]>();
+    for (const group of groups.filter((one) => one.length > 0)) {
+      for (const lab of await this.#dispatchesOrEach(kernel, group)) {
+        byTarget.set(lab.target, [...(byTarget.get(lab.target) ?? []), lab]);
+      }
+    }
+    return byTarget;
+  }
+
+  async #dispatchesOrEach(kernel: LabKernel, group: readonly Target[]): Promise<LabDispatch[]> {
+    try {
+      return await dispatchesOf(this.#runner, kernel, group, this.#unfused);
+    } catch (error) {
+      if (group.length === 1) return [];
+      if (!(error instanceof Error)) throw error;
+      // One of them cannot be bound alone: find out which.
+      const each: LabDispatch[] = [];
+      for (const target of group) each.push(...(await this.#dispatchesOrEach(kernel, [target])));
+      return each;
+    }
+  }
+}

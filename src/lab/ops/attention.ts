@@ -1,0 +1,337 @@
+import {
+  attention as attentionKernel,
+  attentionLanes,
+  attentionTile,
+  chooseAttention,
+} from '../../../kernels/attention.ts';
+import { contracts, type Contract } from '../../../kernels/contracts.ts';
+import type { AdapterCaps } from '../../../kernels/define.ts';
+import { attention } from '../../../kernels/reference/index.ts';
+import { pageTokens } from '../../../kernels/rope-kv-write.ts';
+import type { ExpectedOutput, ParityCase } from '../types.ts';
+import { erasedStep } from './builtin.ts';
+import {
+  between,
+  caseName,
+  floats,
+  type Kind,
+  type Magnitude,
+  member,
+  smallest,
+  stepOf,
+  words,
+} from './draws.ts';
+import { halfNormals, halvesOf, PagedPlaces, place, type Run } from './paged.ts';
+import { Random } from './random.ts';
+import type { BuiltinStep, CaseOptions, LabOp } from './types.ts';
+
+interface Shape {
+  readonly kind: Kind;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly runs: readonly Run[];
+  readonly magnitude?: Magnitude;
+  readonly spare?: number;
+  readonly leastPages?: number;
+}
+
+export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].map((op) => {
+  const contract = contracts.get(op) as Contract;
+  return {
+    contract,
+    cases(options) {
+      const random = new Random(options.seed, op);
+      const list = contract.tokens === 'one' ? singleShapes(random, options) : shapes(random, options);
+      return [...list, ...liveShapes(random, contract, options)].map((shape) => makeCase(random, shape));
+    },
+    oracle,
+    builtin,
+  };
+});
+
+/** Runs of one token each. */
+const singles = (...positions: readonly number[]): Run[] => positions.map((first) => ({ first, count: 1 }));
+
+function shapes(random: Random, { strict }: CaseOptions): Shape[] {
+  const list: Shape[] = [
+    // From the first position on, and one that decodes beside.
+    {
+      kind: 'random',
+      heads: 4,
+      kvHeads: 2,
+      headDim: 64,
+      runs: [{ first: 0, count: between(random, 3, 5) }, ...singles(between(random, 33, 60))],
+    },
+    {
+      kind: 'ragged',
+      heads: 6,
+      kvHeads: 2,
+      headDim: 24,
+      runs: [
+        { first: between(random, 60, 66), count: between(random, 2, 4) },
+        ...singles(between(random, 28, 36)),
+        { first: 30, count: 3 },
+      ],
+      spare: 2,
+    },
+    {
+      kind: 'ragged',
+      heads: 7,
+      kvHeads: 1,
+      headDim: 40,
+      runs: singles(between(random, 64, 90), 0, 31, 32),
+      spare: 1,
+    },
+    {
+      kind: 'ragged',
+      heads: 2,
+      kvHeads: 2,
+      headDim: 16,
+      runs: [{ first: between(random, 10, 30), count: 33 }],
+    },
+    { kind: 'ragged', heads: 2, kvHeads: 1, headDim: 16, runs: singles(between(random, 500, 700), 5) },
+    { kind: 'extreme', heads: 4, kvHeads: 2, headDim: 32, runs: singles(45, 20, 33), magnitude: 'large' },
+    { kind: 'extreme', heads: 3, kvHeads: 1, headDim: 32, runs: singles(38, 70), magnitude: 'small' },
+    { kind: 'one_row', heads: 8, kvHeads: 2, headDim: 64, runs: singles(between(random, 65, 100)), spare: 2 },
+    { kind: 'random', heads: 1, kvHeads: 1, headDim: 8, runs: [{ first: 0, count: 130 }] },
+  ];
+  if (!strict) return list;
+  return [
+    ...list,
+    {
+      kind: 'random',
+      heads: 8,
+      kvHeads: 2,
+      headDim: 128,
+      runs: [{ first: between(random, 0, 90), count: 40 }],
+    },
+    { kind: 'ragged', heads: 5, kvHeads: 5, headDim: 80, runs: singles(3, 200, 64, 95, 96), spare: 3 },
+    { kind: 'ragged', heads: 4, kvHeads: 1, headDim: 256, runs: singles(between(random, 1000, 2000), 0) },
+    { kind: 'extreme', heads: 8, kvHeads: 4, headDim: 64, runs: singles(300, 64, 150), magnitude: 'large' },
+  ];
+}
+
+function singleShapes(random: Random, { strict }: CaseOptions): Shape[] {
+  const one = (kind: Kind, heads: number, kvHeads: number, headDim: number, position: number): Shape => ({
+    kind,
+    heads,
+    kvHeads,
+    headDim,
+    runs: singles(position),
+  });
+  const list: Shape[] = [
+    one('random', 8, 2, 64, between(random, 40, 90)),
+    { ...one('ragged', 6, 2, 24, 32), spare: 2 },
+    one('ragged', 7, 1, 40, 31),
+    one('ragged', 4, 4, 16, between(random, 500, 900)),
+    one('ragged', 3, 3, 8, 0),
+    { ...one('extreme', 4, 2, 32, 45), magnitude: 'large' },
+    { ...one('extreme', 3, 1, 32, 70), magnitude: 'small' },
+    { ...one('one_row', 9, 3, 64, between(random, 65, 100)), spare: 3 },
+  ];
+  if (!strict) return list;
+  return [
+    ...list,
+    one('random', 16, 8, 128, between(random, 400, 600)),
+    one('ragged', 5, 1, 80, between(random, 1000, 3000)),
+    one('ragged', 2, 2, 256, between(random, 1, 300)),
+    { ...one('extreme', 8, 4, 64, 300), magnitude: 'large' },
+  ];
+}
+
+function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptions): Shape[] {
+  return live.flatMap(({ dims, params }) => {
+    const common = {
+      kind: 'live' as const,
+      heads: member(dims, 'heads'),
+      kvHeads: member(dims, 'kv_heads'),
+      headDim: member(dims, 'head_dim'),
+      leastPages: params['max_pages'] ?? 0,
+    };
+    // The cache of the model may be no longer than this.
+    const most = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
+    const position = Math.min(most, between(random, 66, 90));
+    const alone = { ...common, runs: singles(position) };
+    if (contract.tokens === 'one') return [alone, { ...common, runs: singles(Math.min(most, 5)) }];
+    const runs = [
+      { first: Math.min(most, between(random, 20, 40)), count: 4 },
+      ...singles(Math.min(most, 7)),
+    ];
+    return [alone, { ...common, runs }];
+  });
+}
+
+/** Values of the extreme case; halves reach 65504. */
+const largeValue = 1e4;
+
+function makeCase(random: Random, shape: Shape): ParityCase {
+  const { kind, heads, kvHeads, headDim, runs, magnitude = 'ordinary', spare = 0, leastPages = 0 } = shape;
+  const { token, pageTable, maxPages, pages } = place(random, runs, { spare, leastPages });
+  const tokens = runs.reduce((sum, { count }) => sum + count, 0);
+  const context = runs.reduce((sum, { first, count }) => sum + count * (first + (count + 1) / 2), 0) / tokens;
+  const elements = pages * kvHeads * pageTokens * headDim;
+  const valueScale = { ordinary: 1, large: largeValue, small: 1e-3 }[magnitude];
+  // Scores of about 1.5: no position alone decides, and none is without weight.
+  const qkv = random.normals((tokens + spare) * (heads + 2 * kvHeads) * headDim, 1.5);
+  const keys = halfNormals(random, elements);
+  if (magnitude === 'small') qkv.forEach((value, i) => (qkv[i] = value * smallest));
+  if (magnitude === 'large') pushScores(random, qkv, halvesOf(keys), { heads, kvHeads, headDim });
+  const dims = { tokens, heads, kv_heads: kvHeads, head_dim: headDim, context };
+  return {
+    name: `${caseName(kind, dims, ['tokens', 'heads', 'kv_heads', 'head_dim'])} context ${Math.round(context)}`,
+    dims,
+    tensors: {
+      qkv,
+      token,
+      page_table: pageTable,
+      k_cache: keys,
+      v_cache: halfNormals(random, elements, valueScale),
+    },
+    params: {
+      heads,
+      kv_heads: kvHeads,
+      head_dim: headDim,
+      max_pages: maxPages,
+      page: pageTokens,
+      scale: headDim ** -0.5,
+    },
+  };
+}
+
+/** Part that all keys, and with either sign all queries, have in common. */
+const commonKey = 3;
+/** Scores of the extreme case are about as far from 0: e^score is beyond f32. */
+const farScore = 250;
+
+/**
+ * Moves all scores of a query to about `farScore`, or below zero as far: softmax is the same, unless it is computed
+ * without regard to the greatest score, or in half precision.
+ */
+function pushScores(
+  random: Random,
+  qkv: Float32Array,
+  keys: Float16Array,
+  { heads, kvHeads, headDim }: { heads: number; kvHeads: number; headDim: number },
+): void {
+  for (let i = 0; i < keys.length; i++) keys[i] = (keys[i] as number) + commonKey;
+  const push = farScore / (commonKey * Math.sqrt(headDim));
+  const width = (heads + 2 * kvHeads) * headDim;
+  for (let row = 0; row < qkv.length; row += width) {
+    for (let h = 0; h < heads; h++) {
+      const sign = random.below(2) ? push : -push;
+      for (let d = 0; d < headDim; d++) {
+        const at = row + h * headDim + d;
+        qkv[at] = (qkv[at] as number) / 4 + sign;
+      }
+    }
+  }
+}
+
+function oracle(one: ParityCase): Readonly<Record<string, ExpectedOutput>> {
+  const { tensors, params, dims } = one;
+  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) => member(params, name)) as [
+    number,
+    number,
+    number,
+  ];
+  const tokens = member(dims, 'tokens');
+  const qkv = floats(tensors, 'qkv');
+  const width = (heads + 2 * kvHeads) * headDim;
+  const places = new PagedPlaces(one);
+  const [keys, values] = [halvesOf(words(tensors, 'k_cache')), halvesOf(words(tensors, 'v_cache'))];
+  const values64 = new Float64Array((qkv.length / width) * heads * headDim);
+  const kept = new Uint8Array(values64.length).fill(1).fill(0, 0, tokens * heads * headDim);
+  const shape = { heads, kvHeads, headDim, scale: Math.fround(member(params, 'scale')) };
+  for (let t = 0; t < tokens; t++) {
+    const visible = places.position(t) + 1;
+    const read = {
+      k: new Float32Array(visible * kvHeads * headDim),
+      v: new Float32Array(visible * kvHeads * headDim),
+    };
+    for (let p = 0; p < visible; p++) {
+      for (let h = 0; h < kvHeads; h++) {
+        const from = places.row(places.slot(t), p, h) * headDim;
+        const to = (p * kvHeads + h) * headDim;
+        read.k.set(keys.subarray(from, from + headDim), to);
+        read.v.set(values.subarray(from, from + headDim), to);
+      }
+    }
+    const queries = qkv.subarray(t * width, t * width + heads * headDim);
+    values64.set(attention(queries, [visible - 1], read.k, read.v, shape), t * heads * headDim);
+  }
+  return { out: { values: values64, kept } };
+}
+
+/** Tiles as the scheduler makes them: a token alone, or as many of a run as a tile holds. */
+function tilesOf(one: ParityCase, tile: number): { single: number[]; wide: number[] } {
+  const places = new PagedPlaces(one);
+  const tokens = member(one.dims, 'tokens');
+  const lists = { single: [] as number[], wide: [] as number[] };
+  for (let t = 0; t < tokens; ) {
+    let end = t + 1;
+    while (
+      end < tokens &&
+      end - t < tile &&
+      places.slot(end) === places.slot(t) &&
+      places.position(end) === places.position(t) + end - t
+    )
+      end += 1;
+    const list = end - t === 1 ? lists.single : lists.wide;
+    list.push(t, end - t, places.slot(t), places.position(t));
+    t = end;
+  }
+  return lists;
+}
+
+/**
+ * The engine compiles a variant for the heads of its model, which takes a software adapter seconds; so it is asked only
+ * about these, and where it has subgroups.
+ */
+function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined {
+  const { params, dims } = one;
+  const isOwn = /^(live|captured) /.test(one.name);
+  if (!isOwn || attentionLanes(caps, member(params, 'head_dim')) === 0) return undefined;
+  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) => member(params, name)) as [
+    number,
+    number,
+    number,
+  ];
+  const model = { heads, kvHeads, headDim };
+  const tiles = tilesOf(one, attentionTile(heads, kvHeads).tile);
+  const steps = [
+    { wide: false, list: tiles.single },
+    { wide: true, list: tiles.wide },
+  ];
+  return steps
+    .filter(({ list }) => list.length > 0)
+    .map(({ wide, list }) =>
+      erasedStep(attentionKernel, {
+        variant: chooseAttention(caps, model, { wide }),
+        params: {
+          heads,
+          kv_heads: kvHeads,
+          max_pages: member(params, 'max_pages'),
+          split_tokens: 0x7fffffff,
+          max_splits: 1,
+          out_stride: heads * headDim,
+          scale: member(params, 'scale'),
+          many: 1024,
+          rotary: 0,
+          eps: 0,
+        },
+        bindings: {
+          qkv: { tensor: 'qkv' },
+          tiles: { data: Uint32Array.from(list) },
+          page_table: { tensor: 'page_table' },
+          k_cache: { tensor: 'k_cache' },
+          v_cache: { tensor: 'v_cache' },
+          out: { tensor: 'out' },
+        },
+        dims: stepOf(member(dims, 'tokens'), {
+          singleTiles: wide ? 0 : list.length / 4,
+          wideTiles: wide ? list.length / 4 : 0,
+        }),
+      }),
+    );
+}

@@ -1,0 +1,11 @@
+import type { Variant } from '../../../kernels/assemble.ts';
+import { erased, type Kernel } from '../../../kernels/define.ts';
+import type { BuiltinStep } from './types.ts';
+
+/** A dispatch of a built-in kernel; its variant and parameters are checked here, and forgotten. */
+export function erasedStep<V extends Variant, P extends Readonly<Record<string, number>>>(
+  kernel: Kernel<V, P>,
+  step: Omit<BuiltinStep, 'kernel' | 'variant' | 'params'> & { variant: V; params: P },
+): BuiltinStep {
+  return { ...step, kernel: erased(kernel) as unknown as BuiltinStep['kernel'] };
+}

@@ -1,0 +1,108 @@
+/** What the cases of different ops have in common. */
+import type { StepDims } from '../../../kernels/define.ts';
+import type { Dims } from '../types.ts';
+import type { Random } from './random.ts';
+
+/** Which sort of input a case holds; the first word of its name. */
+export type Kind = 'random' | 'ragged' | 'extreme' | 'one_row' | 'live';
+
+/** For example `ragged 3x64x96 q8_0`. */
+export function caseName(kind: string, dims: Dims, shape: readonly string[], format?: string): string {
+  const sizes = shape.map((dim) => dims[dim]).join('x');
+  return [kind, sizes, ...(format === undefined ? [] : [format])].join(' ');
+}
+
+/** A whole number from `low` to `high`. */
+export const between = (random: Random, low: number, high: number): number =>
+  low + random.below(high - low + 1);
+
+/** `ordinary`: about 1. `large`: the same with one in thirty of 1e5. `small`: about 1e-6, which f16 cannot count with. */
+export type Magnitude = 'ordinary' | 'large' | 'small';
+
+export const smallest = 1e-6;
+const largest = 1e5;
+/** One in so many is large. */
+const everyLarge = 30;
+
+/**
+ * Rows of a magnitude, each with a scale of its own when `spread`.
+ * In extreme rows some elements are -0, and the last of three or more rows is all zeros.
+ */
+export function activations(
+  random: Random,
+  rows: number,
+  columns: number,
+  { magnitude = 'ordinary', spread = false }: { magnitude?: Magnitude; spread?: boolean } = {},
+): Float32Array<ArrayBuffer> {
+  const values = random.normals(rows * columns, magnitude === 'small' ? smallest : 1);
+  for (let r = 0; r < rows; r++) {
+    const row = values.subarray(r * columns, (r + 1) * columns);
+    if (spread) {
+      const scale = 0.2 + 4 * random.uniform();
+      for (let c = 0; c < columns; c++) row[c] = (row[c] as number) * scale;
+    }
+    if (magnitude === 'ordinary') continue;
+    if (magnitude === 'large') {
+      const count = Math.max(1, Math.round(columns / everyLarge));
+      for (let i = 0; i < count; i++) {
+        row[random.below(columns)] = largest * (0.5 + random.uniform()) * (random.below(2) ? 1 : -1);
+      }
+    }
+    row[random.below(columns)] = -0;
+    if (rows > 2 && r === rows - 1) row.fill(0);
+  }
+  return values;
+}
+
+/** Weights of a norm: near 1, no two alike. */
+export const gains = (random: Random, count: number): Float32Array<ArrayBuffer> =>
+  random.normals(count, 0.3).map((value) => 1 + value);
+
+/** A step of `tokens` rows for the built-in kernels. */
+export const stepOf = (tokens: number, more: Partial<StepDims> = {}): StepDims => ({
+  tokens,
+  answers: tokens === 1 ? 1 : 0,
+  samples: tokens,
+  singleTiles: 0,
+  wideTiles: 0,
+  splits: 1,
+  adjust: false,
+  ...more,
+});
+
+/** The rows of a strided matrix, one behind the other. */
+export function tight(
+  values: Float32Array,
+  rows: number,
+  stride: number,
+  columns: number,
+  offset = 0,
+): Float32Array<ArrayBuffer> {
+  const out = new Float32Array(rows * columns);
+  for (let r = 0; r < rows; r++) {
+    const start = r * stride + offset;
+    out.set(values.subarray(start, start + columns), r * columns);
+  }
+  return out;
+}
+
+/** A member of `params` or `dims` that the case must have. */
+export function member(values: Readonly<Record<string, number>>, name: string): number {
+  const value = values[name];
+  if (value === undefined) throw new Error(`${name} is missing`);
+  return value;
+}
+
+/** Contents of an f32 binding that the case must have. */
+export function floats(tensors: Readonly<Record<string, unknown>>, name: string): Float32Array<ArrayBuffer> {
+  const data = tensors[name];
+  if (!(data instanceof Float32Array)) throw new Error(`${name}: f32 contents expected`);
+  return data as Float32Array<ArrayBuffer>;
+}
+
+/** Contents of a binding of words that the case must have. */
+export function words(tensors: Readonly<Record<string, unknown>>, name: string): Uint32Array<ArrayBuffer> {
+  const data = tensors[name];
+  if (!(data instanceof Uint32Array)) throw new Error(`${name}: 32-bit words expected`);
+  return data as Uint32Array<ArrayBuffer>;
+}

@@ -1,0 +1,19 @@
+/** How every op of the contracts is checked: inputs, oracle, the engine's own kernels, tolerance, description. */
+import { attentionOps } from './attention.ts';
+import { embed } from './embed.ts';
+import { productOps } from './products.ts';
+import { rotationOps } from './rotation.ts';
+import { rowOps } from './rows.ts';
+import { sample } from './sample.ts';
+import type { LabOp } from './types.ts';
+
+export { describeOp, tolerances } from './descriptor.ts';
+export type { BuiltinBinding, BuiltinStep, CaseOptions, LabOp, LiveShape } from './types.ts';
+
+/** By name. */
+export const labOps: ReadonlyMap<string, LabOp> = new Map(
+  [embed, ...rowOps, ...rotationOps, ...attentionOps, sample, ...productOps].map((op) => [
+    op.contract.op,
+    op,
+  ]),
+);

@@ -1,0 +1,356 @@
+import type { Variant } from '../../../kernels/assemble.ts';
+import { contracts, type Contract } from '../../../kernels/contracts.ts';
+import type { AdapterCaps } from '../../../kernels/define.ts';
+import { blockColumns } from '../../../kernels/formats.ts';
+import { type MatmulOption, matmulFamilies, matmulFlags, withFlags } from '../../../kernels/matmul.ts';
+import { gatedActivation, matmul, rmsNorm, type Values } from '../../../kernels/reference/index.ts';
+import { chooseRmsNorm, rmsNorm as rmsNormKernel } from '../../../kernels/rms-norm.ts';
+import type { Dims, ExpectedOutput, ParityCase, TensorData } from '../types.ts';
+import {
+  activations,
+  between,
+  caseName,
+  floats,
+  gains,
+  type Kind,
+  type Magnitude,
+  member,
+  smallest,
+  stepOf,
+  tight,
+  words,
+} from './draws.ts';
+import { erasedStep } from './builtin.ts';
+import { Random } from './random.ts';
+import type { BuiltinBinding, BuiltinStep, CaseOptions, LabOp, LiveShape } from './types.ts';
+import { blockBytes, type PackedWeights, randomWeights, WeightReader } from './weights.ts';
+
+interface Traits {
+  readonly norm: boolean;
+  readonly gated: boolean;
+  readonly add: boolean;
+  readonly one: boolean;
+}
+
+interface Shape {
+  readonly kind: Kind;
+  readonly tokens: number;
+  readonly rows: number;
+  readonly columns: number;
+  readonly magnitude?: Magnitude;
+  readonly bias?: boolean;
+  /** Elements of a row of x or y that belong to nobody. */
+  readonly xPad?: number;
+  readonly yPad?: number;
+  readonly yOffset?: number;
+  /** Rows that the buffers have room for and the step does not use. */
+  readonly spare?: number;
+  readonly eps?: number;
+  /** Instead of fresh ones. */
+  readonly weights?: PackedWeights;
+}
+
+/** Weights that a live shape may take: longer matrices are cut, drawing them would take longer than all the rest. */
+const liveWeights = 4 << 20;
+/** Multiply-adds that the oracle spends on a case; of larger ones it checks some rows. */
+const checkedMultiplies = 2e6;
+
+/** Every product of the contracts: what `kernels/contracts.ts` makes of its traits. */
+export const productOps: readonly LabOp[] = [...contracts.values()]
+  .filter((contract) => contract.covers.includes('matmul'))
+  .map((contract) => productOp(contract));
+
+function productOp(contract: Contract): LabOp {
+  const traits: Traits = {
+    norm: contract.covers[0] === 'rms_norm',
+    gated: contract.covers.at(-1) === 'gated_activation',
+    add: contract.covers.at(-1) === 'add',
+    one: contract.tokens === 'one',
+  };
+  return {
+    contract,
+    cases: (options) =>
+      options.formats.flatMap((format) => {
+        const random = new Random(options.seed, `${contract.op} ${format}`);
+        return [
+          ...shapes(random, traits, options).map((shape) => makeCase(random, traits, shape, format)),
+          ...liveCases(random, traits, options.live ?? [], format),
+        ];
+      }),
+    oracle: (one) => ({ y: oracle(one, traits) }),
+    builtin: (one, caps) => builtin(one, traits, caps),
+  };
+}
+
+function shapes(random: Random, { gated, one }: Traits, { strict }: CaseOptions): Shape[] {
+  const drawn = (): Shape[] => [
+    {
+      kind: 'random',
+      tokens: between(random, 2, 4),
+      rows: 32 * between(random, 1, 3),
+      columns: 32 * between(random, 2, 5),
+      bias: true,
+    },
+    {
+      kind: 'ragged',
+      tokens: between(random, 5, 7),
+      rows: 33 + 2 * random.below(16),
+      columns: 32 * between(random, 3, 6),
+      xPad: 4 * between(random, 1, 9),
+      yPad: between(random, 8, 20),
+      yOffset: between(random, 1, 7),
+      spare: 2,
+    },
+  ];
+  const list: Shape[] = [
+    ...drawn(),
+    // Long rows: the last chunk of a kernel's loop is not full, whatever its size.
+    { kind: 'ragged', tokens: 2, rows: between(random, 5, 13), columns: 4128, bias: true, yPad: 3 },
+    { kind: 'ragged', tokens: 3, rows: between(random, 500, 600), columns: 32, spare: 1 },
+    { kind: 'extreme', tokens: 4, rows: 40, columns: 128, magnitude: 'large' },
+    { kind: 'extreme', tokens: 3, rows: 33, columns: 96, magnitude: 'small', bias: true },
+    { kind: 'one_row', tokens: 1, rows: between(random, 40, 100), columns: 64, bias: true, spare: 2 },
+  ];
+  if (!one) {
+    list.push(
+      { kind: 'ragged', tokens: 33, rows: 21, columns: 64, bias: true, yPad: 1 },
+      { kind: 'random', tokens: 130, rows: 24, columns: 64 },
+    );
+  }
+  if (strict) {
+    for (let i = 0; i < 3; i++) list.push(...drawn());
+    list.push(
+      { kind: 'random', tokens: 16, rows: 192, columns: 512, bias: true },
+      { kind: 'ragged', tokens: 9, rows: 2051, columns: 96, yPad: 5, yOffset: 5 },
+      { kind: 'ragged', tokens: 4, rows: 17, columns: 8224, bias: true },
+      { kind: 'extreme', tokens: 7, rows: 65, columns: 1056, magnitude: 'large', bias: true },
+    );
+  }
+  return list.map((shape) => ({
+    ...shape,
+    tokens: one ? 1 : shape.tokens,
+    bias: shape.bias === true && !gated,
+    eps: between(random, 1, 20) * 1e-6,
+  }));
+}
+
+function liveCases(random: Random, traits: Traits, live: readonly LiveShape[], format: string): ParityCase[] {
+  return live
+    .filter((shape) => (shape.format ?? format) === format)
+    .flatMap(({ dims, params }) => {
+      const columns = member(dims, 'columns');
+      const most = Math.max(1, Math.floor(liveWeights / (columns * (traits.gated ? 2 : 1))));
+      const allRows = member(dims, 'rows');
+      // The same remainder: it decides which lanes of the last workgroup idle.
+      const rows = allRows <= most ? allRows : Math.max(1, most - (most % 256) + (allRows % 256));
+      const yOffset = params['y_offset'] ?? 0;
+      const weights = weightsOf(random, traits, format, rows, columns);
+      const counts = traits.one ? [1] : [1, between(random, 3, 6)];
+      return counts.map((tokens) =>
+        makeCase(
+          random,
+          traits,
+          {
+            kind: 'live',
+            tokens,
+            rows,
+            columns,
+            bias: params['has_bias'] === 1,
+            xPad: (params['x_stride'] ?? columns) - columns,
+            yOffset,
+            yPad: Math.max(0, (params['y_stride'] ?? rows) - yOffset - rows),
+            eps: params['eps'] ?? 1e-5,
+            weights,
+          },
+          format,
+        ),
+      );
+    });
+}
+
+/** Sums of ordinary inputs are about 1; scales of quantised blocks stay in the range where f16 has all its digits. */
+const weightScale = (columns: number) => Math.max(0.02, 1.4 / Math.sqrt(columns));
+
+const weightsOf = (random: Random, { gated }: Traits, format: string, rows: number, columns: number) =>
+  randomWeights(random, format, gated ? 2 * rows : rows, columns, weightScale(columns));
+
+function makeCase(random: Random, traits: Traits, shape: Shape, format: string): ParityCase {
+  const { kind, tokens, rows, columns, magnitude = 'ordinary', bias = false, spare = 0, eps = 1e-5 } = shape;
+  const { xPad = 0, yPad = 0, yOffset = 0 } = shape;
+  const xStride = columns + xPad;
+  const yStride = yOffset + rows + yPad;
+  const room = tokens + spare;
+  const weights = shape.weights ?? weightsOf(random, traits, format, rows, columns);
+  const x = random.normals(room * xStride, 30);
+  const used = activations(random, tokens, columns, { magnitude, spread: traits.norm });
+  for (let t = 0; t < tokens; t++) x.set(used.subarray(t * columns, (t + 1) * columns), t * xStride);
+  // What is added is as large as the sums, or a wrong one would not show beside the other.
+  const sums =
+    (magnitude === 'small' && !traits.norm ? smallest : 1) * weightScale(columns) * Math.sqrt(columns);
+  const tensors: Record<string, TensorData> = {
+    quants: weights.quants,
+    scales: weights.scales,
+    x,
+    bias: random.normals(bias ? rows : 4, bias ? sums : 1e3),
+  };
+  if (traits.add) tensors['y'] = random.normals(room * yStride, sums);
+  if (traits.norm) tensors['gain'] = gains(random, columns);
+  const blocks = columns / blockColumns;
+  const dims: Dims = { tokens, rows, columns, blocks, block_bytes: blockBytes(format) };
+  return {
+    name: caseName(kind, dims, ['tokens', 'rows', 'columns'], format),
+    dims,
+    format,
+    tensors,
+    params: {
+      rows,
+      blocks,
+      x_stride: xStride,
+      y_stride: yStride,
+      y_offset: yOffset,
+      has_bias: bias ? 1 : 0,
+      eps,
+    },
+  };
+}
+
+/** Rows whose results are checked: all, or the first, the last and some of the others. */
+function checkedRows(one: ParityCase, multipliesPerRow: number): Iterable<number> {
+  const rows = member(one.params, 'rows');
+  const most = Math.max(2, Math.floor(checkedMultiplies / multipliesPerRow));
+  if (rows <= most) return Array(rows).keys();
+  const random = new Random(words(one.tensors, 'quants')[0] ?? 0, one.name);
+  const chosen = new Set([0, rows - 1]);
+  while (chosen.size < most) chosen.add(random.below(rows));
+  return chosen;
+}
+
+function oracle(one: ParityCase, traits: Traits): ExpectedOutput {
+  const { params, tensors, dims } = one;
+  const [tokens, columns] = [member(dims, 'tokens'), member(dims, 'columns')];
+  const [rows, yStride, yOffset] = ['rows', 'y_stride', 'y_offset'].map((name) => member(params, name)) as [
+    number,
+    number,
+    number,
+  ];
+  const xStride = member(params, 'x_stride');
+  let inputs: Values = tight(floats(tensors, 'x'), tokens, xStride, columns);
+  if (traits.norm) {
+    const shape = { rows: tokens, cols: columns, eps: Math.fround(member(params, 'eps')) };
+    inputs = rmsNorm(inputs, floats(tensors, 'gain'), shape);
+  }
+  const before = tensors['y'] as Float32Array | undefined;
+  const elements = before?.length ?? Math.floor(floats(tensors, 'x').length / xStride) * yStride;
+  const values = new Float64Array(elements);
+  const kept = new Uint8Array(elements).fill(1);
+  const open = new Uint8Array(elements);
+  if (before) values.set(before);
+  for (let t = 0; t < tokens; t++) {
+    const start = t * yStride + yOffset;
+    kept.fill(0, start, start + rows);
+    open.fill(1, start, start + rows);
+  }
+  const reader = new WeightReader(
+    { quants: words(tensors, 'quants'), scales: words(tensors, 'scales') },
+    one.format ?? '',
+    columns,
+  );
+  const sumsOf = (row: number) => matmul(inputs, reader.row(row), { tokens, inputs: columns, outputs: 1 });
+  const bias = params['has_bias'] === 1 ? floats(tensors, 'bias') : undefined;
+  for (const row of checkedRows(one, tokens * columns * (traits.gated ? 2 : 1))) {
+    const sums = sumsOf(row);
+    const results = traits.gated ? gatedActivation(sums, sumsOf(rows + row)) : sums;
+    for (let t = 0; t < tokens; t++) {
+      const at = t * yStride + yOffset + row;
+      values[at] = (results[t] as number) + (bias?.[row] ?? 0) + (before?.[at] ?? 0);
+      open[at] = 0;
+    }
+  }
+  return { values, kept, open };
+}
+
+/** Tokens beyond which a step that holds nothing but prompts runs on tiles. */
+const promptTokens = 8;
+
+/** The engine's first choice, but in f32: what rounds to halves is no measure for a candidate's error. */
+function optionFor(caps: AdapterCaps, format: string, tokens: number): MatmulOption | undefined {
+  const [family] = matmulFamilies(caps);
+  const chosen = family
+    ?.classes(format)
+    .find(({ upTo, promptOnly }) => tokens <= upTo && (!promptOnly || tokens > promptTokens));
+  return chosen?.options.find(({ variant }) => variant['F16'] !== true);
+}
+
+function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinStep[] | undefined {
+  const { params, tensors, dims, format = '' } = one;
+  const tokens = member(dims, 'tokens');
+  const columns = member(dims, 'columns');
+  const option = optionFor(caps, format, tokens);
+  if (!option) return undefined;
+  const rows = member(params, 'rows');
+  const hasBias = params['has_bias'] === 1;
+  const flags =
+    (hasBias ? matmulFlags.bias : 0) |
+    (traits.add ? matmulFlags.add : 0) |
+    (traits.gated ? matmulFlags.gated : 0);
+  const xStride = member(params, 'x_stride');
+  // The kernels take rows that lie behind each other.
+  const x: BuiltinBinding =
+    xStride === columns ? { tensor: 'x' } : { data: tight(floats(tensors, 'x'), tokens, xStride, columns) };
+  const normalised = { scratch: 'normalised', bytes: tokens * columns * 4 };
+  const { kernel, variant } = withFlags(option, flags);
+  const steps: BuiltinStep[] = [];
+  if (traits.norm) {
+    steps.push(
+      erasedStep(rmsNormKernel, {
+        variant: chooseRmsNorm(caps, {}),
+        params: {
+          columns,
+          heads: 1,
+          in_stride: columns,
+          in_offset: 0,
+          out_stride: columns,
+          out_offset: 0,
+          eps: member(params, 'eps'),
+        },
+        bindings: {
+          weight: { tensor: 'gain' },
+          samples: { scratch: 'samples', bytes: 48 },
+          x,
+          y: normalised,
+        },
+        dims: stepOf(tokens),
+      }),
+    );
+  }
+  steps.push(
+    erasedStep<Variant, Record<string, number>>(kernel as never, {
+      variant,
+      params: {
+        rows: traits.gated ? 2 * rows : rows,
+        blocks: member(params, 'blocks'),
+        out_stride: member(params, 'y_stride'),
+        out_offset: member(params, 'y_offset'),
+        flags,
+        bias_offset: 0,
+        gain_offset: 0,
+        half: rows,
+        parts: 1,
+        width: columns,
+        eps: member(params, 'eps'),
+        many: 1024,
+      },
+      bindings: {
+        quants: { tensor: 'quants' },
+        scales: { tensor: 'scales' },
+        vectors: { tensor: 'bias' },
+        x: traits.norm ? normalised : x,
+        y: { tensor: 'y' },
+        squares: { scratch: 'squares', bytes: 16 },
+        scaled: { scratch: 'scaled', bytes: 16 },
+      },
+      dims: stepOf(tokens),
+    }),
+  );
+  return steps;
+}

@@ -1,0 +1,247 @@
+import { contracts, type Contract } from '../../../kernels/contracts.ts';
+import { gumbel, type SamplingRule, sampleToken } from '../../../kernels/reference/index.ts';
+import { chooseSamplePick, sampleFlags, samplePick, sampleWords } from '../../../kernels/sample.ts';
+import type { ExpectedOutput, ParityCase } from '../types.ts';
+import { erasedStep } from './builtin.ts';
+import { between, caseName, floats, type Kind, member, stepOf, words } from './draws.ts';
+import { Random } from './random.ts';
+import type { CaseOptions, LabOp } from './types.ts';
+
+type Rule = Pick<SamplingRule, 'temperature' | 'topK' | 'topP' | 'minP'>;
+
+interface Shape {
+  readonly kind: Kind;
+  readonly vocabulary: number;
+  readonly rules: readonly Partial<Rule>[];
+  /** Added to all logits of a row: only differences count. */
+  readonly shift?: number;
+  /** Of greedy rows, the greatest logit stands at several tokens. */
+  readonly ties?: boolean;
+  readonly spare?: number;
+}
+
+const greedy: Partial<Rule> = { temperature: 0 };
+const everyRule: readonly Partial<Rule>[] = [
+  greedy,
+  {},
+  { temperature: 1.7 },
+  { topK: 20 },
+  { topP: 0.9 },
+  { minP: 0.05 },
+  { temperature: 0.7, topK: 30, topP: 0.95, minP: 0.02 },
+];
+
+function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
+  const list: Shape[] = [
+    { kind: 'random', vocabulary: between(random, 400, 700), rules: everyRule },
+    {
+      kind: 'ragged',
+      vocabulary: between(random, 33, 97),
+      rules: [...everyRule, { topK: 1 }, { topP: 0.3 }],
+      spare: 2,
+    },
+    {
+      kind: 'ragged',
+      vocabulary: between(random, 1, 9),
+      rules: [greedy, {}, { topK: 1000 }, { temperature: 0.4 }],
+    },
+    { kind: 'ragged', vocabulary: 1001, rules: Array<typeof greedy>(5).fill(greedy), ties: true, spare: 1 },
+    { kind: 'extreme', vocabulary: 300, rules: [greedy, { topP: 0.8 }, { topK: 9 }], shift: 2e3 },
+    { kind: 'extreme', vocabulary: 300, rules: [greedy, { minP: 0.1 }, { temperature: 3 }], shift: -2e3 },
+    { kind: 'one_row', vocabulary: 2048, rules: [{ temperature: 0.8, topK: 40, topP: 0.95 }], spare: 3 },
+    { kind: 'random', vocabulary: 16, rules: Array<typeof greedy>(130).fill({}) },
+  ];
+  if (strict) {
+    list.push(
+      { kind: 'random', vocabulary: 32_000, rules: everyRule },
+      { kind: 'ragged', vocabulary: between(random, 3000, 9000), rules: [...everyRule, ...everyRule] },
+    );
+  }
+  for (const { dims } of live) {
+    const vocabulary = member(dims, 'vocabulary');
+    list.push(
+      { kind: 'live', vocabulary, rules: [greedy] },
+      { kind: 'live', vocabulary, rules: [{ temperature: 0.8, topK: 40, topP: 0.95 }, greedy] },
+    );
+  }
+  return list;
+}
+
+/** A logit's distance from the next one, and a mass's from a cut, that no rounding of f32 bridges. */
+const clearGap = 2e-3;
+
+interface Draw {
+  readonly logits: Float32Array;
+  readonly rule: Rule;
+  readonly seed: number;
+  readonly position: number;
+}
+
+/**
+ * Logits like a model's: some likely tokens and a long tail in random places; and a draw from them that rounding
+ * cannot turn, because what is compared with it must be the same token.
+ */
+function drawRow(random: Random, vocabulary: number, change: Partial<Rule>, shift: number): Draw {
+  const rule: Rule = { temperature: 1, topK: 0, topP: 1, minP: 0, ...change };
+  for (;;) {
+    const order = random.permutation(vocabulary);
+    const logits = new Float32Array(vocabulary);
+    const sorted = new Float64Array(vocabulary);
+    let logit = shift + 5 + 3 * random.uniform();
+    for (let rank = 0; rank < vocabulary; rank++) {
+      logits[order[rank] as number] = logit;
+      sorted[rank] = logits[order[rank] as number] as number;
+      logit -= (4 * (0.1 + random.uniform())) / (rank + 3);
+    }
+    const draw = { logits, rule, seed: random.u32(), position: random.below(1 << 20) };
+    if (isClear(draw, order, sorted)) return draw;
+  }
+}
+
+/** @param order tokens from the likeliest on; `sorted` their logits */
+function isClear({ rule, seed, position }: Draw, order: Uint32Array, sorted: Float64Array): boolean {
+  const { temperature, topK, topP, minP } = rule;
+  if (temperature === 0)
+    return sorted.length === 1 || (sorted[0] as number) - (sorted[1] as number) > clearGap;
+  const scaled = sorted.map((logit) => logit / temperature);
+  const top = scaled[0] as number;
+  let kept = topK > 0 ? Math.min(topK, scaled.length) : scaled.length;
+  const gapAt = (rank: number) =>
+    rank >= scaled.length ? Infinity : (scaled[rank - 1] as number) - (scaled[rank] as number);
+  if (kept < scaled.length && gapAt(kept) < clearGap) return false;
+  if (topP < 1) {
+    let total = 0;
+    for (let rank = 0; rank < kept; rank++) total += Math.exp((scaled[rank] as number) - top);
+    let mass = 0;
+    for (let rank = 0; rank < kept; rank++) {
+      const before = mass;
+      mass += Math.exp((scaled[rank] as number) - top) / total;
+      if (mass < topP) continue;
+      if (mass - topP < clearGap || topP - before < clearGap || gapAt(rank + 1) < clearGap) return false;
+      kept = rank + 1;
+    }
+  }
+  if (minP > 0) {
+    const least = top + Math.log(minP);
+    for (let rank = 0; rank < kept; rank++) {
+      if (Math.abs((scaled[rank] as number) - least) < clearGap) return false;
+    }
+    while ((scaled[kept - 1] as number) < least) kept -= 1;
+  }
+  let [best, second] = [-Infinity, -Infinity];
+  for (let rank = 0; rank < kept; rank++) {
+    const noisy = (scaled[rank] as number) + gumbel(seed, position, order[rank] as number);
+    if (noisy > best) [best, second] = [noisy, best];
+    else if (noisy > second) second = noisy;
+  }
+  return best - second > clearGap;
+}
+
+const idleSlots = 2;
+const mark = 0x80000000;
+
+function makeCase(random: Random, shape: Shape): ParityCase {
+  const { kind, vocabulary, rules, shift = 0, ties = false, spare = 0 } = shape;
+  const tokens = rules.length;
+  const slots = random.permutation(tokens + idleSlots);
+  const logits = random.normals((tokens + spare) * vocabulary, 30);
+  const samples = random.words((tokens + spare) * sampleWords);
+  const numbers = new Float32Array(samples.buffer);
+  for (const [row, change] of rules.entries()) {
+    const draw = drawRow(random, vocabulary, change, shift);
+    if (ties) addTies(random, draw.logits);
+    logits.set(draw.logits, row * vocabulary);
+    const at = row * sampleWords;
+    // Bias was added before; penalties count what is drawn.
+    const flags = random.below(2) * sampleFlags.bias + random.below(2) * sampleFlags.penalties;
+    samples.set([row, slots[row] as number, flags, draw.seed, draw.position, draw.rule.topK], at);
+    const { temperature, topP, minP } = draw.rule;
+    const penalties = [1 + random.uniform(), random.uniform(), random.uniform()];
+    numbers.set([temperature, topP, minP, ...penalties], at + 6);
+  }
+  const seen = new Uint32Array(slots.length * vocabulary);
+  for (let i = 0; i < seen.length; i++) {
+    const bits = random.u32();
+    if (bits < 1 << 29) seen[i] = (bits & 1 ? mark : 0) + ((bits >>> 1) & 7);
+  }
+  const dims = { tokens, vocabulary };
+  return {
+    name: `${caseName(kind, dims, ['tokens', 'vocabulary'])}${ties ? ' ties' : ''}`,
+    dims,
+    tensors: { samples, logits, seen, sampled: random.words(slots.length) },
+    params: { vocabulary },
+  };
+}
+
+/** The greatest logit again at some other tokens. */
+function addTies(random: Random, logits: Float32Array): void {
+  const greatest = logits.reduce((a, b) => Math.max(a, b));
+  for (let i = between(random, 1, 4); i > 0; i--) logits[random.below(logits.length)] = greatest;
+}
+
+function oracle({ tensors, params, dims }: ParityCase): Readonly<Record<string, ExpectedOutput>> {
+  const samples = words(tensors, 'samples');
+  const numbers = new Float32Array(samples.buffer, samples.byteOffset, samples.length);
+  const logits = floats(tensors, 'logits');
+  const vocabulary = member(params, 'vocabulary');
+  const seen = Float64Array.from(words(tensors, 'seen'));
+  const sampled = Float64Array.from(words(tensors, 'sampled'));
+  const results = new Float64Array(samples.length / sampleWords);
+  const kept = {
+    seen: new Uint8Array(seen.length).fill(1),
+    sampled: new Uint8Array(sampled.length).fill(1),
+    results: new Uint8Array(results.length).fill(1),
+  };
+  for (let row = 0; row < member(dims, 'tokens'); row++) {
+    const [, slot = 0, flags = 0, seed = 0, position = 0, topK = 0] = samples.subarray(row * sampleWords);
+    const [temperature = 0, topP = 1, minP = 0] = numbers.subarray(row * sampleWords + 6);
+    const rule = {
+      temperature,
+      topK,
+      topP,
+      minP,
+      repetitionPenalty: 1,
+      presencePenalty: 0,
+      frequencyPenalty: 0,
+      logitBias: new Map<number, number>(),
+    };
+    const own = logits.subarray(row * vocabulary, (row + 1) * vocabulary);
+    const token = sampleToken(own, rule, { prompt: [], answer: [] }, { seed, position });
+    results[row] = token;
+    sampled[slot] = token;
+    kept.results[row] = 0;
+    kept.sampled[slot] = 0;
+    if ((flags & sampleFlags.penalties) === 0) continue;
+    const at = slot * vocabulary + token;
+    seen[at] = (seen[at] as number) + 1;
+    kept.seen[at] = 0;
+  }
+  return {
+    seen: { values: seen, kept: kept.seen },
+    sampled: { values: sampled, kept: kept.sampled },
+    results: { values: results, kept: kept.results },
+  };
+}
+
+export const sample: LabOp = {
+  contract: contracts.get('sample') as Contract,
+  cases(options) {
+    const random = new Random(options.seed, 'sample');
+    return shapes(random, options).map((shape) => makeCase(random, shape));
+  },
+  oracle,
+  builtin: ({ params, dims }, caps) => [
+    erasedStep(samplePick, {
+      variant: chooseSamplePick(caps),
+      params: { vocabulary: member(params, 'vocabulary'), rules: 2, levels: 4 },
+      bindings: {
+        samples: { tensor: 'samples' },
+        logits: { tensor: 'logits' },
+        seen: { tensor: 'seen' },
+        sampled: { tensor: 'sampled' },
+        results: { tensor: 'results' },
+      },
+      dims: stepOf(member(dims, 'tokens')),
+    }),
+  ],
+};

@@ -1,0 +1,22 @@
+import type { KernelRegistration } from '../types.ts';
+
+type Values = Readonly<Record<string, number>>;
+
+/** More are refused. */
+export const maxCombinations = 64;
+
+/** How many combinations of overrides a registration has; 1 without tunables. */
+export function countCombinations({ tunables = {} }: KernelRegistration): number {
+  return Object.values(tunables).reduce((product, values) => product * values.length, 1);
+}
+
+/** Overrides of each combination, at most `maxCombinations`: the given ones, with a value of each tunable. */
+export function combinationsOf({ overrides = {}, tunables = {} }: KernelRegistration): Values[] {
+  let all: Values[] = [overrides];
+  for (const [name, values] of Object.entries(tunables)) {
+    all = all
+      .flatMap((one) => values.slice(0, maxCombinations).map((value) => ({ ...one, [name]: value })))
+      .slice(0, maxCombinations);
+  }
+  return all;
+}

@@ -1,0 +1,61 @@
+/** The gate's interface stage: a module against its op, its registration and the adapter, before any GPU work. */
+import type { Contract } from '../../../kernels/contracts.ts';
+import type { Finding, KernelRegistration } from '../types.ts';
+import type { EntryPoint, Reflection } from '../wgsl/reflect.ts';
+import { checkBindings } from './interface-bindings.ts';
+import { checkRegistration } from './interface-registration.ts';
+import { checkWorkgroup } from './interface-workgroup.ts';
+import { byPlace, finding } from './codes.ts';
+
+/** A `GPUDevice` is one. */
+export interface DeviceFacts {
+  readonly limits: Pick<
+    GPUSupportedLimits,
+    | 'maxComputeInvocationsPerWorkgroup'
+    | 'maxComputeWorkgroupSizeX'
+    | 'maxComputeWorkgroupSizeY'
+    | 'maxComputeWorkgroupSizeZ'
+    | 'maxComputeWorkgroupStorageSize'
+    | 'maxStorageBuffersPerShaderStage'
+  >;
+  readonly features: Iterable<string>;
+}
+
+/** All at once, by place; a finding that has none concerns the registration. Nothing is thrown. */
+export function checkInterface(
+  registration: KernelRegistration,
+  contract: Contract,
+  reflection: Reflection,
+  device: DeviceFacts,
+): Finding[] {
+  const name = registration.entry_point ?? 'main';
+  const entry = reflection.entryPoints.find((one) => one.name === name);
+  const findings = [
+    ...checkEntryPoint(name, entry, reflection),
+    ...checkBindings(contract, reflection, entry),
+    ...checkRegistration(registration, contract, reflection, device),
+  ];
+  const storage = contract.bindings.filter(({ role }) => role !== 'uniform').length;
+  const most = device.limits.maxStorageBuffersPerShaderStage;
+  if (storage > most) {
+    const message = `maxStorageBuffersPerShaderStage: expected at least ${storage} for ${contract.op}, got ${most}`;
+    findings.push(finding('too_many_storage_buffers', 'error', message));
+  }
+  if (entry?.stage === 'compute') findings.push(...checkWorkgroup(registration, reflection, entry, device));
+  return findings.sort(byPlace);
+}
+
+function checkEntryPoint(
+  name: string,
+  entry: EntryPoint | undefined,
+  { entryPoints }: Reflection,
+): Finding[] {
+  if (entry?.stage === 'compute') return [];
+  if (entry) {
+    const message = `${name}: expected a compute shader, got a ${entry.stage} shader`;
+    return [finding('entry_point_stage', 'error', message, entry)];
+  }
+  const list = entryPoints.map((one) => `${one.name} (${one.stage})`).join(', ');
+  const message = `expected an entry point '${name}', got ${list || 'no entry point'}`;
+  return [finding('missing_entry_point', 'error', message)];
+}

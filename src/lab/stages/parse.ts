@@ -1,0 +1,68 @@
+/** The first stage of the gate: the compiler's own diagnostics. */
+import type { Finding } from '../types.ts';
+import type { Place } from '../wgsl/tokens.ts';
+import { finding } from './codes.ts';
+
+const maxBytes = 256 * 1024;
+const maxMessages = 200;
+
+/** The module when no finding is an error. Nothing reaches the device's uncaptured errors. */
+export async function parseStage(
+  device: GPUDevice,
+  source: string,
+): Promise<{ module?: GPUShaderModule; findings: Finding[] }> {
+  const refused = refusal(source);
+  if (refused) return { findings: [refused] };
+
+  device.pushErrorScope('internal');
+  device.pushErrorScope('validation');
+  const module = device.createShaderModule({ code: source });
+  const scopes = [device.popErrorScope(), device.popErrorScope()];
+  const { messages } = await module.getCompilationInfo();
+  const [validation, internal] = await Promise.all(scopes);
+
+  const findings = messages.slice(0, maxMessages).map((message, index) => {
+    const about = messages.slice(0, index).findLast(({ type }) => type !== 'info');
+    return findingOf(message, message.type === 'info' ? about : undefined);
+  });
+  if (messages.length > maxMessages) {
+    const more = messages.length - maxMessages;
+    findings.push(finding('more_messages', 'info', `${more} more messages are left out`));
+  }
+  const failed = messages.some(({ type }) => type === 'error');
+  const error = validation ?? internal;
+  if (error && !failed) findings.push(finding('wgsl_error', 'error', error.message.trim()));
+  return failed || error ? { findings } : { module, findings };
+}
+
+function refusal(source: string): Finding | undefined {
+  if (source.trim() === '') {
+    return finding('empty_source', 'error', 'expected WGSL with a compute entry point, got nothing');
+  }
+  const bytes = new TextEncoder().encode(source).length;
+  if (bytes > maxBytes) {
+    return finding('source_too_long', 'error', `expected at most ${maxBytes} bytes, got ${bytes}`);
+  }
+  const nul = source.indexOf('\0');
+  if (nul < 0) return undefined;
+  const before = source.slice(0, nul).split(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/);
+  const place = { line: before.length, column: (before.at(-1) ?? '').length + 1, length: 1 };
+  return finding('nul_character', 'error', 'expected text, got a NUL character', place);
+}
+
+const kinds = {
+  error: ['wgsl_error', 'error'],
+  warning: ['wgsl_warning', 'warning'],
+  info: ['wgsl_note', 'info'],
+} as const;
+
+/** @param about what a note belongs to; the list may be reordered, so the note says it */
+function findingOf(message: GPUCompilationMessage, about: GPUCompilationMessage | undefined): Finding {
+  const [code, severity] = kinds[message.type];
+  const text = message.message.trim();
+  const note = about && about.lineNum > 0 ? `(to ${about.lineNum}:${about.linePos}) ${text}` : text;
+  if (message.lineNum === 0) return finding(code, severity, note);
+  const { lineNum: line, linePos: column, length } = message;
+  const place: Place = { line, column, length: Math.max(1, length) };
+  return finding(code, severity, note, place);
+}

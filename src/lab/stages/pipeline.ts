@@ -1,0 +1,115 @@
+/** The gate's pipeline stage: an explicit layout from the op's contract, and the driver's compiler. */
+import type { Contract, ContractBinding } from '../../../kernels/contracts.ts';
+import type { Finding } from '../types.ts';
+import { finding } from './codes.ts';
+
+export interface PipelineRequest {
+  readonly module: GPUShaderModule;
+  readonly contract: Contract;
+  readonly entryPoint: string;
+  /** Values of overrides, by name. */
+  readonly constants: Readonly<Record<string, number>>;
+  readonly label: string;
+  /** Groups 1 and up. */
+  readonly extraGroups?: readonly GPUBindGroupLayout[];
+  /** The author's, so that a place in the compiler's message can be told in UTF-16. */
+  readonly source?: string;
+}
+
+export interface MadePipeline {
+  readonly pipeline: GPUComputePipeline;
+  /** Of group 0: binding numbers are places in the contract's list. */
+  readonly layout: GPUBindGroupLayout;
+}
+
+const bufferType = ({ role }: ContractBinding): GPUBufferBindingType => {
+  if (role === 'uniform') return 'uniform';
+  return role === 'in' ? 'read-only-storage' : 'storage';
+};
+
+/** Nothing is thrown, and nothing reaches the device's uncaptured errors. */
+export async function makePipeline(
+  device: GPUDevice,
+  request: PipelineRequest,
+): Promise<MadePipeline | { findings: Finding[] }> {
+  const { module, contract, entryPoint, constants, label, extraGroups = [], source = '' } = request;
+  device.pushErrorScope('internal');
+  device.pushErrorScope('validation');
+  const layout = device.createBindGroupLayout({
+    label,
+    entries: contract.bindings.map((binding, index) => ({
+      binding: index,
+      visibility: GPUShaderStage.COMPUTE,
+      buffer: { type: bufferType(binding) },
+    })),
+  });
+  const made = device
+    .createComputePipelineAsync({
+      label,
+      layout: device.createPipelineLayout({ label, bindGroupLayouts: [layout, ...extraGroups] }),
+      compute: { module, entryPoint, constants },
+    })
+    .then(
+      (pipeline) => ({ pipeline }),
+      (error: unknown) => ({ error }),
+    );
+  const scopes = [device.popErrorScope(), device.popErrorScope()].map(
+    (scope) => scope.catch((error: unknown) => error as GPUError), // the device was lost
+  );
+  const [outcome, ...scoped] = await Promise.all([made, ...scopes]);
+  // The layout's own error says more than the pipeline's "is invalid due to a previous error".
+  const earlier = scoped.find((error) => error !== null);
+  if ('pipeline' in outcome && !earlier) return { pipeline: outcome.pipeline, layout };
+  const error = earlier ?? ('error' in outcome ? outcome.error : undefined);
+  const message = error instanceof Error || isMessage(error) ? error.message : String(error);
+  const isInternal = 'error' in outcome && !earlier && reasonOf(outcome.error) === 'internal';
+  return { findings: [findingOf(message, isInternal, source)] };
+}
+
+const isMessage = (error: unknown): error is { message: string } =>
+  typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string';
+
+const reasonOf = (error: unknown): unknown =>
+  typeof error === 'object' && error !== null && 'reason' in error ? error.reason : undefined;
+
+/** How Dawn words an excess, and the limit that it means. `got` and `most` are groups of the pattern. */
+const limits: readonly { readonly pattern: RegExp; readonly limit: string }[] = [
+  {
+    pattern: /number of workgroup invocations \((?<got>\d+)\).*maximum allowed \((?<most>\d+)\)/,
+    limit: 'maxComputeInvocationsPerWorkgroup',
+  },
+  {
+    pattern: /workgroup_size\((?<got>[\d, ]+)\).*maximum allowed \((?<most>[\d, ]+)\)/,
+    limit: 'maxComputeWorkgroupSizeX, Y, Z',
+  },
+  {
+    pattern: /workgroup storage \((?<got>\d+) bytes\).*maximum allowed \((?<most>\d+) bytes\)/,
+    limit: 'maxComputeWorkgroupStorageSize',
+  },
+  {
+    pattern: /number of storage buffers \((?<got>\d+)\).*per-stage limit \((?<most>\d+)\)/,
+    limit: 'maxStorageBuffersPerShaderStage',
+  },
+  {
+    pattern: /number of uniform buffers \((?<got>\d+)\).*per-stage limit \((?<most>\d+)\)/,
+    limit: 'maxUniformBuffersPerShaderStage',
+  },
+];
+
+function findingOf(message: string, isInternal: boolean, source: string): Finding {
+  for (const { pattern, limit } of limits) {
+    const { got, most } = pattern.exec(message)?.groups ?? {};
+    if (got !== undefined && most !== undefined) {
+      return finding('limit_exceeded', 'error', `${limit}: expected at most ${most}, got ${got}`);
+    }
+  }
+  const code = isInternal ? 'pipeline_internal' : 'pipeline_validation';
+  // Expressions of overrides are only checked now, with a place whose column counts bytes of UTF-8.
+  const placed = /^:(\d+):(\d+) error: (.*)$(?:\n.*\n *(\^+))?/m.exec(message);
+  if (!placed) return finding(code, 'error', (message.split('\n - ')[0] ?? message).trim());
+  const [, line = '1', column = '1', text = '', carets = '^'] = placed;
+  const lineText = source.split(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/)[Number(line) - 1] ?? '';
+  const before = new TextEncoder().encode(lineText).subarray(0, Number(column) - 1);
+  const utf16 = lineText === '' ? Number(column) : new TextDecoder().decode(before).length + 1;
+  return finding(code, 'error', text, { line: Number(line), column: utf16, length: carets.length });
+}

@@ -1,0 +1,23 @@
+/** What can be said of a kernel without a device: its interface and its safety. */
+import { contracts } from '../../../kernels/contracts.ts';
+import type { Finding, KernelRegistration } from '../types.ts';
+import { reflect } from '../wgsl/reflect.ts';
+import { checkInterface } from './interface.ts';
+import { checkSafety } from './safety.ts';
+
+export interface DeviceFacts {
+  readonly limits: GPUSupportedLimits;
+  readonly features: readonly string[];
+}
+
+export function staticFindings(registration: KernelRegistration, device: DeviceFacts): Finding[] {
+  const contract = contracts.get(registration.op);
+  if (!contract) return [];
+  try {
+    const reflection = reflect(registration.source);
+    return [...checkInterface(registration, contract, reflection, device), ...checkSafety(reflection)];
+  } catch (error) {
+    const message = `the source cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    return [{ code: 'wgsl_error', severity: 'error', message }];
+  }
+}

@@ -1,0 +1,178 @@
+import type { WgslSources } from '../../kernels/assemble.ts';
+import { type Contract, type ContractBinding, contracts } from '../../kernels/contracts.ts';
+import { formatNames } from '../../kernels/formats.ts';
+import { LabError } from './types.ts';
+
+/** A starting point for a kernel: it compiles and passes the gate as it is. */
+export interface Stub {
+  readonly source: string;
+  /** To register it with. */
+  readonly dispatch: { readonly x: string; readonly y?: string; readonly z?: string };
+  /** Overrides of the source with their defaults. */
+  readonly overrides: Readonly<Record<string, number>>;
+  readonly requires: readonly ('shader-f16' | 'subgroups')[];
+}
+
+type Target = 'plain' | 'f16' | 'subgroups';
+
+/** The adapter feature that a target needs. */
+const featureOf = { plain: undefined, f16: 'shader-f16', subgroups: 'subgroups' } as const satisfies Record<
+  Target,
+  string | undefined
+>;
+const targets = Object.keys(featureOf) as Target[];
+
+const isProduct = ({ covers }: Contract): boolean => covers.includes('matmul');
+const readsWeights = ({ bindings }: Contract): boolean => bindings.some(({ dtype }) => dtype === 'weights');
+
+/** Ops beside products for which there is more than plain WGSL to show; the others neither reduce nor store halves. */
+const targetsOf: Readonly<Record<string, readonly Target[]>> = {
+  rms_norm: ['plain', 'subgroups'],
+  head_norm: ['plain', 'subgroups'],
+  kv_write: ['plain', 'f16'],
+  rope_kv_write: ['plain', 'f16'],
+  attention: targets,
+  attention_decode: targets,
+  sample: ['plain', 'subgroups'],
+};
+
+function contractOf(op: string): Contract {
+  const contract = contracts.get(op);
+  if (contract) return contract;
+  throw new LabError(
+    'unknown_op',
+    `There is no op '${op}': expected one of ${[...contracts.keys()].join(', ')}.`,
+  );
+}
+
+/**
+ * Targets that there is a stub for: `plain`, and `f16` and `subgroups` where the op and the adapter have a use for them.
+ * @param features of the adapter
+ */
+export function stubTargets(op: string, features: readonly string[]): string[] {
+  const contract = contractOf(op);
+  const known = isProduct(contract) ? targets : (targetsOf[op] ?? ['plain']);
+  return known.filter((target) => {
+    const feature = featureOf[target];
+    return feature === undefined || features.includes(feature);
+  });
+}
+
+/**
+ * The stub of an op, as an author would write it: no directives, one weight format.
+ * @param target one of `stubTargets`; what the adapter has is not asked here
+ * @param format of the weights, for ops that read some
+ */
+export function renderStub(wgsl: WgslSources, op: string, target: string, format = 'q8_0'): Stub {
+  const contract = contractOf(op);
+  const known = stubTargets(
+    op,
+    Object.values(featureOf).filter((feature) => feature !== undefined),
+  );
+  if (!known.includes(target)) {
+    throw new LabError(
+      'invalid_target',
+      `There is no target '${target}' of ${op}: expected one of ${known.join(', ')}.`,
+    );
+  }
+  if (readsWeights(contract) && !formatNames.some((name) => name === format)) {
+    throw new LabError(
+      'invalid_target',
+      `There is no weight format '${format}': expected one of ${formatNames.join(', ')}.`,
+    );
+  }
+  const body = render(wgsl, sourceOf(contract), switches(contract, target as Target, format));
+  const overrides = Object.fromEntries(
+    [...body.matchAll(/^override (\w+): u32 = (\d+);/gm)].map(([, name, value]) => [
+      name as string,
+      Number(value),
+    ]),
+  );
+  const feature = featureOf[target as Target];
+  return {
+    source: `${heading(contract, format, overrides)}\n${body}`,
+    dispatch: contract.dispatch,
+    overrides,
+    requires: feature === undefined ? [] : [feature],
+  };
+}
+
+/** Ops that differ in a few lines share a file. */
+function sourceOf(contract: Contract): string {
+  if (isProduct(contract)) return 'lab/product.wgsl';
+  return `lab/${contract.op === 'attention_decode' ? 'attention' : contract.op}.wgsl`;
+}
+
+function switches({ covers }: Contract, target: Target, format: string): ReadonlyMap<string, boolean> {
+  return new Map([
+    ['F16', target === 'f16'],
+    ['SUBGROUPS', target === 'subgroups'],
+    ['NORM', covers[0] === 'rms_norm'],
+    ['GATED', covers.at(-1) === 'gated_activation'],
+    ['ADD', covers.at(-1) === 'add'],
+    ['Q8_0', format === 'q8_0'],
+    ['Q4_0', format === 'q4_0'],
+    ['WEIGHTS_F16', format === 'f16'],
+    ['BF16', format === 'bf16'],
+    ['F32', format === 'f32'],
+    // Halves can hold a weight of these before its scale.
+    ['HALF_WEIGHTS', target === 'f16' && ['q8_0', 'q4_0', 'f16'].includes(format)],
+  ]);
+}
+
+/** Active lines of a source, with what it includes in its place; `//#if`, `//#else`, `//#endif` and `//#include`. */
+function render(wgsl: WgslSources, path: string, on: ReadonlyMap<string, boolean>): string {
+  const text = wgsl.get(path);
+  if (text === undefined) throw new Error(`no WGSL source '${path}'`);
+  // Of each open `//#if`: whether its present branch is active.
+  const open: boolean[] = [];
+  const lines: string[] = [];
+  for (const [index, line] of text.split('\n').entries()) {
+    const directive = /^\s*\/\/#(\w+)\s*"?([\w/.]*)"?$/.exec(line);
+    const active = open.every(Boolean);
+    if (!directive) {
+      if (active) lines.push(line);
+      continue;
+    }
+    const [, verb, argument = ''] = directive;
+    const state = on.get(argument);
+    if (verb === 'if' && state !== undefined) open.push(state);
+    else if (verb === 'else' && open.length > 0) open.push(!open.pop());
+    else if (verb === 'endif' && open.length > 0) open.pop();
+    else if (verb === 'include') {
+      if (active) lines.push(render(wgsl, argument, on).trim());
+    } else throw new Error(`${path}:${index + 1}: directive '${line.trim()}' is not understood`);
+  }
+  if (open.length > 0) throw new Error(`${path}: //#if without //#endif`);
+  return lines.join('\n').replace(/\n{3,}/g, '\n\n');
+}
+
+const accesses = { in: 'read', out: 'read_write', inout: 'read_write', uniform: 'uniform' } as const;
+
+/** Comments that say what the op is and how the kernel is registered. */
+function heading(contract: Contract, format: string, overrides: Readonly<Record<string, number>>): string {
+  const { op, summary, bindings, dispatch } = contract;
+  const names = Object.entries(overrides).map(([name, value]) => `${name} = ${value}`);
+  const rule = (['x', 'y', 'z'] as const).flatMap((axis) =>
+    dispatch[axis] === undefined ? [] : [`${axis} = ${dispatch[axis]}`],
+  );
+  return [
+    `${op}${readsWeights(contract) ? `, weights in ${format}` : ''}`,
+    `  ${summary}`,
+    '',
+    'Bindings of group 0, row-major, a row a token:',
+    ...bindings.map((binding, index) => `  ${index} ${describe(binding)}`),
+    '',
+    `Register with the dispatch rule ${rule.join(', ')}`,
+    `and the overrides ${names.join(', ')}, or values of your own; as tunables the best are found by measuring.`,
+    ...(contract.tokens === 'one' ? ['Only steps of one token come here.'] : []),
+    '',
+  ]
+    .map((line) => `// ${line}`.trimEnd())
+    .join('\n');
+}
+
+function describe({ name, role, dtype, shape, summary }: ContractBinding): string {
+  const type = dtype === undefined ? '' : `, ${dtype} [${shape.join(', ')}]`;
+  return `${name}: ${accesses[role]}${type}; ${summary}`;
+}

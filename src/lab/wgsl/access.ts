@@ -1,0 +1,89 @@
+/** Follows an access from a storage variable through its members and indices. */
+import type { Reflection } from './reflect.ts';
+import type { Token } from './tokens.ts';
+import type { Type } from './types.ts';
+
+export interface IndexStep {
+  /** Tokens of `[` and `]`. */
+  readonly open: number;
+  readonly close: number;
+  /** What is indexed. */
+  readonly of: Type;
+  /** Text of what is indexed when it is a runtime array: the variable, or its last member. */
+  readonly path: string;
+}
+
+export interface Access {
+  /** First and last token, brackets around the name among them. */
+  readonly from: number;
+  readonly to: number;
+  readonly steps: readonly IndexStep[];
+  /** Of the whole access; undefined where this cannot tell. */
+  readonly type: Type | undefined;
+}
+
+/** @param root index of the token that names a variable of this type */
+export function followAccess({ tokens }: Reflection, root: number, type: Type): Access {
+  let from = root;
+  let at = root + 1;
+  const steps: IndexStep[] = [];
+  let path = tokens[root]?.text ?? '';
+  let current: Type | undefined = type;
+  for (;;) {
+    const token = tokens[at];
+    if (token?.text === '[' && token.partner > at) {
+      if (current) steps.push({ open: at, close: token.partner, of: current, path });
+      current = current && elementOf(current);
+      at = token.partner + 1;
+    } else if (token?.text === '.') {
+      const member: string = tokens[at + 1]?.text ?? '';
+      path += `.${member}`;
+      current = current && memberOf(current, member);
+      at += 2;
+    } else if (token?.text === ')' && token.partner === from - 1 && !isCall(tokens[from - 2])) {
+      from--;
+      at++;
+    } else {
+      return { from, to: at, steps, type: current };
+    }
+  }
+}
+
+const keywords: ReadonlySet<string> = new Set(['return', 'if', 'while', 'switch', 'case']);
+
+/** What stands before a bracket makes it the list of arguments. */
+const isCall = (before: Token | undefined): boolean =>
+  before !== undefined &&
+  ((before.kind === 'name' && !keywords.has(before.text)) || (before.text === '>' && before.partner >= 0));
+
+function elementOf(type: Type): Type | undefined {
+  switch (type.kind) {
+    case 'array':
+      return type.element;
+    case 'vector':
+      return { kind: 'scalar', name: type.element };
+    case 'matrix':
+      return { kind: 'vector', width: type.rows, element: type.element };
+    case 'scalar':
+    case 'atomic':
+    case 'struct':
+    case 'other':
+      return undefined;
+  }
+}
+
+function memberOf(type: Type, name: string): Type | undefined {
+  if (type.kind === 'struct') return type.struct.members.find((member) => member.name === name)?.type;
+  if (type.kind !== 'vector') return undefined;
+  return name.length === 1
+    ? { kind: 'scalar', name: type.element }
+    : { kind: 'vector', width: name.length, element: type.element };
+}
+
+/** `&` in front of an operand, not between two. */
+export function isAddressOf(tokens: readonly Token[], index: number): boolean {
+  if (tokens[index]?.text !== '&') return false;
+  const before = tokens[index - 1];
+  if (!before || before.kind === 'number' || before.text === ')' || before.text === ']') return false;
+  return before.kind !== 'name' || before.text === 'return';
+}

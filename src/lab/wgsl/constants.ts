@@ -1,0 +1,217 @@
+/** Values of constant and override expressions, as far as they can be known without a compiler. */
+import { placeOf, split, type Range, type Token } from './tokens.ts';
+
+/** `int` and `float` are WGSL's abstract numbers. Booleans are 0 and 1. */
+type NumberType = 'bool' | 'i32' | 'u32' | 'f32' | 'f16' | 'int' | 'float';
+
+export interface Value {
+  readonly type: NumberType;
+  /** Undefined when it depends on an override that has no value. */
+  readonly value: number | undefined;
+}
+
+/** A constant or override by name. */
+export type Lookup = (name: string) => Value | undefined;
+
+const levels: readonly (readonly string[])[] = [
+  ['||'],
+  ['&&'],
+  ['|'],
+  ['^'],
+  ['&'],
+  ['==', '!='],
+  ['<', '>', '<=', '>='],
+  ['<<', '>>'],
+  ['+', '-'],
+  ['*', '/', '%'],
+];
+const logical = new Set(['||', '&&', '==', '!=', '<', '>', '<=', '>=']);
+
+/** Undefined for what this does not know: vectors, arrays, most functions. */
+export function evaluate(tokens: readonly Token[], range: Range, lookup: Lookup): Value | undefined {
+  let at = range.from;
+  const text = (): string | undefined => (at < range.to ? tokens[at]?.text : undefined);
+
+  function binary(level: number): Value | undefined {
+    const verbs = levels[level];
+    if (!verbs) return unary();
+    let left = binary(level + 1);
+    for (let verb = text(); left && verb !== undefined && verbs.includes(verb); verb = text()) {
+      at++;
+      const right = binary(level + 1);
+      left = right && combine(verb, left, right);
+    }
+    return left;
+  }
+  function unary(): Value | undefined {
+    const verb = text();
+    if (verb !== '-' && verb !== '!' && verb !== '~') return primary();
+    at++;
+    const inner = unary();
+    if (!inner) return undefined;
+    const { type, value } = inner;
+    if (value === undefined) return inner;
+    if (verb === '-') return { type, value: -value };
+    if (verb === '!') return { type, value: value === 0 ? 1 : 0 };
+    return { type, value: wrap(type, ~BigInt(value)) };
+  }
+  function primary(): Value | undefined {
+    const token = tokens[at];
+    if (!token || at >= range.to) return undefined;
+    at++;
+    if (token.kind === 'number') return literal(token.text);
+    if (token.text === '(') {
+      const inner = binary(0);
+      if (at !== token.partner) return undefined;
+      at++;
+      return postfixed(inner);
+    }
+    if (token.kind !== 'name') return undefined;
+    if (token.text === 'true' || token.text === 'false') {
+      return { type: 'bool', value: token.text === 'true' ? 1 : 0 };
+    }
+    const open = tokens[at];
+    if (open?.text === '(' && at < range.to) {
+      const args = split(tokens, { from: at + 1, to: open.partner }).map((arg) =>
+        evaluate(tokens, arg, lookup),
+      );
+      at = open.partner + 1;
+      return postfixed(args.every((arg) => arg !== undefined) ? call(token.text, args) : undefined);
+    }
+    return postfixed(lookup(token.text));
+  }
+  const postfixed = (value: Value | undefined): Value | undefined =>
+    text() === '.' || text() === '[' ? undefined : value;
+
+  const result = binary(0);
+  return at === range.to ? result : undefined;
+}
+
+/** Plain text of a range, for messages. */
+export function textOf(source: string, tokens: readonly Token[], range: Range): string {
+  const first = tokens[range.from];
+  if (!first || range.to <= range.from) return '';
+  return source.slice(first.offset, first.offset + placeOf(tokens, range).length);
+}
+
+function literal(text: string): Value {
+  const hex = /^0[xX]([\da-fA-F]*)\.?([\da-fA-F]*)(?:[pP]([+-]?\d+))?([fhiu]?)$/.exec(text);
+  if (hex) {
+    const [, whole = '', part = '', power, suffix = ''] = hex;
+    const value = Number.parseInt(`${whole}${part}` || '0', 16) * 2 ** (Number(power ?? 0) - 4 * part.length);
+    return { type: suffixed(suffix, power !== undefined || text.includes('.')), value };
+  }
+  const suffix = /[iufh]$/.exec(text)?.[0] ?? '';
+  return { type: suffixed(suffix, /[.eE]/.test(text)), value: Number(text.replace(/[iufh]$/, '')) };
+}
+
+function suffixed(suffix: string, fraction: boolean): NumberType {
+  const types: Readonly<Record<string, NumberType>> = { i: 'i32', u: 'u32', f: 'f32', h: 'f16' };
+  return types[suffix] ?? (fraction ? 'float' : 'int');
+}
+
+function commonType(a: NumberType, b: NumberType): NumberType {
+  if (a !== 'int' && a !== 'float') return a;
+  if (b !== 'int' && b !== 'float') return b;
+  return a === 'float' || b === 'float' ? 'float' : 'int';
+}
+
+const isInteger = (type: NumberType): boolean => type === 'int' || type === 'i32' || type === 'u32';
+
+/** As the type holds it. */
+function wrap(type: NumberType, value: bigint): number {
+  if (type === 'u32') return Number(BigInt.asUintN(32, value));
+  return Number(BigInt.asIntN(type === 'i32' ? 32 : 64, value));
+}
+
+function combine(verb: string, left: Value, right: Value): Value {
+  const shift = verb === '<<' || verb === '>>';
+  const type = shift ? left.type : commonType(left.type, right.type);
+  const [a, b] = [left.value, right.value];
+  const value = a === undefined || b === undefined ? undefined : operate(verb, type, a, b);
+  return { type: logical.has(verb) ? 'bool' : type, value };
+}
+
+function operate(verb: string, type: NumberType, a: number, b: number): number | undefined {
+  switch (verb) {
+    case '+':
+      return a + b;
+    case '-':
+      return a - b;
+    case '*':
+      return a * b;
+    case '/':
+      return isInteger(type) ? (b === 0 ? undefined : Math.trunc(a / b)) : a / b;
+    case '%':
+      return isInteger(type) && b === 0 ? undefined : a % b;
+    case '||':
+      return a || b ? 1 : 0;
+    case '&&':
+      return a && b ? 1 : 0;
+    case '==':
+      return a === b ? 1 : 0;
+    case '!=':
+      return a === b ? 0 : 1;
+    case '<':
+      return a < b ? 1 : 0;
+    case '>':
+      return a > b ? 1 : 0;
+    case '<=':
+      return a <= b ? 1 : 0;
+    case '>=':
+      return a >= b ? 1 : 0;
+    default:
+      return type === 'bool' || isInteger(type) ? bitwise(verb, type, a, b) : undefined;
+  }
+}
+
+function bitwise(verb: string, type: NumberType, a: number, b: number): number | undefined {
+  if (!Number.isInteger(a) || !Number.isInteger(b)) return undefined;
+  const [x, y] = [BigInt(a), BigInt(b)];
+  switch (verb) {
+    case '|':
+      return wrap(type, x | y);
+    case '^':
+      return wrap(type, x ^ y);
+    case '&':
+      return wrap(type, x & y);
+    case '<<':
+      return b >= 0 && b < 64 ? wrap(type, x << y) : undefined;
+    case '>>':
+      return b >= 0 && b < 64 ? wrap(type, x >> y) : undefined;
+    default:
+      return undefined;
+  }
+}
+
+const casts: ReadonlySet<string> = new Set(['u32', 'i32', 'f32', 'f16', 'bool']);
+
+const calls: ReadonlyMap<string, (...values: number[]) => number> = new Map([
+  ['min', (...values) => Math.min(...values)],
+  ['max', (...values) => Math.max(...values)],
+  ['clamp', (value = 0, low = 0, high = 0) => Math.min(Math.max(value, low), high)],
+  ['abs', (value = 0) => Math.abs(value)],
+  ['ceil', (value = 0) => Math.ceil(value)],
+  ['floor', (value = 0) => Math.floor(value)],
+  ['select', (no = 0, yes = 0, condition = 0) => (condition === 0 ? no : yes)],
+  ['firstLeadingBit', (value = 0) => 31 - Math.clz32(value)],
+  ['countTrailingZeros', (value = 0) => (value === 0 ? 32 : 31 - Math.clz32(value & -value))],
+]);
+
+function call(name: string, args: readonly Value[]): Value | undefined {
+  const numbers = args.flatMap(({ value }) => (value === undefined ? [] : [value]));
+  const known = numbers.length === args.length;
+  if (casts.has(name) && args.length === 1) {
+    const type = name as NumberType;
+    const [value] = numbers;
+    if (!known || value === undefined) return { type, value: undefined };
+    if (type === 'bool') return { type, value: value === 0 ? 0 : 1 };
+    return { type, value: isInteger(type) ? wrap(type, BigInt(Math.trunc(value))) : value };
+  }
+  const apply = calls.get(name);
+  if (!apply || args.length === 0) return undefined;
+  const type = args
+    .slice(0, name === 'select' ? 2 : undefined)
+    .reduce<NumberType>((all, arg) => commonType(all, arg.type), 'int');
+  return { type, value: known ? apply(...numbers) : undefined };
+}

@@ -1,0 +1,159 @@
+/** The declarations of a WGSL module as ranges of its tokens. */
+import { find, split, type Range, type Token } from './tokens.ts';
+
+export interface Attribute {
+  readonly name: string;
+  readonly args: readonly Range[];
+  /** With `@` and arguments. */
+  readonly range: Range;
+}
+
+/** `name` is the index of its token, here and below. */
+interface Declared {
+  readonly name: number;
+  readonly attributes: readonly Attribute[];
+}
+
+interface Initialised extends Declared {
+  readonly type?: Range;
+  readonly value?: Range;
+}
+
+interface RawVariable extends Initialised {
+  /** Address space and access as written. */
+  readonly template: readonly string[];
+}
+
+interface RawMember extends Declared {
+  readonly type: Range;
+}
+
+export interface RawFunction extends Declared {
+  readonly parameters: readonly RawMember[];
+  /** Token of its opening brace. */
+  readonly body: number;
+}
+
+export interface Declarations {
+  /** Tokens of the names. */
+  readonly enables: readonly number[];
+  readonly requires: readonly number[];
+  readonly aliases: ReadonlyMap<string, Range>;
+  readonly structs: ReadonlyMap<string, { readonly members: readonly RawMember[] }>;
+  readonly constants: ReadonlyMap<string, Initialised>;
+  readonly overrides: ReadonlyMap<string, Initialised>;
+  readonly variables: readonly RawVariable[];
+  readonly functions: readonly RawFunction[];
+}
+
+/** Attributes from `at` on, and where they end. */
+export function readAttributes(
+  tokens: readonly Token[],
+  at: number,
+): { attributes: Attribute[]; end: number } {
+  const attributes: Attribute[] = [];
+  let end = at;
+  while (tokens[end]?.text === '@') {
+    const name = tokens[end + 1]?.text ?? '';
+    const open = tokens[end + 2];
+    const hasArgs = open?.text === '(' && open.partner > 0;
+    const next = hasArgs ? open.partner + 1 : end + 2;
+    const args = hasArgs ? split(tokens, { from: end + 3, to: open.partner }) : [];
+    attributes.push({ name, args, range: { from: end, to: next } });
+    end = next;
+  }
+  return { attributes, end };
+}
+
+/** `: T = value` behind a name, up to before `end`. */
+export function readInitialised(
+  tokens: readonly Token[],
+  at: number,
+  end: number,
+): { type?: Range; value?: Range } {
+  const equals = find(tokens, { from: at, to: end }, '=');
+  return {
+    ...(tokens[at]?.text === ':' && { type: { from: at + 1, to: equals } }),
+    ...(equals < end && { value: { from: equals + 1, to: end } }),
+  };
+}
+
+const members = (tokens: readonly Token[], range: Range): RawMember[] =>
+  split(tokens, range).map((member) => {
+    const { attributes, end } = readAttributes(tokens, member.from);
+    return { name: end, attributes, type: { from: end + 2, to: member.to } };
+  });
+
+export function readDeclarations(tokens: readonly Token[]): Declarations {
+  const enables: number[] = [];
+  const requires: number[] = [];
+  const aliases = new Map<string, Range>();
+  const structs = new Map<string, { members: readonly RawMember[] }>();
+  const constants = new Map<string, Initialised>();
+  const overrides = new Map<string, Initialised>();
+  const variables: RawVariable[] = [];
+  const functions: RawFunction[] = [];
+  const rest = (from: number): Range => ({ from, to: tokens.length });
+
+  let at = 0;
+  while (at < tokens.length) {
+    const { attributes, end: start } = readAttributes(tokens, at);
+    const keyword = tokens[start]?.text;
+    const isShort = keyword !== 'fn' && keyword !== 'struct';
+    const end = isShort ? find(tokens, rest(start), ';') : start;
+    at = end + 1;
+    switch (keyword) {
+      case 'enable':
+      case 'requires':
+        for (const { from } of split(tokens, { from: start + 1, to: end })) {
+          (keyword === 'enable' ? enables : requires).push(from);
+        }
+        break;
+      case 'alias':
+        aliases.set(tokens[start + 1]?.text ?? '', { from: start + 3, to: end });
+        break;
+      case 'struct': {
+        const open = tokens[start + 2];
+        const close = open?.partner ?? -1;
+        structs.set(tokens[start + 1]?.text ?? '', {
+          members: members(tokens, { from: start + 3, to: close }),
+        });
+        at = Math.max(start + 1, close + 1);
+        break;
+      }
+      case 'const':
+      case 'override': {
+        const declared = { name: start + 1, attributes, ...readInitialised(tokens, start + 2, end) };
+        (keyword === 'const' ? constants : overrides).set(tokens[start + 1]?.text ?? '', declared);
+        break;
+      }
+      case 'var': {
+        const open = tokens[start + 1];
+        const isTemplate = open?.text === '<' && open.partner > 0;
+        const name = isTemplate ? open.partner + 1 : start + 1;
+        const template = isTemplate
+          ? split(tokens, { from: start + 2, to: open.partner }).map(({ from }) => tokens[from]?.text ?? '')
+          : [];
+        variables.push({ name, attributes, template, ...readInitialised(tokens, name + 1, end) });
+        break;
+      }
+      case 'fn': {
+        const open = tokens[start + 2];
+        const body = find(tokens, rest(start), '{');
+        functions.push({
+          name: start + 1,
+          attributes,
+          parameters: members(tokens, { from: start + 3, to: open?.partner ?? start + 3 }),
+          body,
+        });
+        at = Math.max(start + 1, (tokens[body]?.partner ?? body) + 1);
+        break;
+      }
+      case ';':
+        at = start + 1;
+        break;
+      default:
+    }
+  }
+  return { enables, requires, aliases, structs, constants, overrides, variables, functions };
+}

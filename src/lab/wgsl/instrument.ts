@@ -1,0 +1,155 @@
+/**
+ * A build of a kernel that counts accesses outside of its buffers. The plain build cannot: robustness lets such a
+ * write vanish and gives such a read some value.
+ */
+import type { Finding } from '../types.ts';
+import { finding } from '../stages/codes.ts';
+import { followAccess, isAddressOf, type IndexStep } from './access.ts';
+import type { Reflection, Variable } from './reflect.ts';
+import { placeOf, type Place } from './tokens.ts';
+import { layout, partsOf, sizeOf, strideOf, type CountOf, type Type } from './types.ts';
+import { usesOf, type Use } from './uses.ts';
+
+export interface Site extends Place {
+  /** Name of the variable. */
+  readonly binding: string;
+  /** It may be written through: assigned to, or its address is taken. */
+  readonly write: boolean;
+  /** Elements, or where they depend on the buffer's size, where they begin and how far apart they are, in bytes. */
+  readonly elements: number | { readonly offset: number; readonly stride: number };
+}
+
+export interface Instrumented {
+  readonly source: string;
+  /** Two words a site in `@group(1) @binding(0)`: how many indices were outside, and the first of them. */
+  readonly sites: readonly Site[];
+  /** Accesses that this build does not check. */
+  readonly unchecked: readonly Finding[];
+}
+
+/** What the added text names: a module that gives one of them another meaning cannot be instrumented. */
+const needed: ReadonlySet<string> = new Set(
+  'u32 array atomic arrayLength atomicAdd atomicStore lathe_index lathe_out_of_bounds'.split(' '),
+);
+
+const helper = `
+@group(1) @binding(0) var<storage, read_write> lathe_out_of_bounds: array<atomic<u32>>;
+fn lathe_index(site: u32, index: u32, length: u32) -> u32 {
+  if (index >= length) {
+    if (atomicAdd(&lathe_out_of_bounds[site * 2u], 1u) == 0u) {
+      atomicStore(&lathe_out_of_bounds[site * 2u + 1u], index);
+    }
+  }
+  return index;
+}
+`;
+
+/** Elements that an index of the site may reach when its buffer is bound with so many bytes. */
+export function elementsAt({ elements }: Site, bufferBytes: number): number {
+  if (typeof elements === 'number') return elements;
+  return Math.max(0, Math.floor((bufferBytes - elements.offset) / elements.stride));
+}
+
+/**
+ * Every index into a storage buffer goes through `lathe_index`, which returns it unchanged. Lines stay the author's.
+ * The pipeline needs a group 1 with one storage buffer at binding 0, zeroed before each dispatch.
+ */
+export function instrument(source: string, reflection: Reflection): Instrumented {
+  const { tokens } = reflection;
+  const taken = reservedNames(reflection);
+  if (taken.length > 0) return { source, sites: [], unchecked: taken };
+
+  const sites: Site[] = [];
+  const inserts: { offset: number; text: string }[] = [];
+  const countOf: CountOf = (count) => reflection.evaluate(count);
+  for (const { use, variable } of storageUses(reflection)) {
+    const { from, to, steps } = followAccess(reflection, use.token, variable.type);
+    for (const step of steps) {
+      const length = lengthOf(step, countOf);
+      const open = tokens[step.open];
+      const close = tokens[step.close];
+      if (length === undefined || !open || !close) continue;
+      const isLiteral = step.close === step.open + 2 && tokens[step.open + 1]?.kind === 'number';
+      if (isLiteral && length.fixed) continue; // the compiler has checked it
+      inserts.push(
+        { offset: open.offset + 1, text: `lathe_index(${sites.length}u, u32(` },
+        { offset: close.offset, text: `), ${length.text})` },
+      );
+      const address = isAddressOf(tokens, from - 1) && variable.access === 'read_write';
+      sites.push({
+        binding: variable.name,
+        write: use.assigned || address,
+        elements: elementsOf(step, variable.type, countOf),
+        ...placeOf(tokens, { from, to: Math.min(to, step.close + 1) }),
+      });
+    }
+  }
+  inserts.sort((a, b) => a.offset - b.offset);
+  let text = '';
+  let at = 0;
+  for (const insert of inserts) {
+    text += source.slice(at, insert.offset) + insert.text;
+    at = insert.offset;
+  }
+  return { source: `${text}${source.slice(at)}${helper}`, sites, unchecked: uncheckedPointers(reflection) };
+}
+
+/** Pointers to a whole storage buffer or to an array in it: what is indexed through them cannot be checked. */
+export function uncheckedPointers(reflection: Reflection): Finding[] {
+  const { tokens } = reflection;
+  return storageUses(reflection).flatMap(({ use, variable }) => {
+    const { from, to, type } = followAccess(reflection, use.token, variable.type);
+    if (!isAddressOf(tokens, from - 1) || tokens[from - 3]?.text === 'arrayLength') return [];
+    if (!type || !partsOf(type).has('array')) return [];
+    const message = `indices through a pointer to ${variable.name} are not checked against its length; index ${variable.name} itself`;
+    return [finding('unchecked_pointer', 'warning', message, placeOf(tokens, { from: from - 1, to }))];
+  });
+}
+
+function storageUses(reflection: Reflection): { use: Use; variable: Variable }[] {
+  const buffers = new Map(
+    reflection.variables.filter(({ space }) => space === 'storage').map((one) => [one.name, one]),
+  );
+  return reflection.functions.flatMap((fn) =>
+    usesOf(reflection, fn).flatMap((use) => {
+      const variable = buffers.get(use.name);
+      return variable ? [{ use, variable }] : [];
+    }),
+  );
+}
+
+/** Declarations and locals that would change what the added text means. */
+function reservedNames({ tokens }: Reflection): Finding[] {
+  return tokens.flatMap((token, index) => {
+    if (token.kind !== 'name' || !needed.has(token.text)) return [];
+    const before = tokens[index - 1];
+    const isTyped = tokens[index + 1]?.text === ':';
+    const ofTemplate = before?.text === '>' && tokens[before.partner - 1]?.text === 'var';
+    if (!isTyped && !ofTemplate && !declaring.has(before?.text ?? '')) return [];
+    const message = `'${token.text}' is declared here, so indices cannot be checked; choose another name`;
+    return [finding('reserved_name', 'warning', message, token)];
+  });
+}
+
+const declaring: ReadonlySet<string> = new Set(['let', 'var', 'const', 'override', 'fn', 'struct', 'alias']);
+
+function lengthOf(step: IndexStep, countOf: CountOf): { text: string; fixed: boolean } | undefined {
+  const { of: type, path } = step;
+  if (type.kind === 'array' && !type.count) return { text: `arrayLength(&${path})`, fixed: false };
+  const fixed = fixedLength(type, countOf);
+  return fixed === undefined ? undefined : { text: `${fixed}u`, fixed: true };
+}
+
+function fixedLength(type: Type, countOf: CountOf): number | undefined {
+  if (type.kind === 'array') return type.count && countOf(type.count);
+  if (type.kind === 'vector') return type.width;
+  return type.kind === 'matrix' ? type.columns : undefined;
+}
+
+function elementsOf({ of: type }: IndexStep, root: Type, countOf: CountOf): Site['elements'] {
+  const fixed = fixedLength(type, countOf);
+  if (fixed !== undefined || type.kind !== 'array') return fixed ?? 0;
+  const last = root.kind === 'struct' ? layout(root.struct, countOf)?.at(-1) : undefined;
+  const stride = strideOf(type.element, countOf) ?? sizeOf(type.element, countOf) ?? 4;
+  return { offset: last?.offset ?? 0, stride };
+}

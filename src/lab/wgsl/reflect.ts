@@ -1,0 +1,349 @@
+/** What a WGSL module declares, with the place of each declaration. */
+import { evaluate, textOf, type Value } from './constants.ts';
+import { readDeclarations, type Attribute, type Declarations, type RawFunction } from './declarations.ts';
+import { find, placeOf, split, tokenize, type Place, type Range, type Token } from './tokens.ts';
+import { sizeOf, typeText, type Member, type ScalarName, type Struct, type Type } from './types.ts';
+
+export interface Named extends Place {
+  readonly name: string;
+}
+
+export interface Override extends Named {
+  readonly type: ScalarName | undefined;
+  readonly hasDefault: boolean;
+  /** Value of `@id`. */
+  readonly id?: number;
+}
+
+export interface Variable extends Named {
+  /** `handle` for textures, samplers and their like. */
+  readonly space: string;
+  readonly access: 'read' | 'write' | 'read_write';
+  readonly type: Type;
+  readonly typeText: string;
+  /** Of the type. */
+  readonly typePlace: Place;
+  /** Only resources have these two. */
+  readonly group?: number | undefined;
+  readonly binding?: number | undefined;
+  readonly isResource: boolean;
+}
+
+export interface FunctionInfo extends Named {
+  readonly raw: RawFunction;
+  readonly parameters: readonly { readonly name: string; readonly type: Type }[];
+}
+
+export interface EntryPoint extends Named {
+  readonly stage: 'compute' | 'vertex' | 'fragment';
+  /** Expressions for x, y, z, as many as are written; use `workgroupSize`. */
+  readonly workgroupSize: readonly Range[];
+  readonly workgroupPlace?: Place;
+  /** Names of the builtin inputs. */
+  readonly builtins: readonly string[];
+}
+
+export type OverrideValues = Readonly<Record<string, number>>;
+
+export interface Reflection {
+  readonly source: string;
+  readonly tokens: readonly Token[];
+  readonly enables: readonly Named[];
+  readonly requires: readonly Named[];
+  readonly structs: ReadonlyMap<string, Struct>;
+  readonly aliases: ReadonlyMap<string, Type>;
+  readonly overrides: readonly Override[];
+  readonly variables: readonly Variable[];
+  readonly functions: readonly FunctionInfo[];
+  readonly entryPoints: readonly EntryPoint[];
+  /** Value of a constant or override expression; overrides that are not given have their default. */
+  evaluate(range: Range, values?: OverrideValues): number | undefined;
+  /** Type of an expression's tokens, for example of `array<vec4<f32>, N>`. */
+  typeAt(range: Range): Type;
+}
+
+const scalars: ReadonlySet<string> = new Set(['f32', 'f16', 'u32', 'i32', 'bool']);
+const suffixes: Readonly<Record<string, ScalarName>> = { f: 'f32', h: 'f16', u: 'u32', i: 'i32' };
+const concrete: Readonly<Record<string, ScalarName>> = { int: 'i32', float: 'f32' };
+
+/** For source that Tint has accepted: of other source it says what it can. */
+export function reflect(source: string): Reflection {
+  const tokens = tokenize(source);
+  const raw = readDeclarations(tokens);
+  const valueOf = evaluator(tokens, raw);
+  const number = (range: Range | undefined): number | undefined => range && valueOf(range, {})?.value;
+  const { typeAt, struct, structs, aliases } = typeReader(source, tokens, raw, number);
+  for (const name of raw.structs.keys()) struct(name);
+  for (const [name, range] of raw.aliases) aliases.set(name, typeAt(range));
+
+  const named = (index: number): Named => ({
+    name: tokens[index]?.text ?? '',
+    ...placeOf(tokens, { from: index, to: index + 1 }),
+  });
+  const argument = (attributes: readonly Attribute[], name: string): number | undefined =>
+    number(attributes.find((attribute) => attribute.name === name)?.args[0]);
+  const variables = raw.variables.map((variable): Variable => {
+    const type = variable.type ? typeAt(variable.type) : initialType(variable.value, typeAt);
+    const isResource = variable.attributes.some(({ name }) => name === 'group' || name === 'binding');
+    const space = variable.template[0] ?? 'handle';
+    return {
+      ...named(variable.name),
+      space,
+      access: accessOf(space, variable.template[1]),
+      type,
+      typeText: typeText(type, (count) => textOf(source, tokens, count)),
+      typePlace: placeOf(tokens, variable.type ?? { from: variable.name, to: variable.name + 1 }),
+      isResource,
+      ...(isResource && {
+        group: argument(variable.attributes, 'group'),
+        binding: argument(variable.attributes, 'binding'),
+      }),
+    };
+  });
+  const functions = raw.functions.map(
+    (fn): FunctionInfo => ({
+      ...named(fn.name),
+      raw: fn,
+      parameters: fn.parameters.map(({ name, type }) => ({
+        name: tokens[name]?.text ?? '',
+        type: typeAt(type),
+      })),
+    }),
+  );
+  return {
+    source,
+    tokens,
+    enables: raw.enables.map(named),
+    requires: raw.requires.map(named),
+    structs,
+    aliases,
+    variables,
+    functions,
+    overrides: [...raw.overrides.values()].map((override): Override => {
+      const id = argument(override.attributes, 'id');
+      return {
+        ...named(override.name),
+        type: overrideType(override, valueOf, typeAt),
+        hasDefault: override.value !== undefined,
+        ...(id !== undefined && { id }),
+      };
+    }),
+    entryPoints: functions.flatMap((fn) => entryPointOf(fn, tokens, structsOf(raw, structs))),
+    evaluate: (range, values = {}) => valueOf(range, values)?.value,
+    typeAt,
+  };
+}
+
+/** Workgroup size under these overrides; what is not written is 1, what is not known undefined. */
+export function workgroupSize(
+  reflection: Reflection,
+  entry: EntryPoint,
+  values: OverrideValues = {},
+): readonly [x: number | undefined, y: number | undefined, z: number | undefined] {
+  const [x, y, z] = entry.workgroupSize;
+  const of = (range: Range | undefined) => (range ? reflection.evaluate(range, values) : 1);
+  return [of(x), of(y), of(z)];
+}
+
+/** Bytes of a variable; undefined where they depend on an override without a value. */
+export const variableBytes = (
+  reflection: Reflection,
+  variable: Variable,
+  values: OverrideValues = {},
+): number | undefined => sizeOf(variable.type, (count) => reflection.evaluate(count, values));
+
+/** Every override's value: as given, else its default; one with neither is left out. */
+export function overrideValues(
+  reflection: Reflection,
+  given: OverrideValues = {},
+): Readonly<Record<string, number>> {
+  const values: Record<string, number> = {};
+  const { tokens } = reflection;
+  for (const { name } of reflection.overrides) {
+    const index = tokens.findIndex((token) => token.text === name);
+    const value = reflection.evaluate({ from: index, to: index + 1 }, given);
+    if (value !== undefined) values[name] = value;
+  }
+  return values;
+}
+
+const accessOf = (space: string, written: string | undefined): Variable['access'] => {
+  if (written === 'read' || written === 'write' || written === 'read_write') return written;
+  return space === 'storage' || space === 'uniform' || space === 'handle' ? 'read' : 'read_write';
+};
+
+/** Of a variable without a type: that of its initialiser, when this is `T(...)`. */
+function initialType(value: Range | undefined, typeAt: (range: Range) => Type): Type {
+  return value ? typeAt(value) : { kind: 'other', text: 'unknown' };
+}
+
+const structsOf =
+  (raw: Declarations, structs: ReadonlyMap<string, Struct>) =>
+  (type: Type): readonly Attribute[] =>
+    type.kind === 'struct' && structs.has(type.struct.name)
+      ? (raw.structs.get(type.struct.name)?.members ?? []).flatMap((member) => member.attributes)
+      : [];
+
+function entryPointOf(
+  fn: FunctionInfo,
+  tokens: readonly Token[],
+  memberAttributes: (type: Type) => readonly Attribute[],
+): EntryPoint[] {
+  const { attributes } = fn.raw;
+  const stage = (['compute', 'vertex', 'fragment'] as const).find((name) =>
+    attributes.some((attribute) => attribute.name === name),
+  );
+  if (!stage) return [];
+  const size = attributes.find(({ name }) => name === 'workgroup_size');
+  const builtins = fn.raw.parameters.flatMap((parameter, index) => {
+    const type = fn.parameters[index]?.type;
+    return [...parameter.attributes, ...(type ? memberAttributes(type) : [])]
+      .filter(({ name }) => name === 'builtin')
+      .map(({ args }) => tokens[args[0]?.from ?? -1]?.text ?? '');
+  });
+  const { name, line, column, length } = fn;
+  return [
+    {
+      name,
+      line,
+      column,
+      length,
+      stage,
+      builtins,
+      workgroupSize: size?.args ?? [],
+      ...(size && { workgroupPlace: placeOf(tokens, size.range) }),
+    },
+  ];
+}
+
+type ValueOf = (range: Range, values: OverrideValues) => Value | undefined;
+
+function evaluator(tokens: readonly Token[], raw: Declarations): ValueOf {
+  return (range, values) => {
+    const found = new Map<string, Value | undefined>();
+    const lookup = (name: string): Value | undefined => {
+      if (found.has(name)) return found.get(name);
+      found.set(name, undefined); // for as long as it is being looked up: no name may depend on itself
+      const value = read(name);
+      found.set(name, value);
+      return value;
+    };
+    const read = (name: string): Value | undefined => {
+      const override = raw.overrides.get(name);
+      const declared = override ?? raw.constants.get(name);
+      if (!declared) return undefined;
+      const fallback = declared.value && evaluate(tokens, declared.value, lookup);
+      const written = declared.type && tokens[declared.type.from]?.text;
+      const type = (scalars.has(written ?? '') ? written : fallback?.type) as Value['type'] | undefined;
+      if (!type) return undefined;
+      const given = override && Object.hasOwn(values, name) ? values[name] : undefined;
+      const kept = (override && concrete[type]) ?? type;
+      return { type: kept, value: given ?? fallback?.value };
+    };
+    return evaluate(tokens, range, lookup);
+  };
+}
+
+function overrideType(
+  override: { readonly type?: Range; readonly value?: Range },
+  valueOf: ValueOf,
+  typeAt: (range: Range) => Type,
+): ScalarName | undefined {
+  if (override.type) {
+    const type = typeAt(override.type);
+    return type.kind === 'scalar' ? type.name : undefined;
+  }
+  const type = override.value && valueOf(override.value, {})?.type;
+  return type && (concrete[type] ?? (type as ScalarName));
+}
+
+function typeReader(
+  source: string,
+  tokens: readonly Token[],
+  raw: Declarations,
+  number: (range: Range | undefined) => number | undefined,
+) {
+  const structs = new Map<string, Struct>();
+  const aliases = new Map<string, Type>();
+  const busy = new Set<string>();
+
+  function struct(name: string): Struct | undefined {
+    const known = structs.get(name);
+    const declared = raw.structs.get(name);
+    if (known || !declared || busy.has(name)) return known;
+    busy.add(name);
+    const members = declared.members.map((member): Member => {
+      const attribute = (wanted: string) =>
+        number(member.attributes.find((one) => one.name === wanted)?.args[0]);
+      const [align, size] = [attribute('align'), attribute('size')];
+      return {
+        name: tokens[member.name]?.text ?? '',
+        token: member.name,
+        type: typeAt(member.type),
+        ...(align !== undefined && { align }),
+        ...(size !== undefined && { size }),
+      };
+    });
+    busy.delete(name);
+    const made: Struct = { name, members };
+    structs.set(name, made);
+    return made;
+  }
+
+  function typeAt(range: Range): Type {
+    const name = tokens[range.from]?.text ?? '';
+    const open = tokens[range.from + 1];
+    const isTemplate = open?.text === '<' && open.partner > 0 && range.from + 1 < range.to;
+    const args = isTemplate ? split(tokens, { from: range.from + 2, to: open.partner }) : [];
+    const other: Type = {
+      kind: 'other',
+      text: textOf(source, tokens, {
+        from: range.from,
+        to: isTemplate ? Math.min(range.to, open.partner + 1) : range.from + 1,
+      }),
+    };
+    const alias = raw.aliases.get(name);
+    if (alias) {
+      if (busy.has(name)) return other;
+      busy.add(name);
+      const type = typeAt(alias);
+      busy.delete(name);
+      return type;
+    }
+    const declared = struct(name);
+    if (declared) return { kind: 'struct', struct: declared };
+    if (scalars.has(name)) return { kind: 'scalar', name: name as ScalarName };
+    const scalarArgument = (): ScalarName | undefined => {
+      const type = args[0] && typeAt(args[0]);
+      return type?.kind === 'scalar' ? type.name : undefined;
+    };
+    const vector = /^vec([234])([fhui]?)$/.exec(name);
+    if (vector) {
+      const element = suffixes[vector[2] ?? ''] ?? scalarArgument();
+      return element ? { kind: 'vector', width: Number(vector[1]), element } : other;
+    }
+    const matrix = /^mat([234])x([234])([fh]?)$/.exec(name);
+    if (matrix) {
+      const element = suffixes[matrix[3] ?? ''] ?? scalarArgument();
+      return element
+        ? { kind: 'matrix', columns: Number(matrix[1]), rows: Number(matrix[2]), element }
+        : other;
+    }
+    const [first, second] = args;
+    if (name === 'atomic') {
+      const element = scalarArgument();
+      return element ? { kind: 'atomic', element } : other;
+    }
+    if (name === 'array' && first) {
+      return { kind: 'array', element: typeAt(first), ...(second && { count: second }) };
+    }
+    return other;
+  }
+  return { typeAt, struct, structs, aliases };
+}
+
+/** Tokens of the statements of a function. */
+export const bodyOf = (tokens: readonly Token[], { raw }: FunctionInfo): Range => ({
+  from: raw.body + 1,
+  to: tokens[raw.body]?.partner ?? find(tokens, { from: raw.body, to: tokens.length }, '}'),
+});

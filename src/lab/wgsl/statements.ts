@@ -1,0 +1,198 @@
+/** The statements of a function as a tree over ranges of tokens. */
+import { readAttributes, readInitialised } from './declarations.ts';
+import { find, split, type Range, type Token } from './tokens.ts';
+
+export type Statement =
+  | ({ readonly kind: 'block' | 'continuing'; readonly body: readonly Statement[] } & Range)
+  | ({ readonly kind: 'if'; readonly branches: readonly Branch[] } & Range)
+  | ({ readonly kind: 'loop'; readonly body: readonly Statement[] } & Range)
+  | ({ readonly kind: 'while'; readonly condition: Range; readonly body: readonly Statement[] } & Range)
+  | ({
+      readonly kind: 'for';
+      readonly init: readonly Statement[];
+      readonly condition?: Range;
+      readonly update: readonly Statement[];
+      readonly body: readonly Statement[];
+    } & Range)
+  | ({
+      readonly kind: 'switch';
+      readonly condition: Range;
+      readonly cases: readonly (readonly Statement[])[];
+    } & Range)
+  | ({ readonly kind: 'break' | 'continue' } & Range)
+  | ({ readonly kind: 'break_if'; readonly condition: Range } & Range)
+  | ({ readonly kind: 'return'; readonly value: Range } & Range)
+  | ({
+      readonly kind: 'declare';
+      readonly keyword: 'let' | 'var' | 'const';
+      /** Index of the token of the name. */
+      readonly name: number;
+      readonly type?: Range;
+      readonly value?: Range;
+    } & Range)
+  /** Also `++` and `--`, whose value is empty. */
+  | ({
+      readonly kind: 'assign';
+      readonly target: Range;
+      readonly operator: string;
+      readonly value: Range;
+    } & Range)
+  | ({ readonly kind: 'call'; readonly call: Range } & Range);
+
+/** Without a condition: `else`. */
+interface Branch {
+  readonly condition?: Range;
+  readonly body: readonly Statement[];
+}
+
+const assignments: ReadonlySet<string> = new Set('= += -= *= /= %= &= |= ^= <<= >>= ++ --'.split(' '));
+
+export function readStatements(tokens: readonly Token[], range: Range): Statement[] {
+  const statements: Statement[] = [];
+  let at = range.from;
+  while (at < range.to) {
+    const statement = readStatement(tokens, { from: at, to: range.to });
+    at = Math.max(at + 1, statement?.to ?? 0);
+    if (statement) statements.push(statement);
+  }
+  return statements;
+}
+
+/** Undefined for an empty statement and for what has no meaning here, such as `const_assert`. */
+function readStatement(tokens: readonly Token[], range: Range): Statement | undefined {
+  const from = readAttributes(tokens, range.from).end;
+  const keyword = tokens[from]?.text;
+  const partner = (index: number): number => Math.max(index, tokens[index]?.partner ?? 0);
+  const inside = (open: number): Range => ({ from: open + 1, to: partner(open) });
+  /** Statements in the first braces from `start` on, and where these stand. */
+  const braces = (start: number): { open: number; close: number; body: Statement[] } => {
+    const open = find(tokens, { from: start, to: range.to }, '{');
+    return { open, close: partner(open), body: readStatements(tokens, inside(open)) };
+  };
+
+  switch (keyword) {
+    case ';':
+      return undefined;
+    case '{': {
+      const { close, body } = braces(from);
+      return { kind: 'block', body, from, to: close + 1 };
+    }
+    case 'continuing': {
+      const { close, body } = braces(from);
+      return { kind: 'continuing', body, from, to: close + 1 };
+    }
+    case 'loop': {
+      const { close, body } = braces(from);
+      return { kind: 'loop', body, from, to: close + 1 };
+    }
+    case 'while': {
+      const { open, close, body } = braces(from);
+      return { kind: 'while', condition: { from: from + 1, to: open }, body, from, to: close + 1 };
+    }
+    case 'if': {
+      const branches: Branch[] = [];
+      let at = from;
+      let to = from;
+      for (let more = true; more; ) {
+        const { open, close, body } = braces(at);
+        const start = tokens[at]?.text === 'else' ? at + 1 : at;
+        const conditional = tokens[start]?.text === 'if';
+        branches.push({ ...(conditional && { condition: { from: start + 1, to: open } }), body });
+        to = close + 1;
+        at = to;
+        more = tokens[to]?.text === 'else';
+      }
+      return { kind: 'if', branches, from, to };
+    }
+    case 'for': {
+      const header = inside(from + 1);
+      const first = find(tokens, header, ';');
+      const second = find(tokens, { from: first + 1, to: header.to }, ';');
+      const { close, body } = braces(header.to);
+      return {
+        kind: 'for',
+        init: readStatements(tokens, { from: header.from, to: first }),
+        ...(second > first + 1 && { condition: { from: first + 1, to: second } }),
+        update: readStatements(tokens, { from: second + 1, to: header.to }),
+        body,
+        from,
+        to: close + 1,
+      };
+    }
+    case 'switch': {
+      const { open, close } = braces(from);
+      const cases: Statement[][] = [];
+      for (let at = open + 1; at < close; ) {
+        const one = find(tokens, { from: at, to: close }, '{');
+        if (one >= close) break;
+        cases.push(readStatements(tokens, inside(one)));
+        at = partner(one) + 1;
+      }
+      return { kind: 'switch', condition: { from: from + 1, to: open }, cases, from, to: close + 1 };
+    }
+    default:
+      return readSimple(tokens, { from, to: find(tokens, { from, to: range.to }, ';') });
+  }
+}
+
+/** What ends in a semicolon or stands in the header of a loop. */
+function readSimple(tokens: readonly Token[], { from, to: end }: Range): Statement | undefined {
+  const keyword = tokens[from]?.text;
+  const to = tokens[end]?.text === ';' ? end + 1 : end;
+  switch (keyword) {
+    case 'break':
+      return tokens[from + 1]?.text === 'if'
+        ? { kind: 'break_if', condition: { from: from + 2, to: end }, from, to }
+        : { kind: 'break', from, to };
+    case 'continue':
+      return { kind: 'continue', from, to };
+    case 'return':
+      return { kind: 'return', value: { from: from + 1, to: end }, from, to };
+    case 'const_assert':
+      return undefined;
+    case 'let':
+    case 'var':
+    case 'const': {
+      const open = tokens[from + 1];
+      const name = keyword === 'var' && open?.text === '<' ? open.partner + 1 : from + 1;
+      return { kind: 'declare', keyword, name, ...readInitialised(tokens, name + 1, end), from, to };
+    }
+    default: {
+      const range = { from, to: end };
+      for (let i = from; i < end; i++) {
+        const token = tokens[i];
+        if (token && assignments.has(token.text)) {
+          const target = { from, to: i };
+          return { kind: 'assign', target, operator: token.text, value: { from: i + 1, to: end }, from, to };
+        }
+        if (token && token.partner > i) i = token.partner;
+      }
+      return split(tokens, range).length > 0 ? { kind: 'call', call: range, from, to } : undefined;
+    }
+  }
+}
+
+/** The statements directly inside another one. */
+export function childrenOf(statement: Statement): readonly Statement[] {
+  switch (statement.kind) {
+    case 'block':
+    case 'continuing':
+    case 'loop':
+    case 'while':
+      return statement.body;
+    case 'for':
+      return [...statement.init, ...statement.body, ...statement.update];
+    case 'if':
+      return statement.branches.flatMap(({ body }) => body);
+    case 'switch':
+      return statement.cases.flat();
+    case 'break':
+    case 'continue':
+    case 'break_if':
+    case 'return':
+    case 'declare':
+    case 'assign':
+    case 'call':
+      return [];
+  }
+}

@@ -1,0 +1,85 @@
+import { isConfigName } from '../../lab/types.ts';
+import { hostError } from '../error-schema.ts';
+import { Problem } from '../problem.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute } from '../route.ts';
+import { configNames, configSaved, savedConfig, validationReport } from './answer-schema.ts';
+import { asked } from './refusal.ts';
+import { saveConfigRequest, validateRequest } from './request-schema.ts';
+
+const refusal = (description: string) => ({ description, content: { 'application/json': hostError } });
+const unsafe = refusal('The name is unsafe: empty, with slashes, or leading elsewhere.');
+
+/** Saved, signed sets of bindings with their kernels. */
+export function configRoutes(resident: Resident) {
+  const validate = defineRoute({
+    method: 'POST',
+    path: '/lab/v1/validate',
+    operationId: 'validateLabConfig',
+    summary: 'Check a config against the resident model',
+    description: 'Signature, then safety, then the evidence of parity. Nothing runs on the GPU.',
+    body: validateRequest,
+    answers: { 200: { description: 'The findings.', content: { 'application/json': validationReport } } },
+    async handle({ body }) {
+      const lab = resident.requireLab();
+      return Response.json(await asked(() => lab.validate(body)));
+    },
+  });
+
+  const list = defineRoute({
+    method: 'GET',
+    path: '/lab/v1/configs',
+    operationId: 'listLabConfigs',
+    summary: 'Names of the saved configs',
+    answers: { 200: { description: 'The names.', content: { 'application/json': configNames } } },
+    handle: async () => Response.json(await asked(() => resident.requireLab().configNames())),
+  });
+
+  const save = defineRoute({
+    method: 'POST',
+    path: '/lab/v1/configs',
+    operationId: 'saveLabConfig',
+    summary: 'Save what is bound now',
+    description:
+      'With the kernels, the reports of their gates and a signature. A config of that name is replaced.',
+    body: saveConfigRequest,
+    answers: {
+      201: { description: 'It is saved.', content: { 'application/json': configSaved } },
+      400: refusal('The body is malformed, or the name is unsafe.'),
+      409: refusal('Nothing is bound.'),
+    },
+    async handle({ body }) {
+      const name = safeName(body.name);
+      await asked(() => resident.requireLab().saveConfig(name));
+      return Response.json({ name, saved: true }, { status: 201 });
+    },
+  });
+
+  const one = defineRoute({
+    method: 'GET',
+    path: '/lab/v1/configs/{name}',
+    operationId: 'getLabConfig',
+    summary: 'A saved config',
+    params: { name: 'The name that it was saved under.' },
+    rest: true,
+    answers: {
+      200: { description: 'Canonical JSON (RFC 8785).', content: { 'application/json': savedConfig } },
+      400: unsafe,
+      404: refusal('No such config.'),
+    },
+    async handle({ params }) {
+      const name = safeName(params['name'] ?? '');
+      const text = await asked(() => resident.requireLab().config(name));
+      return new Response(text, { headers: { 'content-type': 'application/json' } });
+    },
+  });
+
+  return [validate, list, save, one];
+}
+
+function safeName(name: string): string {
+  if (isConfigName(name)) return name;
+  const wanted = "1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit, without '..'";
+  const message = `expected ${wanted}, got ${JSON.stringify(name.slice(0, 80))}`;
+  throw new Problem(400, 'invalid_name', `name: ${message}.`, { violations: [{ path: 'name', message }] });
+}

@@ -1,0 +1,26 @@
+import { LabError, type LabErrorCode } from '../../lab/types.ts';
+import { Problem } from '../problem.ts';
+import { toProblem } from '../resident.ts';
+
+const statuses: Readonly<Record<LabErrorCode, number>> = {
+  unknown_op: 404,
+  unknown_kernel: 404,
+  unknown_config: 404,
+  invalid_target: 400,
+  invalid_name: 400,
+  unknown_component: 400,
+  incompatible_component: 409,
+  not_bindable: 409,
+  nothing_bound: 409,
+  lab_failed: 500,
+};
+
+/** What the lab does, with its refusals as answers. */
+export async function asked<Value>(work: () => Value | Promise<Value>): Promise<Value> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof LabError) throw new Problem(statuses[error.code], error.code, error.message);
+    throw toProblem(error);
+  }
+}

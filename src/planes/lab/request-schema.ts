@@ -1,0 +1,209 @@
+import { z } from 'zod';
+import { didYouMean } from '../../config/suggest.ts';
+import { kernelName } from '../../lab/types.ts';
+import { dictionary, list } from '../list.ts';
+
+/** What was expected, and the value that came instead. */
+const expected = (what: string) => ({
+  error: ({ input }: { readonly input?: unknown }) => `expected ${what}, got ${shown(input)}`,
+});
+
+function shown(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  const written = typeof value === 'number' ? String(value) : JSON.stringify(value);
+  return written.length > 60 ? `${written.slice(0, 57)}...` : written;
+}
+
+const whole = (least: number, most: number) => {
+  const words = expected(`a whole number from ${least} to ${most}`);
+  return z.int(words).min(least, words).max(most, words);
+};
+const seed = whole(0, 2 ** 32 - 1);
+
+/** Text of at most so many characters. Half a surrogate pair is no text: no digest could be taken of it. */
+const text = (most: number, what = `a text of 1 to ${most} characters`) => {
+  const words = expected(what);
+  return z
+    .string(words)
+    .min(1, words)
+    .max(most, words)
+    .refine((value) => value.isWellFormed(), { error: 'expected Unicode text, got half a surrogate pair' });
+};
+
+const sourceLimit = 256 * 1024;
+const identifier = /^(?!_$|__)[_\p{XID_Start}]\p{XID_Continue}{0,127}$/u;
+const formats = ['q8_0', 'q4_0', 'f16', 'bf16', 'f32'] as const;
+const features = ['shader-f16', 'subgroups'] as const;
+const mostCombinations = 1024;
+
+const override = {
+  key: /^(?:(?!_$|__)[_A-Za-z]\w{0,127}|\d{1,5})$/,
+  keyError: 'expected the name of an override',
+};
+const finite = z.number(expected('a finite number'));
+const expression = text(500, 'an expression of 1 to 500 characters');
+
+const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
+  z.enum(values, expected(`one of ${values.join(', ')}`));
+
+/** @param ops what a kernel may be registered for; asked when a body is checked */
+export const kernelRegistration = (ops: () => readonly string[]) =>
+  z
+    .object(
+      {
+        name: z
+          .string(expected('a name'))
+          .regex(kernelName, expected(`a name that matches ${kernelName.source}`))
+          .describe('A later kernel of the same name takes its place.'),
+        op: z
+          .string(expected('the name of an op'))
+          .superRefine((op, context) => {
+            const known = ops();
+            if (known.includes(op)) return;
+            const near = didYouMean(op, known, shown);
+            context.addIssue(`expected one of ${known.join(', ')}, got ${shown(op)}${near}`);
+          })
+          .describe('As GET /lab/v1/ops lists it.'),
+        source: text(sourceLimit, 'WGSL, not empty')
+          .refine((source) => Buffer.byteLength(source) <= sourceLimit, {
+            error: `expected at most ${sourceLimit} bytes of WGSL`,
+          })
+          .describe('WGSL.'),
+        entry_point: z
+          .string(expected('a WGSL identifier'))
+          .regex(identifier, expected('a WGSL identifier'))
+          .optional()
+          .describe('Default `main`.'),
+        dispatch: z
+          .object(
+            { x: expression, y: expression.optional(), z: expression.optional() },
+            expected('an object'),
+          )
+          .describe("Workgroups, as expressions over the op's dims and the overrides; what is absent is 1."),
+        overrides: dictionary(
+          { error: 'expected an object of override names to numbers', ...override },
+          finite,
+        )
+          .optional()
+          .describe("Values of the module's overrides."),
+        tunables: dictionary(
+          { error: 'expected an object of override names to lists of numbers', ...override },
+          list(finite, {
+            error: 'expected a list of numbers',
+            empty: 'expected at least one number',
+            most: { count: 16, error: 'expected at most 16 numbers' },
+          }),
+        )
+          .refine(
+            (tunables) =>
+              Object.values(tunables).reduce((count, { length }) => count * length, 1) <= mostCombinations,
+            { error: `expected at most ${mostCombinations} combinations of values` },
+          )
+          .optional()
+          .describe('Overrides with the values to try; the fastest combination of each shape is kept.'),
+        requires: list(oneOf(features), {
+          error: `expected a list of ${features.join(', ')}`,
+          most: { count: 16, error: 'expected at most 16 features' },
+        })
+          .optional()
+          .describe('Features of the adapter.'),
+        dtypes: list(oneOf(formats), {
+          error: `expected a list of ${formats.join(', ')}`,
+          empty: 'expected at least one format',
+          most: { count: 16, error: 'expected at most 16 formats' },
+        })
+          .optional()
+          .describe("Weight formats that the kernel reads; the model's own when absent."),
+      },
+      expected('an object'),
+    )
+    .meta({ id: 'KernelRegistration' });
+
+const glob = text(200);
+
+export const bindRequest = z
+  .object(
+    {
+      kernel: text(200, 'the name of a registered kernel'),
+      components: list(glob, {
+        error: 'expected a list of globs',
+        empty: 'expected at least one glob',
+        most: { count: 4096, error: 'expected at most 4096 globs' },
+      })
+        .optional()
+        .describe('Globs over ids of components and spans: `*` within a segment, `**` over dots.'),
+      span: glob.optional().describe('Id of a span, or a glob over them.'),
+    },
+    expected('an object'),
+  )
+  .refine(({ components, span }) => components !== undefined || span !== undefined, {
+    error: 'expected components, span or both, got neither',
+  })
+  .meta({ id: 'BindRequest' });
+
+export const parityMode = z
+  .object(
+    {
+      mode: oneOf(['strict', 'standard', 'off']).describe(
+        '`off`: compiled, not compared; registers unverified.',
+      ),
+      tolerance_scale: z
+        .number(expected('a number from 0.01 to 10'))
+        .min(0.01, expected('a number from 0.01 to 10'))
+        .max(10, expected('a number from 0.01 to 10'))
+        .optional()
+        .describe('Multiplies the tolerances.'),
+      seed: seed
+        .optional()
+        .describe('Makes the inputs of the gate repeatable. Default: a fresh one each time.'),
+    },
+    expected('an object'),
+  )
+  .meta({ id: 'ParityMode' });
+
+export const validateRequest = z
+  .object(
+    {
+      path: text(4096, 'a path')
+        .optional()
+        .describe('Of a file on the host; a relative one starts at the directory of the saved configs.'),
+      envelope: z.unknown().optional().describe('The config itself.'),
+    },
+    expected('an object'),
+  )
+  .refine(({ path, envelope }) => (path === undefined) !== (envelope === undefined), {
+    error: 'expected either path or envelope',
+  })
+  .meta({ id: 'ValidateRequest' });
+
+/** @param context tokens that the resident model holds; asked when a body is checked */
+export const benchRequest = (context: () => number) => {
+  const most = 16_777_216;
+  const fitting = whole(1, most).superRefine((count, check) => {
+    if (count > context())
+      check.addIssue(`expected at most the context of ${context()} tokens, got ${count}`);
+  });
+  return z
+    .object(
+      {
+        prompt_tokens: fitting.optional().describe('Length of the prompts whose prefill is measured.'),
+        new_tokens: fitting.optional().describe('Tokens decoded a round.'),
+        rounds: whole(1, 1000).optional(),
+        contexts: list(fitting, {
+          error: 'expected a list of positions',
+          empty: 'expected at least one position',
+          most: { count: 16, error: 'expected at most 16 positions' },
+        })
+          .optional()
+          .describe('Positions at which decode is measured.'),
+        mode: oneOf(['quick', 'full']).optional(),
+        seed: seed.optional(),
+      },
+      expected('an object'),
+    )
+    .meta({ id: 'BenchRequest' });
+};
+
+export const saveConfigRequest = z
+  .object({ name: z.string(expected('a name')) }, expected('an object'))
+  .meta({ id: 'SaveConfigRequest' });

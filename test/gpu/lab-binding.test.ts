@@ -1,0 +1,214 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { contracts } from '../../kernels/contracts.ts';
+import {
+  type Binding,
+  type GenerationEvent,
+  greedy,
+  klDivergence,
+  loadEngine,
+  type LabKernel,
+  oneTokenSibling,
+  type ResidentEngine,
+  targetsOf,
+} from '../../src/engine/index.ts';
+import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { modelsPath } from '../support/shared.ts';
+
+let engine: ResidentEngine;
+let unfused: ReadonlyMap<string, LabKernel>;
+let stubOf: (op: string) => LabKernel;
+beforeAll(async () => {
+  engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf'), parallel: 4 });
+  const wgsl = await nodePlatform().wgsl();
+  unfused = unfusedKernels(wgsl);
+  stubOf = (op) => stubKernel(wgsl, op, 'q8_0');
+});
+afterEach(() => engine.bind([], unfused));
+afterAll(() => engine.close());
+
+const prompt = 'Once upon a time there was a little cat that';
+
+async function answer(options: { temperature?: number; tokens?: number; onText?: () => Promise<void> } = {}) {
+  const { temperature = 0, tokens = 40, onText } = options;
+  let text = '';
+  for await (const event of engine.generate({
+    prompt: engine.tokenizer.encode(prompt),
+    maxTokens: tokens,
+    sampling: { ...greedy, temperature, seed: 11 },
+    stop: [],
+    ignoreEnd: true,
+  })) {
+    if (event.type !== 'text') continue;
+    text += event.text;
+    await onText?.();
+  }
+  return text;
+}
+
+/** Logits behind a prompt of several tokens, and behind one decoded token more. */
+async function logits(): Promise<Float32Array[]> {
+  return await engine.exclusive(async (runner) => {
+    const tokens = [...engine.tokenizer.encode(prompt)];
+    runner.setPages(0, [1, 0]);
+    const step = runner.newStep();
+    step.clear();
+    step.sample(step.prefillTokens(tokens, 0, tokens.length, 0), 0, tokens.length, greedy);
+    const [behindPrompt] = await runner.logits(step);
+    step.clear();
+    step.sample(step.decodeToken(7, tokens.length, 0), 0, tokens.length + 1, greedy);
+    const [behindToken] = await runner.logits(step);
+    return [behindPrompt as Float32Array, behindToken as Float32Array];
+  });
+}
+
+describe('a kernel that is right gives the model the same logits', () => {
+  const targets = () => targetsOf(engine.graph);
+  for (const op of [...contracts.keys()].filter((name) => name !== 'head_norm')) {
+    it(`${op}, on everything that it fits`, async () => {
+      const base = targets().find((target) => [target.op, oneTokenSibling(target.op)].includes(op))?.op;
+      const expected = await logits();
+      for (const isSpan of [false, true]) {
+        const fitting = targets().filter((target) => target.op === base && target.isSpan === isSpan);
+        if (fitting.length === 0) continue;
+        const kernel = stubOf(op);
+        await engine.bind(
+          fitting.map(({ id }): Binding => ({ target: id, kernel })),
+          unfused,
+        );
+        const bound = engine.runner.bound;
+        expect(bound?.one.dispatches.filter(({ lab }) => lab?.kernel === kernel)).toHaveLength(
+          fitting.length,
+        );
+        // A kernel for one token has no part in other steps.
+        const many = contracts.get(op)?.tokens === 'any' ? fitting.length : 0;
+        expect(bound?.many.dispatches.filter(({ lab }) => lab?.kernel === kernel)).toHaveLength(many);
+        const got = await logits();
+        for (const [index, row] of expected.entries()) {
+          expect(klDivergence(row, got[index] as Float32Array), `${op} ${index}`).toBeLessThan(1e-6);
+        }
+      }
+    });
+  }
+
+  it('and a wrong one others, so that the test above can fail', async () => {
+    const expected = await logits();
+    const right = stubOf('rms_norm');
+    const wrong = {
+      ...right,
+      digest: 'wrong',
+      code: right.code.replace(/params\.eps/g, '(params.eps + 0.5)'),
+    };
+    await engine.bind([{ target: 'layers.1.ffn.norm', kernel: wrong }], unfused);
+    const got = await logits();
+    expect(klDivergence(expected[0] as Float32Array, got[0] as Float32Array)).toBeGreaterThan(1e-5);
+  });
+});
+
+describe('binding', () => {
+  it('takes effect between two tokens of a running answer, which goes on; the same seed, the same text', async () => {
+    const alone = await answer({ temperature: 0.8 });
+    let heard = 0;
+    const kernel = stubOf('rms_norm');
+    const swapped = await answer({
+      temperature: 0.8,
+      async onText() {
+        heard += 1;
+        if (heard === 5) await engine.bind([{ target: 'layers.1.attn.norm', kernel }], unfused);
+        if (heard === 15) await engine.bind([], unfused);
+      },
+    });
+    expect(heard).toBeGreaterThan(15);
+    expect(swapped).toBe(alone);
+  });
+
+  it('binds all or nothing: one that does not compile leaves what was bound', async () => {
+    const good = stubOf('rms_norm');
+    await engine.bind([{ target: 'layers.0.attn.norm', kernel: good }], unfused);
+    const before = engine.runner.bound;
+    const broken = { ...good, digest: 'broken', code: 'fn main() { nonsense }' };
+    await expect(
+      engine.bind(
+        [
+          { target: 'layers.0.attn.norm', kernel: good },
+          { target: 'layers.1.attn.norm', kernel: broken },
+        ],
+        unfused,
+      ),
+    ).rejects.toThrow('does not compile');
+    expect(engine.runner.bound).toBe(before);
+    expect(await answer({ tokens: 5 })).not.toBe('');
+  });
+
+  it('leaks no memory over many changes', async () => {
+    const kernel = stubOf('rms_norm');
+    const { pool } = engine.runner.memory;
+    await engine.bind([{ target: 'layers.0.attn.norm', kernel }], unfused);
+    const before = pool.bytes;
+    for (let n = 0; n < 30; n++) await engine.bind([{ target: 'layers.0.attn.norm', kernel }], unfused);
+    expect(pool.bytes).toBe(before);
+  });
+});
+
+describe('exclusive work', () => {
+  it('waits for answers that run, and holds up those that come', async () => {
+    const order: string[] = [];
+    const first = answer();
+    const work = engine.exclusive(async () => {
+      expect(engine.stats().running).toBe(0);
+      order.push('work begins');
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      order.push('work ends');
+    });
+    expect(await first).not.toBe('');
+    const second = answer({ tokens: 3 }).then(() => order.push('second answer'));
+    await Promise.all([work, second]);
+    expect(order).toEqual(['work begins', 'work ends', 'second answer']);
+  });
+
+  it('leaves the queue when its signal aborts, and the answers go on', async () => {
+    const running = answer();
+    const gone = AbortSignal.timeout(20);
+    let ran = false;
+    const work = engine.exclusive(async () => {
+      ran = true;
+    }, gone);
+    await expect(work).rejects.toThrow(/timeout/);
+    expect(await running).not.toBe('');
+    expect(ran).toBe(false);
+  });
+
+  it('may write to the cache: prompts are computed anew afterwards', async () => {
+    const before = await answer();
+    await logits();
+    const events: GenerationEvent[] = [];
+    for await (const event of engine.generate({
+      prompt: engine.tokenizer.encode(prompt),
+      maxTokens: 40,
+      sampling: greedy,
+      stop: [],
+      ignoreEnd: true,
+    }))
+      events.push(event);
+    const end = events.at(-1);
+    expect(end?.type === 'end' && end.usage.cached_tokens).toBe(0);
+    expect(events.map((event) => (event.type === 'text' ? event.text : '')).join('')).toBe(before);
+  });
+});
+
+describe('a device that is lost while kernels are bound', () => {
+  it('is replaced, the built-ins take over, and whoever bound them is told', async () => {
+    const own = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf') });
+    try {
+      const lost = new Promise<string>((resolve) => (own.onBindingsLost = resolve));
+      await own.bind([{ target: 'layers.0.attn.norm', kernel: stubOf('rms_norm') }], unfused);
+      expect(own.runner.bound).toBeDefined();
+      own.runner.gpu.device.destroy();
+      expect(await lost).toContain('destroyed');
+      await expect.poll(() => own.runner.bound === undefined, { timeout: 30_000 }).toBe(true);
+      expect(own.stats().deviceLosses).toBe(1);
+    } finally {
+      await own.close();
+    }
+  });
+});

@@ -1,0 +1,212 @@
+/** Candidates in their own process: what hangs or crashes ends there. */
+import { spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { GateProcess } from '../../src/lab/gate/gate-process.ts';
+import type { GateJob } from '../../src/lab/gate/protocol.ts';
+import type { KernelRegistration } from '../../src/lab/types.ts';
+import { honest, tricks } from '../support/lab-tricks.ts';
+
+const childPath = fileURLToPath(new URL('../../src/lab-child.ts', import.meta.url));
+const deadlineMs = 4000;
+let gate: GateProcess;
+beforeAll(async () => {
+  gate = new GateProcess({ childPath, deadlineMs });
+  await gate.warm();
+});
+afterAll(() => gate.close());
+
+const jobOf = (registration: KernelRegistration): GateJob => ({
+  registration,
+  mode: 'standard',
+  toleranceScale: 1,
+  seed: 11,
+  formats: ['q8_0'],
+  live: { byOp: {}, captured: {} },
+});
+const good = jobOf(honest[0] as KernelRegistration);
+const hanging = jobOf(tricks.find(({ hangs }) => hangs)?.registration as KernelRegistration);
+
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+const waitUntilGone = async (pid: number) => {
+  while (isAlive(pid)) await sleep(20);
+};
+
+describe('tricks that fool graders', () => {
+  it.each(honest.map((registration) => [registration.op, registration] as const))(
+    'the honest %s that they are made from is accepted',
+    async (_, registration) => {
+      const report = await gate.register(jobOf(registration));
+      expect(report.stages.filter(({ ok }) => !ok)).toEqual([]);
+      expect(report.accepted).toBe(true);
+    },
+  );
+
+  it.each(tricks.map((trick) => [trick.name, trick] as const))('a kernel that %s', async (_, trick) => {
+    const report = await gate.register(jobOf(trick.registration));
+    const findings = report.stages
+      .flatMap((stage) => stage.findings)
+      .filter(({ severity }) => severity === (trick.flagged ? 'warning' : 'error'));
+    const found = findings.map(({ code }) => code);
+    expect(
+      trick.codes.some((code) => found.includes(code)),
+      JSON.stringify(report.stages.at(-1)),
+    ).toBe(true);
+    expect(report.accepted).toBe(trick.flagged === true);
+  });
+});
+
+describe('the child', () => {
+  it('stays warm from one job to the next', async () => {
+    await gate.warm();
+    const { pid } = gate;
+    await gate.register(good);
+    await gate.register(good);
+    expect(gate.pid).toBe(pid);
+  });
+
+  it('takes large inputs as they are', async () => {
+    const columns = 1024;
+    const x = Float32Array.from({ length: 64 * columns }, (_, i) => Math.sin(i));
+    const one = {
+      name: 'captured 64x1024',
+      dims: { tokens: 64, columns },
+      params: { columns, eps: 1e-5 },
+      tensors: { x, gain: new Float32Array(columns).fill(1) },
+    };
+    const report = await gate.register({ ...good, live: { byOp: {}, captured: { rms_norm: [one] } } });
+    expect(report.parity?.at(-1)).toMatchObject({ case: 'captured 64x1024', ok: true });
+  });
+
+  it('is killed at the deadline; this process stays free, and the next job gets a fresh child', async () => {
+    await gate.warm();
+    const { pid } = gate;
+    let turns = 0;
+    const timer = setInterval(() => (turns += 1), 10);
+    const [report, next] = await Promise.all([gate.register(hanging), gate.register(good)]);
+    clearInterval(timer);
+    // Every 10 ms for 4 s; a blocked loop would have counted a handful.
+    expect(turns).toBeGreaterThan(100);
+    expect(report).toMatchObject({ accepted: false, kernel: 'trick' });
+    expect(report.stages.map(({ stage }) => stage)).toEqual([
+      'parse',
+      'interface',
+      'safety',
+      'pipeline',
+      'parity',
+    ]);
+    expect(report.stages.at(-1)).toMatchObject({ ok: false, findings: [{ code: 'deadline' }] });
+    expect(next.accepted).toBe(true);
+    expect(gate.pid).not.toBe(pid);
+    await waitUntilGone(pid as number);
+  });
+
+  it.each(['SIGSEGV', 'SIGKILL', 'SIGABRT'] as const)('that dies by %s is a finding', async (signal) => {
+    await gate.warm();
+    const running = gate.register(hanging);
+    await sleep(500);
+    process.kill(gate.pid as number, signal);
+    const report = await running;
+    expect(report.accepted).toBe(false);
+    expect(report.stages.at(-1)?.findings).toMatchObject([
+      { code: 'child_died', severity: 'error', message: expect.stringContaining(signal) as string },
+    ]);
+    expect(await gate.register(good)).toMatchObject({ accepted: true });
+  });
+
+  it('is killed by an abort, also that of a job which still waits', async () => {
+    await gate.warm();
+    const { pid } = gate;
+    const first = new AbortController();
+    const second = new AbortController();
+    const reasons = [new Error('the client went away'), new Error('so did this one')];
+    const running = gate.register(hanging, first.signal);
+    const waiting = gate.register(good, second.signal);
+    second.abort(reasons[1]);
+    await expect(waiting).rejects.toBe(reasons[1]);
+    await sleep(300);
+    expect(isAlive(pid as number)).toBe(true);
+    first.abort(reasons[0]);
+    await expect(running).rejects.toBe(reasons[0]);
+    await waitUntilGone(pid as number);
+    expect(await gate.register(good)).toMatchObject({ accepted: true });
+  });
+
+  it('is not started for a job that was aborted before', async () => {
+    const aborted = AbortSignal.abort(new Error('too late'));
+    await expect(gate.register(good, aborted)).rejects.toThrow('too late');
+  });
+
+  it('goes with close(), which rejects what runs and waits', async () => {
+    const own = new GateProcess({ childPath, deadlineMs });
+    await own.warm();
+    const { pid } = own;
+    const running = own.register(hanging);
+    const waiting = own.register(good);
+    const both = Promise.allSettled([running, waiting]);
+    await sleep(200);
+    await own.close();
+    for (const result of await both) {
+      expect(result).toMatchObject({ status: 'rejected', reason: { code: 'lab_failed' } });
+    }
+    await waitUntilGone(pid as number);
+    await expect(own.register(good)).rejects.toThrow('the lab is closed');
+  });
+
+  it('that cannot start is said so', async () => {
+    const own = new GateProcess({ childPath, adapter: '(none has this name)' });
+    await expect(own.register(good)).rejects.toMatchObject({
+      code: 'lab_failed',
+      message: expect.stringContaining('none has this name') as string,
+    });
+    await own.close();
+  });
+
+  it('ends with its host, even one that is killed while a kernel hangs', async () => {
+    const script = `
+      import { GateProcess } from ${JSON.stringify(new URL('../../src/lab/gate/gate-process.ts', import.meta.url).href)};
+      const gate = new GateProcess({ childPath: ${JSON.stringify(childPath)} });
+      await gate.warm();
+      gate.register(${JSON.stringify(hanging)});
+      setTimeout(() => console.log(gate.pid), 500);
+    `;
+    const host = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const pid = await new Promise<number>((resolve) => {
+      host.stdout.once('data', (text: Buffer) => resolve(Number(text.toString())));
+    });
+    expect(isAlive(pid)).toBe(true);
+    host.kill('SIGKILL');
+    await waitUntilGone(pid);
+  });
+
+  it('does not keep its host alive when it is idle', async () => {
+    const script = `
+      import { GateProcess } from ${JSON.stringify(new URL('../../src/lab/gate/gate-process.ts', import.meta.url).href)};
+      const gate = new GateProcess({ childPath: ${JSON.stringify(childPath)} });
+      const keep = setInterval(() => {}, 1000);
+      await gate.warm();
+      const report = await gate.register(${JSON.stringify(good)});
+      console.log(gate.pid, report.accepted);
+      clearInterval(keep);
+    `;
+    const host = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let said = '';
+    host.stdout.on('data', (text: Buffer) => (said += text.toString()));
+    const code = await new Promise((resolve) => host.once('close', resolve));
+    const [pid, accepted] = said.trim().split(' ');
+    expect([code, accepted]).toEqual([0, 'true']);
+    await waitUntilGone(Number(pid));
+  });
+});

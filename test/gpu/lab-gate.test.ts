@@ -1,0 +1,209 @@
+/** The gate's stages on this machine's adapter, in this process: nothing here hangs. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { openBench } from '../../src/lab/gate/open-bench.ts';
+import type { GateJob } from '../../src/lab/gate/protocol.ts';
+import type { Bench } from '../../src/lab/gate/references.ts';
+import { runGate } from '../../src/lab/gate/run-gate.ts';
+import { labOps } from '../../src/lab/ops/index.ts';
+import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
+import type { KernelRegistration, KernelRegistrationReport, Stage } from '../../src/lab/types.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { honest } from '../support/lab-tricks.ts';
+
+let bench: Bench;
+let wgsl: ReadonlyMap<string, string>;
+beforeAll(async () => {
+  bench = await openBench(undefined);
+  wgsl = (await nodePlatform().wgsl()) as ReadonlyMap<string, string>;
+});
+
+const noProgress = { begin() {}, end() {} };
+const gate = async (registration: KernelRegistration, more: Partial<GateJob> = {}) =>
+  await runGate(
+    bench,
+    {
+      registration,
+      mode: 'standard',
+      toleranceScale: 1,
+      seed: 7,
+      formats: ['q8_0'],
+      live: { byOp: {}, captured: {} },
+      ...more,
+    },
+    noProgress,
+  );
+const [rmsNorm, matmul] = honest as [KernelRegistration, KernelRegistration];
+const codes = ({ stages }: KernelRegistrationReport) =>
+  stages.flatMap(({ findings }) =>
+    findings.filter(({ severity }) => severity !== 'info').map(({ code }) => code),
+  );
+
+describe('stubs are accepted as they are', () => {
+  for (const op of labOps.keys()) {
+    it(op, async () => {
+      for (const target of stubTargets(op, [...bench.gpu.device.features])) {
+        const { source, dispatch, requires } = renderStub(wgsl, op, target, 'q8_0');
+        const report = await gate({ name: `stub.${op}`, op, source, dispatch, requires });
+        expect(codes(report), `${op} ${target}: ${JSON.stringify(report.stages.at(-1))}`).toEqual([]);
+        expect(report).toMatchObject({ accepted: true, seed: 7, kernel: `stub.${op}` });
+        expect(report.parity?.length).toBeGreaterThan(2);
+        expect(report.parity?.every(({ ok }) => ok)).toBe(true);
+      }
+    });
+  }
+});
+
+describe('a report', () => {
+  it('shows numbers for every case, with the built-in beside it', async () => {
+    const report = await gate(rmsNorm);
+    expect(report.stages.map(({ stage }) => stage)).toEqual([
+      'parse',
+      'interface',
+      'safety',
+      'pipeline',
+      'parity',
+    ]);
+    expect(report.digest).toMatch(/^sha256:[0-9a-f]{64}$/);
+    for (const verdict of report.parity ?? []) {
+      expect(verdict.nmse).toBeLessThan(1e-11);
+      expect(verdict.builtin?.nmse).toBeLessThan(1e-11);
+      expect(verdict.matched_ratio).toBe(1);
+      expect(verdict.worst.output).toBe('y');
+    }
+    const kinds = new Set(report.parity?.map((verdict) => verdict.case.split(' ')[0]));
+    expect([...kinds].sort()).toEqual(['extreme', 'one_row', 'ragged', 'random']);
+  });
+
+  it('of one seed is the same twice, of another one its inputs differ', async () => {
+    const first = await gate(matmul);
+    const again = await gate(matmul);
+    const other = await gate(matmul, { seed: 8 });
+    expect(again.parity).toEqual(first.parity);
+    expect(other.parity).not.toEqual(first.parity);
+  });
+
+  it('runs live shapes and captured inputs, too', async () => {
+    const captured = labOps.get('rms_norm')?.cases({ seed: 3, formats: [] }).slice(0, 1) ?? [];
+    const renamed = captured.map((one) => ({ ...one, name: `captured ${one.name}` }));
+    const live = {
+      byOp: { rms_norm: [{ dims: { tokens: 1, columns: 288 }, params: { columns: 288, eps: 1e-5 } }] },
+      captured: { rms_norm: renamed },
+    };
+    const names = (await gate(rmsNorm, { live })).parity?.map((verdict) => verdict.case) ?? [];
+    expect(names.some((name) => name.startsWith('live ') && name.includes('288'))).toBe(true);
+    expect(names.at(-1)).toMatch(/^captured /);
+  });
+
+  it('ends with the first stage that fails, and keeps the places of all its findings', async () => {
+    const twoErrors = rmsNorm.source.replace('var squares = 0.0;', 'var squares = 0;');
+    const parsed = await gate({ ...rmsNorm, source: twoErrors });
+    expect(parsed).toMatchObject({ accepted: false, stages: [{ stage: 'parse', ok: false }] });
+    const line = rmsNorm.source.split('\n').findIndex((text) => text.includes('squares += value')) + 1;
+    expect(parsed.stages[0]?.findings).toContainEqual(expect.objectContaining({ line }));
+
+    const access = rmsNorm.source.replace('var<storage, read_write> y', 'var<storage, read> y');
+    const stages: Stage[] = (await gate({ ...rmsNorm, source: access.replace(/y\[start.*;/, '') }))
+      .stages as Stage[];
+    expect(stages.map(({ stage, ok }) => [stage, ok])).toEqual([
+      ['parse', true],
+      ['interface', false],
+    ]);
+  });
+
+  it('says where an access out of bounds stands', async () => {
+    const source = rmsNorm.source.replace(
+      'y[start + c] = result;',
+      'y[start + c] = result; y[start + c + 1000000u] = result;',
+    );
+    const report = await gate({ ...rmsNorm, source });
+    const found = report.stages.at(-1)?.findings.find(({ code }) => code === 'out_of_bounds');
+    const line = source.split('\n').findIndex((text) => text.includes('1000000u')) + 1;
+    const column = (source.split('\n')[line - 1] as string).indexOf('y[start + c + 1000000u]') + 1;
+    expect(found).toMatchObject({
+      severity: 'error',
+      line,
+      column,
+      length: 'y[start + c + 1000000u]'.length,
+    });
+    expect(found?.message).toContain('y has no element');
+  });
+});
+
+describe('the parity mode', () => {
+  const coarse = { ...matmul, source: matmul.source.replace('= sum;', '= sum * 1.01;') };
+
+  it('off: compiled, not compared', async () => {
+    const report = await gate(coarse, { mode: 'off' });
+    expect(report).toMatchObject({ accepted: true, unverified: true });
+    expect(report.stages.map(({ stage }) => stage)).toEqual(['parse', 'interface', 'safety', 'pipeline']);
+    expect(report.parity).toBeUndefined();
+  });
+
+  it('strict: a tenth of the tolerance, and more cases', async () => {
+    const standard = await gate(coarse);
+    expect(standard).toMatchObject({ accepted: true, tolerance: { nmse: 5e-4, scale: 1, mode: 'standard' } });
+    const strict = await gate(coarse, { mode: 'strict' });
+    expect(strict).toMatchObject({ accepted: false, tolerance: { nmse: 5e-5, scale: 1, mode: 'strict' } });
+    expect(strict.parity?.length).toBeGreaterThan(standard.parity?.length ?? 0);
+    expect(await gate(matmul, { mode: 'strict' })).toMatchObject({ accepted: true });
+  });
+
+  it('a scale multiplies the tolerances and is reported', async () => {
+    const tight = await gate(coarse, { toleranceScale: 0.1 });
+    expect(tight).toMatchObject({ accepted: false, tolerance: { nmse: 5e-5, scale: 0.1 } });
+  });
+});
+
+describe('tunables', () => {
+  const tunable: KernelRegistration = {
+    ...matmul,
+    source: matmul.source.replace(
+      '@compute @workgroup_size(64)',
+      'override WG: u32 = 64;\n@compute @workgroup_size(WG)',
+    ),
+    dispatch: { x: 'ceil(rows / WG)', y: 'tokens' },
+    tunables: { WG: [8, 32, 64] },
+  };
+
+  it('are all tried, and the best is told for each live shape, beside the built-in', async () => {
+    const shape = (rows: number) => ({
+      dims: { tokens: 1, rows, columns: 64, blocks: 2, block_bytes: 128 },
+      params: { rows, blocks: 2, x_stride: 64, y_stride: rows, y_offset: 0, has_bias: 0, eps: 0 },
+      format: 'f32',
+    });
+    const report = await gate(tunable, { live: { byOp: { matmul: [shape(96), shape(160)] }, captured: {} } });
+    expect(codes(report)).toEqual([]);
+    expect(report.accepted).toBe(true);
+    expect(report.tuning?.length).toBeGreaterThanOrEqual(2);
+    for (const { best, best_ms, tried, builtin_ms } of report.tuning ?? []) {
+      expect(tried.map(({ overrides }) => overrides['WG'])).toEqual([8, 32, 64]);
+      expect([8, 32, 64]).toContain(best['WG']);
+      expect(best_ms).toBe(Math.min(...tried.map(({ ms }) => ms)));
+      expect(builtin_ms).toBeGreaterThan(0);
+    }
+    expect(report.tuning?.some(({ shape: text }) => text.includes('rows=160'))).toBe(true);
+  });
+
+  it('that make the kernel wrong are left out', async () => {
+    const source = tunable.source.replace('= sum;', '= sum * select(1.0, 2.0, WG == 8u);');
+    const report = await gate({ ...tunable, source });
+    expect(report).toMatchObject({ accepted: true });
+    expect(codes(report)).toContain('combination_failed');
+    for (const { tried } of report.tuning ?? []) {
+      expect(tried.map(({ overrides }) => overrides['WG'])).toEqual([32, 64]);
+    }
+  });
+
+  it('that all fail are an error', async () => {
+    const report = await gate({ ...tunable, source: tunable.source.replace('= sum;', '= sum * 2.0;') });
+    expect(report).toMatchObject({ accepted: false });
+    expect(codes(report)).toContain('wrong_result');
+    expect(report.tuning).toEqual([]);
+  });
+
+  it('that the adapter cannot have are left out', async () => {
+    const report = await gate({ ...tunable, tunables: { WG: [64, 4096] } });
+    if (!report.accepted) expect(codes(report)).toContain('workgroup_size');
+    else expect(codes(report)).toContain('limit_exceeded');
+  });
+});

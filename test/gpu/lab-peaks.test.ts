@@ -1,0 +1,63 @@
+/** What an adapter can do at most: finite, plausible, and of work that was really done. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
+import { measureCopyBandwidth } from '../../src/lab/bench/copy-bandwidth.ts';
+import { measurePeaks } from '../../src/lab/bench/peaks.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+
+let gpu: Gpu;
+beforeAll(async () => {
+  const platform = nodePlatform();
+  gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
+});
+afterAll(() => gpu.device.destroy());
+
+/** The device, with shaders changed on their way. */
+function tampered(change: (code: string) => string): Gpu {
+  const { device } = gpu;
+  const changed = new Proxy(device, {
+    get(target, name) {
+      if (name === 'createShaderModule')
+        return (descriptor: GPUShaderModuleDescriptor) =>
+          target.createShaderModule({ ...descriptor, code: change(descriptor.code) });
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  return { ...gpu, device: changed };
+}
+
+describe('peaks of this adapter', () => {
+  it('are finite, positive and of a plausible size', async () => {
+    const peaks = await measurePeaks(gpu);
+    for (const value of Object.values(peaks)) expect(value).toSatisfy(Number.isFinite);
+    // From an old netbook to ten times the fastest card there is.
+    expect(peaks.gbps).toBeGreaterThan(0.1);
+    expect(peaks.gbps).toBeLessThan(1e5);
+    expect(peaks.cachedGbps).toBeGreaterThanOrEqual(peaks.gbps);
+    expect(peaks.cachedGbps).toBeLessThan(1e6);
+    expect(peaks.gflops).toBeGreaterThan(0.5);
+    expect(peaks.gflops).toBeLessThan(1e6);
+    expect(peaks.dispatchMs).toBeGreaterThanOrEqual(0);
+    expect(peaks.dispatchMs).toBeLessThan(50);
+  });
+
+  it('are refused when arithmetic was left out', async () => {
+    const lazy = tampered((code) =>
+      code.replace('x0 = fma(x0, factor, term);', '').replace('i < params.steps', 'i < params.steps / 2u'),
+    );
+    await expect(measurePeaks(lazy)).rejects.toThrow(/computed [-\d.]+ in thread \d+ .* expected [-\d.]+/);
+  });
+
+  it('are refused when reads were left out', async () => {
+    const lazy = tampered((code) => code.replace('all += words[', 'all += 0u * words['));
+    await expect(measurePeaks(lazy)).rejects.toThrow(/computed [-\d.]+ in thread \d+ .* expected [-\d.]+/);
+  });
+});
+
+it('the copy bandwidth says how it was measured', async () => {
+  const copied = await measureCopyBandwidth(gpu.device, { software: gpu.caps.software, rounds: 1 });
+  expect(copied.bytesPerSecond).toBeGreaterThan(1e8);
+  expect(copied.bufferBytes).toBeGreaterThan(2 ** 20);
+  expect(['kernel', 'copyBufferToBuffer']).toContain(copied.method);
+});

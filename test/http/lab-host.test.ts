@@ -1,0 +1,268 @@
+/** The kernel lab of the built host, over HTTP, on the real adapter. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type {
+  BenchResult,
+  KernelRegistration,
+  KernelRegistrationReport,
+  LabGraph,
+  LabParts,
+  ParityRunResult,
+  ValidationReport,
+} from '../../src/lab/types.ts';
+import { buildHost, freshDataDir, type HostProcess, startHost } from '../support/host.ts';
+
+let host: HostProcess;
+let url: string;
+let dataDir: string;
+
+const started: HostProcess[] = [];
+async function start(flags: readonly string[] = []): Promise<{ host: HostProcess; url: string }> {
+  const one = startHost(['--gpu', '--port', '0', ...flags], { LATHE_DATA_DIR: dataDir });
+  started.push(one);
+  return { host: one, url: await one.url() };
+}
+
+beforeAll(async () => {
+  buildHost();
+  dataDir = freshDataDir();
+  ({ host, url } = await start());
+});
+afterAll(() => Promise.all(started.map((one) => one.end())));
+
+async function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal) {
+  const answer = await fetch(`${url}${path}`, {
+    method,
+    ...(body === undefined
+      ? {}
+      : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    ...(signal ? { signal } : {}),
+  });
+  return { status: answer.status, body: (await answer.json()) as T };
+}
+
+const complete = async (prompt: string, seed = 3) => {
+  const { status, body } = await call<{ choices?: { text: string }[]; error?: { message: string } }>(
+    'POST',
+    '/v1/completions',
+    { model: 'lathe-tiny', prompt, max_tokens: 24, temperature: 0.8, seed },
+  );
+  return { status, text: body.choices?.[0]?.text, error: body.error?.message };
+};
+
+/** A registration of the stub of an op, as the host gives it. */
+async function stubOf(op: string, name: string, change = (source: string) => source) {
+  const { body } = await call<{ source: string }>('GET', `/lab/v1/ops/${op}/stub`);
+  const [, dispatch = ''] = /^\/\/! dispatch: (.*)$/m.exec(body.source) ?? [];
+  const [x = '', y] = dispatch.split(/,(?![^(]*\))/).map((one) => one.trim());
+  const registration: KernelRegistration = {
+    name,
+    op,
+    source: change(body.source),
+    dispatch: { x, ...(y === undefined ? {} : { y }) },
+  };
+  return registration;
+}
+
+const register = (registration: KernelRegistration) =>
+  call<KernelRegistrationReport>('POST', '/lab/v1/kernels', registration);
+
+async function registerStub(op: string, name: string, change?: (source: string) => string) {
+  const { status, body } = await register(await stubOf(op, name, change));
+  expect(
+    body.stages.flatMap(({ findings }) => findings.filter(({ severity }) => severity === 'error')),
+  ).toEqual([]);
+  expect({ status, accepted: body.accepted }).toEqual({ status: 201, accepted: true });
+  return body;
+}
+
+const kernelOn = async (id: string) => {
+  const { body } = await call<LabParts>('GET', '/lab/v1/parts');
+  return body.components.find((one) => one.id === id)?.kernel;
+};
+
+describe('from the stub to a verdict', () => {
+  afterEach(() => call('DELETE', '/lab/v1/bindings'));
+
+  it('registers, binds, checks parity, benches; the text of a seed stays, and the built-ins come back', async () => {
+    const before = await complete('Once upon a time');
+    const report = await registerStub('rms_norm', 'walk.norm');
+    expect(report.parity?.map((one) => one.case).some((name) => name.startsWith('captured'))).toBe(true);
+    for (const one of report.parity ?? []) expect(one.builtin?.nmse).toBeTypeOf('number');
+
+    const bound = await call('POST', '/lab/v1/bindings', {
+      kernel: 'walk.norm',
+      components: ['layers.*.attn.norm'],
+    });
+    expect(bound).toMatchObject({ status: 200, body: { bound: true } });
+    expect(await kernelOn('layers.1.attn.norm')).toBe('walk.norm');
+    expect(await kernelOn('layers.1.ffn.norm')).toMatch(/^builtin:/);
+    const { body: graph } = await call<LabGraph>('GET', '/lab/v1/graph');
+    expect(graph.nodes.find(({ id }) => id === 'layers.0.attn.norm')).toMatchObject({
+      kernel: 'walk.norm',
+      component: 'layers.0.attn.norm',
+    });
+    expect(await complete('Once upon a time')).toEqual(before);
+
+    const parity = await call<ParityRunResult>('POST', '/lab/v1/parity/run');
+    expect(parity.body).toMatchObject({ ok: true, logits: { positions: 64, top1_agreement: 1 } });
+    expect(parity.body.components.map(({ id }) => id)).toEqual(
+      [0, 1, 2, 3].map((layer) => `layers.${layer}.attn.norm`),
+    );
+
+    const bench = await call<BenchResult>('POST', '/lab/v1/bench', {
+      rounds: 6,
+      new_tokens: 4,
+      contexts: [32],
+    });
+    expect(bench.status).toBe(200);
+    expect(bench.body.components.find(({ id }) => id === 'layers.0.attn.norm')?.kernel).toBe('walk.norm');
+    expect(bench.body.fingerprint.kernels).toEqual({ 'walk.norm': report.digest });
+    expect(bench.body.baseline.decode_tps).toBeGreaterThan(0);
+
+    expect((await call('DELETE', '/lab/v1/bindings')).body).toEqual({ cleared: true });
+    expect(await kernelOn('layers.1.attn.norm')).toMatch(/^builtin:/);
+    expect(await complete('Once upon a time')).toEqual(before);
+  });
+
+  it('a span takes one kernel, and what overlaps it gives way', async () => {
+    await registerStub('norm_matmul', 'walk.span');
+    await registerStub('rms_norm', 'walk.part');
+    await call('POST', '/lab/v1/bindings', { kernel: 'walk.span', span: 'layers.*.attn.norm_qkv' });
+    const { body: graph } = await call<LabGraph>('GET', '/lab/v1/graph');
+    expect(graph.spans.find(({ id }) => id === 'layers.2.attn.norm_qkv')?.fused_kernel).toBe('walk.span');
+    const over = await call<{ replaced: string[] }>('POST', '/lab/v1/bindings', {
+      kernel: 'walk.part',
+      components: ['layers.2.attn.norm'],
+    });
+    expect(over.body.replaced).toEqual(['walk.span']);
+    expect(await kernelOn('layers.2.attn.q')).toMatch(/^builtin:/);
+    expect(await kernelOn('layers.1.attn.q')).toBe('walk.span');
+  });
+
+  it('a rejected, unknown or ill-fitting kernel is not bound, and nothing changes', async () => {
+    const wrong = await register(
+      await stubOf('rms_norm', 'walk.wrong', (source) => source.replace('+ params.eps', '+ 0.3')),
+    );
+    expect(wrong).toMatchObject({ status: 201, body: { accepted: false } });
+    const bind = (body: unknown) => call<{ error: { code: string } }>('POST', '/lab/v1/bindings', body);
+    expect(await bind({ kernel: 'walk.wrong', components: ['layers.0.attn.norm'] })).toMatchObject({
+      status: 409,
+      body: { error: { code: 'not_bindable' } },
+    });
+    expect((await bind({ kernel: 'no.such', components: ['layers.0.attn.norm'] })).status).toBe(404);
+    expect((await bind({ kernel: 'walk.norm', components: ['layers.0.attn.q'] })).status).toBe(409);
+    expect((await bind({ kernel: 'walk.norm', components: ['layers.99.attn.norm'] })).status).toBe(400);
+    expect(await kernelOn('layers.0.attn.norm')).toMatch(/^builtin:/);
+  });
+
+  it('unverified kernels are registered and not bound', async () => {
+    await call('PUT', '/lab/v1/parity', { mode: 'off' });
+    const { body } = await register(await stubOf('rms_norm', 'walk.unverified'));
+    expect(body).toMatchObject({ accepted: true, unverified: true });
+    expect(body.parity).toBeUndefined();
+    const bound = await call('POST', '/lab/v1/bindings', {
+      kernel: 'walk.unverified',
+      components: ['layers.0.attn.norm'],
+    });
+    expect(bound.status).toBe(409);
+    expect((await call('PUT', '/lab/v1/parity', { mode: 'standard' })).body).toEqual({ mode: 'standard' });
+  });
+});
+
+describe('one engine', () => {
+  it('benches wait for completions; a client that leaves ends its bench', async () => {
+    const gone = new AbortController();
+    const long = call('POST', '/lab/v1/bench', { rounds: 1000, mode: 'full' }, gone.signal);
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    const answer = complete('Meanwhile');
+    gone.abort();
+    await expect(long).rejects.toThrow();
+    expect((await answer).status).toBe(200);
+  });
+
+  it('a candidate that never ends is killed in its own process; the host answers meanwhile', async () => {
+    const endless = await stubOf('rms_norm', 'walk.endless', (source) =>
+      source.replace(
+        'let mean =',
+        'var spin = 1u; loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && x[0] == 7.5) { break; } }\n  let mean = f32(spin & 0u) +',
+      ),
+    );
+    const judged = register(endless);
+    for (let n = 0; n < 3; n++) expect((await complete(`Number ${n}`)).status).toBe(200);
+    expect((await fetch(`${url}/health`)).status).toBe(200);
+    const { status, body } = await judged;
+    expect({ status, accepted: body.accepted }).toEqual({ status: 201, accepted: false });
+    expect(body.stages.at(-1)?.findings.map(({ code }) => code)).toContain('deadline');
+    await registerStub('rms_norm', 'walk.after');
+  });
+});
+
+describe('configs', () => {
+  it('are saved signed, validated, and bound at the next start; a changed byte is not', async () => {
+    await registerStub('rms_norm', 'saved.norm');
+    await call('POST', '/lab/v1/bindings', { kernel: 'saved.norm', components: ['layers.*.ffn.norm'] });
+    expect(await call('POST', '/lab/v1/configs', { name: 'saved' })).toEqual({
+      status: 201,
+      body: { name: 'saved', saved: true },
+    });
+    const path = join(dataDir, 'configs', 'saved.json');
+    const { body } = await call<ValidationReport>('POST', '/lab/v1/validate', { path });
+    expect(body.ok).toBe(true);
+    host.kill('SIGTERM');
+    expect(await host.exit).toEqual({ code: 0, signal: null });
+
+    ({ host, url } = await start(['--kernels', 'saved']));
+    expect(await kernelOn('layers.3.ffn.norm')).toBe('saved.norm');
+    host.kill('SIGTERM');
+    await host.exit;
+
+    const text = await readFile(path, 'utf8');
+    await writeFile(path, text.replace('layers.3.ffn.norm', 'layers.3.attn.norm'));
+    ({ host, url } = await start(['--kernels', 'saved']));
+    expect(host.output.stderr).toContain('changed after it was signed');
+    expect(await kernelOn('layers.3.ffn.norm')).toMatch(/^builtin:/);
+    await writeFile(path, text);
+  });
+});
+
+describe('kernels that take the host down', () => {
+  it('are not bound again by a start that follows a kill -9 soon after they were bound', async () => {
+    await registerStub('rms_norm', 'deadly.norm', (source) => `${source}\n// deadly`);
+    await call('POST', '/lab/v1/bindings', { kernel: 'deadly.norm', components: ['layers.0.attn.norm'] });
+    await call('POST', '/lab/v1/configs', { name: 'deadly' });
+    host.kill('SIGKILL');
+    await host.exit;
+    ({ host, url } = await start(['--kernels', 'deadly']));
+    expect(host.output.stderr).toMatch(/deadly\.norm is in quarantine/);
+    expect(await kernelOn('layers.0.attn.norm')).toMatch(/^builtin:/);
+    expect((await complete('Still here')).status).toBe(200);
+  });
+
+  it('hang a live step: its request gets a clear error, the built-ins take over, the kernel is in quarantine', async () => {
+    // Right at every shape that the gate tries.
+    const trap = (source: string) =>
+      source.replace(
+        'let mean =',
+        'var spin = 1u; if (step.tokens > 40u && step.tokens < 120u) { loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && x[0] == 7.5) { break; } } }\n  let mean = f32(spin & 0u) +',
+      );
+    await registerStub('rms_norm', 'trap.norm', trap);
+    await call('POST', '/lab/v1/bindings', { kernel: 'trap.norm', components: ['layers.0.attn.norm'] });
+    expect((await complete('Short')).status).toBe(200);
+    const hung = await complete('Many words in one prompt, so that it takes a step of many rows. '.repeat(5));
+    expect(hung.status).toBe(503);
+    expect(hung.error).toMatch(/GPU was lost/);
+    await expect.poll(async () => (await complete('And again')).status, { timeout: 60_000 }).toBe(200);
+    expect(await kernelOn('layers.0.attn.norm')).toMatch(/^builtin:/);
+    const again = await call<{ error: { message: string } }>('POST', '/lab/v1/bindings', {
+      kernel: 'trap.norm',
+      components: ['layers.0.attn.norm'],
+    });
+    expect(again.status).toBe(409);
+    expect(again.body.error.message).toContain('quarantine');
+    // Nothing of a device that hangs can be freed, and the host ends all the same.
+    host.kill('SIGTERM');
+    expect(await host.exit).toEqual({ code: 0, signal: null });
+  }, 180_000);
+});

@@ -1,0 +1,539 @@
+import { connect } from 'node:net';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { EngineError } from '../../src/engine/types.ts';
+import { LabError, type LabErrorCode } from '../../src/lab/types.ts';
+import { hostError } from '../../src/planes/error-schema.ts';
+import {
+  benchResult,
+  bindOutcome,
+  configNames,
+  labGraph,
+  labOps,
+  labParts,
+  labStub,
+  parityRunResult,
+  registrationReport,
+  validationReport,
+} from '../../src/planes/lab/answer-schema.ts';
+import { Problem } from '../../src/planes/problem.ts';
+import { ScriptedLab } from '../support/scripted-lab.ts';
+import { serveScripted } from '../support/serve.ts';
+
+const hosts: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+
+async function serve(start: Parameters<typeof serveScripted>[1] = 'ready', lab = new ScriptedLab()) {
+  const host = await serveScripted({}, start, () => lab);
+  hosts.push(host);
+  const send = (method: string, path: string, body?: unknown, init: RequestInit = {}) =>
+    fetch(`${host.url}/lab/v1${path}`, {
+      method,
+      ...(body === undefined
+        ? {}
+        : {
+            headers: { 'content-type': 'application/json' },
+            body: typeof body === 'string' ? body : JSON.stringify(body),
+          }),
+      ...init,
+    });
+  return { ...host, lab, send };
+}
+
+const kernel = {
+  name: 'fast',
+  op: 'rms_norm',
+  source: '@compute @workgroup_size(64) fn main() {}',
+  dispatch: { x: 'tokens' },
+};
+
+/** Table 4.4 of the specification. */
+const table = [
+  ['GET', '/graph'],
+  ['GET', '/parts'],
+  ['GET', '/kernels'],
+  ['POST', '/kernels'],
+  ['GET', '/ops'],
+  ['GET', '/ops/{op}/stub'],
+  ['POST', '/bindings'],
+  ['DELETE', '/bindings'],
+  ['GET', '/parity'],
+  ['PUT', '/parity'],
+  ['POST', '/parity'],
+  ['POST', '/parity/run'],
+  ['POST', '/validate'],
+  ['POST', '/bench'],
+  ['GET', '/configs'],
+  ['POST', '/configs'],
+  ['GET', '/configs/{name}'],
+] as const;
+
+test('the plane has the routes of the table and no others', async () => {
+  const { planes } = await serve();
+  const routes = planes.find(({ name }) => name === 'lab')?.routes ?? [];
+  const mounted = routes.map(({ method, path }) => `${method} ${path}`);
+  expect(mounted.sort()).toEqual(table.map(([method, path]) => `${method} /lab/v1${path}`).sort());
+});
+
+test('the host says that it has a lab', async () => {
+  const { get } = await serve();
+  expect(await (await get('/health')).json()).toMatchObject({ planes: ['host', 'v1', 'lab'] });
+  expect(await (await get('/host/v1/info')).json()).toMatchObject({ capabilities: ['host', 'v1', 'lab'] });
+});
+
+describe('503 before anything else is judged', () => {
+  test.each([
+    ['none', 'no_resident_model', null],
+    ['loading', 'model_loading', '1'],
+    ['starting', 'lab_starting', '1'],
+  ] as const)('%s: every route answers %s', async (state, code, retryAfter) => {
+    const lab = new ScriptedLab();
+    const { send, resident, engine } = await serve(state === 'starting' ? 'loading' : state, lab);
+    if (state === 'starting') resident.ready(engine, () => undefined);
+    for (const [method, path] of table) {
+      for (const spelled of [path, path.replace('{op}', 'rms_norm').replace('{name}', '..%2f')]) {
+        const answers = [await send(method, spelled)];
+        if (method !== 'GET') {
+          answers.push(await send(method, spelled, '{ broken'));
+          answers.push(await send(method, spelled, { name: 1 }));
+          answers.push(await send(method, spelled, 'x', { headers: { 'content-type': 'text/plain' } }));
+        }
+        for (const answer of answers) {
+          expect([answer.status, method, spelled]).toEqual([503, method, spelled]);
+          expect(answer.headers.get('retry-after')).toBe(retryAfter);
+          expect(hostError.parse(await answer.json()).error.code).toBe(code);
+        }
+      }
+    }
+    expect(lab.calls).toEqual([]);
+  });
+
+  test('a host without a lab says so; one whose lab becomes ready serves it', async () => {
+    const { send, resident, engine, lab } = await serve('loading');
+    resident.ready(engine);
+    expect(hostError.parse(await (await send('GET', '/ops')).json()).error.code).toBe('lab_unavailable');
+    let ready = false;
+    resident.ready(engine, () => (ready ? lab : undefined));
+    expect((await send('GET', '/ops')).status).toBe(503);
+    ready = true;
+    expect((await send('GET', '/ops')).status).toBe(200);
+  });
+});
+
+describe('what is asked for is answered', () => {
+  test('graph, parts under both names, ops and stubs', async () => {
+    const { send, lab } = await serve();
+    const body = async (path: string) => {
+      const answer = await send('GET', path);
+      expect([path, answer.status]).toEqual([path, 200]);
+      return await answer.json();
+    };
+    expect(labGraph.strict().parse(await body('/graph'))).toEqual(await lab.graph());
+    expect(labParts.strict().parse(await body('/parts'))).toEqual(await lab.parts());
+    expect(await body('/kernels')).toEqual(await body('/parts'));
+    expect(labOps.strict().parse(await body('/ops'))).toEqual({ ops: lab.ops() });
+    expect(labStub.strict().parse(await body('/ops/matvec/stub'))).toMatchObject({ target: 'plain' });
+    expect(labStub.parse(await body('/ops/matvec/stub?target=f16'))).toEqual({
+      op: 'matvec',
+      target: 'f16',
+      source: '// WGSL',
+    });
+    const twice = await send('GET', '/ops/matvec/stub?target=f16&target=plain');
+    expect(twice.status).toBe(400);
+    const unknown = await send('GET', '/ops/rms%2Fnorm/stub');
+    expect(unknown.status).toBe(404);
+    expect(lab.calls.at(-1)).toEqual(['stub', ['rms/norm', 'plain']]);
+  });
+
+  test('a registration is 201 with its report, accepted or not; unknown members are ignored', async () => {
+    const { send, lab } = await serve();
+    const full = {
+      ...kernel,
+      entry_point: 'größe',
+      dispatch: { x: 'ceil(columns / WG)', y: 'tokens', z: '1' },
+      overrides: { WG: 64 },
+      tunables: { WG: [32, 64], '7': [1.5] },
+      requires: ['shader-f16', 'subgroups'],
+      dtypes: ['q8_0', 'f32'],
+    };
+    const answer = await send('POST', '/kernels', { ...full, unheard_of: 1 });
+    expect(answer.status).toBe(201);
+    const report = registrationReport.strict().parse(await answer.json());
+    expect(report).toMatchObject({ kernel: 'fast', accepted: true });
+    expect(lab.calls).toEqual([['register', full]]);
+    const refused = await send('POST', '/kernels', { ...kernel, source: 'wrong' });
+    expect([refused.status, ((await refused.json()) as { accepted: boolean }).accepted]).toEqual([
+      201,
+      false,
+    ]);
+  });
+
+  test('bindings are made and cleared', async () => {
+    const { send, lab } = await serve();
+    const request = { kernel: 'fast', components: ['layers.*.norm'], span: 'layers.0.qkv' };
+    const bound = await send('POST', '/bindings', request);
+    expect(bound.status).toBe(200);
+    expect(bindOutcome.strict().parse(await bound.json()).components).toEqual(['layers.0.norm']);
+    const cleared = await send('DELETE', '/bindings');
+    expect([cleared.status, await cleared.json()]).toEqual([200, { cleared: true }]);
+    expect(lab.calls).toEqual([
+      ['bind', request],
+      ['unbind', undefined],
+    ]);
+  });
+
+  test('the parity mode is read, and set by PUT and by POST', async () => {
+    const { send } = await serve();
+    expect(await (await send('GET', '/parity')).json()).toEqual({ mode: 'standard' });
+    for (const [method, mode] of [
+      ['PUT', { mode: 'strict', tolerance_scale: 0.01, seed: 4294967295 }],
+      ['POST', { mode: 'off', tolerance_scale: 10, seed: 0 }],
+    ] as const) {
+      const answer = await send(method, '/parity', { ...mode, more: true });
+      expect([answer.status, await answer.json()]).toEqual([200, mode]);
+      expect(await (await send('GET', '/parity')).json()).toEqual(mode);
+    }
+  });
+
+  test('a parity run; what is not finite is null', async () => {
+    const { send } = await serve();
+    const answer = await send('POST', '/parity/run');
+    expect(answer.status).toBe(200);
+    expect(parityRunResult.strict().parse(await answer.json()).components[0]?.max_abs).toBeNull();
+  });
+
+  test('a bench with a body, with an empty one and with none, whatever its type', async () => {
+    const { send, lab } = await serve();
+    const request = {
+      prompt_tokens: 4096,
+      new_tokens: 1,
+      rounds: 3,
+      contexts: [1, 4096],
+      mode: 'quick',
+      seed: 5,
+    };
+    for (const answer of [
+      await send('POST', '/bench', request),
+      await send('POST', '/bench'),
+      await send('POST', '/bench', ''),
+      await send('POST', '/bench', '', { headers: { 'content-type': 'text/plain' } }),
+      await send('POST', '/bench', {}),
+    ]) {
+      expect(answer.status).toBe(200);
+      expect(benchResult.strict().parse(await answer.json()).verdict).toBe('faster');
+    }
+    expect(lab.calls.map(([, given]) => given)).toEqual([request, {}, {}, {}, {}]);
+    const text = await send('POST', '/bench', 'x', { headers: { 'content-type': 'text/plain' } });
+    expect(text.status).toBe(415);
+  });
+
+  test('configs are validated, saved, listed and read', async () => {
+    const { send, lab } = await serve();
+    const report = await send('POST', '/validate', { path: 'fast.json' });
+    expect(
+      validationReport
+        .strict()
+        .parse(await report.json())
+        .stages.map(({ stage }) => stage),
+    ).toEqual(['signature', 'safety', 'parity']);
+    expect((await send('POST', '/validate', { envelope: { any: ['thing'] } })).status).toBe(200);
+    const saved = await send('POST', '/configs', { name: 'fast' });
+    expect([saved.status, await saved.json()]).toEqual([201, { name: 'fast', saved: true }]);
+    expect(configNames.parse(await (await send('GET', '/configs')).json())).toEqual(['fast']);
+    const read = await send('GET', '/configs/fast');
+    expect(read.headers.get('content-type')).toContain('application/json');
+    expect(await read.text()).toBe('{"contract":1,"name":"fast"}');
+    expect((await send('GET', '/configs/slow')).status).toBe(404);
+    expect(lab.calls.slice(0, 2)).toEqual([
+      ['validate', { path: 'fast.json' }],
+      ['validate', { envelope: { any: ['thing'] } }],
+    ]);
+  });
+});
+
+describe('refusals', () => {
+  test.each<[LabErrorCode, number]>([
+    ['unknown_op', 404],
+    ['unknown_kernel', 404],
+    ['unknown_config', 404],
+    ['invalid_target', 400],
+    ['unknown_component', 400],
+    ['invalid_name', 400],
+    ['incompatible_component', 409],
+    ['not_bindable', 409],
+    ['nothing_bound', 409],
+    ['lab_failed', 500],
+  ])('%s of the lab is %i', async (code, status) => {
+    const { send, lab } = await serve();
+    lab.error = new LabError(code, 'the reason');
+    for (const answer of [
+      await send('GET', '/graph'),
+      await send('GET', '/ops/rms_norm/stub'),
+      await send('POST', '/bindings', { kernel: 'k', span: 's' }),
+      await send('PUT', '/parity', { mode: 'off' }),
+      await send('POST', '/bench'),
+      await send('POST', '/configs', { name: 'n' }),
+    ]) {
+      expect(answer.status).toBe(status);
+      expect(await answer.json()).toEqual({ error: { code, message: 'the reason' } });
+    }
+  });
+
+  test("the engine's refusals keep their status, a fault is a 500 that the log explains", async () => {
+    const { send, lab, faults } = await serve();
+    lab.error = new EngineError('device_lost', 'gone');
+    expect((await send('POST', '/parity/run')).status).toBe(503);
+    lab.error = new TypeError('ours');
+    const answer = await send('GET', '/parts');
+    expect(answer.status).toBe(500);
+    expect(await answer.text()).not.toContain('ours');
+    expect(faults).toEqual([lab.error]);
+  });
+
+  const violations = async (method: string, path: string, body: unknown) => {
+    const { send, lab } = await serve();
+    const answer = await send(method, path, body);
+    const { error } = hostError.parse(await answer.json());
+    expect([answer.status, lab.calls]).toEqual([400, []]);
+    return (error.violations ?? []).map((one) => `${one.path}: ${one.message}`);
+  };
+
+  test('a registration names every violation at once, with what was expected and what came', async () => {
+    const wrong = {
+      name: 'Fast',
+      op: 'rms_nrom',
+      source: '',
+      entry_point: '1st',
+      dispatch: { x: '', y: 3 },
+      overrides: { 'a b': 1, N: 'x' },
+      tunables: { N: [], M: Array(17).fill(1), K: 4 },
+      requires: ['timestamp-query'],
+      dtypes: ['q5_0'],
+    };
+    expect(await violations('POST', '/kernels', wrong)).toEqual([
+      'name: expected a name that matches ^[a-z][a-z0-9_.-]{0,63}$, got "Fast"',
+      'op: expected one of rms_norm, matvec, matmul, got "rms_nrom" (did you mean "rms_norm"?)',
+      'source: expected WGSL, not empty, got ""',
+      'entry_point: expected a WGSL identifier, got "1st"',
+      'dispatch.x: expected an expression of 1 to 500 characters, got ""',
+      'dispatch.y: expected an expression of 1 to 500 characters, got 3',
+      'overrides.a b: expected the name of an override',
+      'overrides.N: expected a finite number, got "x"',
+      'tunables.N: expected at least one number',
+      'tunables.M: expected at most 16 numbers',
+      'tunables.K: expected a list of numbers',
+      'requires.0: expected one of shader-f16, subgroups, got "timestamp-query"',
+      'dtypes.0: expected one of q8_0, q4_0, f16, bf16, f32, got "q5_0"',
+    ]);
+    expect(await violations('POST', '/kernels', {})).toEqual([
+      'name: expected a name, got nothing',
+      'op: expected the name of an op, got nothing',
+      'source: expected WGSL, not empty, got nothing',
+      'dispatch: expected an object, got nothing',
+    ]);
+  });
+
+  test.each([
+    ['source of 256 KiB', { source: 'é'.repeat(128 * 1024) }, undefined],
+    ['source of more', { source: `${'é'.repeat(128 * 1024)}x` }, 'source: expected at most 262144 bytes'],
+    ['half a surrogate pair', { source: 'a\ud800' }, 'source: expected Unicode text'],
+    ['a number that is not finite', '1e999', 'overrides.N: expected a finite number, got Infinity'],
+    ['__proto__', { overrides: JSON.parse('{"__proto__": 1}') }, 'overrides.__proto__: expected the name'],
+    [
+      'too many combinations',
+      { tunables: { A: Array(16).fill(1), B: Array(16).fill(1), C: Array(5).fill(1) } },
+      'tunables: expected at most 1024 combinations',
+    ],
+    ['an entry point of one underscore', { entry_point: '_' }, 'entry_point: expected a WGSL identifier'],
+    ['a name too long', { name: 'a'.repeat(65) }, 'name: expected a name that matches'],
+  ])('limits of a registration: %s', async (_, change, message) => {
+    const body =
+      typeof change === 'string'
+        ? JSON.stringify({ ...kernel, overrides: { N: 0 } }).replace('"N":0', `"N":${change}`)
+        : { ...kernel, ...change };
+    if (message === undefined) {
+      const { send } = await serve();
+      expect((await send('POST', '/kernels', body)).status).toBe(201);
+    } else {
+      expect(await violations('POST', '/kernels', body)).toEqual([expect.stringContaining(message)]);
+    }
+  });
+
+  test('binding, parity mode, bench, validate and save check every member', async () => {
+    expect(await violations('POST', '/bindings', { kernel: '', components: [''], span: 1 })).toEqual([
+      'kernel: expected the name of a registered kernel, got ""',
+      'components.0: expected a text of 1 to 200 characters, got ""',
+      'span: expected a text of 1 to 200 characters, got 1',
+    ]);
+    expect(await violations('POST', '/bindings', { kernel: 'k' })).toEqual([
+      ': expected components, span or both, got neither',
+    ]);
+    for (const method of ['PUT', 'POST']) {
+      expect(
+        await violations(method, '/parity', { mode: 'lax', tolerance_scale: 10.5, seed: 2 ** 32 }),
+      ).toEqual([
+        'mode: expected one of strict, standard, off, got "lax"',
+        'tolerance_scale: expected a number from 0.01 to 10, got 10.5',
+        'seed: expected a whole number from 0 to 4294967295, got 4294967296',
+      ]);
+    }
+    expect(
+      await violations('POST', '/bench', {
+        prompt_tokens: 4097,
+        new_tokens: 0,
+        rounds: 1.5,
+        contexts: [1, 5000],
+        mode: 'slow',
+        seed: -1,
+      }),
+    ).toEqual([
+      'prompt_tokens: expected at most the context of 4096 tokens, got 4097',
+      'new_tokens: expected a whole number from 1 to 16777216, got 0',
+      'rounds: expected a whole number from 1 to 1000, got 1.5',
+      'contexts.1: expected at most the context of 4096 tokens, got 5000',
+      'mode: expected one of quick, full, got "slow"',
+      'seed: expected a whole number from 0 to 4294967295, got -1',
+    ]);
+    expect(await violations('POST', '/validate', {})).toEqual([': expected either path or envelope']);
+    expect(await violations('POST', '/validate', { path: 'a', envelope: {} })).toEqual([
+      ': expected either path or envelope',
+    ]);
+    expect(await violations('POST', '/validate', { path: 7 })).toEqual(['path: expected a path, got 7']);
+    expect(await violations('POST', '/configs', {})).toEqual(['name: expected a name, got nothing']);
+    expect(await violations('POST', '/kernels', [])).toEqual([': expected an object, got []']);
+  });
+
+  test('a page of another origin can start nothing', async () => {
+    const { send, lab, url } = await serve();
+    for (const path of ['/bench', '/parity/run']) {
+      const answer = await send('POST', path, undefined, { headers: { origin: 'http://evil.com' } });
+      expect(answer.status).toBe(403);
+      expect(hostError.parse(await answer.json()).error.code).toBe('foreign_origin');
+    }
+    expect(lab.calls).toEqual([]);
+    const own = await send('POST', '/parity/run', undefined, { headers: { origin: url } });
+    expect(own.status).toBe(200);
+  });
+
+  test('other methods are 405', async () => {
+    const { send } = await serve();
+    for (const [method, path, allow] of [
+      ['PUT', '/bindings', 'POST, DELETE'],
+      ['DELETE', '/parity', 'GET, HEAD, PUT, POST'],
+      ['DELETE', '/configs/fast', 'GET, HEAD'],
+      ['DELETE', '/configs', 'GET, HEAD, POST'],
+    ] as const) {
+      const answer = await send(method, path);
+      expect([answer.status, answer.headers.get('allow')]).toEqual([405, allow]);
+    }
+  });
+});
+
+describe('names of configs', () => {
+  const hostile = [
+    '',
+    '.',
+    '..',
+    '../x',
+    'a/b',
+    'a\\b',
+    '/etc/passwd',
+    'a\0',
+    'a..b',
+    '-a',
+    'a b',
+    '․․',
+    'ａ',
+    'é',
+    'a'.repeat(65),
+    'a\n',
+  ];
+
+  test.each(hostile)('%j is refused where it is saved', async (name) => {
+    const { send, lab } = await serve();
+    const answer = await send('POST', '/configs', { name });
+    expect(answer.status).toBe(400);
+    expect(hostError.parse(await answer.json()).error).toMatchObject({
+      code: 'invalid_name',
+      violations: [{ path: 'name' }],
+    });
+    expect(lab.calls).toEqual([]);
+  });
+
+  /** As it goes over the wire: `fetch` would tidy the path up. */
+  const raw = (port: number, path: string) =>
+    new Promise<string>((resolve, reject) => {
+      const socket = connect(port, '127.0.0.1', () =>
+        socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`),
+      );
+      let answer = '';
+      socket.on('data', (data) => (answer += data.toString()));
+      socket.on('close', () => resolve(answer));
+      socket.on('error', reject);
+    });
+
+  const targets = [
+    ...hostile.map((name) => encodeURIComponent(name)),
+    'a/b',
+    'a%2Fb',
+    '%2e%2e',
+    '%2E%2e',
+    '..',
+    '.%2e',
+    '../configs',
+    '%2e%2e/configs/fast',
+    '..%2f..%2fetc%2fpasswd',
+    'fast%00.json',
+    'fast/',
+    '%',
+    '%ff',
+    '%252e%252e',
+    'fast;x',
+    'x'.repeat(300),
+  ];
+
+  test.each(targets)('GET configs/%s is 400', async (target) => {
+    const { port, lab } = await serve();
+    const answer = await raw(port, `/lab/v1/configs/${target}`);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(answer).toMatch(/"code":"(invalid_name|unsafe_path)"/);
+    expect(answer.toLowerCase()).toContain('x-request-id: req_');
+    expect(lab.calls).toEqual([]);
+  });
+
+  test('dots within a name and in the query are fine', async () => {
+    const { port } = await serve();
+    expect(await raw(port, '/lab/v1/configs/fast?x=/../')).toMatch(/^HTTP\/1\.1 200 /);
+    expect(await raw(port, '/lab/v1/configs/v1.2')).toMatch(/^HTTP\/1\.1 404 /);
+  });
+});
+
+describe('a client that leaves', () => {
+  const requests = [
+    ['/kernels', kernel],
+    ['/parity/run', undefined],
+    ['/bench', undefined],
+  ] as const;
+
+  test.each(requests)('cancels its %s', async (path, body) => {
+    const { send, lab, faults } = await serve();
+    lab.hang = 'heeds';
+    const left = new AbortController();
+    const answer = send('POST', path, body, { signal: left.signal });
+    await vi.waitFor(() => expect(lab.calls).toHaveLength(1));
+    left.abort();
+    await expect(answer).rejects.toThrow('abort');
+    await vi.waitFor(() => expect(lab.cancelled).toBe(1));
+    expect(faults).toEqual([]);
+  });
+
+  test.each(requests)('a host that stops ends %s also when the lab hears nothing', async (path, body) => {
+    const { send, lab, stopping } = await serve();
+    lab.hang = 'deaf';
+    const answer = send('POST', path, body);
+    await vi.waitFor(() => expect(lab.calls).toHaveLength(1));
+    stopping.abort(new Problem(503, 'shutting_down', 'The host is shutting down.'));
+    expect((await answer).status).toBe(503);
+  });
+});

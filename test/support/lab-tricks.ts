@@ -1,0 +1,344 @@
+/** Kernels that are wrong in ways known to fool graders, each with the findings of which one at least must show it. */
+import type { KernelRegistration } from '../../src/lab/types.ts';
+
+export interface Trick {
+  readonly name: string;
+  readonly registration: KernelRegistration;
+  /** Any of these. */
+  readonly codes: readonly string[];
+  /** A warning: the kernel is right within the tolerance, and is accepted. */
+  readonly flagged?: true;
+  /** The kernel never ends. */
+  readonly hangs?: true;
+}
+
+const normBindings = `
+struct Params { columns: u32, eps: f32 }
+struct Step { tokens: u32 }
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read> gain: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@group(0) @binding(3) var<uniform> params: Params;
+@group(0) @binding(4) var<uniform> step: Step;
+`;
+/** A row a workgroup. Parts of an honest norm are replaced. */
+function norm({
+  before = '',
+  value = 'x[start + c]',
+  count = 'params.columns',
+  mean = 'squares / f32(params.columns)',
+  result = 'x[start + c] * scale * gain[c]',
+  write = 'y[start + c] = result;',
+  bindings = normBindings,
+  after = '',
+}: Partial<
+  Record<'before' | 'value' | 'count' | 'mean' | 'result' | 'write' | 'bindings' | 'after', string>
+>) {
+  return `${bindings}
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+  let row = group.x;
+  let start = row * params.columns;
+  ${before}
+  var squares = 0.0;
+  for (var c = 0u; c < ${count}; c += 1u) {
+    let value = ${value};
+    squares += value * value;
+  }
+  let scale = inverseSqrt(${mean} + params.eps);
+  for (var c = local; c < params.columns; c += 64u) {
+    let result = ${result};
+    ${write}
+  }
+  ${after}
+}
+`;
+}
+
+const productBindings = `
+struct Params { rows: u32, blocks: u32, x_stride: u32, y_stride: u32, y_offset: u32, has_bias: u32, eps: f32 }
+struct Step { tokens: u32 }
+@group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> scales: array<u32>;
+@group(0) @binding(2) var<storage, read> x: array<f32>;
+@group(0) @binding(3) var<storage, read_write> y: array<f32>;
+@group(0) @binding(4) var<uniform> params: Params;
+@group(0) @binding(5) var<uniform> step: Step;
+@group(0) @binding(6) var<storage, read> bias: array<f32>;
+`;
+/** An f32 product, an element a thread. */
+const product = ({
+  tokens = 'step.tokens',
+  blocks = 'params.blocks',
+  activation = '(x[at], x[at + 1u], x[at + 2u], x[at + 3u])',
+}: Partial<Record<'tokens' | 'blocks' | 'activation', string>>) => `${productBindings}
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let row = id.x;
+  let token = id.y;
+  if (row >= params.rows || token >= ${tokens}) { return; }
+  var sum = 0.0;
+  for (var quad = 0u; quad < (${blocks}) * 8u; quad += 1u) {
+    let at = token * params.x_stride + quad * 4u;
+    sum += dot(bitcast<vec4<f32>>(quants[row * params.blocks * 8u + quad]), vec4<f32>${activation});
+  }
+  if (params.has_bias == 1u) { sum += bias[row]; }
+  y[token * params.y_stride + params.y_offset + row] = sum;
+}
+`;
+
+const ofNorm = (source: string, more: Partial<KernelRegistration> = {}): KernelRegistration => ({
+  name: 'trick',
+  op: 'rms_norm',
+  source,
+  dispatch: { x: 'tokens' },
+  ...more,
+});
+const ofProduct = (source: string, more: Partial<KernelRegistration> = {}): KernelRegistration => ({
+  name: 'trick',
+  op: 'matmul',
+  source,
+  dispatch: { x: 'ceil(rows / 64)', y: 'tokens' },
+  dtypes: ['f32'],
+  ...more,
+});
+
+/** What the tricks are made from; right. */
+export const honest: readonly KernelRegistration[] = [ofNorm(norm({})), ofProduct(product({}))];
+
+export const tricks: readonly Trick[] = [
+  {
+    name: 'returns what the output held',
+    registration: ofNorm(norm({ result: 'y[start + c] + 0.0 * x[0]' })),
+    codes: ['unwritten_output', 'not_finite'],
+  },
+  {
+    name: 'returns early when the output looks like a result',
+    registration: ofNorm(norm({ before: 'if (y[start] != 0.0 && abs(y[start]) < 1e6) { return; }' })),
+    codes: ['replayed_output'],
+  },
+  {
+    name: 'keeps a key of its input in the lowest bits of the output',
+    registration: ofNorm(
+      norm({
+        before: `let key = (bitcast<u32>(x[start + 1u]) >> 20u) & 255u;
+  let held = bitcast<u32>(y[start]) & 255u;
+  storageBarrier();
+  if (held == key) { return; }`,
+        write: 'y[start + c] = bitcast<f32>((bitcast<u32>(result) & 0xffffff00u) | key);',
+      }),
+    ),
+    codes: ['replayed_output', 'unwritten_output'],
+  },
+  {
+    name: 'is right only when the output was poisoned',
+    registration: ofNorm(
+      norm({ write: 'y[start + c] = select(result, 0.0, y[start + c] == y[start + c]);' }),
+    ),
+    codes: ['replayed_output', 'nondeterministic', 'wrong_result'],
+  },
+  {
+    name: 'adds to an output that it should write',
+    registration: ofNorm(norm({ write: 'y[start + c] += result;' })),
+    codes: ['not_finite', 'unwritten_output'],
+  },
+  {
+    name: 'writes nothing',
+    registration: ofNorm(norm({ write: 'if (params.columns == 0u) { y[0] = result; }' })),
+    codes: ['unwritten_output'],
+  },
+  {
+    name: 'writes NaN everywhere',
+    registration: ofNorm(norm({ result: 'x[0] * bitcast<f32>(0x7fc00000u | step.tokens)' })),
+    codes: ['not_finite'],
+  },
+  {
+    name: 'writes infinity everywhere',
+    registration: ofNorm(norm({ result: '(abs(x[start + c]) + gain[c] * gain[c] + 1.0) * 1e38 * 1e38' })),
+    codes: ['not_finite'],
+  },
+  {
+    name: 'writes a constant',
+    registration: ofNorm(norm({ result: '1.0 + 0.0 * (x[0] + gain[0])' })),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'zeroes its input',
+    registration: ofNorm(
+      norm({
+        bindings: normBindings.replace('var<storage, read> x', 'var<storage, read_write> x'),
+        after: 'x[start] = 0.0;',
+      }),
+    ),
+    codes: ['binding_access'],
+  },
+  {
+    name: 'computes an f32 op in f16',
+    registration: ofNorm(
+      `enable f16;\n${norm({ value: 'f32(f16(x[start + c]))', result: 'f32(f16(x[start + c]) * f16(scale) * f16(gain[c]))' })}`,
+      { requires: ['shader-f16'] },
+    ),
+    codes: ['wrong_result', 'not_finite', 'lower_precision_than_builtin'],
+  },
+  {
+    name: 'rounds results of an f32 op to f16',
+    registration: ofNorm(norm({ result: 'quantizeToF16(x[start + c] * scale * gain[c])' })),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'rounds results of an f32 op to 11 bits at any magnitude',
+    registration: ofNorm(
+      norm({
+        write: 'y[start + c] = bitcast<f32>((bitcast<u32>(result) + 0x1000u) & 0xffffe000u);',
+      }),
+    ),
+    codes: ['lower_precision_than_builtin'],
+    flagged: true,
+  },
+  {
+    name: 'skips the last row',
+    registration: ofNorm(norm({ before: 'if (row > 0u && row + 1u == step.tokens) { return; }' })),
+    codes: ['unwritten_output'],
+  },
+  {
+    name: 'gives rows behind the hundredth a scale of 1',
+    registration: ofNorm(norm({ result: 'x[start + c] * select(scale, 1.0, row > 100u) * gain[c]' })),
+    codes: ['wrong_result', 'wrong_rows'],
+  },
+  {
+    name: 'sums every second column',
+    registration: ofNorm(
+      norm({ value: 'x[start + (c & 0xfffffffeu)]', result: 'x[start + c] * scale * gain[c]' }),
+    ),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'leaves out the last block of a product',
+    registration: ofProduct(product({ blocks: 'max(1u, params.blocks - 1u)' })),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'leaves out the last block of long rows only',
+    registration: ofProduct(
+      product({ blocks: 'select(params.blocks, params.blocks - 1u, params.blocks > 64u)' }),
+    ),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'does one token',
+    registration: ofProduct(product({}), { dispatch: { x: 'ceil(rows / 64)' } }),
+    codes: ['unwritten_output'],
+  },
+  {
+    name: 'takes the first row of activations for all tokens',
+    registration: ofProduct(product({}).replace('token * params.x_stride', '0u * params.x_stride')),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'reads a buffer that the op does not have',
+    registration: ofNorm(
+      norm({
+        bindings: `${normBindings}@group(0) @binding(5) var<storage, read> expected: array<f32>;`,
+        result: 'x[start + c] * gain[c] * scale + expected[start + c] * 0.0',
+      }),
+    ),
+    codes: ['unknown_binding'],
+  },
+  {
+    name: 'reads a buffer of another group',
+    registration: ofNorm(
+      norm({
+        bindings: `${normBindings}@group(1) @binding(0) var<storage, read> expected: array<f32>;`,
+        result: 'x[start + c] * gain[c] * scale + expected[start + c] * 0.0',
+      }),
+    ),
+    codes: ['wrong_group'],
+  },
+  {
+    name: 'reads behind its input',
+    registration: ofNorm(
+      norm({
+        count: 'params.columns + 64u',
+        value:
+          'select(0.0, x[arrayLength(&x) - params.columns + c], c >= params.columns) + select(x[start + c], 0.0, c >= params.columns)',
+      }),
+    ),
+    codes: ['out_of_bounds'],
+  },
+  {
+    name: 'writes behind its output',
+    registration: ofNorm(norm({ after: 'y[arrayLength(&y) + local] = 0.0;' })),
+    codes: ['out_of_bounds'],
+  },
+  {
+    name: 'writes rows that no token has',
+    registration: ofNorm(norm({}), { dispatch: { x: 'tokens + 1' } }),
+    codes: ['kept_changed', 'out_of_bounds'],
+  },
+  {
+    name: 'is right at one row length',
+    registration: ofNorm(norm({ count: '576u', mean: 'squares / 576.0' })),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'is right where 64 divides the row',
+    registration: ofNorm(norm({ count: 'params.columns / 64u * 64u' })),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'is right for small magnitudes',
+    registration: ofNorm(norm({ value: 'clamp(x[start + c], -100.0, 100.0)' })),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'forgets eps',
+    registration: ofNorm(norm({ mean: 'squares / f32(params.columns) - params.eps' })),
+    codes: ['wrong_result', 'not_finite'],
+  },
+  {
+    name: 'lets all workgroups race for the first row',
+    registration: ofNorm(norm({ write: 'y[start + c] = result; y[c] = result;' })),
+    codes: ['nondeterministic', 'wrong_result'],
+  },
+  {
+    name: 'sums in workgroup memory without a barrier',
+    registration: ofNorm(
+      norm({
+        bindings: `${normBindings}var<workgroup> total: f32;`,
+        after: '',
+        mean: 'total / f32(params.columns)',
+        value: 'x[start + c]; if (c % 64u == local) { total += x[start + c] * x[start + c]; }',
+      }),
+    ),
+    codes: ['nondeterministic', 'wrong_result'],
+  },
+  {
+    name: 'loops for ever, plainly',
+    registration: ofNorm(norm({ before: 'var n = 0u; while (n < params.columns) { y[start] = 0.0; }' })),
+    codes: ['endless_loop'],
+  },
+  {
+    name: 'loops for ever, by its data',
+    registration: ofNorm(
+      norm({ before: 'var n = 0u; while (n < params.columns) { n += u32(x[start] > 1e30 + f32(n)); }' }),
+    ),
+    codes: ['deadline'],
+    hangs: true,
+  },
+  {
+    name: 'dispatches more workgroups than there may be',
+    registration: ofNorm(norm({}), { dispatch: { x: 'tokens', y: '65536' } }),
+    codes: ['invalid_dispatch'],
+  },
+  {
+    name: 'dispatches billions of workgroups',
+    registration: ofNorm(norm({}), { dispatch: { x: 'tokens', y: '65535', z: '65535' } }),
+    codes: ['deadline'],
+    hangs: true,
+  },
+  {
+    name: 'dispatches nothing',
+    registration: ofNorm(norm({}), { dispatch: { x: 'tokens - tokens' } }),
+    codes: ['invalid_dispatch'],
+  },
+];

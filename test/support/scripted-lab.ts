@@ -1,0 +1,217 @@
+import type {
+  BenchRequest,
+  BenchResult,
+  BindRequest,
+  ConfigEnvelope,
+  Fingerprint,
+  KernelRegistration,
+  KernelRegistrationReport,
+  Lab,
+  ParityMode,
+} from '../../src/lab/types.ts';
+import { LabError } from '../../src/lab/types.ts';
+
+export const scriptedFingerprint: Fingerprint = {
+  adapter: 'a',
+  backend: 'vulkan',
+  driver: 'd',
+  dawn: '1',
+  features: ['shader-f16'],
+  model: `sha256:${'ab'.repeat(32)}`,
+  kernels: {},
+  seed: 1,
+};
+
+/** The report of a kernel that passed its gate. */
+export const acceptedReport = (kernel: string, digest: string): KernelRegistrationReport => ({
+  kernel,
+  digest,
+  accepted: true,
+  stages: (['parse', 'interface', 'safety', 'pipeline', 'parity'] as const).map((stage) => ({
+    stage,
+    ok: true,
+    findings: [],
+  })),
+  parity: [
+    {
+      case: 'random 3x64',
+      ok: true,
+      nmse: 1e-9,
+      max_abs: 1e-6,
+      max_rel: 1e-6,
+      matched_ratio: 1,
+      worst: { output: 'y', index: 3, expected: 1, got: 1.000001 },
+      builtin: { nmse: 1e-10, max_abs: 1e-7 },
+    },
+  ],
+  tolerance: { nmse: 1e-7, max_abs: 1e-3, matched_ratio: 1, scale: 1, mode: 'standard' },
+  seed: 7,
+  elapsed_ms: 12,
+});
+
+const benchResult: BenchResult = {
+  baseline: { prefill_tps: 100, decode_tps: 10 },
+  bound: { prefill_tps: 101, decode_tps: 12 },
+  delta: { prefill: 0.01, decode: 0.2 },
+  ratio_ci95: [1.1, 1.3],
+  verdict: 'faster',
+  rounds: 8,
+  method: 'interleaved',
+  prefill: {
+    prompt_tokens: 64,
+    ratio: 1.01,
+    ci95: { low: 0.9, high: 1.1 },
+    control: { ratio: 1, ci95: { low: 0.9, high: 1.1 } },
+    verdict: 'no_difference',
+  },
+  decode: [],
+  components: [
+    {
+      id: 'layers.0.norm',
+      kernel: 'fast',
+      gpu_ms: 0.1,
+      gbps: 9,
+      gflops: 1,
+      peak_fraction: 0.4,
+      hint: 'bandwidth',
+    },
+  ],
+  peaks: { gbps: 20, gflops: 100 },
+  warnings: [],
+  fingerprint: scriptedFingerprint,
+};
+
+/** A lab without a model: fixed answers, and a record of what it was asked. */
+export class ScriptedLab implements Lab {
+  readonly calls: (readonly [name: string, argument?: unknown])[] = [];
+  /** Thrown by every call. */
+  error: Error | undefined;
+  /** Work that takes a signal never ends; `heeds`: but with its signal. */
+  hang: 'heeds' | 'deaf' | undefined;
+  /** Signals that ended while their work ran. */
+  cancelled = 0;
+  #mode: ParityMode = { mode: 'standard' };
+
+  #called(name: string, argument?: unknown): void {
+    this.calls.push([name, argument]);
+    if (this.error) throw this.error;
+  }
+
+  async #work<Value>(signal: AbortSignal, value: Value): Promise<Value> {
+    if (this.hang === undefined) return value;
+    return await new Promise((_, reject) => {
+      signal.addEventListener('abort', () => {
+        this.cancelled++;
+        if (this.hang === 'heeds') reject(signal.reason as Error);
+      });
+    });
+  }
+
+  async graph() {
+    this.#called('graph');
+    return {
+      model: 'scripted',
+      nodes: [
+        {
+          id: 'layers.0.norm',
+          op: 'rms_norm',
+          component: 'layers.0.norm',
+          slot: 'rms_norm',
+          kernel: 'builtin:rms-norm',
+          dtype: 'f32',
+          shape: ['tokens', 64],
+          flops: 256,
+          bytes: 512,
+        },
+      ],
+      edges: [],
+      spans: [{ id: 'layers.0.qkv', op: 'norm_matvec', nodes: ['layers.0.norm'] }],
+    };
+  }
+
+  async parts() {
+    this.#called('parts');
+    const slot = { slot: 'rms_norm', op: 'rms_norm', oracle: 'rms_norm', swappable: true };
+    return {
+      components: [{ id: 'layers.0.norm', op: 'rms_norm', kernel: 'builtin:rms-norm', layer: 0 }],
+      slots: [{ ...slot, compatible: ['fast'], bound: 'builtin:rms-norm' }],
+      kernels: [{ name: 'fast', op: 'rms_norm', digest: 'sha256:00', state: 'accepted' as const }],
+    };
+  }
+
+  ops() {
+    return ['rms_norm', 'matvec', 'matmul'].map((op) => ({ op, summary: `${op} of rows` }));
+  }
+
+  stub(op: string, target = 'plain') {
+    this.#called('stub', [op, target]);
+    if (!this.ops().some((known) => known.op === op)) throw new LabError('unknown_op', `no op '${op}'`);
+    return { op, target, source: '// WGSL' };
+  }
+
+  async register(registration: KernelRegistration, signal: AbortSignal) {
+    this.#called('register', registration);
+    const report = acceptedReport(registration.name, 'sha256:00');
+    const accepted = !registration.source.includes('wrong');
+    return await this.#work(signal, { ...report, accepted });
+  }
+
+  async bind(request: BindRequest) {
+    this.#called('bind', request);
+    return { bound: true as const, components: ['layers.0.norm'], replaced: [] };
+  }
+
+  async unbind() {
+    this.#called('unbind');
+  }
+
+  get parityMode() {
+    return this.#mode;
+  }
+
+  setParityMode(mode: ParityMode) {
+    this.#called('setParityMode', mode);
+    return (this.#mode = mode);
+  }
+
+  async runParity(signal: AbortSignal) {
+    this.#called('runParity');
+    const component = { id: 'layers.0.norm', kernel: 'fast', nmse: 0, max_abs: Number.NaN, ok: false };
+    const logits = { kl: 0, top1_agreement: 1, positions: 64 };
+    return await this.#work(signal, { seed: 1, ok: false, components: [component], logits });
+  }
+
+  async bench(request: BenchRequest, signal: AbortSignal) {
+    this.#called('bench', request);
+    return await this.#work(signal, benchResult);
+  }
+
+  async validate(request: { path?: string | undefined; envelope?: unknown }) {
+    this.#called('validate', request);
+    const findings = [{ code: 'tampered', severity: 'error' as const, message: 'changed' }];
+    return {
+      ok: false,
+      stages: [
+        { stage: 'signature' as const, ok: false, findings },
+        { stage: 'safety' as const, ok: false, skipped: true as const, findings: [] },
+        { stage: 'parity' as const, ok: false, skipped: true as const, findings: [] },
+      ],
+    };
+  }
+
+  async configNames() {
+    this.#called('configNames');
+    return ['fast'];
+  }
+
+  async saveConfig(name: string) {
+    this.#called('saveConfig', name);
+    return { name } as ConfigEnvelope;
+  }
+
+  async config(name: string) {
+    this.#called('config', name);
+    if (name !== 'fast') throw new LabError('unknown_config', `no config '${name}'`);
+    return '{"contract":1,"name":"fast"}';
+  }
+}

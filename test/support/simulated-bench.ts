@@ -1,0 +1,141 @@
+/** A model that takes the time it is told to, on a machine with noise: what benches are tested with. */
+import type { Arm, BenchPort, TracedDispatch } from '../../src/lab/bench/port.ts';
+import { type Random, seededRandom } from '../../src/lab/bench/random.ts';
+import type { Peaks } from '../../src/lab/bench/roofline.ts';
+import type { Fingerprint } from '../../src/lab/types.ts';
+
+const normal = (random: Random): number =>
+  Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+
+/** A machine: called once a sample, what it does to the sample's time, as a factor. */
+export type Machine = (random: Random) => () => number;
+
+export const machines = {
+  still: () => () => 1,
+  /** 3% of normal noise, as on an idle machine. */
+  mild: (random) => () => Math.exp(0.03 * normal(random)),
+  /** Never faster than it can, often a little slower, at times much. */
+  lognormal: (random) => () => 1 + 0.05 * Math.exp(0.8 * normal(random)),
+  spikes: (random) => () => Math.exp(0.03 * normal(random)) * (random() < 0.1 ? 1.2 + random() : 1),
+  /** Every sample a little slower than the one before. */
+  drift: (random) => {
+    let samples = 0;
+    return () => Math.exp(0.03 * normal(random) + 0.002 * samples++);
+  },
+  /** Another process takes a core, for some twenty samples at a time. */
+  shared: (random) => {
+    let taken = false;
+    return () => {
+      if (random() < 0.05) taken = !taken;
+      return Math.exp(0.03 * normal(random)) * (taken ? 1.6 : 1);
+    };
+  },
+  /** Slow waves: each sample is much like the one before. */
+  waves: (random) => {
+    let state = 0;
+    return () => {
+      state = 0.9 * state + 0.05 * normal(random);
+      return Math.exp(state + 0.02 * normal(random));
+    };
+  },
+} satisfies Record<string, Machine>;
+
+export interface SimulatedModel {
+  readonly machine?: Machine;
+  readonly seed?: number;
+  /** The bound arm's speed as a multiple of the baseline's. */
+  readonly speedup?: number;
+  /** The same, changing with each sample of the bound arm. */
+  readonly speedupAt?: (sample: number) => number;
+  readonly timestamps?: boolean;
+  readonly maxContext?: number;
+  readonly tokenMs?: number;
+  readonly components?: (arm: Arm) => readonly TracedDispatch[];
+  /** Changes what the bound arm answers; `single` is a decode of one token. */
+  readonly answer?: (token: number, call: { single: boolean }) => number;
+}
+
+export interface Call {
+  readonly what: 'prefill' | 'decode' | 'trace';
+  readonly arm: Arm;
+  readonly tokens: readonly number[];
+  readonly context: number;
+  readonly count: number;
+}
+
+/** Some 10 GB/s, 100 GFLOP/s. */
+export const peaks: Peaks = { gbps: 10, cachedGbps: 20, gflops: 100, dispatchMs: 0.02 };
+
+export const fingerprint: Fingerprint = {
+  adapter: 'llvmpipe',
+  backend: 'vulkan',
+  driver: 'Mesa 25.0.7',
+  dawn: '0.6.2',
+  features: ['timestamp-query'],
+  model: `sha256:${'ab'.repeat(32)}`,
+  kernels: { 'my-norm': `sha256:${'cd'.repeat(32)}` },
+  seed: 7,
+};
+
+const dispatch = (id: string, ms: number, flops = 1e6, bytes = 1e6): TracedDispatch => ({
+  id,
+  kernel: `builtin:${id.split('.').at(-1)}.wgsl`,
+  ms,
+  flops,
+  bytes,
+});
+
+/** Two layers and what stands around them, far below every peak. */
+export const plainComponents = (): readonly TracedDispatch[] => [
+  dispatch('embed', 0.03, 0, 1e3),
+  ...[0, 1].flatMap((layer) => [
+    dispatch(`layers.${layer}.attn.qkv`, 0.4),
+    dispatch(`layers.${layer}.ffn.down`, 0.8),
+  ]),
+  dispatch('logits', 0.5),
+];
+
+const tokenAfter = (tokens: readonly number[]): number =>
+  tokens.reduce((hash, token) => (Math.imul(hash, 31) + token + 1) >>> 0, 17) % 1000;
+
+/** A port whose answers depend on the last tokens only, and the calls that it got. */
+export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonly calls: Call[] } {
+  const { speedup = 1, tokenMs = 2.5, components = plainComponents, answer = (token) => token } = model;
+  const random = seededRandom(model.seed ?? 1);
+  const noise = (model.machine ?? machines.still)(random);
+  const calls: Call[] = [];
+  let boundCalls = 0;
+  const took = (arm: Arm, ms: number): number => {
+    const factor = arm === 'bound' ? (model.speedupAt?.(boundCalls++) ?? speedup) : 1;
+    return (ms / factor) * noise();
+  };
+  const answered = (arm: Arm, token: number, single: boolean): number =>
+    arm === 'bound' ? answer(token, { single }) : token;
+  return {
+    calls,
+    timestamps: model.timestamps ?? true,
+    software: true,
+    maxContext: model.maxContext ?? 2048,
+    vocabulary: 1000,
+    stepTokens: 128,
+    async prefill(arm, tokens) {
+      calls.push({ what: 'prefill', arm, tokens, context: 0, count: 0 });
+      return {
+        ms: took(arm, (tokens.length * tokenMs) / 5),
+        token: answered(arm, tokenAfter(tokens), false),
+      };
+    },
+    async decode(arm, context, count, first) {
+      calls.push({ what: 'decode', arm, tokens: [first], context, count });
+      const drawn: number[] = [];
+      for (let last = first; drawn.length < count; last = drawn.at(-1) ?? 0) {
+        drawn.push(answered(arm, tokenAfter([last]), count === 1));
+      }
+      return { ms: took(arm, count * tokenMs), tokens: drawn };
+    },
+    async trace(arm, context) {
+      calls.push({ what: 'trace', arm, tokens: [], context, count: 0 });
+      return components(arm);
+    },
+  };
+}

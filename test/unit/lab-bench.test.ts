@@ -1,0 +1,332 @@
+import { describe, expect, it } from 'vitest';
+import type { TracedDispatch } from '../../src/lab/bench/port.ts';
+import { runBench } from '../../src/lab/bench/run-bench.ts';
+import type { BenchRequest } from '../../src/lab/types.ts';
+import {
+  fingerprint,
+  machines,
+  peaks,
+  plainComponents,
+  type SimulatedModel,
+  simulatedPort,
+} from '../support/simulated-bench.ts';
+
+const never = new AbortController().signal;
+
+async function bench(model: SimulatedModel, request: BenchRequest = {}, seed = 7) {
+  const port = simulatedPort(model);
+  const result = await runBench(port, request, { seed, signal: never, peaks, fingerprint });
+  return { result, calls: port.calls };
+}
+
+describe('a bench', { timeout: 30_000 }, () => {
+  it('of a known speed-up reports it, with tokens/s, for prompts and each context', async () => {
+    const { result } = await bench({ speedup: 1.25 });
+    expect(result.verdict).toBe('faster');
+    expect(result.delta).toEqual({ prefill: 0.25, decode: 0.25 });
+    expect(result.ratio_ci95).toEqual([1.25, 1.25]);
+    expect(result.baseline).toEqual({ prefill_tps: 2000, decode_tps: 400 });
+    expect(result.bound).toEqual({ prefill_tps: 2500, decode_tps: 500 });
+    expect(result.prefill).toMatchObject({ prompt_tokens: 64, ratio: 1.25, verdict: 'faster' });
+    expect(result.prefill.control).toEqual({ ratio: 1, ci95: { low: 1, high: 1 } });
+    expect(result.decode.map(({ context }) => context)).toEqual([32, 128, 512]);
+    for (const one of result.decode) {
+      expect(one).toMatchObject({ ratio: 1.25, verdict: 'faster', baseline_tps: 400, bound_tps: 500 });
+    }
+    expect(result.rounds).toBe(8);
+    expect(result.method).toMatch(/^8 rounds .*seed 7\.$/);
+    expect(result.peaks).toEqual({ gbps: 10, gflops: 100 });
+    expect(result.fingerprint).toBe(fingerprint);
+    expect(result.warnings).toEqual([]);
+  });
+
+  it('of slower kernels says so', async () => {
+    expect((await bench({ speedup: 0.9, machine: machines.mild })).result.verdict).toBe('slower');
+  });
+
+  it('of equal arms is no difference, in at least 114 of 120 benches, on every machine', async () => {
+    const noisy = ['mild', 'lognormal', 'spikes', 'drift', 'shared', 'waves'] as const;
+    let decided = 0;
+    for (let seed = 0; seed < 120; seed++) {
+      const machine = machines[noisy[seed % noisy.length] ?? 'mild'];
+      const { result } = await bench({ machine, seed: seed + 100, timestamps: false }, {}, seed);
+      if (result.verdict !== 'no_difference') decided += 1;
+    }
+    expect(decided).toBeLessThanOrEqual(6);
+  });
+
+  it('finds one part in twenty under mild noise in at least 36 of 40 benches', async () => {
+    let found = 0;
+    for (let seed = 0; seed < 40; seed++) {
+      const model = { machine: machines.mild, seed, speedup: 1.05, timestamps: false };
+      if ((await bench(model, {}, seed)).result.verdict === 'faster') found += 1;
+    }
+    expect(found).toBeGreaterThanOrEqual(36);
+  });
+
+  it('does the same for the same seed, something else for another', async () => {
+    const model = { machine: machines.mild };
+    const [first, again, other] = [await bench(model), await bench(model), await bench(model, {}, 8)];
+    expect(again).toEqual(first);
+    expect(other.calls).not.toEqual(first.calls);
+  });
+});
+
+describe('the samples of a bench', { timeout: 30_000 }, () => {
+  it('never see an input twice, and the built-ins run twice as often as the bound kernels', async () => {
+    const { result, calls } = await bench({}, { rounds: 6, contexts: [10], new_tokens: 16 });
+    expect(result.rounds).toBe(6);
+    // The replay of timed prompts begins behind the single steps of the output check.
+    const timed = calls.slice(
+      0,
+      calls.findIndex(({ what, count }) => what === 'decode' && count === 1),
+    );
+    const prompts = timed.filter(({ what }) => what === 'prefill').map(({ tokens }) => tokens.join());
+    expect(new Set(prompts).size).toBe(prompts.length);
+    const decoded = timed.filter(({ what }) => what === 'decode');
+    expect(new Set(decoded.map(({ context, count }) => `${context} ${count}`))).toEqual(new Set(['10 16']));
+    const ofBound = decoded.filter(({ arm }) => arm === 'bound').length;
+    expect(decoded.length).toBe(3 * ofBound);
+    for (const token of timed.flatMap(({ tokens }) => tokens)) {
+      expect(token).toBeGreaterThanOrEqual(0);
+      expect(token).toBeLessThan(1000);
+    }
+  });
+
+  it('are long enough to be timed, on a fast machine too', async () => {
+    const { calls } = await bench({ tokenMs: 0.8 });
+    const counts = calls.filter(({ what }) => what === 'decode').map(({ count }) => count);
+    expect(Math.max(...counts)).toBe(25);
+  });
+
+  it('become more where noise hides the difference, up to a limit of time', async () => {
+    const still = await bench({ speedup: 1.02 });
+    const noisy = await bench({ speedup: 1.02, machine: machines.waves });
+    expect(noisy.result.rounds).toBeGreaterThan(still.result.rounds);
+    expect(noisy.result.rounds).toBeLessThanOrEqual(24);
+    const full = await bench({ speedup: 1.02, machine: machines.waves }, { mode: 'full' });
+    expect(full.result.rounds).toBeGreaterThan(noisy.result.rounds);
+    const slow = await bench({ machine: machines.waves, tokenMs: 100 });
+    expect(slow.result.rounds).toBe(8);
+  });
+
+  it('begin when the machine has settled', async () => {
+    const slowStart = { speedupAt: (sample: number) => (sample < 8 ? 0.05 : 1) };
+    const { result } = await bench(slowStart);
+    expect(result.verdict).toBe('no_difference');
+    expect(result.delta.decode).toBe(0);
+    expect(result.warnings).toEqual([]);
+    // Faster from round to round, all arms alike, so that only the warm-up suffers.
+    const restless = await bench({
+      machine() {
+        let samples = 0;
+        return () => Math.max(1, 3 - Math.floor(samples++ / 12) / 2);
+      },
+    });
+    expect(restless.result.warnings).toEqual([
+      'the warm-up did not settle: times still moved by more than 5% a round',
+    ]);
+  });
+
+  it('fit the context of the model; what was asked beyond it is said', async () => {
+    const small = await bench({ maxContext: 64 });
+    expect(small.result.decode.map(({ context }) => context)).toEqual([32]);
+    expect(small.result.warnings).toEqual([]);
+    const { result, calls } = await bench(
+      { maxContext: 64 },
+      { prompt_tokens: 100, contexts: [4, 8, 500], new_tokens: 70 },
+    );
+    expect(result.warnings).toEqual([
+      'new_tokens 70 does not fit the context of 64 tokens: 63',
+      'context 4 does not fit the context of 64 tokens: 1',
+      'context 8 does not fit the context of 64 tokens: 1',
+      'context 500 does not fit the context of 64 tokens: 1',
+      'prompt_tokens 100 does not fit the context of 64 tokens: 64',
+    ]);
+    for (const { tokens, context, count, what } of calls) {
+      expect(what === 'prefill' ? tokens.length : context + count).toBeLessThanOrEqual(64);
+    }
+    const { calls: tiny } = await bench({ maxContext: 2 });
+    for (const { tokens, context, count, what } of tiny) {
+      expect(what === 'prefill' ? tokens.length : context + count).toBeLessThanOrEqual(2);
+    }
+  });
+
+  it('end with the reason of the signal', async () => {
+    for (const what of ['prefill', 'decode', 'trace'] as const) {
+      const controller = new AbortController();
+      const port = simulatedPort({});
+      const reason = new Error('the client went away');
+      const method = port[what].bind(port) as (...values: unknown[]) => Promise<never>;
+      let calls = 0;
+      Object.assign(port, {
+        [what](...values: unknown[]) {
+          if (++calls === 3) controller.abort(reason);
+          return method(...values);
+        },
+      });
+      const options = { seed: 1, signal: controller.signal, peaks, fingerprint };
+      await expect(runBench(port, {}, options)).rejects.toBe(reason);
+      expect(port.calls.filter((call) => call.what === what)).toHaveLength(3);
+    }
+  });
+});
+
+describe('a bench warns', () => {
+  it('of a machine that becomes slower, and is not deceived by it', async () => {
+    const { result } = await bench({ machine: machines.drift, speedup: 1.3 });
+    expect(result.warnings.join()).toMatch(
+      /drift: from the first round to the last the built-ins became .*slower/,
+    );
+    expect(result.verdict).toBe('faster');
+    expect(result.delta.decode).toBeGreaterThan(0.27);
+    expect(result.delta.decode).toBeLessThan(0.33);
+  });
+
+  it('of a lead that grows', async () => {
+    const { result } = await bench({ speedupAt: (sample) => 1 + sample / 100 }, { rounds: 10 });
+    expect(result.warnings.join()).toMatch(/drift: the bound kernels' lead changed by \d/);
+  });
+
+  it('of too much noise, and of too few rounds', async () => {
+    const { result: wild } = await bench({ machine: (random) => () => 0.5 + random() });
+    expect(wild.warnings.join()).toMatch(/noise: the built-ins differ from themselves/);
+    const { result } = await bench({ speedup: 2 }, { rounds: 3 });
+    expect(result.rounds).toBe(3);
+    expect(result.verdict).toBe('no_difference');
+    expect(result.warnings.join()).toMatch(/3 rounds cannot tell .* at least 6/);
+  });
+
+  it('of an adapter without timestamps, whose components it leaves out', async () => {
+    const { result, calls } = await bench({ timestamps: false, speedup: 1.2 });
+    expect(result.components).toEqual([]);
+    expect(calls.some(({ what }) => what === 'trace')).toBe(false);
+    expect(result.warnings.join()).toMatch(/no timestamp queries/);
+    expect(result.verdict).toBe('faster');
+  });
+});
+
+describe('a bench suspects', () => {
+  /** A step of 100 MB and 1 GFLOP: at 20 GB/s at least 5 ms. */
+  const heavy = (ms: number) => (): readonly TracedDispatch[] => [
+    { id: 'layers.0.ffn.down', kernel: 'my-down', ms, flops: 1e9, bytes: 1e8 },
+  ];
+
+  it('a decode that is faster than its bytes can be read', async () => {
+    const { result } = await bench({ tokenMs: 8, speedup: 2.2, components: () => heavy(6)() });
+    expect(result.verdict).toBe('suspect');
+    expect(result.decode.map(({ verdict }) => verdict)).toEqual(['suspect', 'suspect', 'suspect']);
+    expect(result.warnings).toContain(
+      "decode at 32: the bound kernels are faster than the adapter's measured peaks allow",
+    );
+    const honest = await bench({ tokenMs: 8, speedup: 1.5, components: () => heavy(6)() });
+    expect(honest.result.verdict).toBe('faster');
+  });
+
+  it('a prompt that is faster than its arithmetic', async () => {
+    // 64 tokens of 1 GFLOP at 400 GFLOP/s: 160 ms.
+    const { result } = await bench({ tokenMs: 20, speedup: 2.2, components: () => heavy(6)() });
+    expect(result.prefill.verdict).toBe('suspect');
+    expect(result.verdict).toBe('faster');
+  });
+
+  it('a component that is faster than its bytes can be read', async () => {
+    const { result } = await bench({
+      tokenMs: 20,
+      speedup: 1.2,
+      components: (arm) => heavy(arm === 'bound' ? 1 : 8)(),
+    });
+    expect(result.verdict).toBe('suspect');
+    expect(result.warnings).toContain("layers.0.ffn.down: faster than the adapter's measured peaks allow");
+  });
+
+  it('nothing where the built-ins are beyond the peaks too, nor anything that is not faster', async () => {
+    const beyond = await bench({ tokenMs: 1, speedup: 1.2, components: () => heavy(1)() });
+    expect(beyond.result.verdict).toBe('faster');
+    const { result } = await bench({ tokenMs: 20, components: (arm) => heavy(arm === 'bound' ? 1 : 8)() });
+    expect(result.verdict).toBe('no_difference');
+  });
+
+  it('kernels that answer something else', async () => {
+    const { result } = await bench({ speedup: 1.5, answer: (token) => token + 1 });
+    expect(result.verdict).toBe('suspect');
+    expect(result.prefill.verdict).toBe('suspect');
+    expect(result.warnings.join()).toMatch(/greedy tokens agree at 0 of 25 positions/);
+    const equal = await bench({ answer: (token) => token + 1 });
+    expect(equal.result.verdict).toBe('no_difference');
+    expect(equal.result.warnings).toHaveLength(2);
+  });
+
+  it('kernels that are right only where nobody times them', async () => {
+    const { result } = await bench({ speedup: 1.5, answer: (token, { single }) => (single ? token : 0) });
+    expect(result.verdict).toBe('suspect');
+    expect(result.warnings.join()).toMatch(/of 8 prompts that were timed, .* was right behind 0/);
+  });
+
+  it('not those that a near tie tips now and then', async () => {
+    let answers = 0;
+    const { result } = await bench({
+      speedup: 1.5,
+      answer: (token, { single }) => (single && ++answers % 10 === 0 ? token + 1 : token),
+    });
+    expect(result.verdict).toBe('faster');
+    expect(result.warnings).toHaveLength(1);
+    expect(result.warnings[0]).toMatch(/agree at 23 of 25 positions/);
+  });
+
+  it('the bound kernels see the texts of the output check before the built-ins do', async () => {
+    const { calls } = await bench({});
+    const single = calls.filter(({ what, count }) => what === 'decode' && count === 1);
+    expect(single.map(({ arm }) => arm)).toEqual([
+      ...Array.from({ length: 24 }, () => 'bound'),
+      ...Array.from({ length: 24 }, () => 'baseline'),
+    ]);
+    const texts = [single.slice(0, 24), single.slice(24)].map((half) =>
+      half.map(({ context, tokens }) => [context, ...tokens]),
+    );
+    expect(texts[0]).toEqual(texts[1]);
+  });
+});
+
+describe('the components of a bench', () => {
+  it('are those of the bound arm with the built-ins’ time, then what a span took over', async () => {
+    const { result } = await bench({
+      components: (arm) =>
+        arm === 'baseline'
+          ? plainComponents()
+          : [
+              { id: 'layers.0.attn.qkv', kernel: 'my-qkv', ms: 0.1, flops: 2e6, bytes: 4e5 },
+              { id: 'layers.0.attn.qkv', kernel: 'my-qkv', ms: 0.1, flops: 2e6, bytes: 4e5 },
+              { id: 'layers.0.ffn.span', kernel: 'my-span', ms: 0.5, flops: 1e6, bytes: 4e6 },
+            ],
+    });
+    const [first, second, ...gone] = result.components;
+    expect(first).toEqual({
+      id: 'layers.0.attn.qkv',
+      kernel: 'my-qkv',
+      gpu_ms: 0.2,
+      baseline_ms: 0.4,
+      gbps: 4,
+      gflops: 20,
+      peak_fraction: 0.4,
+      hint: expect.any(String) as string,
+    });
+    expect(second).toMatchObject({ id: 'layers.0.ffn.span', gpu_ms: 0.5, gbps: 8, peak_fraction: 0.8 });
+    expect(second).not.toHaveProperty('baseline_ms');
+    expect(gone.map(({ id, gpu_ms }) => [id, gpu_ms])).toEqual([
+      ['embed', 0],
+      ['layers.0.ffn.down', 0],
+      ['layers.1.attn.qkv', 0],
+      ['layers.1.ffn.down', 0],
+      ['logits', 0],
+    ]);
+  });
+
+  it('carry the median of several traces', async () => {
+    let traces = 0;
+    const { result } = await bench({
+      components: () => [{ id: 'logits', kernel: 'k', ms: traces++ % 5 === 0 ? 9 : 0.5, flops: 1, bytes: 1 }],
+    });
+    expect(result.components[0]).toMatchObject({ gpu_ms: 0.5, baseline_ms: 0.5 });
+  });
+});

@@ -1,0 +1,222 @@
+import { describe, expect, it } from 'vitest';
+import { assemble, type WgslSources } from '../../kernels/assemble.ts';
+import { kernels } from '../../kernels/index.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { findingCodes } from '../../src/lab/stages/codes.ts';
+import { checkSafety } from '../../src/lab/stages/safety.ts';
+import { reflect } from '../../src/lab/wgsl/reflect.ts';
+import { nullDevice } from '../support/null-gpu.ts';
+
+const brief = (source: string): string[] =>
+  checkSafety(reflect(source)).map(({ code, severity, line, column, length }) =>
+    line === undefined ? `${code} ${severity}` : `${code} ${severity} ${line}:${column}+${length}`,
+  );
+
+const head = `@group(0) @binding(0) var<storage, read> x: array<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@group(0) @binding(2) var<uniform> count: vec4<u32>;
+var<workgroup> flags: array<atomic<u32>, 64>;
+var<workgroup> shared_count: u32;
+var<private> own: u32;
+fn ready(i: u32) -> bool { return atomicLoad(&flags[i]) != 0u; }
+fn following(i: u32) -> u32 { return x[i]; }
+fn advance(i: ptr<function, u32>) { *i += 1u; }
+fn step_own() { own += 1u; }
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) local: u32) {
+`;
+/** Source whose line 13 is the body; `y` and `flags` are used in any case. */
+const withBody = (body: string): string =>
+  `${head}${body}\n  y[0] = atomicLoad(&flags[0]) + shared_count + own; }`;
+
+const loops: readonly (readonly [what: string, body: string, code: string | undefined])[] = [
+  // Waiting for others.
+  ['flag', 'while (atomicLoad(&flags[0]) == 0u) {}', 'spin_wait'],
+  ['flag with a mask', 'let mask = 4u; while ((atomicLoad(&flags[0]) & mask) == 0u) {}', 'spin_wait'],
+  [
+    'flag of another invocation',
+    'loop { if (atomicLoad(&flags[local ^ 1u]) == 1u) { break; } }',
+    'spin_wait',
+  ],
+  [
+    'flag through a variable',
+    'for (;;) { let seen = atomicLoad(&flags[0]); let done = seen > 2u; if (done) { break; } }',
+    'spin_wait',
+  ],
+  [
+    'flag through a var',
+    'var seen = 0u; loop { seen = atomicLoad(&flags[0]); if (seen > 2u) { return; } }',
+    'spin_wait',
+  ],
+  ['flag in a function', 'while (!ready(local)) {}', 'spin_wait'],
+  ['flag in break if', 'loop { continuing { break if atomicLoad(&flags[0]) == 3u; } }', 'spin_wait'],
+  ['plain memory', 'while (y[local] == 0u) {}', 'spin_wait'],
+  ['plain memory of the workgroup', 'while (shared_count < 64u) {}', 'spin_wait'],
+  [
+    'lock by exchange',
+    'loop { if (atomicExchange(&flags[0], 1u) == 0u) { y[0] += 1u; atomicStore(&flags[0], 0u); break; } }',
+    'spin_wait',
+  ],
+  ['lock by comparing', 'while (!atomicCompareExchangeWeak(&flags[0], 0u, 1u).exchanged) {}', 'spin_wait'],
+  ['a read that looks like a change', 'while (atomicAdd(&flags[0], 0u) == 0u) {}', 'spin_wait'],
+  ['counter that ends nothing', 'var n = 0u; while (atomicLoad(&flags[0]) == 0u) { n++; }', 'spin_wait'],
+  // Bounded, or for some other reason no waiting.
+  [
+    'bounded wait',
+    'for (var n = 0u; n < 100u; n++) { if (atomicLoad(&flags[0]) != 0u) { break; } }',
+    undefined,
+  ],
+  [
+    'bound in the loop',
+    'var n = 0u; loop { n += 1u; if (n > 9u || atomicLoad(&flags[0]) != 0u) { break; } }',
+    undefined,
+  ],
+  [
+    'downwards over memory',
+    'var bin = 63u; var left = 5u; loop { let here = atomicLoad(&flags[bin]); if (here >= left || bin == 0u) { break; } left -= here; bin--; }',
+    undefined,
+  ],
+  ['halving', 'for (var half = 32u; half > 0u; half /= 2u) { workgroupBarrier(); }', undefined],
+  ['strided', 'for (var i = local; i < arrayLength(&x); i += 64u) { y[i] = x[i]; }', undefined],
+  ['step from a let outside', 'let step = x[0]; var i = 0u; while (i < 9u) { i = i + step; }', undefined],
+  ['advance in a function', 'var i = 0u; while (i < 9u) { advance(&i); }', undefined],
+  ['private in a function', 'while (own < 9u) { step_own(); }', undefined],
+  ['runs once', 'loop { if (x[0] > 1u) { break; } y[0] = 1u; break; }', undefined],
+  ['bound loaded', 'for (var i = x[0]; i < x[1]; i++) { y[i] = 0u; }', undefined],
+  [
+    'inner break does not count',
+    'for (var i = 0u; i < 4u; i++) { switch i { case 1u: { break; } default { continue; } } }',
+    undefined,
+  ],
+  ['uniform bound', 'var i = 0u; loop { if (i >= count.x) { break; } i++; }', undefined],
+  // Ends by what is loaded.
+  ['linked list', 'var i = local; while (i != 0u) { i = x[i]; }', 'data_dependent_loop'],
+  [
+    'linked list by a function',
+    'var i = local; while (i != 0u) { i = following(i); }',
+    'data_dependent_loop',
+  ],
+  [
+    'taking work',
+    'loop { let i = atomicAdd(&flags[0], 1u); if (i >= 64u) { break; } y[i] = 1u; }',
+    'data_dependent_loop',
+  ],
+  [
+    'comparing and trying again',
+    'loop { let old = atomicLoad(&flags[0]); let result = atomicCompareExchangeWeak(&flags[0], old, old * 3u + 1u); if (result.exchanged) { break; } }',
+    'data_dependent_loop',
+  ],
+  ['own writes', 'while (y[local] != 0u) { y[local] >>= 1u; }', 'data_dependent_loop'],
+  // Never ends.
+  ['true', 'while (true) { y[0] += 1u; }', 'endless_loop'],
+  ['nothing changes', 'var i = 0u; var j = 0u; while (i < 5u) { j++; }', 'endless_loop'],
+  ['inputs do not change', 'while (x[local] == 0u) { y[local] = 1u; }', 'endless_loop'],
+  [
+    'break of an inner loop only',
+    'while (count.x > 0u) { for (var j = 0u; ; j++) { if (j > 3u) { break; } } }',
+    'endless_loop',
+  ],
+];
+
+const errors = new Set(['spin_wait', 'endless_loop']);
+
+describe('safety stage', () => {
+  it.each(loops)('loops: %s', (_, body, code) => {
+    const found = brief(withBody(body));
+    const at = 1 + (/\b(?:loop|while|for)\b/.exec(body)?.index ?? 0);
+    const length = /\b(?:loop|while|for)\b/.exec(body)?.[0].length;
+    const severity = errors.has(code ?? '') ? 'error' : 'warning';
+    expect(found).toEqual(code === undefined ? [] : [`${code} ${severity} 13:${at}+${length}`]);
+  });
+
+  it('the loops are ones that the compiler accepts', async () => {
+    const { device } = await nullDevice();
+    for (const [what, body] of loops) {
+      const { messages } = await device.createShaderModule({ code: withBody(body) }).getCompilationInfo();
+      const failed = messages.filter(({ type, message }) => type === 'error' && !message.includes('uniform'));
+      expect(
+        failed.map(({ message }) => message),
+        what,
+      ).toEqual([]);
+    }
+  });
+
+  it('says what a loop waits for', () => {
+    const [found] = checkSafety(reflect(withBody('while (!ready(local)) {}')));
+    expect(found?.message).toContain('flags');
+  });
+
+  it.each<[string, string, string[]]>([
+    ['known extensions', 'enable f16, subgroups;\nrequires packed_4x8_integer_dot_product;', []],
+    [
+      'experimental ones',
+      'enable f16, chromium_experimental_subgroup_matrix;',
+      ['unsupported_enable error 1:13+37'],
+    ],
+    [
+      'language features',
+      'requires immediate_address_space, linear_indexing;',
+      ['unsupported_requires error 1:10+23'],
+    ],
+    ['textures', '@group(0) @binding(0) var t: texture_2d<f32>;', ['unsupported_resource error 1:30+15']],
+    ['samplers', '@group(0) @binding(0) var s: sampler;', ['unsupported_resource error 1:30+7']],
+    ['groups', '@group(1) @binding(0) var<storage> b: array<u32>;', ['wrong_group error 1:36+1']],
+    ['immediates', 'var<immediate> a: u32;', ['unsupported_address_space error 1:16+1']],
+    [
+      'atomics in buffers',
+      '@group(0) @binding(0) var<storage, read_write> b: array<atomic<u32>>;',
+      ['atomic_binding error 1:51+18'],
+    ],
+    [
+      'atomics in structs',
+      'struct S { n: array<atomic<i32>, 2> } @group(0) @binding(0) var<storage, read_write> b: array<S>;',
+      ['atomic_binding error 1:89+8'],
+    ],
+    ['atomics of the workgroup', 'var<workgroup> b: array<atomic<u32>, 4>;', []],
+    [
+      '64 KiB of private memory',
+      'var<private> a: array<f32, 8192>;\nfn f() { var b: array<f32, 8192>; }',
+      [],
+    ],
+    [
+      'more private memory',
+      'const N = 8192;\nvar<private> a: array<f32, N>;\nfn f() { if true { var b = array<f32, N + 1>(); } }',
+      ['large_private_memory warning'],
+    ],
+  ])('declarations: %s', (_, source, expected) => {
+    expect(brief(source)).toEqual(expected);
+  });
+
+  it.each<[string, string, string[]]>([
+    ['lengths', 'let n = arrayLength(&x) + arrayLength(&(x));', []],
+    ['one element', 'let p = &y[1]; *p = 2u; let q = &x[0];', []],
+    ['and', 'let n = x[0] & x[1] & y[2];', []],
+    ['the whole buffer', 'let p = &y; (*p)[3] = 1u;', ['unchecked_pointer warning 13:9+2']],
+    ['as an argument', 'take(local, &x);', ['unchecked_pointer warning 13:13+2']],
+    ['a local of the same name', 'var x = array<u32, 4>(); let p = &x;', []],
+  ])('pointers: %s', (_, body, expected) => {
+    expect(brief(withBody(body))).toEqual(expected);
+  });
+
+  it('no error for any built-in kernel, but for the one that uses an experimental extension', async () => {
+    const sources: WgslSources = await nodePlatform().wgsl();
+    const found = new Set<string>();
+    for (const kernel of kernels) {
+      for (const variant of kernel.variants) {
+        const findings = checkSafety(reflect(assemble(sources, kernel.source, variant)));
+        for (const { code, message, line } of findings)
+          found.add(`${kernel.source}:${line} ${code} ${message}`);
+      }
+    }
+    expect([...found]).toEqual([
+      'matmul_matrix.wgsl:5 unsupported_enable expected one of f16, subgroups, got chromium_experimental_subgroup_matrix',
+    ]);
+  }, 60_000);
+
+  it('every code is explained', () => {
+    for (const [code, text] of Object.entries(findingCodes)) {
+      expect(code).toMatch(/^[a-z]+(_[a-z]+)*$/);
+      expect(text).toMatch(/^\S.*\.$/);
+    }
+  });
+});

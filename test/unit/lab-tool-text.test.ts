@@ -1,0 +1,287 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { benchDiffLines, diffBenches } from '../../src/lab-tool/bench-diff.ts';
+import { benchLines, verdictSentence } from '../../src/lab-tool/bench-text.ts';
+import { configDiffLines, diffConfigs } from '../../src/lab-tool/config-diff.ts';
+import { error, short } from '../../src/lab-tool/figures.ts';
+import { findingLines } from '../../src/lab-tool/findings-text.ts';
+import { outcomeLines } from '../../src/lab-tool/gate-text.ts';
+import { groupByLayer } from '../../src/lab-tool/groups.ts';
+import { diffLines, hunksOf } from '../../src/lab-tool/line-diff.ts';
+import { table } from '../../src/lab-tool/table.ts';
+import { clip, widthOf } from '../../src/lab-tool/text.ts';
+import { benchResult, config, gate } from '../support/fake-lab-host.ts';
+
+const look = { paint: (_: string, text: string) => text, width: 80 };
+const at = (line: number, column?: number, length?: number) => ({
+  file: 'k.wgsl',
+  code: 'wrong',
+  severity: 'error' as const,
+  message: 'it is wrong',
+  line,
+  ...(column === undefined ? {} : { column }),
+  ...(length === undefined ? {} : { length }),
+});
+/** What stands above the carets. */
+const marked = (lines: readonly string[]): string => {
+  const [source = '', carets = ''] = lines.slice(-2);
+  return source.slice(carets.indexOf('^'), carets.lastIndexOf('^') + 1);
+};
+
+describe('findings', () => {
+  test('look as a compiler writes them', () => {
+    expect(findingLines(at(2, 7, 3), ['', 'let a bad b'], look)).toEqual([
+      'k.wgsl:2:7 error[wrong] it is wrong',
+      '    2 | let a bad b',
+      '      |       ^^^',
+    ]);
+  });
+
+  test('carets stand under the place behind tabs', () => {
+    expect(marked(findingLines(at(1, 4, 3), ['\ta\tbad'], look))).toBe('bad');
+  });
+
+  test('and behind characters of two columns', () => {
+    const [, source = '', carets = ''] = findingLines(at(1, 4, 3), ['日本 bad'], look);
+    expect(widthOf(source.slice(0, source.indexOf('bad')))).toBe(carets.indexOf('^'));
+    expect(carets.trim()).toBe('| ^^^'.replace(' ^', `${' '.repeat(6)}^`));
+  });
+
+  test('a long line is cut around the place', () => {
+    const lines = findingLines(at(1, 301, 3), [`${'a'.repeat(300)}bad${'c'.repeat(300)}`], look);
+    expect(marked(lines)).toBe('bad');
+    for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
+  });
+
+  test('a place behind the end of its line still gets a caret; one without a column gets none', () => {
+    expect(
+      findingLines(at(1, 50, 9), ['abc'], look)
+        .at(-1)
+        ?.endsWith('^'),
+    ).toBe(true);
+    expect(findingLines(at(1), ['abc'], look)).toHaveLength(2);
+    expect(findingLines(at(9, 1, 1), ['abc'], look)).toHaveLength(1);
+  });
+
+  test('carets never leave the line, whatever it holds', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), fc.nat(40), fc.nat(40), (text, column, length) => {
+        const source = text.replaceAll('\n', ' ');
+        const lines = findingLines(at(1, column + 1, length), [source], look);
+        expect(lines.at(-1)).toContain('^');
+        for (const line of lines) expect(line).not.toMatch(/\p{Cc}/u);
+      }),
+    );
+  });
+
+  test('no text of a host reaches the terminal as a command', () => {
+    const finding = { ...at(1, 1, 1), message: 'a\u001b[2Jb\u0007' };
+    expect(findingLines(finding, ['\u001b[31m'], look).join('')).not.toMatch(/\p{Cc}/u);
+  });
+});
+
+describe('reports', () => {
+  const outcomeOf = (source: string) => {
+    const report = gate({ name: 'k', op: 'rms_norm', source, dispatch: { x: 'tokens' } });
+    const findings = report.stages.flatMap((stage) =>
+      stage.findings.map((each) => ({ ...each, file: 'k.wgsl' })),
+    );
+    const lines = new Map([['k.wgsl', source.split('\n')]]);
+    return {
+      file: 'k.wgsl',
+      kernel: 'k',
+      op: 'rms_norm',
+      accepted: report.accepted,
+      findings,
+      report,
+      bind: [],
+      lines,
+    };
+  };
+
+  test('an accepted kernel: stages, then a row a parity case with its limit and the built-in', () => {
+    const lines = outcomeLines(outcomeOf('fn main() {}'), look);
+    expect(lines[0]).toBe('✓ k.wgsl  k (rms_norm)  accepted in 212 ms');
+    expect(lines[1]).toBe('  ✓ parse  ✓ interface  ✓ safety  ✓ pipeline  ✓ parity');
+    expect(lines[3]).toMatch(/✓ {2}random 3x256 +1\.2e-14 +3\.1e-7 +1\.0e-7 +1\.1e-14$/);
+    for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
+  });
+
+  test('a rejected one: the place first, and dots for stages that were not reached', () => {
+    const lines = outcomeLines(outcomeOf('fn main() {\n  bad\n}'), look);
+    expect(lines[0]).toMatch(/^k\.wgsl:2:3 error\[out_of_bounds\]/);
+    expect(marked(lines.slice(0, 3))).toBe('bad');
+    expect(lines.at(-1)).toBe('  ✓ parse  ✓ interface  ✗ safety  · pipeline  · parity');
+  });
+
+  test('a failed case names the worst element; a host sends null for what is not finite', () => {
+    const good = outcomeOf('fn main() {}');
+    const [first] = good.report.parity ?? [];
+    const failed = {
+      ...first,
+      ok: false,
+      nmse: null,
+      worst: { output: 'y', index: 7, expected: 0.5, got: null },
+    };
+    const report = JSON.parse(
+      JSON.stringify({ ...good.report, accepted: false, parity: [failed] }),
+    ) as typeof good.report;
+    const text = outcomeLines({ ...good, accepted: false, report }, look).join('\n');
+    expect(text).toContain('not finite');
+    expect(text).toContain('worst at y[7], expected 0.5, got no finite number');
+  });
+});
+
+describe('tables and figures', () => {
+  test('a column gives way on a narrow terminal', () => {
+    const rows = [['a'.repeat(90), '1']];
+    const lines = table(
+      [
+        { title: 'long', least: 10 },
+        { title: 'n', align: 'right' },
+      ],
+      rows,
+      { ...look, width: 40 },
+    );
+    expect(lines.map(widthOf)).toEqual([40, 40]);
+    expect(lines[1]).toMatch(/^a{36}… {2}1$/);
+  });
+
+  test('clip counts columns', () => {
+    expect(clip('日本語', 4)).toBe('日…');
+    expect(clip('abc', 3)).toBe('abc');
+  });
+
+  test('figures', () => {
+    expect([short(41.234), short(0.01234), short(812.4), short(0), short(null), short(1e-9)]).toEqual([
+      '41.2',
+      '0.0123',
+      '812',
+      '0',
+      '-',
+      '1.00e-9',
+    ]);
+    expect([error(0), error(1.23e-14), error(null)]).toEqual(['0', '1.2e-14', 'not finite']);
+  });
+
+  test('what differs by layer alone is one row', () => {
+    const items = [0, 1, 2, 4].flatMap((layer) => [
+      { id: `layers.${layer}.norm`, kernel: layer === 1 ? 'mine' : 'builtin' },
+      { id: `layers.${layer}.mlp`, kernel: 'builtin' },
+    ]);
+    const groups = groupByLayer([...items, { id: 'output', kernel: 'builtin' }], (item) => item.kernel);
+    expect(groups.map(({ pattern, items: own }) => [pattern, own.length])).toEqual([
+      ['layers.{0,2,4}.norm', 3],
+      ['layers.*.mlp', 4],
+      ['layers.1.norm', 1],
+      ['output', 1],
+    ]);
+  });
+});
+
+describe('line diff', () => {
+  const text = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 12 });
+
+  test('its lines give both texts back', () => {
+    fc.assert(
+      fc.property(text, text, (before, after) => {
+        const lines = diffLines(before, after);
+        expect(lines.filter(({ kind }) => kind !== 'added').map((line) => line.text)).toEqual(before);
+        expect(lines.filter(({ kind }) => kind !== 'removed').map((line) => line.text)).toEqual(after);
+      }),
+    );
+  });
+
+  test('one changed line is one removed and one added', () => {
+    const before = ['a', 'b', 'c', 'd'];
+    expect(diffLines(before, ['a', 'x', 'c', 'd']).map(({ kind }) => kind[0])).toEqual([
+      's',
+      'r',
+      'a',
+      's',
+      's',
+    ]);
+  });
+
+  test('hunks hold the lines around a change, and their places', () => {
+    const before = Array.from({ length: 30 }, (_, line) => `line ${line + 1}`);
+    const after = before.with(4, 'five').toSpliced(20, 1);
+    const hunks = hunksOf(diffLines(before, after));
+    expect(hunks.map((hunk) => [hunk.before, hunk.after, hunk.lines.length])).toEqual([
+      [2, 2, 8],
+      [18, 18, 7],
+    ]);
+  });
+
+  test('very long texts are still compared', () => {
+    const many = (start: string) => Array.from({ length: 5000 }, (_, line) => `${start}${line}`);
+    const lines = diffLines(['same', ...many('a')], ['same', ...many('b')]);
+    expect(lines.filter(({ kind }) => kind === 'removed')).toHaveLength(5000);
+    expect(lines[0]).toEqual({ kind: 'same', text: 'same' });
+  });
+});
+
+describe('diff', () => {
+  test('of configs: bindings, members and source', () => {
+    const before = config('fn main() {\n  let a = 1;\n}\n');
+    const changed = config('fn main() {\n  let a = 2;\n}\n', ['layers.1.attn.norm']);
+    const after = {
+      ...changed,
+      kernels: changed.kernels.map((kernel) => ({ ...kernel, dispatch: { x: '1' } })),
+    };
+    const found = diffConfigs(before, after);
+    expect(configDiffLines(found, look)).toEqual([
+      'bindings',
+      '- layers.0.attn.norm = my_norm',
+      '+ layers.1.attn.norm = my_norm',
+      'kernel my_norm',
+      '  - dispatch: {"x":"tokens"}',
+      '  + dispatch: {"x":"1"}',
+      '@@ -1,3 +1,3 @@',
+      ' fn main() {',
+      '-  let a = 1;',
+      '+  let a = 2;',
+      ' }',
+    ]);
+    expect(found.same).toBe(false);
+  });
+
+  test('of equal configs, saved at another time', () => {
+    const before = config('fn main() {}');
+    expect(diffConfigs(before, { ...before, created_at: '2027-01-01T00:00:00Z', name: 'x' }).same).toBe(true);
+  });
+
+  test('of benches: figures side by side, and what makes them hard to compare', () => {
+    const [a, b] = [benchResult(1), benchResult(1.5)];
+    const found = diffBenches(a, { ...b, fingerprint: { ...b.fingerprint, dawn: '0.7' } });
+    const decode = found.figures.find(({ figure }) => figure === 'decode, bound');
+    expect(decode?.ratio).toBeCloseTo(1.5);
+    const lines = benchDiffLines(found, ['a.json', 'b.json'], look);
+    expect(lines.join('\n')).toContain('! another dawn: 0.6.2 / 0.7');
+    expect(lines.find((line) => line.startsWith('decode, bound '))).toMatch(
+      /tokens\/s +41\.2 +61\.8 +1\.500$/,
+    );
+  });
+});
+
+describe('bench', () => {
+  test('fits 80 columns and says the verdict in words', () => {
+    const lines = benchLines(benchResult(), look);
+    for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(80);
+    expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain(
+      'Decoding at 128 tokens is 6.8% faster with the bound kernels (95% interval +5.6% to +8.1%',
+    );
+    expect(lines.join('\n')).toContain('! the built-ins drifted');
+  });
+
+  test.each([
+    ['slower', 'is 10.0% slower'],
+    ['no_difference', 'no difference'],
+    ['suspect', 'do not trust it'],
+  ] as const)('%s', (verdict, words) => {
+    const ci95 = { low: 0.88, high: 0.92 };
+    expect(verdictSentence('It', { ratio: 0.9, ci95, control: { ratio: 1, ci95 }, verdict })).toContain(
+      words,
+    );
+  });
+});

@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest';
+import { faultsOf, isCoarse, measure, rowFails, rowFactor } from '../../src/lab/gate/verdict.ts';
+
+const tolerance = { nmse: 1e-7, max_abs: 1e-3, matched_ratio: 0.99 };
+const rows = 8;
+const columns = 64;
+const expected = Float64Array.from({ length: rows * columns }, (_, i) => Math.sin(i * 1.7) * 2);
+const judge = (got: ArrayLike<number>, more: { kept?: Uint8Array; open?: Uint8Array } = {}) =>
+  measure({ values: expected, ...more }, got, columns, tolerance);
+const changed = (index: number, value: number) => {
+  const got = Float32Array.from(expected);
+  got[index] = value;
+  return got;
+};
+
+describe('errors of an output', () => {
+  it('of f32 rounding are far below every tolerance', () => {
+    const errors = judge(Float32Array.from(expected));
+    expect(errors.nmse).toBeLessThan(1e-14);
+    expect(errors).toMatchObject({ matchedRatio: 1, notFinite: -1, compared: rows * columns });
+    expect(faultsOf(errors, tolerance)).toEqual([]);
+    expect(rowFails(errors, tolerance)).toBe(false);
+  });
+
+  it('are those of the definition', () => {
+    const errors = measure({ values: Float64Array.of(3, 4) }, [3, 4.5], 2, tolerance);
+    expect(errors).toMatchObject({ nmse: 0.25 / 25, maxAbs: 0.5, maxPart: 0.125, maxRel: 0.125, worst: 1 });
+    expect(errors.matchedRatio).toBe(0.5);
+  });
+
+  it.each([Number.NaN, Number.POSITIVE_INFINITY])('%s is never near a finite value', (value) => {
+    const errors = judge(changed(130, value));
+    expect(errors).toMatchObject({ notFinite: 130, worst: 130, nmse: Number.POSITIVE_INFINITY });
+    expect(faultsOf(errors, tolerance)).not.toEqual([]);
+  });
+
+  it('a finite value is wrong where infinity or NaN is expected, which only match themselves', () => {
+    const values = Float64Array.of(1, Number.POSITIVE_INFINITY, Number.NaN);
+    expect(measure({ values }, [1, Number.POSITIVE_INFINITY, Number.NaN], 3, tolerance).notFinite).toBe(-1);
+    expect(measure({ values }, [1, 3e38, Number.NaN], 3, tolerance).notFinite).toBe(1);
+    expect(measure({ values }, [1, Number.NEGATIVE_INFINITY, Number.NaN], 3, tolerance).notFinite).toBe(1);
+    expect(measure({ values }, [1, Number.POSITIVE_INFINITY, 0], 3, tolerance).notFinite).toBe(2);
+  });
+
+  it('leave out what is kept or open', () => {
+    const only = (index: number) => new Uint8Array(rows * columns).fill(1, index, index + 1);
+    expect(faultsOf(judge(changed(9, 100)), tolerance)).not.toEqual([]);
+    expect(faultsOf(judge(changed(9, 100), { open: only(9) }), tolerance)).toEqual([]);
+    expect(faultsOf(judge(changed(9, Number.NaN), { kept: only(9) }), tolerance)).toEqual([]);
+  });
+
+  it('of one element in many are faults by their size, though the mean hides them', () => {
+    const values = Float64Array.from({ length: 1 << 20 }, (_, i) => Math.sin(i * 1.7) * 2);
+    const got = Float32Array.from(values);
+    got[77_777] = (values[77_777] as number) + 0.1;
+    const errors = measure({ values }, got, 1 << 20, tolerance);
+    expect(errors.nmse).toBeLessThan(tolerance.nmse);
+    expect(faultsOf(errors, tolerance)).toEqual([expect.stringContaining('greatest error')]);
+  });
+});
+
+describe('rows', () => {
+  it('a small row that is left out cannot hide behind large ones', () => {
+    const values = expected.map((value, i) => (Math.floor(i / columns) === 5 ? value * 1e-5 : value));
+    const got = Float32Array.from(values);
+    got.fill(0, 5 * columns, 6 * columns);
+    const errors = measure({ values }, got, columns, tolerance);
+    expect(errors.nmse).toBeLessThan(tolerance.nmse);
+    expect(errors.worstRow).toEqual({ first: 5 * columns, nmse: 1 });
+    expect(rowFails(errors, tolerance)).toBe(true);
+  });
+
+  it('a row of little work left out fails at the widest tolerance', () => {
+    const wide = { ...tolerance, nmse: 5e-4 };
+    // An error of a hundredth of the power, in one of many rows.
+    const values = Float64Array.from({ length: 1000 * columns }, (_, i) => Math.sin(i * 1.7));
+    const got = Float32Array.from(values, (value, i) => (i < columns ? value * 0.9 : value));
+    const errors = measure({ values }, got, columns, wide);
+    expect(errors.nmse).toBeLessThan(wide.nmse);
+    expect(errors.worstRow.nmse).toBeGreaterThan(rowFactor * wide.nmse);
+  });
+
+  it('rows shorter than 16 elements count together', () => {
+    const values = Float64Array.from({ length: 40 }, (_, i) => (i === 7 ? 1e-6 : 1));
+    const got = Float32Array.from(values);
+    got[7] = 2e-6;
+    const errors = measure({ values }, got, 1, tolerance);
+    expect(rowFails(errors, tolerance)).toBe(false);
+  });
+
+  it('a row of zeros may have the rounding of its neighbours, not more', () => {
+    const values = expected.map((value, i) => (i < columns ? 0 : value));
+    const near = Float32Array.from(values, (value, i) => (i < columns ? 1e-10 : value));
+    expect(rowFails(measure({ values }, near, columns, tolerance), tolerance)).toBe(false);
+    const far = Float32Array.from(values, (value, i) => (i < columns ? 1e-4 : value));
+    expect(rowFails(measure({ values }, far, columns, tolerance), tolerance)).toBe(true);
+  });
+});
+
+describe('coarse results', () => {
+  it('an f32 op in f16 arithmetic is told apart from one in f32', () => {
+    const halves = Float32Array.from(new Float16Array(Float32Array.from(expected)));
+    const { nmse } = judge(halves);
+    expect(nmse).toBeLessThan(tolerance.nmse);
+    expect(isCoarse(nmse, 1e-14, 'f32')).toBe(true);
+    expect(isCoarse(judge(Float32Array.from(expected)).nmse, 1e-14, 'f32')).toBe(false);
+  });
+
+  it('is as good as the built-in, or may round to 8 bits: nothing to say', () => {
+    expect(isCoarse(4e-8, 1e-9, 'f32')).toBe(false);
+    expect(isCoarse(3e-5, 1e-14, 'quantised')).toBe(false);
+  });
+});

@@ -1,0 +1,32 @@
+// An element of y an invocation.
+
+override WG: u32 = 64;
+
+struct Params {
+  columns: u32,
+  y_stride: u32,  // elements from token to token; what lies behind the columns is not touched
+}
+
+struct Step {
+  tokens: u32,
+}
+
+@group(0) @binding(0) var<storage, read> gate_up: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<uniform> params: Params;
+@group(0) @binding(3) var<uniform> step: Step;
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) global: vec3<u32>) {
+  let column = global.x;
+  let token = global.y;
+  if (column >= params.columns || token >= step.tokens) {
+    return;
+  }
+  let at = token * 2u * params.columns + column;
+  let gate = gate_up[at];
+  let up = gate_up[at + params.columns];
+  // silu(g) = g / (1 + e^-g); without the bound, e^-g would leave f32.
+  let silu = gate / (1.0 + exp(min(-gate, 80.0)));
+  y[token * params.y_stride + column] = silu * up;
+}

@@ -1,0 +1,32 @@
+// The greatest of a value over a workgroup, for every invocation; all of them must call it together.
+//#if SUBGROUPS
+var<workgroup> subgroup_tops: array<f32, WG>;
+
+// Every invocation leaves what its subgroup found, so it does not matter which ones share a subgroup.
+fn workgroup_max(value: f32, local: u32, count: u32) -> f32 {
+  subgroup_tops[local] = subgroupMax(value);
+  let rank = subgroupExclusiveAdd(1u);
+  let lanes = subgroupAdd(1u);
+  workgroupBarrier();
+  var top = subgroup_tops[local];
+  for (var i = rank; i < min(count, WG); i += lanes) {
+    top = max(top, subgroup_tops[i]);
+  }
+  top = subgroupMax(top);
+  workgroupBarrier(); // the next call writes there
+  return top;
+}
+//#else
+var<workgroup> max_parts: array<f32, WG>;
+
+fn workgroup_max(value: f32, local: u32, count: u32) -> f32 {
+  max_parts[local] = value;
+  workgroupBarrier();
+  var top = value;
+  for (var i = 0u; i < min(count, WG); i++) {
+    top = max(top, max_parts[i]);
+  }
+  workgroupBarrier(); // the next call writes there
+  return top;
+}
+//#endif

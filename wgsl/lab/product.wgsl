@@ -1,0 +1,273 @@
+// Products of weights and activations, four columns (a quad) at once; a block of 32 weights is eight quads under a scale.
+// Here every quad is multiplied by its block's scale. Adding up a block first, and taking two rows or more an invocation,
+// are the next things to try.
+//#if F16
+enable f16;
+//#endif
+//#if SUBGROUPS
+enable subgroups;
+//#endif
+//#if SUBGROUPS
+
+// A workgroup computes ROWS rows of one token, one after the other. Its WG invocations take turns at the quads of a row,
+// and their sums meet at the end: neighbours read what lies side by side, as a GPU likes it.
+override WG: u32 = 32;
+override ROWS: u32 = 4;
+//#else
+//#if F16
+
+// A workgroup computes ROWS rows of one token, a row an invocation. Activations are shared through workgroup memory as
+// halves. f16 reaches no farther than 65504, and activations do; so the 32 of a block are divided by the greatest of
+// them, which multiplies their sum again.
+//#if HALF_WEIGHTS
+// Four products are added in f16, all else in f32. The rounding gives an NMSE of about 1e-6; tolerated is 5e-4.
+//#else
+// Weights of this format have a wider range than f16, so products are in f32, and rounding activations gives an NMSE
+// of about 1e-7; tolerated is 5e-4.
+//#endif
+//#else
+
+// A workgroup computes ROWS rows of one token, a row an invocation, which runs over all columns of its row.
+//#endif
+override ROWS: u32 = 64;
+//#endif
+
+struct Params {
+  rows: u32,      // elements of y a token
+  blocks: u32,    // columns / 32
+  x_stride: u32,  // elements from token to token; a multiple of 4
+  y_stride: u32,
+  y_offset: u32,  // where the rows begin in y
+  has_bias: u32,
+  eps: f32,       // of the norm
+}
+
+struct Step {
+  tokens: u32,
+}
+
+@group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> scales: array<u32>;
+@group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> y: array<f32>;
+@group(0) @binding(4) var<uniform> params: Params;
+@group(0) @binding(5) var<uniform> step: Step;
+@group(0) @binding(6) var<storage, read> bias: array<f32>;
+//#if NORM
+@group(0) @binding(7) var<storage, read> gain: array<vec4<f32>>;
+//#endif
+
+//#if HALF_WEIGHTS
+alias Quad = vec4<f16>;
+//#else
+alias Quad = vec4<f32>;
+//#endif
+
+//#include "lab/lib/weights.wgsl"
+
+//#if SUBGROUPS
+//#include "lab/lib/workgroup_sum.wgsl"
+
+//#endif
+// Four activations of a token, from column 4 * quad on.
+fn input_quad(token: u32, quad: u32) -> vec4<f32> {
+  //#if NORM
+  return x[token * (params.x_stride / 4u) + quad] * gain[quad];
+  //#else
+  return x[token * (params.x_stride / 4u) + quad];
+  //#endif
+}
+
+//#if NORM
+// The sum of squares of the activations of a token that belong to one of `count` invocations.
+fn squares_of(token: u32, local: u32, count: u32) -> f32 {
+  var squares = 0.0;
+  for (var quad = local; quad < params.blocks * 8u; quad += count) {
+    let four = x[token * (params.x_stride / 4u) + quad];
+    squares += dot(four, four);
+  }
+  return squares;
+}
+
+//#endif
+//#if GATED
+fn silu(gate: f32) -> f32 {
+  // Without the bound, e^-gate would leave f32.
+  return gate / (1.0 + exp(min(-gate, 80.0)));
+}
+
+//#endif
+fn write_result(token: u32, row: u32, sum: f32) {
+  let at = token * params.y_stride + params.y_offset + row;
+  var value = sum;
+  //#if GATED
+  //#else
+  if (params.has_bias != 0u) {
+    value += bias[row];
+  }
+  //#endif
+  //#if ADD
+  y[at] += value;
+  //#else
+  y[at] = value;
+  //#endif
+}
+
+//#if SUBGROUPS
+// The part of a row's sum that belongs to one invocation.
+fn part_of_row(row: u32, token: u32, local: u32) -> f32 {
+  var sum = 0.0;
+  for (var quad = local; quad < params.blocks * 8u; quad += WG) {
+    let block = row * params.blocks + quad / 8u;
+    sum = fma(dot(weight_quad(block, quad % 8u), input_quad(token, quad)), block_scale(block), sum);
+  }
+  return sum;
+}
+
+@compute @workgroup_size(WG)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) local: u32,
+) {
+  let token = group.y;
+  if (token >= step.tokens) {
+    return;
+  }
+  //#if NORM
+  let mean = workgroup_sum(squares_of(token, local, WG), local, params.blocks * 8u) / f32(params.blocks * 32u);
+  let inverse_rms = inverseSqrt(mean + params.eps);
+  //#else
+  let inverse_rms = 1.0;
+  //#endif
+  for (var r = 0u; r < ROWS; r++) {
+    let row = group.x * ROWS + r;
+    if (row >= params.rows) {
+      break;
+    }
+    //#if GATED
+    let gate = workgroup_sum(part_of_row(row, token, local), local, params.blocks * 8u) * inverse_rms;
+    let up = workgroup_sum(part_of_row(params.rows + row, token, local), local, params.blocks * 8u) * inverse_rms;
+    let value = silu(gate) * up;
+    //#else
+    let value = workgroup_sum(part_of_row(row, token, local), local, params.blocks * 8u) * inverse_rms;
+    //#endif
+    if (local == 0u) {
+      write_result(token, row, value);
+    }
+  }
+}
+//#else
+//#if F16
+// Activations of ROWS blocks, each block by its greatest magnitude.
+var<workgroup> halves: array<vec4<f16>, ROWS * 8u>;
+var<workgroup> units: array<f32, ROWS>;
+
+// Brings one block of a token into workgroup memory.
+fn stage(token: u32, b: u32, slot: u32) {
+  let first = b * 8u;
+  var greatest = vec4<f32>();
+  for (var quad = first; quad < first + 8u; quad++) {
+    greatest = max(greatest, abs(input_quad(token, quad)));
+  }
+  let most = max(max(greatest.x, greatest.y), max(greatest.z, greatest.w));
+  let unit = select(1.0, most, most > 0.0);
+  for (var quad = first; quad < first + 8u; quad++) {
+    halves[slot * 8u + quad - first] = vec4<f16>(input_quad(token, quad) / unit);
+  }
+  units[slot] = unit;
+}
+
+// What staged blocks from `base` on add to a row's sum.
+fn staged_sum(row: u32, base: u32, count: u32) -> f32 {
+  var sum = 0.0;
+  for (var quad = 0u; quad < count * 8u; quad++) {
+    let slot = quad / 8u;
+    let block = row * params.blocks + base + slot;
+    //#if HALF_WEIGHTS
+    let four = f32(dot(weight_quad(block, quad % 8u), halves[quad]));
+    //#else
+    let four = dot(weight_quad(block, quad % 8u), vec4<f32>(halves[quad]));
+    //#endif
+    sum = fma(four * units[slot], block_scale(block), sum);
+  }
+  return sum;
+}
+
+//#else
+fn row_sum(row: u32, token: u32) -> f32 {
+  var sum = 0.0;
+  for (var quad = 0u; quad < params.blocks * 8u; quad++) {
+    let block = row * params.blocks + quad / 8u;
+    sum = fma(dot(weight_quad(block, quad % 8u), input_quad(token, quad)), block_scale(block), sum);
+  }
+  return sum;
+}
+
+//#endif
+//#if NORM
+var<workgroup> square_parts: array<f32, ROWS>;
+
+//#endif
+@compute @workgroup_size(ROWS)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) local: u32,
+) {
+  let token = group.y;
+  if (token >= step.tokens) {
+    return;
+  }
+  //#if NORM
+  square_parts[local] = squares_of(token, local, ROWS);
+  workgroupBarrier();
+  var squares = 0.0;
+  for (var i = 0u; i < min(ROWS, params.blocks * 8u); i++) {
+    squares += square_parts[i];
+  }
+  let inverse_rms = inverseSqrt(squares / f32(params.blocks * 32u) + params.eps);
+  //#else
+  let inverse_rms = 1.0;
+  //#endif
+  let row = group.x * ROWS + local;
+  //#if F16
+  // Invocations behind the last row help to stage, so they stay.
+  let inside = row < params.rows;
+  var sum = 0.0;
+  //#if GATED
+  var up_sum = 0.0;
+  //#endif
+  for (var base = 0u; base < params.blocks; base += ROWS) {
+    let count = min(ROWS, params.blocks - base);
+    workgroupBarrier();
+    if (local < count) {
+      stage(token, base + local, local);
+    }
+    workgroupBarrier();
+    if (inside) {
+      sum += staged_sum(row, base, count);
+      //#if GATED
+      up_sum += staged_sum(params.rows + row, base, count);
+      //#endif
+    }
+  }
+  if (inside) {
+    //#if GATED
+    write_result(token, row, silu(sum * inverse_rms) * (up_sum * inverse_rms));
+    //#else
+    write_result(token, row, sum * inverse_rms);
+    //#endif
+  }
+  //#else
+  if (row >= params.rows) {
+    return;
+  }
+  //#if GATED
+  let gate = row_sum(row, token) * inverse_rms;
+  let up = row_sum(params.rows + row, token) * inverse_rms;
+  write_result(token, row, silu(gate) * up);
+  //#else
+  write_result(token, row, row_sum(row, token) * inverse_rms);
+  //#endif
+  //#endif
+}
+//#endif
