@@ -12,17 +12,15 @@ process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 // Ctrl-C reaches the whole group: the host decides when to end, and this goes with it.
 process.on('SIGINT', () => {});
 
-const tell = (message: FromChild): void => {
-  if (process.connected) process.send?.(message);
+const tell = (message: FromChild, then: () => void = () => {}): void => {
+  if (process.connected) process.send?.(message, undefined, undefined, then);
 };
 const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 try {
   const bench = await openBench(process.argv[2]);
   void bench.gpu.lost.then((reason) => {
-    tell({ type: 'lost', message: `the device was lost (${reason})` });
-    // Time for the message to leave.
-    setTimeout(() => process.exit(1), 100);
+    tell({ type: 'lost', message: `the device was lost (${reason})` }, () => process.exit(1));
   });
   process.on('message', ({ job }: ToChild) => {
     runGate(bench, job, {
@@ -35,5 +33,5 @@ try {
   });
   tell({ type: 'ready' });
 } catch (error) {
-  tell({ type: 'unusable', message: textOf(error) });
+  tell({ type: 'unusable', message: textOf(error) }, () => process.exit(1));
 }

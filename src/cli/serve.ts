@@ -89,8 +89,8 @@ export async function startHost(options: Options, version: string, world: World)
           onNotice: say,
           signal: stopping.signal,
         });
-        const open = lab;
-        resident.ready(engine, open && (() => open.lab));
+        const opened = lab;
+        resident.ready(engine, opened && (() => opened.lab));
         if (model.embedded && !quiet) stdout.write(`${embeddedLimits}\n`);
       }
       const line = readyLine({ version, url, controlUrl, engine, readyMs: world.elapsedMs() });

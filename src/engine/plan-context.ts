@@ -16,7 +16,7 @@ export interface Choice {
   readonly upTo: number;
   /** Not where a step holds rows of answers. */
   readonly promptOnly: boolean;
-  /** Source and variant, or the name of a kernel of the lab. */
+  /** `builtin:<source>?<variant>`, or the name of a kernel of the lab. */
   readonly kernel: string;
   readonly pipeline: GPUComputePipeline;
   grid(dims: StepDims): Grid;

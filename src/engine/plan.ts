@@ -179,7 +179,7 @@ async function dispatchOf<V extends Variant, P extends Params>(
     choices: options.map(({ kernel, variant, upTo, promptOnly = false }, index) => ({
       upTo,
       promptOnly,
-      kernel: variantKey(kernel.source, variant),
+      kernel: `builtin:${variantKey(kernel.source, variant)}`,
       pipeline: (compiled[index] as { pipeline: GPUComputePipeline }).pipeline,
       grid: (dims) => kernel.grid(variant, params, dims),
     })),

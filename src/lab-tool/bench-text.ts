@@ -71,6 +71,8 @@ export function benchLines(result: BenchResult, look: Look): string[] {
     verdictSentence(`Prefill of ${prefill.prompt_tokens} tokens`, prefill),
   ];
   return [
+    benchSummary(result, look),
+    '',
     ...table(
       columns,
       [
@@ -112,10 +114,12 @@ function componentLines({ components, peaks }: BenchResult, look: Look): string[
       short(each.gflops),
       percent(each.peak_fraction),
     ]);
+  // A kernel's components differ in their figures, not in what is wrong: the slowest one speaks for all.
   const hints = new Map(
     components
       .filter((each) => !isBuiltin(each) && each.hint !== '')
-      .map((each) => [`${each.kernel}: ${each.hint}`, undefined]),
+      .sort((a, b) => a.gpu_ms - b.gpu_ms)
+      .map(({ kernel, hint }) => [kernel, `${kernel}: ${hint}`]),
   );
   const columns = [
     { title: 'components', least: 14 },
@@ -134,7 +138,7 @@ function componentLines({ components, peaks }: BenchResult, look: Look): string[
       'dim',
       `${more > 0 ? `${more} more in --json; ` : ''}peaks measured here: ${short(peaks.gbps)} GB/s, ${short(peaks.gflops)} GFLOP/s`,
     ),
-    ...[...hints.keys()].flatMap((hint) => wrap(printable(hint), look.width, '  ')),
+    ...[...hints.values()].flatMap((hint) => wrap(printable(hint), look.width, '  ')),
   ];
 }
 

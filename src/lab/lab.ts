@@ -416,7 +416,7 @@ export class ResidentLab implements Lab {
       knownOps: [...contracts.keys()],
       features,
       allowUnverified,
-      staticFindings: (kernel) => staticFindings(kernel as KernelRegistration, { limits, features }),
+      staticFindings: (kernel) => staticFindings(kernel, { limits, features }),
     });
   }
 

@@ -81,7 +81,7 @@ export function renderStub(wgsl: WgslSources, op: string, target: string, format
       `There is no weight format '${format}': expected one of ${formatNames.join(', ')}.`,
     );
   }
-  const body = render(wgsl, sourceOf(contract), switches(contract, target as Target, format));
+  const body = render(wgsl, stubSource(contract), switches(contract, target as Target, format));
   const overrides = Object.fromEntries(
     [...body.matchAll(/^override (\w+): u32 = (\d+);/gm)].map(([, name, value]) => [
       name as string,
@@ -90,15 +90,15 @@ export function renderStub(wgsl: WgslSources, op: string, target: string, format
   );
   const feature = featureOf[target as Target];
   return {
-    source: `${heading(contract, format, overrides)}\n${body}`,
+    source: `${heading(contract, format, overrides)}\n${body.trim()}\n`,
     dispatch: contract.dispatch,
     overrides,
     requires: feature === undefined ? [] : [feature],
   };
 }
 
-/** Ops that differ in a few lines share a file. */
-function sourceOf(contract: Contract): string {
+/** Path below `wgsl/`. Ops that differ in a few lines share a file. */
+export function stubSource(contract: Contract): string {
   if (isProduct(contract)) return 'lab/product.wgsl';
   return `lab/${contract.op === 'attention_decode' ? 'attention' : contract.op}.wgsl`;
 }

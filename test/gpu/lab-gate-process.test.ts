@@ -1,8 +1,11 @@
 /** Candidates in their own process: what hangs or crashes ends there. */
 import { spawn } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { GateProcess } from '../../src/lab/gate/gate-process.ts';
 import type { GateJob } from '../../src/lab/gate/protocol.ts';
 import type { KernelRegistration } from '../../src/lab/types.ts';
@@ -61,6 +64,47 @@ describe('tricks that fool graders', () => {
       JSON.stringify(report.stages.at(-1)),
     ).toBe(true);
     expect(report.accepted).toBe(trick.flagged === true);
+  });
+});
+
+describe('a child that fails otherwise', () => {
+  /** A child of a few lines. */
+  const fakeGate = async (script: string) => {
+    const folder = await mkdtemp(join(tmpdir(), 'lathe-gate-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const path = join(folder, 'child.mjs');
+    await writeFile(path, `${script}\nprocess.send({ type: 'ready' });`);
+    const own = new GateProcess({ childPath: path, deadlineMs });
+    onTestFinished(() => own.close());
+    return own;
+  };
+
+  it('loses its device: a finding with its last words', async () => {
+    const own = await fakeGate(`
+      process.on('message', () => {
+        process.send({ type: 'begin', stage: 'parity' });
+        console.error('words on stderr');
+        process.send({ type: 'lost', message: 'the device was lost (unknown: oops)' }, () => process.exit(1));
+      });`);
+    const report = await own.register(good);
+    expect(report).toMatchObject({ accepted: false, seed: good.seed });
+    const [finding] = report.stages.at(-1)?.findings ?? [];
+    expect(report.stages.at(-1)).toMatchObject({ stage: 'parity', ok: false });
+    expect(finding).toMatchObject({ code: 'child_died' });
+    expect(finding?.message).toMatch(/exit code 1.*the device was lost \(unknown: oops\)\nwords on stderr/s);
+  });
+
+  it('throws in the gate itself: no verdict on the kernel, and a fresh child', async () => {
+    const own = await fakeGate(`
+      process.on('message', () => process.send({ type: 'failed', message: 'a mistake of ours' }));`);
+    await own.warm();
+    const { pid } = own;
+    await expect(own.register(good)).rejects.toMatchObject({
+      code: 'lab_failed',
+      message: 'the gate failed: a mistake of ours',
+    });
+    await waitUntilGone(pid as number);
+    expect(own.pid).not.toBe(pid);
   });
 });
 

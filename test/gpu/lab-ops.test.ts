@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { formatNames } from '../../kernels/formats.ts';
-import { labOps, tolerances } from '../../src/lab/ops/index.ts';
-import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
 import type { WgslSources } from '../../kernels/assemble.ts';
+import { formatNames } from '../../kernels/formats.ts';
+import { labOps, type LiveShape, tolerances } from '../../src/lab/ops/index.ts';
+import { renderStub, type Stub, stubTargets } from '../../src/lab/stubs.ts';
+import type { ParityCase } from '../../src/lab/types.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
 import { faultsOf, type LabRunner, labRunner } from '../support/lab-runner.ts';
 
 let runner: LabRunner;
@@ -14,32 +15,61 @@ beforeAll(async () => {
   wgsl = await nodePlatform().wgsl();
 });
 
-const reads = (op: string) => labOps.get(op)?.contract.bindings.some(({ dtype }) => dtype === 'weights');
+const opOf = (name: string) => {
+  const op = labOps.get(name);
+  if (!op) throw new Error(`no op ${name}`);
+  return op;
+};
+const readsWeights = (op: string) => opOf(op).contract.bindings.some(({ dtype }) => dtype === 'weights');
+
+/** A small model, with rows that are no whole workgroup. */
+function liveOf(op: string): LiveShape {
+  const heads = { heads: 6, kv_heads: 2, head_dim: 64 };
+  switch (op) {
+    case 'embed':
+      return { dims: { vocabulary: 300, columns: 96 }, params: { blocks: 3, scale: 1 } };
+    case 'sample':
+      return { dims: { vocabulary: 3000 }, params: { vocabulary: 3000 } };
+    case 'head_norm':
+      return { dims: { count: 2, head_dim: 64 }, params: { stride: 640, offset: 384, eps: 1e-6 } };
+    case 'rms_norm':
+    case 'add':
+      return { dims: { columns: 96 }, params: { columns: 96, eps: 1e-6 } };
+    case 'gated_activation':
+      return { dims: { columns: 236 }, params: { columns: 236, y_stride: 256 } };
+    default:
+      if (!readsWeights(op)) return { dims: heads, params: { ...heads, rotary: 48, neox: 1, max_pages: 8 } };
+      return { dims: { rows: 236, columns: 96 }, params: { x_stride: 96, y_stride: 256, eps: 1e-6 } };
+  }
+}
+
+/** What is wrong with a stub's results over these cases. */
+async function faults(op: string, stub: Stub, cases: readonly ParityCase[]): Promise<string[]> {
+  const { contract, oracle } = opOf(op);
+  const run = await runner.stub(contract, stub);
+  const found: string[] = [];
+  for (const one of cases) {
+    const expected = oracle(one);
+    found.push(
+      ...faultsOf(contract, one, expected, await run(one, expected), tolerances[contract.exactness]),
+    );
+  }
+  return found;
+}
 
 for (const [op, lab] of labOps) {
-  const { contract } = lab;
-  const tolerance = tolerances[contract.exactness];
-  const formats = reads(op) ? formatNames : ['none'];
-
   describe(op, () => {
+    const formats = readsWeights(op) ? formatNames : ['none'];
+
     it.each(formats)(
       'every stub equals the oracle on every case, %s',
       async (format) => {
-        const features = [...runner.gpu.device.features] as string[];
-        const cases = lab
-          .cases({ seed: 7, formats: [format] })
-          .map((one) => ({ one, expected: lab.oracle(one) }));
-        expect(cases.length).toBeGreaterThan(5);
-        for (const target of stubTargets(op, features)) {
-          const run = await runner.stub(
-            contract,
-            renderStub(wgsl, op, target, reads(op) ? format : undefined),
-          );
-          const faults: string[] = [];
-          for (const { one, expected } of cases) {
-            faults.push(...faultsOf(contract, one, expected, await run(one, expected), tolerance));
-          }
-          expect(faults, target).toEqual([]);
+        const cases = lab.cases({ seed: 7, formats: [format], live: [liveOf(op)] });
+        for (const target of stubTargets(op, [...runner.gpu.device.features])) {
+          expect(
+            await faults(op, renderStub(wgsl, op, target, format === 'none' ? undefined : format), cases),
+            target,
+          ).toEqual([]);
         }
       },
       60_000,
@@ -48,33 +78,142 @@ for (const [op, lab] of labOps) {
     it.each(formats)(
       "the engine's kernels equal the oracle, %s",
       async (format) => {
-        const faults: string[] = [];
-        for (const one of lab.cases({ seed: 8, formats: [format] })) {
+        const { contract } = lab;
+        const found: string[] = [];
+        let ran = 0;
+        for (const one of lab.cases({ seed: 8, formats: [format], live: [liveOf(op)] })) {
           const steps = lab.builtin(one, runner.gpu.caps);
           if (!steps) continue;
+          ran += 1;
           const expected = lab.oracle(one);
           const got = await runner.builtin(contract, steps, one, expected);
-          faults.push(...faultsOf(contract, one, expected, got, tolerance));
+          found.push(...faultsOf(contract, one, expected, got, tolerances[contract.exactness]));
         }
-        expect(faults).toEqual([]);
+        expect(found).toEqual([]);
+        expect(ran > 0).toBe(!['add', 'rope'].includes(op));
       },
       60_000,
     );
 
-    it('plain stubs equal the oracle whatever the seed, and strictly', async () => {
-      const format = 'q8_0';
-      const run = await runner.stub(contract, renderStub(wgsl, op, 'plain', format));
-      const check = async (seed: number, strict: boolean) => {
-        for (const one of lab.cases({ seed, formats: [format], strict })) {
-          const expected = lab.oracle(one);
-          expect(faultsOf(contract, one, expected, await run(one, expected), tolerance)).toEqual([]);
-        }
-      };
-      await check(99, true);
+    it('the plain stub equals the oracle whatever the seed, and strictly', async () => {
+      const stub = renderStub(wgsl, op, 'plain');
+      expect(await faults(op, stub, lab.cases({ seed: 99, formats: ['q8_0'], strict: true }))).toEqual([]);
       await fc.assert(
-        fc.asyncProperty(fc.integer({ min: 0, max: 0xffffffff }), (seed) => check(seed, false)),
+        fc.asyncProperty(fc.integer({ min: 0, max: 0xffffffff }), async (seed) => {
+          expect(await faults(op, stub, lab.cases({ seed, formats: ['q8_0'] }))).toEqual([]);
+        }),
         { numRuns: 3 },
       );
     }, 60_000);
   });
 }
+
+/** A mistake: op, target, what the stub says, what a careless author says instead. */
+const mistakes: readonly (readonly [
+  what: string,
+  op: string,
+  target: string,
+  right: string,
+  wrong: string,
+])[] = [
+  ['halves of activations beyond f16', 'matvec', 'f16', 'units[slot] = unit;\n', 'units[slot] = 1.0;\n'],
+  [
+    'the last block left out',
+    'matmul',
+    'plain',
+    'quad < params.blocks * 8u',
+    'quad < max(params.blocks, 2u) * 8u - 8u',
+  ],
+  [
+    'no block after the 128th',
+    'matvec',
+    'plain',
+    'quad < params.blocks * 8u',
+    'quad < min(params.blocks, 128u) * 8u',
+  ],
+  ['rows as long as the columns', 'matmul', 'plain', 'params.x_stride / 4u', 'params.blocks * 8u'],
+  ['no offset', 'matmul_add', 'plain', 'params.y_offset + row', 'row'],
+  ['always a bias', 'matvec', 'plain', 'params.has_bias != 0u', 'true'],
+  ['never a bias', 'matvec', 'plain', 'params.has_bias != 0u', 'false'],
+  ['one scale for two blocks', 'matvec', 'plain', '[block % 2u]', '[0]'],
+  ['no scale', 'matvec', 'plain', 'block_scale(block), sum', '1.0, sum'],
+  ['written, not added', 'matmul_add', 'plain', 'y[at] += value', 'y[at] = value'],
+  ['no eps', 'norm_matvec', 'plain', ' + params.eps', ''],
+  ['no gain', 'norm_matmul', 'plain', ' * gain[quad]', ''],
+  ['gate and up exchanged', 'gated_matmul', 'plain', 'silu(sum) * up_sum', 'silu(up_sum) * sum'],
+  ['no eps', 'rms_norm', 'plain', ' + params.eps', ''],
+  [
+    'f16 sums',
+    'rms_norm',
+    'plain',
+    'fma(x[start + c], x[start + c], squares)',
+    'min(65504.0, squares + x[start + c] * x[start + c])',
+  ],
+  ['heads without an offset', 'head_norm', 'plain', 'params.offset + ', ''],
+  [
+    'no room between rows',
+    'gated_activation',
+    'plain',
+    'params.y_stride + column',
+    'params.columns + column',
+  ],
+  ['the other style of pairs', 'rope', 'plain', 'params.neox != 0u', 'params.neox == 0u'],
+  ['the whole head turned', 'rope', 'plain', 'params.rotary / 2u', 'params.head_dim / 2u'],
+  [
+    'pages in a row',
+    'kv_write',
+    'plain',
+    'page_table[token[t].z * params.max_pages + position / params.page]',
+    '(position / params.page)',
+  ],
+  ['slots taken for rows', 'kv_write', 'plain', 'token[t].z', 't'],
+  ['keys not rotated', 'rope_kv_write', 'plain', 'element >= params.rotary', 'true'],
+  ['no greatest score', 'attention', 'plain', 'max(greatest, workgroup_max(score, local, count))', '0.0'],
+  ['one position too many', 'attention', 'plain', 'position + 1u - first', 'position + 2u - first'],
+  [
+    'a key head for each head',
+    'attention_decode',
+    'plain',
+    'head / (params.heads / params.kv_heads)',
+    'head % params.kv_heads',
+  ],
+  ['the first page alone', 'attention_decode', 'plain', 'position / params.page]', '0u]'],
+  [
+    'scores in halves',
+    'attention',
+    'f16',
+    'dot(qkv[query + quad], key_quad(row, quad))',
+    'f32(dot(vec4<f16>(qkv[query + quad]), k_cache[row * quads + quad]))',
+  ],
+  ['id taken for a token', 'embed', 'plain', 'id == LAST_DRAWN', 'false'],
+  [
+    'the highest of equal tokens',
+    'sample',
+    'plain',
+    'best_tokens[i] < best_token',
+    'best_tokens[i] > best_token',
+  ],
+  ['no top-k', 'sample', 'plain', 'sample.top_k > 0u', 'false'],
+  ['no top-p', 'sample', 'plain', 'sample.top_p < 1.0', 'false'],
+  ['no min-p', 'sample', 'plain', 'sample.min_p > 0.0', 'false'],
+  ['no temperature', 'sample', 'plain', '1.0 / sample.temperature', '1.0'],
+  ['always counted', 'sample', 'plain', '(sample.flags & HAS_PENALTIES) != 0u', 'true'],
+];
+
+describe('the cases show mistakes', () => {
+  it.each(mistakes)(
+    '%s: %s',
+    async (_what, op, target, right, wrong) => {
+      const stub = renderStub(wgsl, op, target);
+      if (!stubTargets(op, [...runner.gpu.device.features]).includes(target)) return;
+      expect(stub.source).toContain(right);
+      const source = stub.source.replaceAll(right, wrong);
+      for (const seed of [1, 2, 3]) {
+        expect(
+          await faults(op, { ...stub, source }, opOf(op).cases({ seed, formats: ['q8_0'] })),
+        ).not.toEqual([]);
+      }
+    },
+    60_000,
+  );
+});

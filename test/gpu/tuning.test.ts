@@ -31,13 +31,14 @@ const memoryStore = (): Store & { files: Map<string, string> } => {
 describe('kernels are measured at the first start', () => {
   const bytes = tinyModel({ architecture: 'llama', layers: 1, type: 'Q8_0', feedForward: 128 });
 
-  const start = async (store: Store) => {
+  const start = async (store: Store, retune = false) => {
     const notices: string[] = [];
     const stages = new Set<string>();
     const engine = await loadEngine(
       { ...memoryPlatform(bytes), store },
       {
         model: 'memory.gguf',
+        retune,
         onNotice: (message) => notices.push(message),
         onProgress: ({ stage }) => stages.add(stage),
       },
@@ -62,6 +63,8 @@ describe('kernels are measured at the first start', () => {
     expect(second.notices).toEqual([]);
     expect(second.stages).not.toContain('measure');
     expect(second.ids).toEqual(first.ids);
+
+    expect((await start(store, true)).notices, 'asked to').toHaveLength(1);
 
     store.files.set(name, text.slice(0, -20));
     expect((await start(store)).notices).toHaveLength(1);

@@ -31,7 +31,12 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all(started.map((one) => one.end())));
 
-async function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal) {
+interface Answer<Body> {
+  readonly status: number;
+  readonly body: Body;
+}
+
+async function call(method: string, path: string, body?: unknown, signal?: AbortSignal) {
   const answer = await fetch(`${url}${path}`, {
     method,
     ...(body === undefined
@@ -39,21 +44,22 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
       : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
   });
-  return { status: answer.status, body: (await answer.json()) as T };
+  return { status: answer.status, body: await answer.json() };
 }
 
 const complete = async (prompt: string, seed = 3) => {
-  const { status, body } = await call<{ choices?: { text: string }[]; error?: { message: string } }>(
+  const answer: Answer<{ choices?: { text: string }[]; error?: { message: string } }> = await call(
     'POST',
     '/v1/completions',
     { model: 'lathe-tiny', prompt, max_tokens: 24, temperature: 0.8, seed },
   );
-  return { status, text: body.choices?.[0]?.text, error: body.error?.message };
+  const { choices, error } = answer.body;
+  return { status: answer.status, text: choices?.[0]?.text, error: error?.message };
 };
 
 /** A registration of the stub of an op, as the host gives it. */
 async function stubOf(op: string, name: string, change = (source: string) => source) {
-  const { body } = await call<{ source: string }>('GET', `/lab/v1/ops/${op}/stub`);
+  const { body }: Answer<{ source: string }> = await call('GET', `/lab/v1/ops/${op}/stub`);
   const [, dispatch = ''] = /^\/\/! dispatch: (.*)$/m.exec(body.source) ?? [];
   const [x = '', y] = dispatch.split(/,(?![^(]*\))/).map((one) => one.trim());
   const registration: KernelRegistration = {
@@ -65,8 +71,8 @@ async function stubOf(op: string, name: string, change = (source: string) => sou
   return registration;
 }
 
-const register = (registration: KernelRegistration) =>
-  call<KernelRegistrationReport>('POST', '/lab/v1/kernels', registration);
+const register = (registration: KernelRegistration): Promise<Answer<KernelRegistrationReport>> =>
+  call('POST', '/lab/v1/kernels', registration);
 
 async function registerStub(op: string, name: string, change?: (source: string) => string) {
   const { status, body } = await register(await stubOf(op, name, change));
@@ -78,7 +84,7 @@ async function registerStub(op: string, name: string, change?: (source: string) 
 }
 
 const kernelOn = async (id: string) => {
-  const { body } = await call<LabParts>('GET', '/lab/v1/parts');
+  const { body }: Answer<LabParts> = await call('GET', '/lab/v1/parts');
   return body.components.find((one) => one.id === id)?.kernel;
 };
 
@@ -98,20 +104,20 @@ describe('from the stub to a verdict', () => {
     expect(bound).toMatchObject({ status: 200, body: { bound: true } });
     expect(await kernelOn('layers.1.attn.norm')).toBe('walk.norm');
     expect(await kernelOn('layers.1.ffn.norm')).toMatch(/^builtin:/);
-    const { body: graph } = await call<LabGraph>('GET', '/lab/v1/graph');
+    const { body: graph }: Answer<LabGraph> = await call('GET', '/lab/v1/graph');
     expect(graph.nodes.find(({ id }) => id === 'layers.0.attn.norm')).toMatchObject({
       kernel: 'walk.norm',
       component: 'layers.0.attn.norm',
     });
     expect(await complete('Once upon a time')).toEqual(before);
 
-    const parity = await call<ParityRunResult>('POST', '/lab/v1/parity/run');
+    const parity: Answer<ParityRunResult> = await call('POST', '/lab/v1/parity/run');
     expect(parity.body).toMatchObject({ ok: true, logits: { positions: 64, top1_agreement: 1 } });
     expect(parity.body.components.map(({ id }) => id)).toEqual(
       [0, 1, 2, 3].map((layer) => `layers.${layer}.attn.norm`),
     );
 
-    const bench = await call<BenchResult>('POST', '/lab/v1/bench', {
+    const bench: Answer<BenchResult> = await call('POST', '/lab/v1/bench', {
       rounds: 6,
       new_tokens: 4,
       contexts: [32],
@@ -130,9 +136,9 @@ describe('from the stub to a verdict', () => {
     await registerStub('norm_matmul', 'walk.span');
     await registerStub('rms_norm', 'walk.part');
     await call('POST', '/lab/v1/bindings', { kernel: 'walk.span', span: 'layers.*.attn.norm_qkv' });
-    const { body: graph } = await call<LabGraph>('GET', '/lab/v1/graph');
+    const { body: graph }: Answer<LabGraph> = await call('GET', '/lab/v1/graph');
     expect(graph.spans.find(({ id }) => id === 'layers.2.attn.norm_qkv')?.fused_kernel).toBe('walk.span');
-    const over = await call<{ replaced: string[] }>('POST', '/lab/v1/bindings', {
+    const over: Answer<{ replaced: string[] }> = await call('POST', '/lab/v1/bindings', {
       kernel: 'walk.part',
       components: ['layers.2.attn.norm'],
     });
@@ -146,7 +152,7 @@ describe('from the stub to a verdict', () => {
       await stubOf('rms_norm', 'walk.wrong', (source) => source.replace('+ params.eps', '+ 0.3')),
     );
     expect(wrong).toMatchObject({ status: 201, body: { accepted: false } });
-    const bind = (body: unknown) => call<{ error: { code: string } }>('POST', '/lab/v1/bindings', body);
+    const bind = (body: unknown) => call('POST', '/lab/v1/bindings', body);
     expect(await bind({ kernel: 'walk.wrong', components: ['layers.0.attn.norm'] })).toMatchObject({
       status: 409,
       body: { error: { code: 'not_bindable' } },
@@ -208,7 +214,7 @@ describe('configs', () => {
       body: { name: 'saved', saved: true },
     });
     const path = join(dataDir, 'configs', 'saved.json');
-    const { body } = await call<ValidationReport>('POST', '/lab/v1/validate', { path });
+    const { body }: Answer<ValidationReport> = await call('POST', '/lab/v1/validate', { path });
     expect(body.ok).toBe(true);
     host.kill('SIGTERM');
     expect(await host.exit).toEqual({ code: 0, signal: null });
@@ -255,7 +261,7 @@ describe('kernels that take the host down', () => {
     expect(hung.error).toMatch(/GPU was lost/);
     await expect.poll(async () => (await complete('And again')).status, { timeout: 60_000 }).toBe(200);
     expect(await kernelOn('layers.0.attn.norm')).toMatch(/^builtin:/);
-    const again = await call<{ error: { message: string } }>('POST', '/lab/v1/bindings', {
+    const again: Answer<{ error: { message: string } }> = await call('POST', '/lab/v1/bindings', {
       kernel: 'trap.norm',
       components: ['layers.0.attn.norm'],
     });

@@ -113,8 +113,12 @@ export const tricks: readonly Trick[] = [
     codes: ['unwritten_output', 'not_finite'],
   },
   {
-    name: 'returns early when the output looks like a result',
-    registration: ofNorm(norm({ before: 'if (y[start] != 0.0 && abs(y[start]) < 1e6) { return; }' })),
+    name: 'leaves what looks like a result already',
+    registration: ofNorm(
+      norm({
+        write: 'let held = y[start + c]; if (held == 0.0 || !(abs(held) < 1e6)) { y[start + c] = result; }',
+      }),
+    ),
     codes: ['replayed_output'],
   },
   {

@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { hintFor, ratesOf } from '../../src/lab/bench/hints.ts';
-import { renderBench } from '../../src/lab/bench/render.ts';
 import { beatsRoof, roofMs } from '../../src/lab/bench/roofline.ts';
-import { runBench } from '../../src/lab/bench/run-bench.ts';
-import type { BenchResult } from '../../src/lab/types.ts';
-import { fingerprint, machines, peaks, simulatedPort } from '../support/simulated-bench.ts';
+import { peaks } from '../support/simulated-bench.ts';
 
 describe('a hint', () => {
   const hint = (ms: number, bytes: number, flops: number, { dispatches = 1, share = 0.5 } = {}) =>
@@ -55,50 +52,5 @@ describe('rates and roofs', () => {
     expect(beatsRoof(8.1, 10)).toBe(false);
     expect(beatsRoof(5, 10, 6)).toBe(false);
     expect(beatsRoof(4, 10, 6)).toBe(true);
-  });
-});
-
-describe('a bench as text', () => {
-  const run = (model: Parameters<typeof simulatedPort>[0]): Promise<BenchResult> =>
-    runBench(
-      simulatedPort(model),
-      { mode: 'quick' },
-      { seed: 7, signal: new AbortController().signal, peaks, fingerprint },
-    );
-
-  it('says the verdict first, then speeds, components, warnings and how it was measured', async () => {
-    const text = renderBench(await run({ speedup: 1.25 }));
-    const [headline] = text.split('\n');
-    expect(headline).toBe('decode: faster, +25.0% (95% +25.0% to +25.0%), 400 -> 500 tokens/s');
-    expect(text).toMatch(
-      /^prefill of 64 +2,000 +2,500 +1\.250 +1\.250 to 1\.250 +1\.000 to 1\.000 +faster$/m,
-    );
-    expect(text).toMatch(/^decode at 512 /m);
-    expect(text).toMatch(/^layers\.\*\.ffn\.down x2 +1\.600 +1\.600 /m);
-    expect(text).toMatch(/^ {2}builtin:down\.wgsl: short of its memory roof/m);
-    expect(text).toMatch(/10\.0 GB\/s copied, 100 GFLOP\/s/);
-    expect(text).toMatch(/^method: 8 rounds/m);
-    expect(text).toMatch(/my-norm sha256:cdcdcd/);
-  });
-
-  it('is at most 100 columns wide, whatever the names', async () => {
-    const long = 'x'.repeat(130);
-    const kinds = Array.from({ length: 30 }, (_, n) => ({
-      id: `layers.${n}.${long}${n}`,
-      kernel: long,
-      ms: 1 / (n + 1),
-      flops: 1,
-      bytes: 1,
-    }));
-    const result = await run({ machine: machines.shared, components: () => kinds, answer: () => 3 });
-    const text = renderBench({ ...result, warnings: [...result.warnings, long] });
-    const lines = text.split('\n');
-    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(100);
-    expect(text).toMatch(/^and 16 smaller ones, \d\.\d+ ms$/m);
-    expect(lines.filter((line) => line.startsWith('warning: ')).length).toBe(result.warnings.length + 1);
-  });
-
-  it('leaves components out where there are none', async () => {
-    expect(renderBench(await run({ timestamps: false }))).not.toMatch(/component {2}/);
   });
 });

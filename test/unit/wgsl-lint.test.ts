@@ -1,9 +1,11 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { create, globals } from 'webgpu';
 import { assemble, type Variant, type WgslSources } from '../../kernels/assemble.ts';
+import { contracts } from '../../kernels/contracts.ts';
 import type { Kernel } from '../../kernels/define.ts';
 import { kernels } from '../../kernels/index.ts';
 import { layoutEntries } from '../../src/engine/gpu/pipelines.ts';
+import { stubSource } from '../../src/lab/stubs.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
 Object.assign(globalThis, globals);
@@ -97,9 +99,12 @@ describe('every variant of every kernel compiles without error or warning, with 
   });
 });
 
+/** What `src/lab/stubs.ts` makes the lab's stubs of, without what these include. */
+const stubSources = () => [...contracts.values()].map(stubSource);
+
 describe('WGSL sources', () => {
   it('every file is of use: a kernel or included by one', () => {
-    const used = new Set(kernels.map(({ source }) => source));
+    const used = new Set([...kernels.map(({ source }) => source), ...stubSources()]);
     for (const text of sources.values()) {
       for (const [, path = ''] of text.matchAll(/\/\/#include "(.+)"/g)) {
         if (!path.includes('$')) used.add(path);

@@ -5,7 +5,7 @@ import type { Gpu } from './device.ts';
 export interface DispatchTime {
   id: string;
   op: string;
-  /** Source and variant, or the name of a kernel of the lab. */
+  /** `builtin:<source>?<variant>`, or the name of a kernel of the lab. */
   kernel: string;
   /** Of the graph. */
   nodes: readonly string[];

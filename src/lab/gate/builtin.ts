@@ -6,7 +6,7 @@ import type { BuiltinBinding, BuiltinStep } from '../ops/index.ts';
 import type { ParityCase } from '../types.ts';
 
 export interface PreparedBuiltin {
-  encode(pass: GPUComputePassEncoder): void;
+  readonly encode: (pass: GPUComputePassEncoder) => void;
   /** Runs it once. Words of the contract's writable bindings. */
   run(): Promise<Record<string, Uint32Array<ArrayBuffer>>>;
   destroy(): void;

@@ -65,8 +65,11 @@ export class GateProcess {
   async close(): Promise<void> {
     this.#closed.abort(new LabError('lab_failed', 'the lab is closed'));
     const child = this.#child;
-    child?.kill();
-    await child?.died;
+    if (!child) return;
+    const letGo = child.hold();
+    child.kill();
+    await child.died;
+    letGo();
   }
 
   #freshChild(): GateChild {

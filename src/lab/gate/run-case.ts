@@ -33,7 +33,7 @@ export interface CaseRun {
    */
   readonly second: AfterRun;
   /** What writable bindings held before each run. */
-  readonly firstBefore: Readonly<Record<string, Uint32Array>>;
+  readonly firstBefore: Readonly<Record<string, Uint32Array<ArrayBuffer>>>;
   /** What that run on other inputs left in writable bindings. */
   readonly between: AfterRun['written'];
   /** By site: accesses out of bounds, and the index of one; empty without a checked build. */

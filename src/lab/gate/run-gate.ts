@@ -120,6 +120,8 @@ export async function runGate(
       }),
       ...(job.live.captured[registration.op] ?? []),
     ];
+    if (cases.length === 0)
+      throw new Error(`no cases for ${op.contract.op}: at least one weight format is needed`);
     const references = new References(bench, op);
     const task = { op, cases, tolerance, seed, references };
     const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables

@@ -13,7 +13,7 @@ export interface Combination {
   readonly overrides: Overrides;
   readonly candidate: Candidate;
   /** Throws `RangeError`. */
-  gridFor(one: ParityCase): Grid;
+  readonly gridFor: (one: ParityCase) => Grid;
 }
 
 const rounds = 5;

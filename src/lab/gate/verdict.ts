@@ -137,10 +137,10 @@ const ratio = (error: number, by: number): number => (by > 0 ? error / by : erro
 /** Why errors are more than is tolerated, in words; empty when they are not. */
 export function faultsOf(errors: OutputErrors, tolerance: Tolerance): string[] {
   const faults: string[] = [];
-  if (!(errors.nmse <= tolerance.nmse)) faults.push(`NMSE ${short(errors.nmse)} > ${short(tolerance.nmse)}`);
+  if (!(errors.nmse <= tolerance.nmse)) faults.push(`NMSE ${brief(errors.nmse)} > ${brief(tolerance.nmse)}`);
   if (!(errors.maxPart <= tolerance.max_abs)) {
     faults.push(
-      `greatest error ${short(errors.maxPart)} of the greatest value > ${short(tolerance.max_abs)}`,
+      `greatest error ${brief(errors.maxPart)} of the greatest value > ${brief(tolerance.max_abs)}`,
     );
   }
   if (!(errors.matchedRatio >= tolerance.matched_ratio)) {
@@ -154,12 +154,16 @@ export function faultsOf(errors: OutputErrors, tolerance: Tolerance): string[] {
 export const rowFails = (errors: OutputErrors, tolerance: Tolerance): boolean =>
   errors.worstRow.nmse > rowFactor * tolerance.nmse;
 
-export const short = (value: number): string => {
-  if (!Number.isFinite(value) || Number.isInteger(value)) return String(value);
-  return String(Number(value.toPrecision(3)));
-};
+/** Few digits, for texts. */
+export function short(value: number | undefined): string {
+  if (value === undefined) return 'nothing';
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
+}
 
-const percent = (part: number): string => `${short(100 * part)} %`;
+/** Of errors the first digits tell enough. */
+export const brief = (value: number): string => String(Number(value.toPrecision(3)));
+
+const percent = (part: number): string => `${brief(100 * part)} %`;
 
 /**
  * Whether a result is much coarser than the built-in's and than what the op's own rounding explains: arithmetic in a

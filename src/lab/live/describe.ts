@@ -32,10 +32,9 @@ export function runningOn(plan: Plan): ReadonlyMap<string, { kernel: string; dis
     const [x = 0] = choiceOf(dispatch, oneToken)?.grid(oneToken) ?? [];
     const kernel = choiceOf(dispatch, oneToken)?.kernel;
     if (x === 0 || kernel === undefined) continue;
-    const name = dispatch.lab ? kernel : `builtin:${kernel}`;
     // Of several pieces the first stands for all; of several kernels that could do it, the last one does.
     for (const node of dispatch.nodes)
-      found.set(node, { kernel: name, dispatch: dispatch.id.split('#')[0] as string });
+      found.set(node, { kernel, dispatch: dispatch.id.split('#')[0] as string });
   }
   return found;
 }

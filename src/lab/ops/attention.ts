@@ -33,7 +33,7 @@ interface Shape {
   readonly runs: readonly Run[];
   readonly magnitude?: Magnitude;
   readonly spare?: number;
-  readonly leastPages?: number;
+  readonly maxPages?: number | undefined;
 }
 
 export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].map((op) => {
@@ -147,7 +147,7 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
       heads: member(dims, 'heads'),
       kvHeads: member(dims, 'kv_heads'),
       headDim: member(dims, 'head_dim'),
-      leastPages: params['max_pages'] ?? 0,
+      maxPages: params['max_pages'],
     };
     // The cache of the model may be no longer than this.
     const most = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
@@ -166,8 +166,8 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
 const largeValue = 1e4;
 
 function makeCase(random: Random, shape: Shape): ParityCase {
-  const { kind, heads, kvHeads, headDim, runs, magnitude = 'ordinary', spare = 0, leastPages = 0 } = shape;
-  const { token, pageTable, maxPages, pages } = place(random, runs, { spare, leastPages });
+  const { kind, heads, kvHeads, headDim, runs, magnitude = 'ordinary', spare = 0 } = shape;
+  const { token, pageTable, maxPages, pages } = place(random, runs, { spare, maxPages: shape.maxPages });
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
   const context = runs.reduce((sum, { first, count }) => sum + count * (first + (count + 1) / 2), 0) / tokens;
   const elements = pages * kvHeads * pageTokens * headDim;
@@ -214,7 +214,8 @@ function pushScores(
   keys: Float16Array,
   { heads, kvHeads, headDim }: { heads: number; kvHeads: number; headDim: number },
 ): void {
-  for (let i = 0; i < keys.length; i++) keys[i] = (keys[i] as number) + commonKey;
+  // Keys differ little, so that several positions count.
+  for (let i = 0; i < keys.length; i++) keys[i] = (keys[i] as number) / 10 + commonKey;
   const push = farScore / (commonKey * Math.sqrt(headDim));
   const width = (heads + 2 * kvHeads) * headDim;
   for (let row = 0; row < qkv.length; row += width) {

@@ -7,5 +7,5 @@ export function erasedStep<V extends Variant, P extends Readonly<Record<string, 
   kernel: Kernel<V, P>,
   step: Omit<BuiltinStep, 'kernel' | 'variant' | 'params'> & { variant: V; params: P },
 ): BuiltinStep {
-  return { ...step, kernel: erased(kernel) as unknown as BuiltinStep['kernel'] };
+  return { ...step, kernel: erased(kernel) };
 }

@@ -29,11 +29,11 @@ export interface Placement {
 export function place(
   random: Random,
   runs: readonly Run[],
-  { spare = 0, leastPages = 0 }: { spare?: number; leastPages?: number } = {},
+  { spare = 0, maxPages: asked }: { spare?: number; maxPages?: number | undefined } = {},
 ): Placement {
   const positions = Math.max(...runs.map(({ first, count }) => first + count));
   const longest = Math.ceil(positions / pageTokens);
-  const maxPages = Math.max(leastPages, longest + between(random, 0, 2));
+  const maxPages = Math.max(longest, asked ?? longest + between(random, 0, 2));
   const slots = random.permutation(runs.length + between(random, 1, 3));
   const needed = runs.map(({ first, count }) => Math.ceil((first + count) / pageTokens));
   const pages = needed.reduce((sum, count) => sum + count, strayPages);

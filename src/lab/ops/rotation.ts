@@ -29,7 +29,7 @@ interface Shape {
   readonly runs: readonly Run[];
   readonly magnitude?: Magnitude;
   readonly spare?: number;
-  readonly leastPages?: number;
+  readonly maxPages?: number | undefined;
 }
 
 export const rotationOps: readonly LabOp[] = ['rope', 'kv_write', 'rope_kv_write'].map((op) => {
@@ -127,7 +127,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       headDim: member(dims, 'head_dim'),
       rotary: params['rotary'] ?? member(dims, 'head_dim'),
       neox: params['neox'] === 1,
-      leastPages: params['max_pages'] ?? 0,
+      maxPages: params['max_pages'],
     };
     const most = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
     list.push(
@@ -149,8 +149,11 @@ const greatestCached = 4e4;
 
 function makeCase(random: Random, { op, bindings }: Contract, shape: Shape): ParityCase {
   const { kind, heads, kvHeads, headDim, rotary, neox, runs } = shape;
-  const { magnitude = 'ordinary', spare = 0, leastPages = 0 } = shape;
-  const { token, pageTable, maxPages, pages, positions } = place(random, runs, { spare, leastPages });
+  const { magnitude = 'ordinary', spare = 0 } = shape;
+  const { token, pageTable, maxPages, pages, positions } = place(random, runs, {
+    spare,
+    maxPages: shape.maxPages,
+  });
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
   const width = (heads + 2 * kvHeads) * headDim;
   const qkv = random.normals((tokens + spare) * width, 30);
@@ -176,9 +179,7 @@ function makeCase(random: Random, { op, bindings }: Contract, shape: Shape): Par
   return {
     name: `${caseName(kind, dims, ['tokens', 'heads', 'kv_heads', 'head_dim'])} rotary ${rotary}${neox ? ' neox' : ''}`,
     dims,
-    tensors: Object.fromEntries(
-      bindings.flatMap(({ name }) => (all[name] ? [[name, all[name] as TensorData]] : [])),
-    ),
+    tensors: Object.fromEntries(bindings.flatMap(({ name }) => (all[name] ? [[name, all[name]]] : []))),
     params: {
       heads,
       kv_heads: kvHeads,

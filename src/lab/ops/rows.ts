@@ -85,10 +85,10 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
 interface RowOp extends Pick<LabOp, 'oracle' | 'builtin'> {
   readonly op: string;
   readonly named: readonly string[];
-  make(
+  readonly make: (
     random: Random,
     shape: Shape,
-  ): { dims: Dims; params: Record<string, number>; tensors: Record<string, TensorData> };
+  ) => { dims: Dims; params: Record<string, number>; tensors: Record<string, TensorData> };
 }
 
 const rowOp = ({ op, named, make, oracle, builtin }: RowOp): LabOp => ({

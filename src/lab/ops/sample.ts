@@ -21,6 +21,7 @@ interface Shape {
 }
 
 const greedy: Partial<Rule> = { temperature: 0 };
+const many = (count: number, rule: Partial<Rule>) => Array.from({ length: count }, () => rule);
 const everyRule: readonly Partial<Rule>[] = [
   greedy,
   {},
@@ -45,11 +46,11 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       vocabulary: between(random, 1, 9),
       rules: [greedy, {}, { topK: 1000 }, { temperature: 0.4 }],
     },
-    { kind: 'ragged', vocabulary: 1001, rules: Array<typeof greedy>(5).fill(greedy), ties: true, spare: 1 },
+    { kind: 'ragged', vocabulary: 1001, rules: many(5, greedy), ties: true, spare: 1 },
     { kind: 'extreme', vocabulary: 300, rules: [greedy, { topP: 0.8 }, { topK: 9 }], shift: 2e3 },
     { kind: 'extreme', vocabulary: 300, rules: [greedy, { minP: 0.1 }, { temperature: 3 }], shift: -2e3 },
     { kind: 'one_row', vocabulary: 2048, rules: [{ temperature: 0.8, topK: 40, topP: 0.95 }], spare: 3 },
-    { kind: 'random', vocabulary: 16, rules: Array<typeof greedy>(130).fill({}) },
+    { kind: 'random', vocabulary: 16, rules: many(130, {}) },
   ];
   if (strict) {
     list.push(
@@ -77,9 +78,13 @@ interface Draw {
   readonly position: number;
 }
 
+/** Logarithms that looking for a draw may take, about: of a large vocabulary the first clear one must do. */
+const searchedTokens = 1e5;
+
 /**
  * Logits like a model's: some likely tokens and a long tail in random places; and a draw from them that rounding
- * cannot turn, because what is compared with it must be the same token.
+ * cannot turn, because what is compared with it must be the same token. Where the rule leaves tokens out, it is one
+ * that would be another without it, if such a draw is found.
  */
 function drawRow(random: Random, vocabulary: number, change: Partial<Rule>, shift: number): Draw {
   const rule: Rule = { temperature: 1, topK: 0, topP: 1, minP: 0, ...change };
@@ -93,48 +98,70 @@ function drawRow(random: Random, vocabulary: number, change: Partial<Rule>, shif
       sorted[rank] = logits[order[rank] as number] as number;
       logit -= (4 * (0.1 + random.uniform())) / (rank + 3);
     }
-    const draw = { logits, rule, seed: random.u32(), position: random.below(1 << 20) };
-    if (isClear(draw, order, sorted)) return draw;
+    const kept = keptTokens(rule, sorted);
+    if (kept === undefined) continue;
+    let found: Draw | undefined;
+    for (let tries = Math.min(80, Math.ceil(searchedTokens / vocabulary)); tries > 0; tries--) {
+      const draw = { logits, rule, seed: random.u32(), position: random.below(1 << 20) };
+      const { isClear, isDecided } = outcome(draw, order, sorted, kept);
+      if (isClear && (isDecided || !found)) found = draw;
+      if (isClear && (isDecided || kept === vocabulary)) break;
+    }
+    if (found) return found;
   }
 }
 
-/** @param order tokens from the likeliest on; `sorted` their logits */
-function isClear({ rule, seed, position }: Draw, order: Uint32Array, sorted: Float64Array): boolean {
-  const { temperature, topK, topP, minP } = rule;
-  if (temperature === 0)
-    return sorted.length === 1 || (sorted[0] as number) - (sorted[1] as number) > clearGap;
+/**
+ * How many of the likeliest tokens the rule leaves; undefined when rounding could make it one more or less.
+ * @param sorted logits from the greatest on
+ */
+function keptTokens({ temperature, topK, topP, minP }: Rule, sorted: Float64Array): number | undefined {
+  if (temperature === 0) {
+    const isClear = sorted.length === 1 || (sorted[0] as number) - (sorted[1] as number) > clearGap;
+    return isClear ? 1 : undefined;
+  }
   const scaled = sorted.map((logit) => logit / temperature);
   const top = scaled[0] as number;
-  let kept = topK > 0 ? Math.min(topK, scaled.length) : scaled.length;
   const gapAt = (rank: number) =>
     rank >= scaled.length ? Infinity : (scaled[rank - 1] as number) - (scaled[rank] as number);
-  if (kept < scaled.length && gapAt(kept) < clearGap) return false;
+  let kept = topK > 0 ? Math.min(topK, scaled.length) : scaled.length;
+  if (gapAt(kept) < clearGap) return undefined;
   if (topP < 1) {
-    let total = 0;
-    for (let rank = 0; rank < kept; rank++) total += Math.exp((scaled[rank] as number) - top);
-    let mass = 0;
-    for (let rank = 0; rank < kept; rank++) {
-      const before = mass;
-      mass += Math.exp((scaled[rank] as number) - top) / total;
-      if (mass < topP) continue;
-      if (mass - topP < clearGap || topP - before < clearGap || gapAt(rank + 1) < clearGap) return false;
-      kept = rank + 1;
-    }
+    const masses = scaled.subarray(0, kept).map((logit) => Math.exp(logit - top));
+    const wanted = topP * masses.reduce((sum, mass) => sum + mass, 0);
+    let before = 0;
+    let rank = 0;
+    while (rank + 1 < kept && before + (masses[rank] as number) < wanted) before += masses[rank++] as number;
+    const over = before + (masses[rank] as number) - wanted;
+    if (Math.min(over, wanted - before) < clearGap * wanted || gapAt(rank + 1) < clearGap) return undefined;
+    kept = rank + 1;
   }
   if (minP > 0) {
     const least = top + Math.log(minP);
-    for (let rank = 0; rank < kept; rank++) {
-      if (Math.abs((scaled[rank] as number) - least) < clearGap) return false;
-    }
-    while ((scaled[kept - 1] as number) < least) kept -= 1;
+    while (kept > 1 && (scaled[kept - 1] as number) < least) kept -= 1;
+    const around = [kept - 1, kept].map((rank) => Math.abs((scaled[rank] ?? Infinity) - least));
+    if (Math.min(...around) < clearGap) return undefined;
   }
-  let [best, second] = [-Infinity, -Infinity];
-  for (let rank = 0; rank < kept; rank++) {
-    const noisy = (scaled[rank] as number) + gumbel(seed, position, order[rank] as number);
+  return kept;
+}
+
+/** Whether a draw is beyond rounding, and whether it would be another token if the rule left none out. */
+function outcome(
+  { rule: { temperature }, seed, position }: Draw,
+  order: Uint32Array,
+  sorted: Float64Array,
+  kept: number,
+): { isClear: boolean; isDecided: boolean } {
+  if (temperature === 0) return { isClear: true, isDecided: true };
+  let [best, second, bestOfAll] = [-Infinity, -Infinity, -Infinity];
+  for (let rank = 0; rank < sorted.length; rank++) {
+    const noisy = (sorted[rank] as number) / temperature + gumbel(seed, position, order[rank] as number);
+    bestOfAll = Math.max(bestOfAll, noisy);
+    if (rank >= kept) continue;
     if (noisy > best) [best, second] = [noisy, best];
     else if (noisy > second) second = noisy;
   }
-  return best - second > clearGap;
+  return { isClear: best - second > clearGap, isDecided: bestOfAll - best > clearGap };
 }
 
 const idleSlots = 2;

@@ -38,12 +38,12 @@ export interface BuiltinStep {
 export interface LabOp {
   readonly contract: Contract;
   /** Inputs drawn from the seed. */
-  cases(options: CaseOptions): ParityCase[];
+  readonly cases: (options: CaseOptions) => ParityCase[];
   /** What each `out` and `inout` binding should hold afterwards, in float64, from the op's definition. */
-  oracle(one: ParityCase): Readonly<Record<string, ExpectedOutput>>;
+  readonly oracle: (one: ParityCase) => Readonly<Record<string, ExpectedOutput>>;
   /**
    * The engine's own kernels on the same input, in order: for the error beside a candidate's, and for timing.
    * Undefined where the engine has none for the case.
    */
-  builtin(one: ParityCase, caps: AdapterCaps): readonly BuiltinStep[] | undefined;
+  readonly builtin: (one: ParityCase, caps: AdapterCaps) => readonly BuiltinStep[] | undefined;
 }

@@ -1,0 +1,144 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { create, globals } from 'webgpu';
+import type { WgslSources } from '../../kernels/assemble.ts';
+import { contracts } from '../../kernels/contracts.ts';
+import { formatNames } from '../../kernels/formats.ts';
+import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+
+Object.assign(globalThis, globals);
+// Kept for as long as the process lives: Dawn crashes when an instance goes before its devices.
+const gpu = create(['backend=null']);
+
+let wgsl: WgslSources;
+const devices = new Map<string, GPUDevice>();
+beforeAll(async () => {
+  wgsl = await nodePlatform().wgsl();
+});
+
+/** A device with exactly these features. */
+async function deviceWith(features: readonly string[]): Promise<GPUDevice> {
+  const key = features.join();
+  const known = devices.get(key);
+  if (known) return known;
+  const adapter = await gpu.requestAdapter();
+  if (!adapter) throw new Error('Dawn has no null backend');
+  const device = await adapter.requestDevice({ requiredFeatures: [...features] as GPUFeatureName[] });
+  devices.set(key, device);
+  return device;
+}
+
+const every = ['shader-f16', 'subgroups'];
+const formatsOf = (op: string) =>
+  contracts.get(op)?.bindings.some(({ dtype }) => dtype === 'weights') ? formatNames : [undefined];
+const all = [...contracts.keys()].flatMap((op) =>
+  stubTargets(op, every).flatMap((target) => formatsOf(op).map((format) => ({ op, target, format }))),
+);
+
+describe('stubs', () => {
+  it('there is one for every op, and targets only where the adapter has the feature', () => {
+    for (const op of contracts.keys()) expect(stubTargets(op, [])).toEqual(['plain']);
+    expect(stubTargets('matvec', every)).toEqual(['plain', 'f16', 'subgroups']);
+    expect(stubTargets('matvec', ['shader-f16'])).toEqual(['plain', 'f16']);
+    expect(stubTargets('rms_norm', every)).toEqual(['plain', 'subgroups']);
+    expect(stubTargets('kv_write', every)).toEqual(['plain', 'f16']);
+    expect(stubTargets('add', every)).toEqual(['plain']);
+  });
+
+  it('compiles without error or warning for the bindings of its contract, with no more features than it names', async () => {
+    const problems: string[] = [];
+    for (const { op, target, format } of all) {
+      const { source, overrides, requires } = renderStub(wgsl, op, target, format);
+      const device = await deviceWith(requires);
+      device.pushErrorScope('validation');
+      const module = device.createShaderModule({ code: source });
+      const { messages } = await module.getCompilationInfo();
+      const layout = device.createBindGroupLayout({
+        entries: (contracts.get(op)?.bindings ?? []).map(({ role }, binding) => ({
+          binding,
+          visibility: GPUShaderStage.COMPUTE,
+          buffer: { type: role === 'uniform' ? 'uniform' : role === 'in' ? 'read-only-storage' : 'storage' },
+        })),
+      });
+      const pipeline = await device
+        .createComputePipelineAsync({
+          layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+          compute: { module, entryPoint: 'main', constants: overrides },
+        })
+        .then(
+          () => undefined,
+          (error: unknown) => String(error),
+        );
+      const failure = (await device.popErrorScope())?.message ?? pipeline;
+      const said = messages
+        .filter(({ type }) => type !== 'info')
+        .map(({ lineNum, message }) => `${lineNum} ${message}`);
+      for (const problem of [...said, ...(failure === undefined ? [] : [failure])]) {
+        problems.push(`${op} ${target} ${format}: ${problem}`);
+      }
+    }
+    expect(problems).toEqual([]);
+    expect(all.length).toBeGreaterThan(150);
+  }, 60_000);
+
+  it('is text as an author would write it: comments first, no directives, no gaps', () => {
+    for (const { op, target, format } of all) {
+      const { source } = renderStub(wgsl, op, target, format);
+      const what = `${op} ${target} ${format}`;
+      expect(source.startsWith(`// ${op}`), what).toBe(true);
+      expect(source, what).not.toMatch(/\/\/#|\n\n\n|\n\n$|[ \t]\n/);
+      const heading = source.slice(0, source.search(/^[^/]/m));
+      for (const { name } of contracts.get(op)?.bindings ?? []) expect(heading, what).toContain(` ${name}: `);
+    }
+  });
+
+  it('says how to register it', () => {
+    const { source, dispatch, overrides, requires } = renderStub(wgsl, 'norm_matvec', 'subgroups', 'q8_0');
+    expect(dispatch).toEqual(contracts.get('norm_matvec')?.dispatch);
+    expect(overrides).toEqual({ WG: 32, ROWS: 4 });
+    expect(requires).toEqual(['subgroups']);
+    expect(source).toContain('x = ceil(rows / ROWS), y = tokens');
+    expect(source).toContain('WG = 32, ROWS = 4');
+    expect(renderStub(wgsl, 'rms_norm', 'plain').requires).toEqual([]);
+    expect(renderStub(wgsl, 'kv_write', 'f16').requires).toEqual(['shader-f16']);
+  });
+
+  it('shows how the asked weight format is unpacked, and no other', () => {
+    const marks = {
+      q8_0: 'unpack4xI8',
+      q4_0: 'unpack4xU8',
+      f16: 'unpack2x16float(eight',
+      bf16: '0xffff0000u',
+      f32: 'block * 8u',
+    };
+    for (const format of formatNames) {
+      const { source } = renderStub(wgsl, 'matvec', 'plain', format);
+      const found = Object.entries(marks).flatMap(([name, mark]) => (source.includes(mark) ? [name] : []));
+      expect(found).toEqual([format]);
+    }
+  });
+
+  it('names every override that the dispatch rule and the workgroup size need', () => {
+    for (const { op, target, format } of all) {
+      const { source, dispatch, overrides } = renderStub(wgsl, op, target, format);
+      const text = [...Object.values(dispatch), /@workgroup_size\((.*)\)/.exec(source)?.[1]].join(' ');
+      for (const [name] of text.matchAll(/\b[A-Z]+\b/g))
+        expect(overrides, `${op} ${target}`).toHaveProperty(name);
+    }
+  });
+
+  it('refuses what there is not, and says what there is', () => {
+    expect(() => stubTargets('nope', [])).toThrow(/no op 'nope': expected one of embed, rms_norm/);
+    expect(() => renderStub(wgsl, 'add', 'f16')).toThrow(/no target 'f16' of add: expected one of plain/);
+    expect(() => renderStub(wgsl, 'matvec', 'plain', 'q5_0')).toThrow(
+      /no weight format 'q5_0': expected one of f32/,
+    );
+    expect(() => renderStub(new Map(), 'add', 'plain')).toThrow("no WGSL source 'lab/add.wgsl'");
+    const broken = (text: string) => () => renderStub(new Map([['lab/add.wgsl', text]]), 'add', 'plain');
+    expect(broken('//#if NOPE\n//#endif')).toThrow(
+      "lab/add.wgsl:1: directive '//#if NOPE' is not understood",
+    );
+    expect(broken('//#else')).toThrow('lab/add.wgsl:1');
+    expect(broken('//#if F16')).toThrow('lab/add.wgsl: //#if without //#endif');
+  });
+});
