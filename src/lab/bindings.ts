@@ -1,11 +1,14 @@
 /** What is bound on the live graph, and its one writer. */
 import { type Binding, type LabKernel, overlapping, type ResidentEngine } from '../engine/index.ts';
 import type { Quarantine } from './quarantine.ts';
+import type { Registered } from './registry.ts';
 
 /** A registered kernel on a target. */
 export interface BoundKernel extends Binding {
   /** Of the registration, without what a sweep chose for this shape. */
   readonly digest: string;
+  /** As it was when it was bound: its name may have been registered anew since. */
+  readonly registered: Registered;
 }
 
 export class Bindings {
@@ -34,6 +37,11 @@ export class Bindings {
       // A kernel for one token and one for many may share a target: each has its steps.
       const rivals = this.#all.filter(({ kernel }) => kernel.contract.tokens === tokens);
       const replaced = new Set<Binding>(overlapping(this.#engine.graph, rivals, added));
+      // A name means one content: what is bound of an older one goes back to the built-ins.
+      const [{ kernel, digest } = {}] = added;
+      for (const one of this.#all) {
+        if (one.kernel.name === kernel?.name && one.digest !== digest) replaced.add(one);
+      }
       await this.#set([...this.#all.filter((one) => !replaced.has(one)), ...added]);
       return [...new Set([...replaced].map(({ kernel }) => kernel.name))];
     });

@@ -71,6 +71,7 @@ export class ResidentLab implements Lab {
   readonly #configs: ConfigStore;
   #parityMode: ParityMode = { mode: 'standard' };
   #live: LiveModel | undefined;
+  #warmed = false;
   /** Of the last bench's bound arm, by dispatch. */
   #gpuMs: ReadonlyMap<string, number> = new Map();
 
@@ -85,29 +86,34 @@ export class ResidentLab implements Lab {
     engine.onBindingsLost = (reason) => this.#blame(reason);
   }
 
-  /** Opens the child's device ahead of the first registration. */
-  warm(): void {
-    this.#gate.warm().catch((error: unknown) => {
-      this.#options.onNotice(`the kernel lab cannot check kernels here: ${String(error)}`);
-    });
+  /** Opens the child's device ahead of the first registration: whoever looks around here will soon register. */
+  #warm(): void {
+    if (this.#warmed) return;
+    this.#warmed = true;
+    // A child that cannot start is told to whoever registers.
+    this.#gate.warm().catch(() => undefined);
   }
 
   async graph(): Promise<LabGraph> {
+    this.#warm();
     const { engine } = this.#options;
     return await describeGraph(engine.model.id, engine.runner, this.#model().targets, this.#gpuMs);
   }
 
   async parts(): Promise<LabParts> {
+    this.#warm();
     const { runner } = this.#options.engine;
     return await describeParts(runner, this.#model().targets, this.#rows(), this.#bindings.all);
   }
 
   ops(): readonly OpDescriptor[] {
+    this.#warm();
     const { features } = this.#options.engine.adapter;
     return [...contracts.values()].map((contract) => describeOp(contract, features));
   }
 
   stub(op: string, target?: string): { op: string; target: string; source: string } {
+    this.#warm();
     const { engine, wgsl } = this.#options;
     if (!contracts.has(op)) {
       throw new LabError(
@@ -227,7 +233,7 @@ export class ResidentLab implements Lab {
       throw new LabError('nothing_bound', 'No kernel of the lab is bound, so there is nothing to save.');
     }
     const byKernel = targetsByKernel(bound);
-    const registered = [...byKernel.keys()].map((one) => this.#registered(one));
+    const registered = [...new Map(bound.map((one) => [one.kernel.name, one.registered])).values()];
     const envelope = buildEnvelope(
       {
         name,
@@ -331,10 +337,8 @@ export class ResidentLab implements Lab {
     return found;
   }
 
-  async #boundKernels(
-    { registration, report }: Registered,
-    targets: readonly Target[],
-  ): Promise<BoundKernel[]> {
+  async #boundKernels(registered: Registered, targets: readonly Target[]): Promise<BoundKernel[]> {
+    const { registration, report } = registered;
     const dispatches = await this.#model().dispatches(registration.op);
     return targets.map(({ id }) => {
       const labs = dispatches.get(id);
@@ -349,7 +353,7 @@ export class ResidentLab implements Lab {
         );
       }
       const tuned = bestFor(report, labs[0]);
-      return { target: id, kernel: labKernelOf(registration, tuned), digest: report.digest };
+      return { target: id, kernel: labKernelOf(registration, tuned), digest: report.digest, registered };
     });
   }
 
@@ -449,12 +453,10 @@ function bestFor(
   return (same ?? tuning[0])?.best ?? {};
 }
 
-/** Opens the lab of a resident model: reads what earlier processes left, and starts the child that checks kernels. */
+/** Opens the lab of a resident model: reads what earlier processes left. The child starts when somebody comes. */
 export async function openLab(options: LabOptions): Promise<ResidentLab> {
   const quarantine = await Quarantine.open(options.dataDir, (name, reason) =>
     options.onNotice(`the kernel ${name} is in quarantine: ${reason}`),
   );
-  const lab = new ResidentLab(options, quarantine);
-  lab.warm();
-  return lab;
+  return new ResidentLab(options, quarantine);
 }

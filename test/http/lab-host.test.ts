@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type {
   BenchResult,
+  ConfigEnvelope,
   KernelRegistration,
   KernelRegistrationReport,
   LabGraph,
@@ -145,6 +146,20 @@ describe('from the stub to a verdict', () => {
     expect(over.body.replaced).toEqual(['walk.span']);
     expect(await kernelOn('layers.2.attn.q')).toMatch(/^builtin:/);
     expect(await kernelOn('layers.1.attn.q')).toBe('walk.span');
+  });
+
+  it('a name means one content: binding a new one ends what is bound of the old one', async () => {
+    const old = await registerStub('rms_norm', 'walk.twice');
+    await call('POST', '/lab/v1/bindings', { kernel: 'walk.twice', components: ['layers.*.attn.norm'] });
+    const now = await registerStub('rms_norm', 'walk.twice', (source) => `${source}\n// other`);
+    expect(now.digest).not.toBe(old.digest);
+    expect(await kernelOn('layers.1.attn.norm')).toBe('walk.twice');
+    await call('POST', '/lab/v1/bindings', { kernel: 'walk.twice', components: ['layers.0.attn.norm'] });
+    expect(await kernelOn('layers.1.attn.norm')).toMatch(/^builtin:/);
+    await call('POST', '/lab/v1/configs', { name: 'twice' });
+    const { body }: Answer<ConfigEnvelope> = await call('GET', '/lab/v1/configs/twice');
+    expect(body.kernels.map(({ digest }) => digest)).toEqual([now.digest]);
+    expect(body.bindings).toEqual([{ kernel: 'walk.twice', components: ['layers.0.attn.norm'] }]);
   });
 
   it('a rejected, unknown or ill-fitting kernel is not bound, and nothing changes', async () => {
