@@ -34,6 +34,7 @@ await main({
     const { openLab } = await import('./lab/index.ts');
     const { ResidentEngine } = await import('./engine/index.ts');
     const { nodePlatform } = await import('./platform/node.ts');
+    const { dawnOptions } = await import('./platform/node-adapter.ts');
     if (!(engine instanceof ResidentEngine))
       throw new TypeError('the lab needs an engine of its own process');
     const lab = await openLab({
@@ -42,6 +43,7 @@ await main({
       wgsl: await nodePlatform().wgsl(),
       childPath: entryBeside('lab-child'),
       dawn: dependencyVersion('webgpu'),
+      toggles: dawnOptions,
     });
     const close = () => lab.close();
     try {
@@ -51,7 +53,7 @@ await main({
       }
     } catch (error) {
       // A saved kernel that no longer passes must not keep the model from being served.
-      request.onNotice(
+      request.onWarning(
         `the kernels of '${config}' are not bound: ${error instanceof Error ? error.message : String(error)}`,
       );
     }

@@ -38,6 +38,7 @@ export async function startHost(options: Options, version: string, world: World)
   const places = { packageRoot: world.packageRoot, dataDir: dataDir.path };
   const model = options.gpu ? await locateModel(options.model, places) : undefined;
   if (!options.gpu && options.model !== undefined) say('--model has no effect without --gpu');
+  if (!options.gpu && options.kernels !== undefined) say('--kernels has no effect without --gpu');
 
   const stopping = new AbortController();
   const resident = new Resident(model ? 'loading' : 'none');
@@ -87,6 +88,7 @@ export async function startHost(options: Options, version: string, world: World)
           allowUnverified: options.allow_unverified_kernels ?? false,
           config: options.kernels,
           onNotice: say,
+          onWarning: (message) => stderr.write(`${message}\n`),
           signal: stopping.signal,
         });
         const opened = lab;

@@ -26,6 +26,8 @@ interface LabRequest {
   /** Saved config to bind. */
   readonly config?: string | undefined;
   readonly onNotice: (message: string) => void;
+  /** What an operator must hear of, also with `--quiet`. */
+  readonly onWarning: (message: string) => void;
   readonly signal: AbortSignal;
 }
 

@@ -8,7 +8,7 @@ import { digestOf } from './digest.ts';
 import { describeModel } from './model-info.ts';
 import { buildGraph } from './models/registry.ts';
 import type { Platform } from './platform.ts';
-import { Runner } from './runner.ts';
+import { type Plans, Runner } from './runner.ts';
 import { Scheduler, type SchedulerCounts } from './scheduler.ts';
 import { Sequence } from './sequence.ts';
 import { createChatTemplate, createTokenizer } from './tokenizer/index.ts';
@@ -141,9 +141,15 @@ export class ResidentEngine implements Engine {
     deviceLosses: 0,
   };
   readonly #schedulerCounts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
-  /** Ends what waits for a device that hangs. */
-  readonly #abandoned = new WeakMap<Runner, (reason: unknown) => void>();
+  /** End what waits for a device that hangs. */
+  readonly #abandoned = new Set<(reason: unknown) => void>();
   #watchdog: ReturnType<typeof setInterval> | undefined;
+  /** Work of `exclusive` runs. */
+  #exclusive = false;
+  /** Plans that it may still use. */
+  readonly #retired: Plans[] = [];
+  /** Plans that are no longer bound, but that steps on their way run on. */
+  #leaving: Plans | undefined;
   /** Told when the device was lost while kernels of the lab were bound: the built-ins have taken over. */
   onBindingsLost: ((reason: string) => void) | undefined;
 
@@ -194,16 +200,14 @@ export class ResidentEngine implements Engine {
   async exclusive<T>(work: (runner: Runner) => Promise<T>, signal?: AbortSignal): Promise<T> {
     this.#refuseState();
     const runner = this.#runner;
-    const lost = runner.gpu.lost.then((reason): never => {
-      throw new EngineError('device_lost', `the GPU was lost (${reason})`);
-    });
-    lost.catch(() => undefined);
     const scheduler = this.#scheduler;
     return await scheduler.interlude(async () => {
-      const hung = new Promise<never>((_, reject) => this.#abandoned.set(runner, reject));
+      this.#exclusive = true;
       try {
-        return await Promise.race([work(runner), lost, hung]);
+        return await this.#unlessLost(runner, work(runner));
       } finally {
+        this.#exclusive = false;
+        for (const plans of this.#retired.splice(0)) plans.destroy();
         // It may have written to any page.
         scheduler.forgetPrefixes();
       }
@@ -224,18 +228,43 @@ export class ResidentEngine implements Engine {
     }
     const before = runner.bound;
     runner.bound = plans;
-    before?.destroy();
     clearInterval(this.#watchdog);
-    if (plans) this.#watchdog = setInterval(() => this.#lookForHang(), watchMs);
+    this.#watchdog = setInterval(() => this.#lookForHang(), watchMs);
+    if (!before) return;
+    // Until they end, a kernel that hangs is one that is bound.
+    this.#leaving = before;
+    try {
+      await this.#unlessLost(runner, runner.gpu.device.queue.onSubmittedWorkDone());
+    } finally {
+      this.#leaving = undefined;
+      // A bench or a parity run goes on with what it began with.
+      if (this.#exclusive) this.#retired.push(before);
+      else before.destroy();
+    }
+  }
+
+  /** What work on a device gives; rejects when the device is lost or hangs before that. */
+  async #unlessLost<T>(runner: Runner, work: Promise<T>): Promise<T> {
+    const lost = runner.gpu.lost.then((reason): never => {
+      throw new EngineError('device_lost', `the GPU was lost (${reason})`);
+    });
+    const { promise: hung, reject } = Promise.withResolvers<never>();
+    this.#abandoned.add(reject);
+    try {
+      return await Promise.race([work, lost, hung]);
+    } finally {
+      this.#abandoned.delete(reject);
+    }
   }
 
   /** A kernel that never ends is not reported as anything, and its device cannot even be destroyed. */
   #lookForHang(): void {
     const runner = this.#runner;
+    if (!runner.bound && !this.#leaving && this.#retired.length === 0) clearInterval(this.#watchdog);
     const since = runner.oldestSubmit;
     if (since === undefined || performance.now() - since < hungMs) return;
     const reason = `a step did not end within ${hungMs / 1000} s`;
-    this.#abandoned.get(runner)?.(new EngineError('device_lost', `the GPU hangs: ${reason}`));
+    for (const give of this.#abandoned) give(new EngineError('device_lost', `the GPU hangs: ${reason}`));
     void this.#replace(runner, reason, true);
   }
 
@@ -357,7 +386,7 @@ export class ResidentEngine implements Engine {
     this.#counts.deviceLosses += 1;
     this.#state = 'rebuilding';
     clearInterval(this.#watchdog);
-    if (lost.bound) {
+    if (lost.bound || this.#leaving) {
       // The built-ins have not failed.
       this.#proven = true;
       this.onBindingsLost?.(reason);

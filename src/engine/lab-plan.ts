@@ -189,7 +189,12 @@ function givenProduct(context: PlanContext, site: Extract<Site, { kind: 'product
   const { unit, gated, gain } = site;
   const biases = unit.biases.length > 0 ? vectorOf(context, stackKey(unit.biases)) : undefined;
   const stack = stackOf(context, unit.weights);
-  return partsOf(context, stack, site.slice).map((part): Given => {
+  const parts = partsOf(context, stack, site.slice);
+  // A kernel finds the rows of up behind those of gate, in the same buffer and the same format.
+  if (gated && parts.length > 1) {
+    throw new Error(`${stackKey(unit.weights)} lie in ${parts.length} pieces and cannot be read together`);
+  }
+  return parts.map((part): Given => {
     const { blocks, format } = part;
     const rows = gated ? part.rows / 2 : part.rows;
     const { quantBytesPerBlock, scaleBytesPerBlock } = formatOf(format);

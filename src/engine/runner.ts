@@ -109,7 +109,7 @@ export class Runner {
     try {
       const { one, many } = bindingsByStep(graph, bindings);
       const manyPlan = many.length > 0 ? await planOf(many) : this.plan;
-      const onePlan = one.length === many.length ? manyPlan : await planOf(one);
+      const onePlan = one.every((binding) => many.includes(binding)) ? manyPlan : await planOf(one);
       return { one: onePlan, many: manyPlan, destroy: () => pool.destroy() };
     } catch (error) {
       pool.destroy();

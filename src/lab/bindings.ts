@@ -16,6 +16,8 @@ export class Bindings {
   readonly #quarantine: Quarantine;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
   #all: readonly BoundKernel[] = [];
+  /** While a change is on its way: steps may run on these already. */
+  #coming: readonly BoundKernel[] = [];
   /** Changes follow one another: each sees what the one before left. */
   #tail: Promise<unknown> = Promise.resolve();
 
@@ -43,7 +45,7 @@ export class Bindings {
         if (one.kernel.name === kernel?.name && one.digest !== digest) replaced.add(one);
       }
       await this.#set([...this.#all.filter((one) => !replaced.has(one)), ...added]);
-      return [...new Set([...replaced].map(({ kernel }) => kernel.name))];
+      return [...new Set([...replaced].map((one) => one.kernel.name))];
     });
   }
 
@@ -51,24 +53,27 @@ export class Bindings {
     return this.#after(() => this.#set([]));
   }
 
-  /** The engine has lost its device and runs on the built-ins. @returns what was bound */
+  /** The engine has lost its device and runs on the built-ins. @returns what was bound, or just being bound */
   lost(): readonly BoundKernel[] {
-    const before = this.#all;
+    const before = [...this.#all, ...this.#coming];
     this.#all = [];
     return before;
   }
 
   async #set(next: readonly BoundKernel[]): Promise<void> {
-    const before = this.#all;
     // On the disk first: whatever the kernels do to this process, the next one knows of them.
     if (next.length > 0) await this.#quarantine.arm(kernelsOf(next));
+    this.#coming = next;
     try {
       await this.#engine.bind(next, this.#unfused);
       this.#all = next;
     } catch (error) {
-      if (before.length > 0) await this.#quarantine.arm(kernelsOf(before));
+      // What is bound now: nothing, when the device was lost meanwhile.
+      if (this.#all.length > 0) await this.#quarantine.arm(kernelsOf(this.#all));
       else await this.#quarantine.disarm();
       throw error;
+    } finally {
+      this.#coming = [];
     }
     if (next.length === 0) await this.#quarantine.disarm();
   }
@@ -96,3 +101,15 @@ export function targetsByKernel(bound: readonly BoundKernel[]): Map<string, stri
 export const formatsOf = (labs: readonly { format?: string }[]): readonly string[] => [
   ...new Set(labs.flatMap(({ format }) => (format === undefined ? [] : [format]))),
 ];
+
+/** Digest of everything that runs, by kernel; what a sweep chose for a shape stands behind the name. */
+export function kernelDigests(bound: readonly BoundKernel[]): Record<string, string> {
+  const all: Record<string, string> = {};
+  for (const { kernel, registered } of bound) {
+    const given = registered.registration.overrides ?? {};
+    const chosen = Object.entries(kernel.constants).filter(([name, value]) => given[name] !== value);
+    const suffix = chosen.map(([name, value]) => ` ${name}=${value}`).join('');
+    all[`${kernel.name}${suffix}`] = kernel.digest;
+  }
+  return all;
+}

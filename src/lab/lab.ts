@@ -2,7 +2,14 @@ import type { WgslSources } from '../../kernels/assemble.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import { type LabKernel, type ResidentEngine, type Target } from '../engine/index.ts';
 import { runBench } from './bench/run-bench.ts';
-import { Bindings, type BoundKernel, formatsOf, kernelsOf, targetsByKernel } from './bindings.ts';
+import {
+  Bindings,
+  type BoundKernel,
+  formatsOf,
+  kernelDigests,
+  kernelsOf,
+  targetsByKernel,
+} from './bindings.ts';
 import { canonicalJson } from './configs/canonical.ts';
 import { buildEnvelope } from './configs/envelope.ts';
 import { ConfigStore } from './configs/store.ts';
@@ -10,9 +17,10 @@ import { validateConfig, type Validation } from './configs/validate.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import { hostKey } from './host-key.ts';
 import { describeGraph, describeParts, costOf, type KernelRows } from './live/describe.ts';
+import { gridFault } from './live/grids.ts';
 import { freshSeed, LiveModel } from './live/live-model.ts';
 import { labKernelOf, unfusedKernels } from './live/kernel.ts';
-import { comparedPositions, componentParity, logitsParity } from './live/parity.ts';
+import { componentParity, logitsParity, textTokens } from './live/parity.ts';
 import { benchPort } from './live/port.ts';
 import { describeOp } from './ops/descriptor.ts';
 import { Quarantine } from './quarantine.ts';
@@ -27,6 +35,7 @@ import {
   type BindOutcome,
   type BindRequest,
   type ConfigEnvelope,
+  type Finding,
   type Fingerprint,
   type KernelRegistration,
   type KernelRegistrationReport,
@@ -50,13 +59,18 @@ export interface LabOptions {
   readonly adapter?: string | undefined;
   /** Version of Dawn's binding. */
   readonly dawn: string;
+  /** Dawn's switches that the host sets. */
+  readonly toggles: readonly string[];
   readonly trustedKeys: readonly string[];
   readonly allowUnverified: boolean;
-  readonly onNotice: (message: string) => void;
+  /** What an operator must hear of. */
+  readonly onWarning: (message: string) => void;
 }
 
 /** How long a registration waits for a busy device to give real activations. */
 const patienceMs = 1000;
+/** Places of its text that a parity run may begin at. */
+const shifts = 64;
 /** Mean KL divergence, in nats, that a sound set of kernels stays below. */
 const tolerableKl = 1e-3;
 
@@ -103,7 +117,9 @@ export class ResidentLab implements Lab {
   async parts(): Promise<LabParts> {
     this.#warm();
     const { runner } = this.#options.engine;
-    return await describeParts(runner, this.#model().targets, this.#rows(), this.#bindings.all);
+    const bindable = new Set<KernelRows[number]['state']>(['accepted']);
+    if (this.#options.allowUnverified) bindable.add('unverified');
+    return await describeParts(runner, this.#model().targets, this.#rows(), bindable);
   }
 
   ops(): readonly OpDescriptor[] {
@@ -157,7 +173,8 @@ export class ResidentLab implements Lab {
       formats: formats.length > 0 ? formats : [this.#options.engine.model.quantization.toLowerCase()],
       live: shapes,
     };
-    const report = await this.#gate.register(job, signal);
+    const judged = await this.#gate.register(job, signal);
+    const report = shapes.captured[op] ? judged : withoutCaptured(judged);
     this.#registry.set({ registration, report }, (name) => this.#isBound(name));
     return report;
   }
@@ -169,11 +186,13 @@ export class ResidentLab implements Lab {
     const targets = targetsFor(request, registration.op, live.targets.targets);
     const added = await this.#boundKernels(registered, targets);
     const replaced = await this.#bindings.add(added);
+    this.#gpuMs = new Map();
     return { bound: true, components: targets.map(({ id }) => id), replaced };
   }
 
   async unbind(): Promise<void> {
     await this.#bindings.clear();
+    this.#gpuMs = new Map();
   }
 
   get parityMode(): ParityMode {
@@ -193,12 +212,20 @@ export class ResidentLab implements Lab {
       const mode = this.#parityMode;
       const seed = mode.seed ?? freshSeed();
       // Another part of the text each time.
-      const text = live.text(2 * comparedPositions).slice(seed % comparedPositions);
-      const components = bound ? await componentParity(runner, bound, text, mode, signal) : [];
+      const text = live.text(textTokens + shifts).slice(seed % shifts);
+      const standIns = new Set(this.#unfused.values());
+      const components = bound ? await componentParity(runner, bound, text, { mode, standIns, signal }) : [];
       const builtin = { one: runner.plan, many: runner.plan, destroy() {} };
       const logits = await logitsParity(runner, bound ?? builtin, text, signal);
       const ok = components.every((one) => one.ok) && logits.kl <= tolerableKl;
-      return { seed, ok, components, logits };
+      return {
+        seed,
+        ok,
+        mode: mode.mode,
+        tolerance_scale: mode.tolerance_scale ?? 1,
+        components,
+        logits,
+      };
     }, signal);
   }
 
@@ -210,10 +237,14 @@ export class ResidentLab implements Lab {
       const seed = request.seed ?? freshSeed();
       const peaks = await live.peaks();
       signal.throwIfAborted();
-      const port = benchPort(runner, runner.bound, costs);
-      const fingerprint = this.#fingerprint(seed);
+      const { bound } = runner;
+      const port = benchPort(runner, bound, costs);
+      const fingerprint = await this.#fingerprint(seed);
       const result = await runBench(port, request, { seed, signal, peaks, fingerprint });
-      this.#gpuMs = new Map(result.components.map(({ id, gpu_ms: ms }) => [id, ms]));
+      // Of what is bound now, not of what was bound when the bench began.
+      this.#gpuMs = new Map(
+        runner.bound !== bound ? [] : result.components.map(({ id, gpu_ms: ms }) => [id, ms]),
+      );
       return result;
     }, signal);
   }
@@ -243,7 +274,7 @@ export class ResidentLab implements Lab {
         evidence: Object.fromEntries(
           registered.map(({ registration, report }) => [registration.name, report]),
         ),
-        fingerprint: this.#fingerprint(0),
+        fingerprint: await this.#fingerprint(0),
         createdAt: new Date(),
       },
       await hostKey(dataDir),
@@ -339,7 +370,13 @@ export class ResidentLab implements Lab {
 
   async #boundKernels(registered: Registered, targets: readonly Target[]): Promise<BoundKernel[]> {
     const { registration, report } = registered;
-    const dispatches = await this.#model().dispatches(registration.op);
+    const model = this.#model();
+    const dispatches = await model.dispatches(registration.op);
+    const { gpu, memory } = model.runner;
+    const steps = {
+      most: gpu.device.limits.maxComputeWorkgroupsPerDimension,
+      stepTokens: memory.capacity.stepTokens,
+    };
     return targets.map(({ id }) => {
       const labs = dispatches.get(id);
       if (!labs) throw new LabError('incompatible_component', `${id} cannot be bound alone in this model.`);
@@ -352,8 +389,15 @@ export class ResidentLab implements Lab {
           `${id} has weights of type ${foreign}, and the kernel was checked for ${registration.dtypes?.join(', ')}.`,
         );
       }
-      const tuned = bestFor(report, labs[0]);
-      return { target: id, kernel: labKernelOf(registration, tuned), digest: report.digest, registered };
+      const kernel = labKernelOf(registration, bestFor(report, labs[0]));
+      const fault = labs.map((lab) => gridFault(kernel, lab, steps)).find((one) => one !== undefined);
+      if (fault !== undefined) {
+        throw new LabError(
+          'incompatible_component',
+          `The kernel '${kernel.name}' cannot run ${id}: ${fault}.`,
+        );
+      }
+      return { target: id, kernel, digest: report.digest, registered };
     });
   }
 
@@ -394,17 +438,18 @@ export class ResidentLab implements Lab {
     };
   }
 
-  #fingerprint(seed: number): Fingerprint {
-    const { engine, dawn } = this.#options;
-    const { adapter, model, runner } = engine;
+  async #fingerprint(seed: number): Promise<Fingerprint> {
+    const { engine, dawn, toggles } = this.#options;
+    const { adapter, runner } = engine;
     return {
-      adapter: adapter.description,
+      adapter: `${adapter.vendor} ${runner.gpu.model}`.trim(),
       backend: adapter.backend,
-      driver: runner.gpu.model.trim(),
+      driver: adapter.description,
       dawn,
+      toggles,
       features: adapter.features,
-      model: model.digest,
-      kernels: Object.fromEntries(kernelsOf(this.#bindings.all).map(({ name, digest }) => [name, digest])),
+      model: await engine.digest,
+      kernels: kernelDigests(this.#bindings.all),
       seed,
     };
   }
@@ -427,16 +472,30 @@ export class ResidentLab implements Lab {
   #blame(reason: string): void {
     const lost = kernelsOf(this.#bindings.lost());
     const names = lost.map(({ name }) => name).join(', ');
-    this.#options.onNotice(
+    this.#options.onWarning(
       `the device was lost while kernels of the lab were bound (${reason}); in quarantine now: ${names}`,
     );
     this.#quarantine
       .add(lost, `the device was lost while it was bound: ${reason}`)
       .then(() => this.#quarantine.disarm())
       .catch((error: unknown) =>
-        this.#options.onNotice(`the quarantine could not be written: ${String(error)}`),
+        this.#options.onWarning(`the quarantine could not be written: ${String(error)}`),
       );
   }
+}
+
+/** Says of a parity stage that it saw no real activations. */
+function withoutCaptured(report: KernelRegistrationReport): KernelRegistrationReport {
+  const finding: Finding = {
+    code: 'captured_unavailable',
+    severity: 'info',
+    message:
+      'the model was busy, so no activations of it were among the inputs: register again when it is idle, or run parity on the live graph',
+  };
+  const stages = report.stages.map((one) =>
+    one.stage === 'parity' ? { ...one, findings: [...one.findings, finding] } : one,
+  );
+  return { ...report, stages };
 }
 
 /** What a sweep of the tunables found best for a shape; nothing when there was none. */
@@ -456,7 +515,7 @@ function bestFor(
 /** Opens the lab of a resident model: reads what earlier processes left. The child starts when somebody comes. */
 export async function openLab(options: LabOptions): Promise<ResidentLab> {
   const quarantine = await Quarantine.open(options.dataDir, (name, reason) =>
-    options.onNotice(`the kernel ${name} is in quarantine: ${reason}`),
+    options.onWarning(`the kernel ${name} is in quarantine: ${reason}`),
   );
   return new ResidentLab(options, quarantine);
 }

@@ -25,8 +25,8 @@ const targets = Object.keys(featureOf) as Target[];
 const isProduct = ({ covers }: Contract): boolean => covers.includes('matmul');
 const readsWeights = ({ bindings }: Contract): boolean => bindings.some(({ dtype }) => dtype === 'weights');
 
-/** Ops beside products for which there is more than plain WGSL to show; the others neither reduce nor store halves. */
-const targetsOf: Readonly<Record<string, readonly Target[]>> = {
+/** Ops beside products that a target shows something of; the others neither reduce nor store halves. */
+const shownBy: Readonly<Record<string, readonly Target[]>> = {
   rms_norm: ['plain', 'subgroups'],
   head_norm: ['plain', 'subgroups'],
   kv_write: ['plain', 'f16'],
@@ -46,13 +46,12 @@ function contractOf(op: string): Contract {
 }
 
 /**
- * Targets that there is a stub for: `plain`, and `f16` and `subgroups` where the op and the adapter have a use for them.
+ * Targets that there is a stub for: `plain`, and `f16` and `subgroups` where the adapter has them.
  * @param features of the adapter
  */
 export function stubTargets(op: string, features: readonly string[]): string[] {
-  const contract = contractOf(op);
-  const known = isProduct(contract) ? targets : (targetsOf[op] ?? ['plain']);
-  return known.filter((target) => {
+  contractOf(op);
+  return targets.filter((target) => {
     const feature = featureOf[target];
     return feature === undefined || features.includes(feature);
   });
@@ -65,14 +64,10 @@ export function stubTargets(op: string, features: readonly string[]): string[] {
  */
 export function renderStub(wgsl: WgslSources, op: string, target: string, format = 'q8_0'): Stub {
   const contract = contractOf(op);
-  const known = stubTargets(
-    op,
-    Object.values(featureOf).filter((feature) => feature !== undefined),
-  );
-  if (!known.includes(target)) {
+  if (!isTarget(target)) {
     throw new LabError(
       'invalid_target',
-      `There is no target '${target}' of ${op}: expected one of ${known.join(', ')}.`,
+      `There is no target '${target}': expected one of ${targets.join(', ')}.`,
     );
   }
   if (readsWeights(contract) && !formatNames.some((name) => name === format)) {
@@ -81,21 +76,30 @@ export function renderStub(wgsl: WgslSources, op: string, target: string, format
       `There is no weight format '${format}': expected one of ${formatNames.join(', ')}.`,
     );
   }
-  const body = render(wgsl, stubSource(contract), switches(contract, target as Target, format));
+  const shown = isProduct(contract) || (shownBy[op]?.includes(target) ?? false) ? target : 'plain';
+  const body = render(wgsl, stubSource(contract), switches(contract, shown, format));
   const overrides = Object.fromEntries(
     [...body.matchAll(/^override (\w+): u32 = (\d+);/gm)].map(([, name, value]) => [
       name as string,
       Number(value),
     ]),
   );
-  const feature = featureOf[target as Target];
+  const feature = featureOf[target];
+  const unused = shown === target ? '' : switchedOn(target);
   return {
-    source: `${heading(contract, format, overrides)}\n${body.trim()}\n`,
+    source: `${heading(contract, format, overrides)}\n${unused}${body.trim()}\n`,
     dispatch: contract.dispatch,
     overrides,
     requires: feature === undefined ? [] : [feature],
   };
 }
+
+const isTarget = (name: string): name is Target => targets.some((target) => target === name);
+
+/** For an op that a feature does nothing for: the author may have an idea. */
+const switchedOn = (target: Target): string =>
+  `// This op neither reduces nor stores halves: the plain kernel, with the feature switched on for your own ideas.\n` +
+  `enable ${target};\n\n`;
 
 /** Path below `wgsl/`. Ops that differ in a few lines share a file. */
 export function stubSource(contract: Contract): string {

@@ -44,7 +44,7 @@ export type StageName = 'parse' | 'interface' | 'safety' | 'pipeline' | 'parity'
 
 export interface Stage {
   readonly stage: StageName;
-  /** No finding is an error. A stage behind a failed one is left out of the report. */
+  /** No finding is an error. What is behind a failed stage is left out, but for safety behind interface. */
   readonly ok: boolean;
   readonly findings: readonly Finding[];
 }
@@ -55,6 +55,8 @@ export interface CaseVerdict {
   readonly case: string;
   readonly ok: boolean;
   readonly nmse: number;
+  /** What is tolerated, by op, weight format and parity mode. */
+  readonly nmse_limit: number;
   readonly max_abs: number;
   readonly max_rel: number;
   readonly matched_ratio: number;
@@ -229,10 +231,13 @@ export interface BindOutcome {
 export interface ParityRunResult {
   readonly seed: number;
   readonly ok: boolean;
+  readonly mode: ParityMode['mode'];
+  readonly tolerance_scale: number;
   readonly components: readonly {
     readonly id: string;
     readonly kernel: string;
     readonly nmse: number;
+    readonly nmse_limit: number;
     readonly max_abs: number;
     readonly ok: boolean;
   }[];
@@ -290,6 +295,8 @@ export interface BenchResult {
     readonly baseline_ms?: number;
     readonly gbps: number;
     readonly gflops: number;
+    readonly bandwidth_fraction: number;
+    readonly compute_fraction: number;
     /** Of the nearer roof: copy bandwidth or arithmetic, both measured on this adapter. */
     readonly peak_fraction: number;
     readonly hint: string;
@@ -303,8 +310,11 @@ export interface BenchResult {
 export interface Fingerprint {
   readonly adapter: string;
   readonly backend: string;
+  /** As it names itself. */
   readonly driver: string;
   readonly dawn: string;
+  /** Dawn's, switched by the host. */
+  readonly toggles: readonly string[];
   readonly features: readonly string[];
   readonly model: string;
   /** Name to digest. */

@@ -2,7 +2,7 @@ import { EngineError } from '../engine/index.ts';
 import { restBetweenLooks } from './node-polling.ts';
 
 /** Dawn rounds timestamps to 100 us unless told otherwise; the tracer needs them as they are. */
-const dawnOptions = [
+export const dawnOptions = [
   'disable-dawn-features=timestamp_quantization',
   'enable-dawn-features=allow_unsafe_apis',
 ];

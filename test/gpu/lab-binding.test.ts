@@ -178,6 +178,21 @@ describe('exclusive work', () => {
     expect(ran).toBe(false);
   });
 
+  it('goes on with the kernels that were bound when it began', async () => {
+    await engine.bind([{ target: 'layers.0.attn.norm', kernel: stubOf('rms_norm') }], unfused);
+    await engine.exclusive(async (runner) => {
+      const plan = runner.bound?.many;
+      await engine.bind([], unfused);
+      const step = runner.newStep();
+      step.clear();
+      step.sample(step.prefillTokens([1, 2, 3], 0, 3, 0), 0, 3, greedy);
+      const { device } = runner.gpu;
+      device.pushErrorScope('validation');
+      await runner.logits(step, plan);
+      expect(await device.popErrorScope()).toBeNull();
+    });
+  });
+
   it('may write to the cache: prompts are computed anew afterwards', async () => {
     const before = await answer();
     await logits();

@@ -16,6 +16,7 @@ export const scriptedFingerprint: Fingerprint = {
   backend: 'vulkan',
   driver: 'd',
   dawn: '1',
+  toggles: [],
   features: ['shader-f16'],
   model: `sha256:${'ab'.repeat(32)}`,
   kernels: {},
@@ -37,6 +38,7 @@ export const acceptedReport = (kernel: string, digest: string): KernelRegistrati
       case: 'random 3x64',
       ok: true,
       nmse: 1e-9,
+      nmse_limit: 1e-7,
       max_abs: 1e-6,
       max_rel: 1e-6,
       matched_ratio: 1,
@@ -72,6 +74,8 @@ const benchResult: BenchResult = {
       gpu_ms: 0.1,
       gbps: 9,
       gflops: 1,
+      bandwidth_fraction: 0.1,
+      compute_fraction: 0.02,
       peak_fraction: 0.4,
       hint: 'bandwidth',
     },
@@ -176,9 +180,23 @@ export class ScriptedLab implements Lab {
 
   async runParity(signal: AbortSignal) {
     this.#called('runParity');
-    const component = { id: 'layers.0.norm', kernel: 'fast', nmse: 0, max_abs: Number.NaN, ok: false };
+    const component = {
+      id: 'layers.0.norm',
+      kernel: 'fast',
+      nmse: 0,
+      nmse_limit: 1e-7,
+      max_abs: Number.NaN,
+      ok: false,
+    };
     const logits = { kl: 0, top1_agreement: 1, positions: 64 };
-    return await this.#work(signal, { seed: 1, ok: false, components: [component], logits });
+    return await this.#work(signal, {
+      seed: 1,
+      ok: false,
+      mode: 'standard' as const,
+      tolerance_scale: 1,
+      components: [component],
+      logits,
+    });
   }
 
   async bench(request: BenchRequest, signal: AbortSignal) {

@@ -71,6 +71,7 @@ export const fingerprint: Fingerprint = {
   backend: 'vulkan',
   driver: 'Mesa 25.0.7',
   dawn: '0.6.2',
+  toggles: [],
   features: ['timestamp-query'],
   model: `sha256:${'ab'.repeat(32)}`,
   kernels: { 'my-norm': `sha256:${'cd'.repeat(32)}` },

@@ -342,6 +342,13 @@ describe('interface stage', () => {
       expect(check(`override WG = 4u;\n${good}`, { dispatch: { x: 'tokens / WG' } })).toEqual([]);
     });
 
+    it('dispatch: not by the context, which differs from row to row', () => {
+      const findings = check(good, { op: 'attention', dispatch: { x: 'heads', y: 'ceil(context / 64)' } });
+      expect(brief(findings)).toContain(
+        "dispatch_name dispatch.y: expected a dim of attention or an override (tokens, heads, kv_heads, head_dim), got context in 'ceil(context / 64)'",
+      );
+    });
+
     it('features: missing, implied, and not enabled', () => {
       const f16 = `enable f16;\n${good}`;
       expect(check(f16, { requires: ['shader-f16'] })).toEqual([]);

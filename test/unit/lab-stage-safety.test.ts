@@ -77,7 +77,7 @@ const loops: readonly (readonly [what: string, body: string, code: string | unde
     undefined,
   ],
   ['halving', 'for (var half = 32u; half > 0u; half /= 2u) { workgroupBarrier(); }', undefined],
-  ['strided', 'for (var i = local; i < arrayLength(&x); i += 64u) { y[i] = x[i]; }', undefined],
+  ['strided', 'for (var i = local; i < count.x; i += 64u) { y[i] = x[i]; }', undefined],
   ['step from a let outside', 'let step = x[0]; var i = 0u; while (i < 9u) { i = i + step; }', undefined],
   ['advance in a function', 'var i = 0u; while (i < 9u) { advance(&i); }', undefined],
   ['private in a function', 'while (own < 9u) { step_own(); }', undefined],
@@ -188,7 +188,11 @@ describe('safety stage', () => {
   });
 
   it.each<[string, string, string[]]>([
-    ['lengths', 'let n = arrayLength(&x) + arrayLength(&(x));', []],
+    [
+      'lengths',
+      'let n = arrayLength(&x) + arrayLength(&(x));',
+      ['array_length warning 13:9+11', 'array_length warning 13:27+11'],
+    ],
     ['one element', 'let p = &y[1]; *p = 2u; let q = &x[0];', []],
     ['and', 'let n = x[0] & x[1] & y[2];', []],
     ['the whole buffer', 'let p = &y; (*p)[3] = 1u;', ['unchecked_pointer warning 13:9+2']],

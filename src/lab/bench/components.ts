@@ -62,7 +62,11 @@ export function componentTable({ baseline, bound }: TracedArms, peaks: Peaks): B
   const before = new Map(baseline.map((one) => [one.id, one]));
   const stepMs = bound.reduce((all, { ms }) => all + ms, 0);
   const rows = bound.map(({ id, kernel, ms, dispatches, flops, bytes }) => {
-    const { gbps, gflops, peakFraction } = ratesOf(ms, { flops, bytes }, peaks);
+    const { gbps, gflops, bandwidthFraction, computeFraction, peakFraction } = ratesOf(
+      ms,
+      { flops, bytes },
+      peaks,
+    );
     const own = before.get(id);
     return {
       id,
@@ -71,6 +75,8 @@ export function componentTable({ baseline, bound }: TracedArms, peaks: Peaks): B
       ...(own ? { baseline_ms: rounded(own.ms) } : {}),
       gbps: rounded(gbps),
       gflops: rounded(gflops),
+      bandwidth_fraction: rounded(bandwidthFraction),
+      compute_fraction: rounded(computeFraction),
       peak_fraction: rounded(peakFraction),
       hint: hintFor({ ms, dispatches, share: stepMs > 0 ? ms / stepMs : 0 }, { flops, bytes }, peaks),
     };
@@ -86,6 +92,8 @@ export function componentTable({ baseline, bound }: TracedArms, peaks: Peaks): B
       baseline_ms: rounded(ms),
       gbps: 0,
       gflops: 0,
+      bandwidth_fraction: 0,
+      compute_fraction: 0,
       peak_fraction: 0,
       hint: 'only the built-ins run it: a bound kernel does its work',
     })),

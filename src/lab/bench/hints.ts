@@ -3,16 +3,22 @@ import type { Peaks, Work } from './roofline.ts';
 export interface Rates {
   readonly gbps: number;
   readonly gflops: number;
-  /** Of the nearer roof: copy bandwidth or f32 arithmetic. */
+  /** Of copy bandwidth, and of f32 arithmetic. */
+  readonly bandwidthFraction: number;
+  readonly computeFraction: number;
+  /** Of the nearer roof. */
   readonly peakFraction: number;
 }
 
 /** @param ms GPU time; 0 gives rates of 0 */
 export function ratesOf(ms: number, { flops, bytes }: Work, peaks: Peaks): Rates {
-  if (ms <= 0) return { gbps: 0, gflops: 0, peakFraction: 0 };
+  if (ms <= 0) return { gbps: 0, gflops: 0, bandwidthFraction: 0, computeFraction: 0, peakFraction: 0 };
   const gbps = bytes / ms / 1e6;
   const gflops = flops / ms / 1e6;
-  return { gbps, gflops, peakFraction: Math.max(gbps / peaks.gbps, gflops / peaks.gflops) };
+  const bandwidthFraction = gbps / peaks.gbps;
+  const computeFraction = gflops / peaks.gflops;
+  const peakFraction = Math.max(bandwidthFraction, computeFraction);
+  return { gbps, gflops, bandwidthFraction, computeFraction, peakFraction };
 }
 
 /** Part of a roof from which on it is what bounds. */
@@ -32,9 +38,7 @@ export function hintFor(
   peaks: Peaks,
 ): string {
   if (ms <= 0) return 'too short for this clock: nothing to gain here';
-  const { gbps, gflops } = ratesOf(ms, work, peaks);
-  const memory = gbps / peaks.gbps;
-  const arithmetic = gflops / peaks.gflops;
+  const { bandwidthFraction: memory, computeFraction: arithmetic } = ratesOf(ms, work, peaks);
   const little = share < 0.02 ? `, but only ${percent(share)} of the step` : '';
   const isLaunch = ms <= launches * dispatches * peaks.dispatchMs;
   if (isLaunch && Math.max(memory, arithmetic) < near) {

@@ -44,22 +44,22 @@ export async function measure(
   const prompts: TimedPrompt[] = [];
   let newTokens = effort.newTokens.least;
 
-  /** Inputs are new for every sample, so that none is served with what another computed. */
-  const sample = async (cell: Cell, role: Role): Promise<number> => {
+  const sample = async (cell: Cell, role: Role, tokens: readonly number[]): Promise<number> => {
     signal.throwIfAborted();
     const arm = armOf(role);
     if (cell.kind === 'decode') {
-      const { ms } = await port.decode(arm, cell.context, newTokens, below(random, port.vocabulary));
+      const { ms } = await port.decode(arm, cell.context, newTokens, tokens[0] ?? 0);
       return Math.max(ms, leastMs);
     }
-    const tokens = drawTokens(cell.tokens, port, random);
     const { ms, token } = await port.prefill(arm, tokens);
     if (arm === 'bound') prompts.push({ tokens, token });
     return Math.max(ms, leastMs);
   };
   const round = async (times: readonly Times[]) => {
+    // New in every round, and the same for every arm of it: what differs is the kernels.
+    const inputs = cells.map((cell) => drawTokens(cell.kind === 'prefill' ? cell.tokens : 1, port, random));
     for (const { cell, role } of schedule.round()) {
-      times[cell]?.[role].push(await sample(cells[cell] as Cell, role));
+      times[cell]?.[role].push(await sample(cells[cell] as Cell, role, inputs[cell] ?? []));
     }
   };
   const noTimes = () => cells.map((): Times => ({ baseline: [], bound: [], control: [] }));

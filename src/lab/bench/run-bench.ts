@@ -57,7 +57,7 @@ export async function runBench(
     rounds,
     method:
       `${rounds} rounds after a warm-up; a round times built-ins, bound kernels and built-ins again, in random ` +
-      `order and each on fresh tokens, at a prompt of ${effort.promptTokens} and at every context ` +
+      `order and all on the same fresh tokens, at a prompt of ${effort.promptTokens} and at every context ` +
       `(${newTokens} tokens decoded); median of the ratios within rounds, 95% interval by bootstrap over rounds; ` +
       `seed ${seed}.`,
     prefill: { prompt_tokens: effort.promptTokens, ...prefill },

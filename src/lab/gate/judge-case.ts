@@ -1,5 +1,6 @@
 /** One case's runs against the oracle: a verdict in numbers, and findings that say what to do. */
 import type { Contract } from '../../../kernels/contracts.ts';
+import { exactnessOf } from '../ops/descriptor.ts';
 import type { CaseVerdict, ExpectedOutput, Finding, ParityCase, Tolerance } from '../types.ts';
 import { elementsOf } from './elements.ts';
 import { judgeOutput, type OutputRuns, outputRuns } from './judge-output.ts';
@@ -23,7 +24,7 @@ export interface CaseMaterial {
 
 export function judgeCase(material: CaseMaterial): Judged {
   const { contract, one, run, expected, tolerance } = material;
-  const { exactness } = contract;
+  const exactness = exactnessOf(contract, one.format);
   const findings: Finding[] = [];
   const say = (code: string, message: string, severity: Finding['severity'] = 'error') => {
     findings.push({ code, severity, message: `${message}, case ${one.name}` });
@@ -62,6 +63,7 @@ export function judgeCase(material: CaseMaterial): Judged {
     case: one.name,
     ok,
     nmse,
+    nmse_limit: tolerance.nmse,
     max_abs: most(({ errors }) => errors.maxAbs),
     max_rel: most(({ errors }) => errors.maxRel),
     matched_ratio: Math.min(...outputs.map(({ errors }) => errors.matchedRatio)),

@@ -9,7 +9,8 @@ import { type Candidate, runCase } from './run-case.ts';
 export interface ParityTask {
   readonly op: LabOp;
   readonly cases: readonly ParityCase[];
-  readonly tolerance: Tolerance;
+  /** By the weights' format. */
+  readonly toleranceFor: (format?: string) => Tolerance;
   readonly seed: number;
   readonly references: References;
 }
@@ -25,7 +26,7 @@ const shownPerCode = 3;
 /** @param gridFor throws `RangeError` */
 export async function checkParity(
   device: GPUDevice,
-  { op, cases, tolerance, seed, references }: ParityTask,
+  { op, cases, toleranceFor, seed, references }: ParityTask,
   candidate: Candidate,
   gridFor: (one: ParityCase) => Grid,
 ): Promise<ParityResult> {
@@ -56,7 +57,14 @@ export async function checkParity(
         return;
       }
       findings.push(...outOfBounds(candidate, one, run.counts, reported));
-      const judged = judgeCase({ contract: op.contract, one, run, expected, builtin, tolerance });
+      const judged = judgeCase({
+        contract: op.contract,
+        one,
+        run,
+        expected,
+        builtin,
+        tolerance: toleranceFor(one.format),
+      });
       verdicts.push(judged.verdict);
       findings.push(...judged.findings);
     };

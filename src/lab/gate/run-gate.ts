@@ -1,6 +1,7 @@
 /** The gate, stage by stage, in the child. */
 import { kernelDigest } from '../digest.ts';
-import { labOps, tolerances } from '../ops/index.ts';
+import { toleranceUnder } from '../ops/descriptor.ts';
+import { labOps } from '../ops/index.ts';
 import { checkInterface } from '../stages/interface.ts';
 import { parseStage } from '../stages/parse.ts';
 import { checkSafety } from '../stages/safety.ts';
@@ -10,7 +11,6 @@ import type {
   ParityCase,
   Stage,
   StageName,
-  Tolerance,
   TunedShape,
 } from '../types.ts';
 import { overrideValues, reflect } from '../wgsl/reflect.ts';
@@ -28,7 +28,6 @@ export interface Progress {
 }
 
 /** A tenth, in strict mode. */
-const strictScale = 0.1;
 
 /** Resolves with a report whatever the kernel does, unless it takes the process with it. */
 export async function runGate(
@@ -71,10 +70,12 @@ export async function runGate(
   });
   if (!parsed || !module) return report();
   const reflection = reflect(registration.source);
-  if (!(await stage('interface', async () => checkInterface(registration, contract, reflection, device)))) {
-    return report();
-  }
-  if (!(await stage('safety', async () => checkSafety(reflection)))) return report();
+  // Neither needs the other, and an author wants to hear all at once.
+  const fits = await stage('interface', async () =>
+    checkInterface(registration, contract, reflection, device),
+  );
+  const safe = await stage('safety', async () => checkSafety(reflection));
+  if (!fits || !safe) return report();
 
   const builder = new Builder(device, { registration, contract, reflection, module });
   const gridFor = (overrides: Overrides) => {
@@ -109,27 +110,31 @@ export async function runGate(
   }
 
   await stage('parity', async () => {
-    const scale = job.toleranceScale * (mode === 'strict' ? strictScale : 1);
-    const tolerance = scaled(tolerances[contract.exactness], scale);
+    const toleranceFor = (format?: string) =>
+      toleranceUnder(contract, format, { mode, tolerance_scale: job.toleranceScale });
+    const formats = registration.dtypes ?? job.formats;
     const cases = [
       ...op.cases({
         seed,
-        formats: registration.dtypes ?? job.formats,
+        formats,
         live: job.live.byOp[registration.op],
         strict: mode === 'strict',
       }),
-      ...(job.live.captured[registration.op] ?? []),
+      // Of a model with weights of several types the kernel may read some only.
+      ...(job.live.captured[registration.op] ?? []).filter(
+        ({ format }) => format === undefined || formats.includes(format),
+      ),
     ];
     if (cases.length === 0)
       throw new Error(`no cases for ${op.contract.op}: at least one weight format is needed`);
     const references = new References(bench, op);
-    const task = { op, cases, tolerance, seed, references };
+    const task = { op, cases, toleranceFor, seed, references };
     const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables
       ? await sweep(bench, task, combinations, withChecks)
       : await withChecks(task, combinations[0] as Combination);
     more = {
       parity: result.verdicts,
-      tolerance: { ...tolerance, scale: job.toleranceScale, mode },
+      tolerance: { ...toleranceFor(cases[0]?.format), scale: job.toleranceScale, mode },
       ...(result.tuning ? { tuning: result.tuning } : {}),
     };
     return result.findings;
@@ -139,9 +144,3 @@ export async function runGate(
 
 const asWarning = (finding: Finding): Finding =>
   finding.severity === 'error' ? { ...finding, severity: 'warning' } : finding;
-
-const scaled = ({ nmse, max_abs, matched_ratio }: Tolerance, scale: number): Tolerance => ({
-  nmse: nmse * scale,
-  max_abs: max_abs * scale,
-  matched_ratio,
-});

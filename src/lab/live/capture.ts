@@ -4,13 +4,13 @@ import type { ParityCase, TensorData } from '../types.ts';
 import { extentOf, type StepExtent, tensorOf } from './extents.ts';
 
 const slot = 0;
-/** Tokens before the step that is looked at, so that attention has something to attend to. */
-const contextTokens = 37;
+/** Tokens before the step that is looked at, unless more are asked for: attention has something to attend to. */
+const usualContext = 37;
 
-/** Fills slot 0 with the beginning of a text, on scattered pages, and tells how far it goes. */
-async function fillContext(runner: Runner, tokens: readonly number[]): Promise<StepExtent> {
+/** Fills slot 0 with the beginning of a text, on scattered pages with room for some more, and tells how far it goes. */
+async function fillContext(runner: Runner, tokens: readonly number[], more: number): Promise<StepExtent> {
   const { capacity, maxPages } = runner.memory;
-  const pages = Math.min(capacity.pages, maxPages, Math.ceil((tokens.length + 1) / 32));
+  const pages = Math.min(capacity.pages, maxPages, Math.ceil((tokens.length + more) / 32));
   runner.setPages(
     slot,
     Array.from({ length: pages }, (_, index) => pages - 1 - index),
@@ -28,17 +28,18 @@ async function fillContext(runner: Runner, tokens: readonly number[]): Promise<S
 /**
  * What the lab kernels of a plan read and wrote in one step of the resident model. The device must be free.
  * @param count rows of the step; 1 is a decoded token, more are a prompt's
+ * @param context tokens before it
  */
 export async function observeStep(
   runner: Runner,
   plan: Plan,
   text: readonly number[],
-  options: { count: number; wants: (lab: LabDispatch) => boolean },
+  options: { count: number; context?: number; wants: (lab: LabDispatch) => boolean },
 ): Promise<readonly { observed: Observed; given: ParityCase }[]> {
   const { capacity } = runner.memory;
   const room = Math.min(capacity.context, capacity.pages * 32) - options.count;
-  const before = Math.max(0, Math.min(contextTokens, room, text.length - options.count));
-  const filled = await fillContext(runner, text.slice(0, before));
+  const before = Math.max(0, Math.min(options.context ?? usualContext, room, text.length - options.count));
+  const filled = await fillContext(runner, text.slice(0, before), options.count);
   const extent = { ...filled, tokens: options.count, positions: before + options.count };
   const step = runner.newStep();
   step.clear();

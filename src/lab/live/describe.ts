@@ -1,7 +1,6 @@
 /** The live graph and its parts, with the kernels that are bound now. */
 import { contracts } from '../../../kernels/contracts.ts';
 import {
-  type Binding,
   choiceOf,
   fits,
   type GraphNode,
@@ -83,13 +82,17 @@ export async function describeGraph(
       ...(ms === undefined ? {} : { gpu_ms: ms }),
     });
   }
+  // Of results: weights have a type of their own.
+  const dtypes = new Map(
+    nodes.map(({ id, op }) => [id, op === 'kv_write' ? 'f16' : op === 'sample' ? 'u32' : 'f32']),
+  );
   const producers = producersOf(all.map(({ nodes: [node] }) => node as GraphNode));
   const edges = [...vocabulary.values()].flatMap((node) =>
     (producers.get(node.id) ?? []).map((source) => ({
       from: source,
       to: node.id,
       tensor: `${source}.out`,
-      dtype: 'f32',
+      dtype: dtypes.get(source) ?? 'f32',
       shape: ['tokens', vocabulary.get(source)?.width ?? 1],
     })),
   );
@@ -136,17 +139,17 @@ function buffersWritten({ op, slot }: GraphNode): readonly string[] {
 /** Registered kernels, as parts lists them. */
 export type KernelRows = LabParts['kernels'];
 
+/** @param bindable states of kernels that may be bound */
 export async function describeParts(
   runner: Runner,
   live: LiveTargets,
   kernels: KernelRows,
-  bindings: readonly Binding[],
+  bindable: ReadonlySet<KernelRows[number]['state']>,
 ): Promise<LabParts> {
   const running = runningOn(runner.bound?.one ?? runner.plan);
   const labs = await labsByTarget(live, live.targets);
-  const bound = new Map(bindings.map(({ target, kernel }) => [target, kernel.name]));
   const kernelOf = (target: Target): string =>
-    bound.get(target.id) ?? running.get(target.nodes[0]?.id ?? '')?.kernel ?? 'builtin';
+    [...new Set(target.nodes.map(({ id }) => running.get(id)?.kernel ?? 'builtin'))].join(' + ');
   const components = live.targets
     .filter(({ isSpan }) => !isSpan)
     .map((target) => {
@@ -161,10 +164,13 @@ export async function describeParts(
   const slots = new Map<string, LabParts['slots'][number]>();
   for (const target of live.targets) {
     const slot = target.id.replace(/^layers\.\d+\./, 'layers.*.');
-    if (slots.has(slot)) continue;
-    const usable = kernels.filter(
-      ({ op, state }) => fits(op, target) && state !== 'rejected' && state !== 'quarantined',
-    );
+    const known = slots.get(slot);
+    if (known) {
+      const names = new Set([...known.bound.split(', '), kernelOf(target)]);
+      slots.set(slot, { ...known, bound: [...names].join(', ') });
+      continue;
+    }
+    const usable = kernels.filter(({ op, state }) => fits(op, target) && bindable.has(state));
     slots.set(slot, {
       slot,
       op: target.op,

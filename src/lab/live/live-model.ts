@@ -14,6 +14,7 @@ import type { LiveShapes, ParityCase } from '../types.ts';
 import { observeStep } from './capture.ts';
 import { stubKernel } from './kernel.ts';
 import { LiveTargets } from './shapes.ts';
+import { shrunk } from './shrink.ts';
 
 /** Ordinary English, for activations as they really occur. */
 const sample =
@@ -22,7 +23,7 @@ const sample =
   'grandmother asked her why. "Because I want to know what they do when nobody looks," said the girl, and she went on.';
 
 /** A case's weights travel to another process and are multiplied there in double precision. */
-const mostMultiplications = 4e6;
+const mostWeights = 1e6;
 /** Shapes of one op that are captured. */
 const mostCaptured = 2;
 /** Rows of a prompt's step. */
@@ -90,13 +91,14 @@ export class LiveModel {
     shapes: readonly LabDispatch[],
     patience: AbortSignal,
   ): Promise<readonly ParityCase[] | undefined> {
-    const small = shapes
-      .filter(({ dims }) => (dims['rows'] ?? 1) * (dims['columns'] ?? 1) <= mostMultiplications)
+    // An embedding table cannot be cut: any token may be asked for.
+    const chosen = shapes
+      .filter(({ dims }) => (dims['vocabulary'] ?? 0) * (dims['columns'] ?? 0) <= 4 * mostWeights)
       .slice(0, mostCaptured);
     try {
       return await this.#engine.exclusive(async (runner) => {
         const cases: ParityCase[] = [];
-        for (const { target, format } of small) {
+        for (const { target, format } of chosen) {
           const kernel = stubKernel(this.#wgsl, op, format);
           const plans = await runner.planBindings([{ target, kernel }], this.#unfused);
           try {
@@ -106,7 +108,7 @@ export class LiveModel {
               count,
               wants: (lab) => lab.kernel === kernel,
             });
-            cases.push(...looks.slice(0, 1).map(({ given }) => given));
+            cases.push(...looks.slice(0, 1).map(({ given }) => shrunk(given, mostWeights)));
           } finally {
             plans.destroy();
           }

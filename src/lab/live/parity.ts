@@ -1,37 +1,42 @@
 /** Parity of what is bound, on the live graph: each component on real activations, then the logits. */
-import { feedback, greedy, klDivergence, type Plan, type Plans, type Runner } from '../../engine/index.ts';
+import {
+  feedback,
+  greedy,
+  klDivergence,
+  type LabKernel,
+  type Plans,
+  type Runner,
+} from '../../engine/index.ts';
+import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { elementsOf } from '../gate/elements.ts';
 import { faultsOf, measure, rowFails } from '../gate/verdict.ts';
-import { tolerances } from '../ops/descriptor.ts';
+import { toleranceUnder } from '../ops/descriptor.ts';
 import { labOps } from '../ops/index.ts';
 import type { ParityCase, ParityMode, ParityRunResult, Tolerance } from '../types.ts';
 import { observeStep } from './capture.ts';
 
 type Component = ParityRunResult['components'][number];
 
-const slot = 0;
 /** Positions whose logits are compared. */
-export const comparedPositions = 64;
+const comparedPositions = 64;
+/** Where the last of them is, if the context reaches so far. */
+const farPosition = 576;
+/** Tokens before a step that is looked at. */
+const contextTokens = 500;
+/** Tokens of a text that a run has use for. */
+export const textTokens = farPosition;
 /** Rows of a prompt's step that is looked at: few, because the oracle computes every one in double precision. */
 const promptRows = 3;
 
-/** Tolerance of an op under a mode. */
-export function toleranceOf(
-  exactness: keyof typeof tolerances,
-  { mode, tolerance_scale = 1 }: ParityMode,
-): Tolerance {
-  const { nmse, max_abs, matched_ratio } = tolerances[exactness];
-  const scale = tolerance_scale * (mode === 'strict' ? 0.1 : 1);
-  return { nmse: nmse * scale, max_abs: max_abs * Math.sqrt(scale), matched_ratio };
-}
-
-/** Every bound component against its oracle, in a decoded token's step and in a prompt's. */
+/**
+ * Every bound component against its oracle, in a decoded token's step and in a prompt's.
+ * @param standIns kernels that nobody bound: they do what the built-ins only have joined to others
+ */
 export async function componentParity(
   runner: Runner,
   bound: Plans,
   text: readonly number[],
-  mode: ParityMode,
-  signal: AbortSignal,
+  { mode, standIns, signal }: { mode: ParityMode; standIns: ReadonlySet<LabKernel>; signal: AbortSignal },
 ): Promise<Component[]> {
   const worst = new Map<string, Component>();
   for (const [plan, count] of [
@@ -41,19 +46,19 @@ export async function componentParity(
     signal.throwIfAborted();
     const looks = await observeStep(runner, plan, text, {
       count,
-      wants: ({ kernel }) => !kernel.name.startsWith('stub.'),
+      context: contextTokens,
+      wants: ({ kernel }) => !standIns.has(kernel),
     });
     for (const { observed, given } of looks) {
       // The oracle holds the thread; others want it, too.
       await new Promise((resolve) => setImmediate(resolve));
       signal.throwIfAborted();
       const { lab, after } = observed;
-      const one = compare(
-        given,
-        lab.kernel.contract.op,
-        after,
-        toleranceOf(lab.kernel.contract.exactness, mode),
-      );
+      const tolerance = toleranceUnder(lab.kernel.contract, lab.format, mode);
+      const one = {
+        ...compare(given, lab.kernel.contract.op, after, tolerance),
+        nmse_limit: tolerance.nmse,
+      };
       const before = worst.get(lab.target);
       if (!before || one.nmse > before.nmse || !one.ok) {
         worst.set(lab.target, { id: lab.target, kernel: lab.kernel.name, ...one });
@@ -98,8 +103,9 @@ const wordsIn = (contents: ArrayBuffer): Uint32Array<ArrayBuffer> => {
 };
 
 /**
- * KL divergence (nats, of the bound from the built-in distribution) and top-1 agreement behind each position of a
- * text. Half of the positions are computed as a prompt, half token by token, because kernels may differ there.
+ * KL divergence (nats, of the bound from the built-in distribution) and top-1 agreement at positions of a text: of
+ * prompts and of decoded tokens, of a step that holds several sequences, near the start and far from it, because
+ * kernels may differ there.
  */
 export async function logitsParity(
   runner: Runner,
@@ -108,8 +114,9 @@ export async function logitsParity(
   signal: AbortSignal,
 ): Promise<ParityRunResult['logits']> {
   const builtin: Plans = { one: runner.plan, many: runner.plan, destroy() {} };
-  const positions = Math.min(comparedPositions, text.length, runner.memory.capacity.context - 1);
-  const tokens = text.slice(0, positions);
+  const { capacity, maxPages } = runner.memory;
+  const room = Math.min(text.length, capacity.context, Math.min(maxPages, capacity.pages) * pageTokens);
+  const tokens = text.slice(0, Math.min(farPosition, room));
   const expected = await logitsOf(runner, builtin, tokens, signal);
   const got = await logitsOf(runner, bound, tokens, signal);
   let kl = 0;
@@ -123,6 +130,7 @@ export async function logitsParity(
   return { kl: kl / expected.length, top1_agreement: agreed / expected.length, positions: expected.length };
 }
 
+/** The logits of `comparedPositions` of the tokens, or of all when they are fewer. */
 async function logitsOf(
   runner: Runner,
   plans: Plans,
@@ -130,30 +138,59 @@ async function logitsOf(
   signal: AbortSignal,
 ): Promise<Float32Array[]> {
   const { capacity, maxPages } = runner.memory;
-  runner.setPages(
-    slot,
-    Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page),
-  );
+  const pages = Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page);
+  // The last slot, in the order of its own: a kernel that takes no notice of slots or pages reads those of the others.
+  const last = capacity.slots - 1;
+  for (let other = 0; other < last; other++) runner.setPages(other, pages);
+  runner.setPages(last, pages.toReversed());
   const step = runner.newStep();
   const rows: Float32Array[] = [];
-  const run = async (plan: Plan) => {
+  const run = async () => {
     signal.throwIfAborted();
-    rows.push(...(await runner.logits(step, plan)));
+    const plan = runner.planOf(step.dims, plans);
+    if (step.dims.samples > 0) rows.push(...(await runner.logits(step, plan)));
+    else await runner.submit(step, plan);
   };
+  /** A prompt's rows, the last `sampled` of which are compared. */
+  const prompt = async (first: number, count: number, sampled: number) => {
+    step.clear();
+    const row = step.prefillTokens(tokens, first, count, last);
+    for (let n = count - sampled; n < count; n++)
+      step.sample(row - (count - 1) + n, last, first + n + 1, greedy);
+    await run();
+  };
+
+  const compared = Math.min(comparedPositions, tokens.length);
+  const decoded = Math.floor(compared / 2);
   // As many rows of logits as a step has room for at least.
-  const chunk = Math.min(8, capacity.stepTokens);
-  const half = Math.floor(tokens.length / 2);
-  for (let first = 0; first < half; first += chunk) {
-    const count = Math.min(chunk, half - first);
-    step.clear();
-    const last = step.prefillTokens(tokens, first, count, slot);
-    for (let n = 0; n < count; n++) step.sample(last - (count - 1) + n, slot, first + n + 1, greedy);
-    await run(runner.planOf(step.dims, plans));
+  const chunk = Math.min(8, capacity.stepTokens, compared - decoded);
+  const near = compared - decoded - chunk;
+  for (let first = 0; first < near; first += chunk) {
+    const count = Math.min(chunk, near - first);
+    await prompt(first, count, count);
   }
-  for (let at = half; at < tokens.length; at++) {
+  const far = tokens.length - decoded;
+  for (let first = near; first < far; ) {
+    // In the largest steps that there are; the logits behind the last one count.
+    const count = Math.min(capacity.stepTokens, far - first);
+    const isLast = first + count === far;
+    await prompt(first, count, isLast ? Math.min(chunk, count) : 0);
+    first += count;
+  }
+  // Some at once, each in a slot of its own; that all are the same sequence makes no difference.
+  const together = Math.min(capacity.slots, 8, decoded);
+  for (let slot = 0; slot < together; slot++) runner.setPages(slot, pages.toReversed());
+  step.clear();
+  for (let n = 0; n < together; n++) {
+    const at = far + n;
+    step.sample(step.decodeToken(tokens[at] ?? feedback, at, n), n, at + 1, greedy);
+  }
+  await run();
+  for (let slot = 0; slot < together && slot < last; slot++) runner.setPages(slot, pages);
+  for (let at = far + together; at < tokens.length; at++) {
     step.clear();
-    step.sample(step.decodeToken(tokens[at] ?? feedback, at, slot), slot, at + 1, greedy);
-    await run(runner.planOf(step.dims, plans));
+    step.sample(step.decodeToken(tokens[at] ?? feedback, at, last), last, at + 1, greedy);
+    await run();
   }
   return rows;
 }

@@ -1,7 +1,7 @@
 import { contracts, type Contract, type Exactness } from '../../../kernels/contracts.ts';
 import { formatNames } from '../../../kernels/formats.ts';
 import { stubTargets } from '../stubs.ts';
-import type { OpDescriptor, Tolerance } from '../types.ts';
+import type { OpDescriptor, ParityMode, Tolerance } from '../types.ts';
 
 /**
  * Of honest kernels errors are spread over the elements like noise: at the limit of the NMSE its root is their part of
@@ -20,6 +20,26 @@ export const tolerances: Readonly<Record<Exactness, Tolerance>> = {
   exact: { nmse: 0, max_abs: 0, matched_ratio: 1 },
 };
 
+/** How exact an op's results must be with weights of a format: what they do not round, its kernels may not round. */
+export function exactnessOf({ exactness }: Contract, format?: string): Exactness {
+  if (exactness !== 'quantised') return exactness;
+  if (format === 'f32') return 'f32';
+  return format === 'f16' || format === 'bf16' ? 'f16' : 'quantised';
+}
+
+const strictScale = 0.1;
+
+/** What is tolerated under a parity mode. */
+export function toleranceUnder(
+  contract: Contract,
+  format: string | undefined,
+  { mode, tolerance_scale: scale = 1 }: ParityMode,
+): Tolerance {
+  const { nmse, max_abs, matched_ratio } = tolerances[exactnessOf(contract, format)];
+  const by = scale * (mode === 'strict' ? strictScale : 1);
+  return { nmse: nmse * by, max_abs: max_abs * by, matched_ratio };
+}
+
 const accesses = { in: 'read', out: 'read_write', inout: 'read_write', uniform: 'uniform' } as const;
 
 /** The `/lab/v1/ops` entry of an op, for an adapter with these features. */
@@ -34,6 +54,7 @@ export function describeOp(contract: Contract, features: readonly string[]): OpD
       .filter(({ role }) => roles.includes(role))
       .map(({ name, dtype, shape, summary: of }) => ({ name, dtype, shape, summary: of }));
   const params = bindings.find(({ name }) => name === 'params')?.members ?? [];
+  const readsWeights = bindings.some(({ dtype }) => dtype === 'weights');
   return {
     op,
     summary,
@@ -61,10 +82,17 @@ export function describeOp(contract: Contract, features: readonly string[]): OpD
     dispatch_rule: dispatch,
     exactness,
     tolerance: tolerances[exactness],
+    ...(readsWeights && exactness === 'quantised'
+      ? {
+          tolerance_by_dtype: Object.fromEntries(
+            formatNames.map((format) => [format, tolerances[exactnessOf(contract, format)]]),
+          ),
+        }
+      : {}),
     flops,
     bytes,
     fusable_into: spansOf(contract),
-    dtypes: bindings.some(({ dtype }) => dtype === 'weights') ? formatNames : [],
+    dtypes: readsWeights ? formatNames : [],
     features: ['shader-f16', 'subgroups'].filter((feature) => features.includes(feature)),
     oracle: oracleOf(contract),
     targets,

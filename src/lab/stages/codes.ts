@@ -54,6 +54,7 @@ export const findingCodes = {
   data_dependent_loop: 'How often a loop runs depends on what buffers hold alone.',
   large_private_memory: 'Private and function variables take more than 64 KiB an invocation.',
   unchecked_pointer: 'Indices through a pointer to a buffer are not checked against its length.',
+  array_length: 'Buffers of the live graph are longer than what a step holds.',
   reserved_name: 'A declaration has a name that the bounds-checking build needs.',
   // pipeline
   limit_exceeded: 'The pipeline exceeds a limit of this adapter.',

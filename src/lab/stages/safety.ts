@@ -26,6 +26,7 @@ export function checkSafety(reflection: Reflection): Finding[] {
     ...reflection.variables.flatMap(checkVariable),
     ...doubtfulLoops(reflection).map(loopFinding),
     ...uncheckedPointers(reflection),
+    ...arrayLengths(reflection),
     ...privateMemory(reflection),
   ].sort(byPlace);
 }
@@ -93,6 +94,22 @@ function loopFinding({ kind, variables, place }: DoubtfulLoop): Finding {
         place,
       );
   }
+}
+
+/**
+ * Lengths of buffers are no part of a contract: in the live graph they have room for the largest step. What depends on
+ * them is not what the gate has seen.
+ */
+function arrayLengths({ tokens }: Reflection): Finding[] {
+  return tokens
+    .filter(
+      ({ kind, text }, index) => kind === 'name' && text === 'arrayLength' && tokens[index + 1]?.text === '(',
+    )
+    .map((token) => {
+      const message =
+        'the length of a buffer differs between the gate and the live graph, where buffers have room for more rows than a step holds; sizes are in params and step';
+      return finding('array_length', 'warning', message, token);
+    });
 }
 
 function privateMemory(reflection: Reflection): Finding[] {

@@ -97,13 +97,14 @@ export const registrationReport = z
           findings: z.array(finding),
         }),
       )
-      .describe('Up to the first that failed.'),
+      .describe('Up to the first that failed; interface and safety both, whichever failed.'),
     parity: z
       .array(
         z.object({
           case: z.string(),
           ok: z.boolean(),
           nmse: measured,
+          nmse_limit: z.number(),
           max_abs: measured,
           max_rel: measured,
           matched_ratio: measured,
@@ -151,11 +152,14 @@ export const parityRunResult = z
   .object({
     seed: z.int(),
     ok: z.boolean(),
+    mode: z.enum(['strict', 'standard', 'off']),
+    tolerance_scale: z.number(),
     components: z.array(
       z.object({
         id: z.string(),
         kernel: z.string(),
         nmse: measured,
+        nmse_limit: z.number(),
         max_abs: measured,
         ok: z.boolean(),
       }),
@@ -169,6 +173,7 @@ const fingerprint = z
     adapter: z.string(),
     backend: z.string(),
     driver: z.string(),
+    toggles: z.array(z.string()),
     dawn: z.string(),
     features: texts,
     model: z.string(),
@@ -210,6 +215,8 @@ export const benchResult = z
         baseline_ms: z.number().exactOptional(),
         gbps: z.number(),
         gflops: z.number(),
+        bandwidth_fraction: z.number(),
+        compute_fraction: z.number(),
         peak_fraction: z.number(),
         hint: z.string(),
       }),

@@ -1,0 +1,83 @@
+/** What a parity run finds in kernels that no case of the gate shows to be wrong. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { loadEngine, type LabKernel, type ResidentEngine } from '../../src/engine/index.ts';
+import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
+import { componentParity, logitsParity, textTokens } from '../../src/lab/live/parity.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { modelsPath } from '../support/shared.ts';
+
+let engine: ResidentEngine;
+let unfused: ReadonlyMap<string, LabKernel>;
+let stubOf: (op: string) => LabKernel;
+beforeAll(async () => {
+  engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf'), parallel: 4 });
+  const wgsl = await nodePlatform().wgsl();
+  unfused = unfusedKernels(wgsl);
+  stubOf = (op) => stubKernel(wgsl, op, 'q8_0');
+});
+afterEach(() => engine.bind([], unfused));
+afterAll(() => engine.close());
+
+/** Binds a stub, changed, and runs parity. */
+async function parityOf(op: string, target: string, before: string, after: string) {
+  const stub = stubOf(op);
+  expect(stub.code).toContain(before);
+  const kernel = {
+    ...stub,
+    name: 'changed',
+    digest: `${op} ${after}`,
+    code: stub.code.replace(before, after),
+  };
+  await engine.bind([{ target, kernel }], unfused);
+  return await engine.exclusive(async (runner) => {
+    const { bound } = runner;
+    if (!bound) throw new Error('nothing is bound');
+    const text = Array.from({ length: textTokens }, (_, i) => (i * 71 + 5) % 400);
+    const { signal } = new AbortController();
+    const standIns = new Set(unfused.values());
+    const components = await componentParity(runner, bound, text, {
+      mode: { mode: 'standard' },
+      standIns,
+      signal,
+    });
+    const logits = await logitsParity(runner, bound, text, signal);
+    expect(logits.positions).toBe(64);
+    return { isRight: components.every(({ ok }) => ok), kl: logits.kl };
+  });
+}
+
+const position = 'let position = token[t].y;';
+const slot = 'let slot = token[t].z;';
+const attend = 'layers.1.attn.attend';
+const norm = 'x[start + c] * inverse_rms * gain[c]';
+
+describe('a parity run', () => {
+  it('finds nothing in a kernel that is right', async () => {
+    const { isRight, kl } = await parityOf('attention', attend, position, `${position} `);
+    expect(isRight).toBe(true);
+    expect(kl).toBeLessThan(1e-6);
+  });
+
+  it.each(['attention', 'attention_decode'])('%s: far positions are left out', async (op) => {
+    const { isRight, kl } = await parityOf(op, attend, position, 'let position = min(token[t].y, 400u);');
+    expect(isRight).toBe(false);
+    expect(kl).toBeGreaterThan(1e-3);
+  });
+
+  it('another slot is read where steps hold several sequences', async () => {
+    const wrong = 'let slot = select(token[t].z, 0u, step.tokens > 3u);';
+    expect((await parityOf('attention', attend, slot, wrong)).kl).toBeGreaterThan(1e-3);
+  });
+
+  it('rows of large steps are left out', async () => {
+    const wrong = `select(${norm}, 0.0, token > 90u)`;
+    expect((await parityOf('rms_norm', 'layers.0.attn.norm', norm, wrong)).kl).toBeGreaterThan(1e-3);
+  });
+
+  it('several sequences at once are computed as one', async () => {
+    const wrong = 'let slot = select(token[t].z, token[0].z, token[0].z != token[step.tokens - 1u].z) ^ 0u;';
+    const { kl } = await parityOf('attention', attend, slot, wrong);
+    // All of them are one sequence in a parity run: which slot is read makes no difference there.
+    expect(kl).toBeLessThan(1e-6);
+  });
+});

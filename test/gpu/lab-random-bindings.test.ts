@@ -1,0 +1,154 @@
+/** Whatever mixture of targets runs on kernels that are right, the model computes the same. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { WgslSources } from '../../kernels/assemble.ts';
+import {
+  type Binding,
+  greedy,
+  klDivergence,
+  type LabKernel,
+  loadEngine,
+  oneTokenSibling,
+  overlapping,
+  type ResidentEngine,
+  type Target,
+  targetsOf,
+} from '../../src/engine/index.ts';
+import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
+import { LiveTargets } from '../../src/lab/live/shapes.ts';
+import { Random } from '../../src/lab/ops/random.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { modelsPath } from '../support/shared.ts';
+import { loadFromMemory, type TinyModel, tinyModel } from '../support/tiny-model.ts';
+
+const models: Readonly<Record<string, string | TinyModel>> = {
+  'lathe-tiny': modelsPath('lathe-tiny-q8_0.gguf'),
+  'qwen2, biases': { architecture: 'qwen2', biases: true, type: 'Q8_0' },
+  'qwen2, odd sizes, products of several types': {
+    architecture: 'qwen2',
+    biases: true,
+    heads: 4,
+    kvHeads: 2,
+    headDim: 40,
+    width: 96,
+    feedForward: 160,
+    rotary: 24,
+    untied: true,
+    type: { attn_q: 'Q4_0', attn_k: 'Q8_0', attn_v: 'F16', ffn_gate: 'Q8_0', ffn_up: 'Q4_0', output: 'Q4_0' },
+  },
+  'qwen3, head norms': { architecture: 'qwen3', type: 'F16', headDim: 32 },
+  'llama, f32, one head of keys': { architecture: 'llama', kvHeads: 1, type: 'F32' },
+};
+const rounds = 12;
+const tolerableKl = 1e-5;
+
+let wgsl: WgslSources;
+let unfused: ReadonlyMap<string, LabKernel>;
+beforeAll(async () => {
+  wgsl = await nodePlatform().wgsl();
+  unfused = unfusedKernels(wgsl);
+});
+
+/** Logits behind a prompt, in a step beside other sequences, and of tokens decoded alone. */
+async function logitsOf(engine: ResidentEngine): Promise<Float32Array[]> {
+  return await engine.exclusive(async (runner) => {
+    const { capacity } = runner.memory;
+    const prompt = Array.from({ length: 45 }, (_, i) => (i * 53 + 7) % 250);
+    runner.setPages(0, [3, 0]);
+    runner.setPages(1, [2, 1]);
+    const step = runner.newStep();
+    const rows: Float32Array[] = [];
+    step.clear();
+    step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedy);
+    rows.push(...(await runner.logits(step)));
+    expect(capacity.slots).toBeGreaterThan(1);
+    // A prompt of a second sequence beside a token of the first.
+    step.clear();
+    step.sample(step.decodeToken(17, 45, 0), 0, 46, greedy);
+    step.sample(step.prefillTokens(prompt, 0, 9, 1), 1, 9, greedy);
+    rows.push(...(await runner.logits(step)));
+    for (const position of [46, 47]) {
+      step.clear();
+      step.sample(step.decodeToken(position, position, 0), 0, position + 1, greedy);
+      rows.push(...(await runner.logits(step)));
+    }
+    return rows;
+  });
+}
+
+/** What a kernel of each target reads: undefined where none of one weight format can take it over. */
+type Formats = ReadonlyMap<string, string | undefined>;
+
+async function formatsByTarget(engine: ResidentEngine): Promise<Formats> {
+  const live = new LiveTargets(engine.runner, wgsl, unfused);
+  const formats = new Map<string, string | undefined>();
+  for (const op of new Set(live.targets.map((target) => target.op))) {
+    for (const [id, labs] of await live.dispatches(op)) {
+      const [format, ...others] = new Set(labs.map((lab) => lab.format));
+      if (others.length === 0) formats.set(id, format);
+    }
+  }
+  return formats;
+}
+
+/** A random set of bindings, on kernels for any step and for one token, that overlap only between these two. */
+function draw(engine: ResidentEngine, random: Random, formats: Formats): Binding[] {
+  const targets = targetsOf(engine.graph).filter(({ id }) => formats.has(id));
+  const bindings: Binding[] = [];
+  for (const index of random.permutation(targets.length).subarray(0, 1 + random.below(targets.length))) {
+    const target = targets[index] as Target;
+    const sibling = oneTokenSibling(target.op);
+    const op = sibling !== undefined && random.below(2) === 1 ? sibling : target.op;
+    const one: Binding = { target: target.id, kernel: stubKernel(wgsl, op, formats.get(target.id)) };
+    const rivals = bindings.filter(({ kernel }) => kernel.contract.tokens === one.kernel.contract.tokens);
+    if (overlapping(engine.graph, rivals, [one]).length === 0) bindings.push(one);
+  }
+  return bindings;
+}
+
+for (const [name, model] of Object.entries(models)) {
+  describe(name, () => {
+    let engine: ResidentEngine;
+    beforeAll(async () => {
+      const options = { parallel: 4, exact: true };
+      engine =
+        typeof model === 'string'
+          ? await loadEngine(nodePlatform(), { model, ...options })
+          : await loadFromMemory(tinyModel(model), options);
+    });
+    afterAll(() => engine.close());
+
+    it('gives the same logits on any mixture of bindings', async () => {
+      const formats = await formatsByTarget(engine);
+      const expected = await logitsOf(engine);
+      const random = new Random(Math.floor(Math.random() * 2 ** 32), name);
+      const seen = new Set<string>();
+      // Logits that hardly differ would prove nothing.
+      expect(klDivergence(expected[0] as Float32Array, expected[1] as Float32Array)).toBeGreaterThan(0.01);
+      for (let n = 0; n < rounds; n++) {
+        const bindings = draw(engine, random, formats);
+        await engine.bind(bindings, unfused);
+        const got = await logitsOf(engine);
+        const text = bindings.map(({ target, kernel }) => `${target}: ${kernel.name}`).join(', ');
+        for (const [row, logits] of expected.entries()) {
+          expect(klDivergence(logits, got[row] as Float32Array), `row ${row} of ${text}`).toBeLessThan(
+            tolerableKl,
+          );
+        }
+        for (const { kernel } of bindings) seen.add(kernel.contract.op);
+        if (n % 4 === 3) await engine.bind([], unfused);
+      }
+      expect(seen.size).toBeGreaterThan(10);
+    });
+
+    it('takes over gate and up together only where they lie in one piece', async () => {
+      const live = new LiveTargets(engine.runner, wgsl, unfused);
+      const inPieces = typeof model === 'object' && typeof model.type === 'object';
+      for (const [op, id] of [
+        ['gated_matmul', 'layers.0.ffn.gate_up_act'],
+        ['norm_gated_matmul', 'layers.0.ffn.norm_gate_up_act'],
+      ] as const) {
+        expect((await live.dispatches(op)).has(id)).toBe(!inPieces);
+      }
+    });
+  });
+}
