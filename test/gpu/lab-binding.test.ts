@@ -8,6 +8,7 @@ import {
   loadEngine,
   type LabKernel,
   oneTokenSibling,
+  type Plan,
   type ResidentEngine,
   targetsOf,
 } from '../../src/engine/index.ts';
@@ -103,6 +104,27 @@ describe('a kernel that is right gives the model the same logits', () => {
     const got = await logits();
     expect(klDivergence(expected[0] as Float32Array, got[0] as Float32Array)).toBeGreaterThan(1e-5);
   });
+});
+
+it('a kernel for one token and one for many share a target: each has its steps', async () => {
+  const [matmul, matvec] = [stubOf('matmul'), stubOf('matvec')];
+  const target = 'layers.1.attn.q';
+  const expected = await logits();
+  await engine.bind(
+    [
+      { target, kernel: matmul },
+      { target, kernel: matvec },
+    ],
+    unfused,
+  );
+  const runs = (plan: Plan | undefined) =>
+    plan?.dispatches.flatMap(({ lab }) => (lab?.target === target ? [lab.kernel.name] : []));
+  expect(runs(engine.runner.bound?.one)).toEqual([matvec.name]);
+  expect(runs(engine.runner.bound?.many)).toEqual([matmul.name]);
+  const got = await logits();
+  for (const [index, row] of expected.entries()) {
+    expect(klDivergence(row, got[index] as Float32Array)).toBeLessThan(1e-6);
+  }
 });
 
 describe('binding', () => {

@@ -2,7 +2,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type LabKernel, type ResidentEngine } from '../../src/engine/index.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
+import { LiveModel } from '../../src/lab/live/live-model.ts';
 import { componentParity, logitsParity, textTokens } from '../../src/lab/live/parity.ts';
+import { labOps } from '../../src/lab/ops/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { modelsPath } from '../support/shared.ts';
 
@@ -73,11 +75,25 @@ describe('a parity run', () => {
     const wrong = `select(${norm}, 0.0, token > 90u)`;
     expect((await parityOf('rms_norm', 'layers.0.attn.norm', norm, wrong)).kl).toBeGreaterThan(1e-3);
   });
+});
 
-  it('several sequences at once are computed as one', async () => {
-    const wrong = 'let slot = select(token[t].z, token[0].z, token[0].z != token[step.tokens - 1u].z) ^ 0u;';
-    const { kl } = await parityOf('attention', attend, slot, wrong);
-    // All of them are one sequence in a parity run: which slot is read makes no difference there.
-    expect(kl).toBeLessThan(1e-6);
+describe('activations that are captured for the gate', () => {
+  it('are those of the model, for every op that it has', async () => {
+    const live = new LiveModel(engine, await nodePlatform().wgsl(), unfused);
+    for (const op of labOps.keys()) {
+      const { captured } = await live.shapes(op, new AbortController().signal);
+      const cases = captured[op] ?? [];
+      expect(cases.length > 0, op).toBe(op !== 'head_norm');
+      for (const { name, tensors, dims } of cases) {
+        for (const [binding, values] of Object.entries(tensors)) {
+          // Without biases, and with counts of drawn tokens at zero.
+          if (['bias', 'seen'].includes(binding)) continue;
+          expect(values.some((value) => value !== 0), `${name}: ${binding}`).toBe(true);
+        }
+        const token = tensors['token'];
+        if (token) expect(token[1], name).toBe(37);
+        expect(dims['tokens'], name).toBeGreaterThan(0);
+      }
+    }
   });
 });

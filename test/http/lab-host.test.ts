@@ -1,5 +1,5 @@
 /** The kernel lab of the built host, over HTTP, on the real adapter. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type {
@@ -192,8 +192,51 @@ describe('from the stub to a verdict', () => {
   });
 });
 
+describe('tunables', () => {
+  afterEach(() => call('DELETE', '/lab/v1/bindings'));
+
+  it('are swept, the best of each shape is reported, and that is what runs', async () => {
+    const stub = await stubOf('rms_norm', 'walk.tuned');
+    const { body } = await register({ ...stub, tunables: { WG: [16, 32, 64] } });
+    expect(body.accepted).toBe(true);
+    const [shape] = body.tuning ?? [];
+    expect(shape?.shape).toContain('columns=256');
+    expect(shape?.tried.map(({ overrides }) => overrides['WG']).sort()).toEqual([16, 32, 64]);
+    const least = Math.min(...(shape?.tried.map(({ ms }) => ms) ?? []));
+    expect(shape?.best_ms).toBe(least);
+    await call('POST', '/lab/v1/bindings', { kernel: 'walk.tuned', components: ['layers.0.attn.norm'] });
+    const bench: Answer<BenchResult> = await call('POST', '/lab/v1/bench', {
+      rounds: 6,
+      new_tokens: 1,
+      contexts: [16],
+    });
+    const names = Object.keys(bench.body.fingerprint.kernels);
+    expect(names).toEqual([`walk.tuned WG=${shape?.best['WG']}`]);
+  });
+});
+
 describe('one engine', () => {
-  it('benches wait for completions; a client that leaves ends its bench', async () => {
+  it('a bench begins when no completion runs or waits, and later completions wait for it', async () => {
+    const ends: string[] = [];
+    const note = async (what: string, work: Promise<unknown>) => {
+      await work;
+      ends.push(what);
+    };
+    const long = { model: 'lathe-tiny', prompt: 'Once', max_tokens: 300, temperature: 0.9, seed: 4 };
+    const before = note('before', call('POST', '/v1/completions', long));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const bench = note(
+      'bench',
+      call('POST', '/lab/v1/bench', { rounds: 6, new_tokens: 4, contexts: [16], prompt_tokens: 16 }),
+    );
+    await before;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const after = note('after', complete('Later'));
+    await Promise.all([bench, after]);
+    expect(ends).toEqual(['before', 'bench', 'after']);
+  });
+
+  it('a client that leaves ends its bench, and the engine is free', async () => {
     const gone = new AbortController();
     const long = call('POST', '/lab/v1/bench', { rounds: 1000, mode: 'full' }, gone.signal);
     await new Promise((resolve) => setTimeout(resolve, 1500));
@@ -239,7 +282,22 @@ describe('configs', () => {
     host.kill('SIGTERM');
     await host.exit;
 
+    // Another host signs with another key: it binds the config when that key is trusted.
     const text = await readFile(path, 'utf8');
+    const home = dataDir;
+    dataDir = freshDataDir();
+    await mkdir(join(dataDir, 'configs'));
+    await writeFile(join(dataDir, 'configs', 'saved.json'), text);
+    ({ host, url } = await start(['--kernels', 'saved', '--quiet']));
+    const keyId = /--trust-key (ed25519:\w+)/.exec(host.output.stderr)?.[1] ?? '';
+    expect(host.output.stderr).toContain('does not trust');
+    expect(await kernelOn('layers.3.ffn.norm')).toMatch(/^builtin:/);
+    await host.end();
+    ({ host, url } = await start(['--kernels', 'saved', '--trust-key', keyId]));
+    expect(await kernelOn('layers.3.ffn.norm')).toBe('saved.norm');
+    await host.end();
+    dataDir = home;
+
     await writeFile(path, text.replace('layers.3.ffn.norm', 'layers.3.attn.norm'));
     ({ host, url } = await start(['--kernels', 'saved']));
     expect(host.output.stderr).toContain('changed after it was signed');

@@ -27,8 +27,8 @@ export class BufferPool {
 
   /** Storage that kernels also read as uniforms. */
   shared(label: string, sizeBytes: number): GPUBuffer {
-    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
-    return this.#create(label, sizeBytes, usage);
+    const both = GPUBufferUsage.STORAGE | GPUBufferUsage.UNIFORM;
+    return this.#create(label, sizeBytes, both | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC);
   }
 
   readback(label: string, sizeBytes: number): GPUBuffer {
