@@ -1,6 +1,7 @@
 import type { BenchResult } from '../lab/types.ts';
 import { verdictText } from './bench-text.ts';
 import { ratio, short } from './figures.ts';
+import { groupByLayer } from './groups.ts';
 import type { Look } from './style.ts';
 import { table, type TableCell } from './table.ts';
 import { printable } from './text.ts';
@@ -50,12 +51,13 @@ export function diffBenches(a: BenchResult, b: BenchResult): BenchDiff {
   const names = [...new Set([...left.keys(), ...right.keys()])];
   const figures = names.map((figure) => {
     const [from, to] = [left.get(figure), right.get(figure)];
+    const [before, after] = [from?.value ?? null, to?.value ?? null];
     return {
       figure,
       unit: from?.unit ?? to?.unit ?? 'times',
-      a: from?.value ?? null,
-      b: to?.value ?? null,
-      ratio: from && to && from.value !== 0 ? to.value / from.value : null,
+      a: before,
+      b: after,
+      ratio: ratioOf(before, after),
     };
   });
   const compared = ['adapter', 'backend', 'driver', 'dawn', 'model'] as const;
@@ -65,12 +67,29 @@ export function diffBenches(a: BenchResult, b: BenchResult): BenchDiff {
   return { kind: 'benches', verdicts: { a: a.verdict, b: b.verdict }, figures, differences };
 }
 
+/** Alike layers as one, as `bench` shows them: their times add up. */
+function alikeLayersOf(times: readonly FigurePair[]): FigurePair[] {
+  const groups = groupByLayer(
+    times.map((pair) => ({ ...pair, id: pair.figure })),
+    ({ a, b }) => `${a === null} ${b === null}`,
+  );
+  return groups.map(({ pattern, items }) => {
+    const [a, b] = [totalOf(items.map((pair) => pair.a)), totalOf(items.map((pair) => pair.b))];
+    return { figure: pattern, unit: 'ms', a, b, ratio: ratioOf(a, b) };
+  });
+}
+
+const totalOf = (values: readonly (number | null)[]): number | null =>
+  values.reduce((total, value) => (total === null || value === null ? null : total + value), 0);
+const ratioOf = (a: number | null, b: number | null): number | null =>
+  a === null || b === null || a === 0 ? null : b / a;
+
 export function benchDiffLines(diff: BenchDiff, names: readonly [string, string], look: Look): string[] {
   const { paint } = look;
   const { figures } = diff;
-  const times = figures
-    .filter(({ unit }) => unit === 'ms')
-    .sort((x, y) => (y.a ?? y.b ?? 0) - (x.a ?? x.b ?? 0));
+  const times = alikeLayersOf(figures.filter(({ unit }) => unit === 'ms')).sort(
+    (x, y) => (y.a ?? y.b ?? 0) - (x.a ?? x.b ?? 0),
+  );
   const shown = [...figures.filter(({ unit }) => unit !== 'ms'), ...times.slice(0, shownComponents)];
   const rows = shown.map(({ figure, unit, a, b, ratio: by }): TableCell[] => {
     // Of times less is better, of everything else more.

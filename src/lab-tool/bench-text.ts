@@ -29,8 +29,13 @@ export function verdictSentence(what: string, { ratio: value, ci95, control, ver
       return `${what} is ${by} slower with the bound kernels (${interval}; ${noise}).`;
     case 'suspect':
       return `${what} seems ${by} faster, which is more than this adapter can do: do not trust it (${interval}; ${noise}).`;
-    default:
-      return `${what}: no difference that could be told from noise (${interval}; ${noise}).`;
+    default: {
+      const clear = ci95.low > 1 || ci95.high < 1;
+      const why = clear
+        ? 'no difference beyond what the built-ins differ from themselves'
+        : 'no difference that could be told from noise';
+      return `${what}: ${why} (${interval}; ${noise}).`;
+    }
   }
 }
 
@@ -83,7 +88,7 @@ export function benchLines(result: BenchResult, look: Look): string[] {
     ),
     '',
     ...sentences.flatMap((sentence) => wrap(sentence, width, '  ')),
-    ...result.warnings
+    ...[...nothingBound(result), ...result.warnings]
       .flatMap((warning) => wrap(`! ${printable(warning)}`, width, '  '))
       .map((line) => paint('warn', line)),
     ...componentLines(result, look),
@@ -96,6 +101,11 @@ export function benchLines(result: BenchResult, look: Look): string[] {
     ).map((line) => paint('dim', line)),
   ];
 }
+
+const nothingBound = ({ components }: BenchResult): string[] =>
+  components.length > 0 && components.every(isBuiltin)
+    ? ['no kernel is bound: the built-ins were measured against themselves']
+    : [];
 
 /** What took longest on the GPU, with how near it is to what the adapter can do. */
 function componentLines({ components, peaks }: BenchResult, look: Look): string[] {

@@ -6,7 +6,7 @@ import { messageOf } from './errors.ts';
 export class BindingKeeper {
   readonly #client: LabClient;
   /** Components by registered kernel, before our first binding. */
-  #before: ReadonlyMap<string, readonly string[]> | undefined;
+  #before: ReadonlyMap<string, ReadonlySet<string>> | undefined;
 
   constructor(client: LabClient) {
     this.#client = client;
@@ -14,10 +14,12 @@ export class BindingKeeper {
 
   async bind(request: BindRequest, signal: AbortSignal): Promise<readonly string[]> {
     if (this.#before === undefined) {
-      const { components } = await this.#client.parts(signal);
-      const before = new Map<string, string[]>();
-      for (const { id, kernel } of components)
-        if (!kernel.startsWith('builtin:')) before.set(kernel, [...(before.get(kernel) ?? []), id]);
+      const { nodes } = await this.#client.graph(signal);
+      const before = new Map<string, Set<string>>();
+      // A kernel of a span is bound to the span, not to the nodes in it.
+      for (const { component, kernel } of nodes)
+        if (!kernel.startsWith('builtin:'))
+          before.set(kernel, (before.get(kernel) ?? new Set()).add(component));
       this.#before = before;
     }
     const { components = [] } = await this.#client.bind(request, signal);
@@ -43,7 +45,7 @@ export class BindingKeeper {
     }
     for (const [kernel, components] of before) {
       try {
-        await this.#client.bind({ kernel, components });
+        await this.#client.bind({ kernel, components: [...components] });
       } catch (error) {
         failures.push(`${kernel} could not be bound again: ${messageOf(error)}`);
       }

@@ -64,8 +64,8 @@ export class LabClient {
     const asked = { method: 'POST', path: '/kernels', body, signal } as const;
     return await this.#ask<KernelRegistrationReport>(asked, 'kernel', 'accepted', 'stages');
   }
-  async graph(): Promise<LabGraph> {
-    return await this.#ask<LabGraph>({ method: 'GET', path: '/graph' }, 'nodes', 'spans');
+  async graph(signal?: AbortSignal): Promise<LabGraph> {
+    return await this.#ask<LabGraph>({ method: 'GET', path: '/graph', signal }, 'nodes', 'spans');
   }
   async parts(signal?: AbortSignal): Promise<LabParts> {
     return await this.#ask<LabParts>({ method: 'GET', path: '/parts', signal }, 'components', 'slots');

@@ -4,9 +4,9 @@ type Figure = number | null | undefined;
 const missing = '-';
 const isFigure = (value: Figure): value is number => typeof value === 'number' && Number.isFinite(value);
 
-/** `1.2e-14` */
+/** `1.2e-14`; hosts write infinity as the greatest number, too. */
 export const error = (value: Figure): string => {
-  if (!isFigure(value)) return 'not finite';
+  if (!isFigure(value) || value === Number.MAX_VALUE) return 'not finite';
   return value === 0 ? '0' : value.toExponential(1);
 };
 

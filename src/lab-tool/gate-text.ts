@@ -48,6 +48,7 @@ export function compactLines(outcome: GateOutcome, look: Look): string[] {
   const { report } = outcome;
   const parity = report?.parity ?? [];
   const failed = parity.filter((verdict) => !verdict.ok);
+  const wrong = parity.filter(failedByValue);
   const worst = parity.reduce((most, verdict) => Math.max(most, verdict.nmse ?? Infinity), 0);
   const summary =
     parity.length === 0
@@ -57,7 +58,7 @@ export function compactLines(outcome: GateOutcome, look: Look): string[] {
     verdictLine(outcome, look),
     ...(report === undefined ? [] : [`  ${stageLine(report, look)}`]),
     ...(summary === '' ? [] : [`  ${look.paint('dim', summary.trim())}`]),
-    ...failed.slice(0, 3).map((verdict) => `  ${worstText(verdict, look)}`),
+    ...wrong.slice(0, 3).map((verdict) => `  ${worstText(verdict, look)}`),
     ...findingsOf(outcome, look),
   ];
 }
@@ -92,10 +93,14 @@ function parityLines({ parity = [], tolerance, seed }: KernelRegistrationReport,
   ];
   return [
     ...table(columns, rows, look, '  '),
-    ...parity.filter((verdict) => !verdict.ok).map((verdict) => `  ${worstText(verdict, look)}`),
+    ...parity.filter(failedByValue).map((verdict) => `  ${worstText(verdict, look)}`),
     ...(notes.length === 0 ? [] : [paint('dim', `  ${notes.join(', ')}`)]),
   ];
 }
+
+/** A case may fail for what it read or wrote besides: then its worst element is right, and would mislead. */
+const failedByValue = ({ ok, worst }: CaseVerdict): boolean =>
+  !ok && figure(worst.expected) !== figure(worst.got);
 
 function worstText({ case: name, worst }: CaseVerdict, { paint }: Look): string {
   const { output, index, expected, got } = worst;

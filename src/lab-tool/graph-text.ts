@@ -7,7 +7,11 @@ import { printable } from './text.ts';
 
 const sum = (values: readonly (number | null | undefined)[]): number =>
   values.reduce<number>((total, value) => total + (value ?? 0), 0);
-const kernelCell = (kernel: string): TableCell => (kernel.startsWith('builtin:') ? kernel : ['good', kernel]);
+/** Of a built-in the file alone: its variant is longer than all the rest, and in --json. */
+function kernelCell(kernel: string): TableCell {
+  const [, file] = /^builtin:([^?]+)/.exec(kernel) ?? [];
+  return file === undefined ? ['good', kernel] : `built-in ${file}`;
+}
 
 export function opsLines(ops: readonly OpDescriptor[], look: Look): string[] {
   const textOf = (value: unknown) => (typeof value === 'string' ? value : '');

@@ -56,8 +56,12 @@ export async function main(world: LabWorld): Promise<number> {
   }
 }
 
-const violationsOf = (error: unknown): string[] =>
-  error instanceof HostError ? error.violations.map(({ path, message }) => `  ${path}: ${message}`) : [];
+/** Those that the message does not tell already: a host repeats a single one there. */
+function violationsOf(error: unknown): string[] {
+  if (!(error instanceof HostError)) return [];
+  const told = error.violations.map(({ path, message }) => `${path}: ${message}`);
+  return told.filter((violation) => !error.message.includes(violation)).map((violation) => `  ${violation}`);
+}
 
 function errorDocument(error: unknown) {
   if (error instanceof HostError) {

@@ -7,6 +7,7 @@ import {
 } from 'node:crypto';
 import { link, open, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { messageOf } from './configs/store.ts';
 import { keyIdOf, rawPublicKey, type SigningKey } from './configs/signature.ts';
 import { LabError } from './types.ts';
 
@@ -17,9 +18,14 @@ import { LabError } from './types.ts';
 export async function hostKey(dataDir: string): Promise<SigningKey> {
   const file = join(dataDir, 'host.key');
   const kept = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
+    if (error.code === 'ENOENT') return undefined;
+    throw new LabError('lab_failed', `${file} cannot be read: ${messageOf(error)}.`);
   });
-  const pem = kept ?? (await makeKey(file));
+  const pem =
+    kept ??
+    (await makeKey(file).catch((error: unknown) => {
+      throw new LabError('lab_failed', `${file} cannot be written: ${messageOf(error)}.`);
+    }));
   let privateKey: KeyObject;
   try {
     privateKey = createPrivateKey(pem);

@@ -174,7 +174,10 @@ export class ResidentLab implements Lab {
       live: shapes,
     };
     const judged = await this.#gate.register(job, signal);
-    const report = shapes.captured[op] ? judged : withoutCaptured(judged);
+    const report = withNotes(judged, [
+      ...(shapes.captured[op] ? [] : [capturedUnavailable]),
+      ...foreignFormats(registration, formats),
+    ]);
     this.#registry.set({ registration, report }, (name) => this.#isBound(name));
     return report;
   }
@@ -484,16 +487,24 @@ export class ResidentLab implements Lab {
   }
 }
 
-/** Says of a parity stage that it saw no real activations. */
-function withoutCaptured(report: KernelRegistrationReport): KernelRegistrationReport {
-  const finding: Finding = {
-    code: 'captured_unavailable',
-    severity: 'info',
-    message:
-      'the model was busy, so no activations of it were among the inputs: register again when it is idle, or run parity on the live graph',
-  };
+const capturedUnavailable: Finding = {
+  code: 'captured_unavailable',
+  severity: 'info',
+  message:
+    'the model was busy, so no activations of it were among the inputs: register again when it is idle, or run parity on the live graph',
+};
+
+/** A kernel for other weights than the model's is right for all we know, and of no use here. */
+function foreignFormats({ dtypes }: KernelRegistration, formats: readonly string[]): Finding[] {
+  if (!dtypes || formats.length === 0 || formats.some((one) => dtypes.includes(one))) return [];
+  const message = `it was checked for weights of type ${dtypes.join(', ')}, and the resident model's are ${formats.join(', ')}: it cannot be bound here`;
+  return [{ code: 'foreign_dtypes', severity: 'warning', message }];
+}
+
+/** The report with findings about the resident model, in its parity stage. */
+function withNotes(report: KernelRegistrationReport, notes: readonly Finding[]): KernelRegistrationReport {
   const stages = report.stages.map((one) =>
-    one.stage === 'parity' ? { ...one, findings: [...one.findings, finding] } : one,
+    one.stage === 'parity' ? { ...one, findings: [...one.findings, ...notes] } : one,
   );
   return { ...report, stages };
 }

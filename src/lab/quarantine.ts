@@ -6,25 +6,29 @@
  */
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import process from 'node:process';
+import { z } from 'zod';
+import { messageOf } from './configs/store.ts';
+import { LabError } from './types.ts';
 
-interface Quarantined {
-  readonly digest: string;
-  readonly name: string;
-  readonly reason: string;
-  readonly since: string;
-}
+const kernelSchema = z.object({ digest: z.string(), name: z.string() });
+const quarantinedSchema = kernelSchema.extend({ reason: z.string(), since: z.string() });
+type Quarantined = z.infer<typeof quarantinedSchema>;
 
 /** Kernels that ran for so long without a fault are not blamed for the first ends of the process after that. */
 const provenMs = 60_000;
 const toleratedEnds = 2;
 
-interface Armed {
-  readonly kernels: readonly { readonly digest: string; readonly name: string }[];
-  readonly since: string;
-  readonly proven: boolean;
+const armedSchema = z.object({
+  kernels: z.array(kernelSchema),
+  since: z.string(),
+  proven: z.boolean(),
   /** Disorderly ends of the process since they were proven. */
-  readonly ends: number;
-}
+  ends: z.number(),
+  /** Of the process that bound them. */
+  pid: z.number().optional(),
+});
+type Armed = z.infer<typeof armedSchema>;
 
 export class Quarantine {
   readonly #folder: string;
@@ -45,23 +49,28 @@ export class Quarantine {
    */
   static async open(dataDir: string, onBlamed: (name: string, reason: string) => void): Promise<Quarantine> {
     const quarantine = new Quarantine(join(dataDir, 'lab'));
-    await mkdir(quarantine.#folder, { recursive: true, mode: 0o700 });
-    const list = await readJson<readonly Quarantined[]>(quarantine.#path('quarantine'), Array.isArray);
-    for (const one of list ?? []) quarantine.#list.set(one.digest, one);
-    const left = await readJson<Armed>(quarantine.#path('armed'), (value) =>
-      Array.isArray((value as Partial<Armed>).kernels),
+    for (const one of await readJson(quarantine.#path('quarantine'), quarantinedSchema.array())) {
+      quarantine.#list.set(one.digest, one);
+    }
+    const [left] = await readJson(
+      quarantine.#path('armed'),
+      armedSchema.transform((one) => [one]),
     );
+    // Another host on the same folder is at work with them.
+    if (left?.pid !== undefined && runs(left.pid)) return quarantine;
     if (left?.proven && left.ends < toleratedEnds) {
       quarantine.#armed = { ...left, ends: left.ends + 1 };
     } else if (left) {
       const reason = left.proven
         ? `the host ended ${left.ends + 1} times in a row while it was bound`
         : 'the host ended soon after it was bound';
-      for (const { digest, name } of left.kernels) {
-        await quarantine.add([{ digest, name }], reason);
-        onBlamed(name, reason);
+      for (const { name } of left.kernels) onBlamed(name, reason);
+      try {
+        await quarantine.add(left.kernels, reason);
+        await quarantine.disarm();
+      } catch {
+        // Nothing can be written: this process knows of them, and the next one finds what this one found.
       }
-      await quarantine.disarm();
     }
     return quarantine;
   }
@@ -84,13 +93,15 @@ export class Quarantine {
     const known = new Set(this.#armed?.proven ? this.#armed.kernels.map(({ digest }) => digest) : []);
     // What survived before and is bound again keeps its record.
     const same = kernels.every(({ digest }) => known.has(digest));
-    this.#armed = {
+    const armed: Armed = {
       kernels: kernels.map(({ digest, name }) => ({ digest, name })),
       since: new Date().toISOString(),
       proven: same && this.#armed !== undefined,
       ends: same ? (this.#armed?.ends ?? 0) : 0,
+      pid: process.pid,
     };
-    await this.#write('armed', this.#armed);
+    await this.#write('armed', armed);
+    this.#armed = armed;
     this.#timer = setTimeout(() => {
       if (!this.#armed) return;
       this.#armed = { ...this.#armed, proven: true, ends: 0 };
@@ -103,7 +114,16 @@ export class Quarantine {
   async disarm(): Promise<void> {
     clearTimeout(this.#timer);
     this.#armed = undefined;
-    await this.#after(() => rm(this.#path('armed'), { force: true }));
+    const path = this.#path('armed');
+    await this.#after(async () => {
+      try {
+        await rm(path, { force: true });
+      } catch (error) {
+        // The folder itself is none.
+        if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return;
+        throw new LabError('lab_failed', `${path} cannot be removed: ${messageOf(error)}.`);
+      }
+    });
   }
 
   #path(name: string): string {
@@ -113,11 +133,15 @@ export class Quarantine {
   #write(name: string, value: unknown): Promise<void> {
     return this.#after(async () => {
       const path = this.#path(name);
-      await writeFile(`${path}.tmp`, `${JSON.stringify(value, undefined, 1)}\n`, {
-        mode: 0o600,
-        flush: true,
-      });
-      await rename(`${path}.tmp`, path);
+      const partial = `${path}.tmp`;
+      try {
+        await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+        await writeFile(partial, `${JSON.stringify(value, undefined, 1)}\n`, { mode: 0o600, flush: true });
+        await rename(partial, path);
+      } catch (error) {
+        await rm(partial, { force: true }).catch(() => undefined);
+        throw new LabError('lab_failed', `${path} cannot be written: ${messageOf(error)}.`);
+      }
     });
   }
 
@@ -128,11 +152,22 @@ export class Quarantine {
   }
 }
 
-async function readJson<T>(path: string, isSound: (value: unknown) => boolean): Promise<T | undefined> {
+/** Whether another process of this number runs. */
+function runs(pid: number): boolean {
+  if (pid === process.pid) return false;
   try {
-    const value: unknown = JSON.parse(await readFile(path, 'utf8'));
-    return typeof value === 'object' && value !== null && isSound(value) ? (value as T) : undefined;
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** What a file holds; nothing when it is absent or holds something else. */
+async function readJson<Out>(path: string, schema: z.ZodType<readonly Out[]>): Promise<readonly Out[]> {
+  try {
+    return schema.parse(JSON.parse(await readFile(path, 'utf8')));
   } catch {
-    return undefined;
+    return [];
   }
 }

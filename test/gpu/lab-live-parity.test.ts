@@ -88,7 +88,10 @@ describe('activations that are captured for the gate', () => {
         for (const [binding, values] of Object.entries(tensors)) {
           // Without biases, and with counts of drawn tokens at zero.
           if (['bias', 'seen'].includes(binding)) continue;
-          expect(values.some((value) => value !== 0), `${name}: ${binding}`).toBe(true);
+          expect(
+            values.some((value) => value !== 0),
+            `${name}: ${binding}`,
+          ).toBe(true);
         }
         const token = tensors['token'];
         if (token) expect(token[1], name).toBe(37);

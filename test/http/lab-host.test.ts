@@ -329,7 +329,11 @@ describe('kernels that take the host down', () => {
     await registerStub('rms_norm', 'trap.norm', trap);
     await call('POST', '/lab/v1/bindings', { kernel: 'trap.norm', components: ['layers.0.attn.norm'] });
     expect((await complete('Short')).status).toBe(200);
-    const hung = await complete('Many words in one prompt, so that it takes a step of many rows. '.repeat(5));
+    const hanging = complete('Many words in one prompt, so that it takes a step of many rows. '.repeat(5));
+    // Taking the kernel away does not end the step that hangs on it, nor its guilt.
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    const [hung, unbound] = await Promise.all([hanging, call('DELETE', '/lab/v1/bindings')]);
+    expect(unbound).toMatchObject({ status: 503, body: { error: { code: 'device_lost' } } });
     expect(hung.status).toBe(503);
     expect(hung.error).toMatch(/GPU was lost/);
     await expect.poll(async () => (await complete('And again')).status, { timeout: 60_000 }).toBe(200);

@@ -325,6 +325,16 @@ describe('refusals', () => {
     expect(stdout).toContain('k.wgsl:2:5 error[invalid_request] dispatch.x: unknown name tokns');
   });
 
+  test('what the message says already is not said again', async () => {
+    const violations = [{ path: 'name', message: 'expected letters' }];
+    lab.override = () => refusal(400, 'invalid_request', 'name: expected letters.', violations);
+    expect((await run(['ops'])).stderr).toBe('lathe lab: name: expected letters.\n');
+    violations.push({ path: 'other', message: 'expected digits' });
+    expect((await run(['ops'])).stderr).toBe(
+      'lathe lab: name: expected letters.\nlathe lab:   other: expected digits\n',
+    );
+  });
+
   test('an unknown op names the nearest', async () => {
     expect(await run(['stub', 'rms_nrom'])).toMatchObject({
       code: 3,
@@ -456,6 +466,26 @@ describe('watch', () => {
     expect(await tool.stop()).toBe(0);
     expect([...lab.bound]).toEqual([['layers.1.attn.norm', 'older']]);
     expect(tool.events().at(-1)).toMatchObject({ event: 'stop', unbound: true, failures: [] });
+  });
+
+  test('a span that was bound before is bound as a span again', async () => {
+    const asked: unknown[] = [];
+    const members = ['norm', 'q', 'k', 'v'].map((node) => ({
+      id: `layers.1.attn.${node}`,
+      component: 'layers.1.attn.norm_qkv',
+      kernel: 'older',
+    }));
+    lab.override = ({ method, path, body }) => {
+      if (path === '/graph') return { body: { nodes: members, spans: [] } };
+      if (path !== '/bindings' || method !== 'POST') return undefined;
+      asked.push(body);
+      return { body: { bound: true, components: ['layers.0.attn.norm'], replaced: [] } };
+    };
+    write('k.wgsl', good);
+    const tool = watching('k.wgsl', '--bind', 'layers.*.attn.norm');
+    await tool.next('bench');
+    expect(await tool.stop()).toBe(0);
+    expect(asked.at(-1)).toEqual({ kernel: 'older', components: ['layers.1.attn.norm_qkv'] });
   });
 
   test('without a place nothing is bound, and nothing unbound', async () => {

@@ -280,6 +280,14 @@ export const tricks: readonly Trick[] = [
     codes: ['kept_changed', 'out_of_bounds'],
   },
   {
+    name: 'tells the live graph from the gate by the length of a buffer',
+    registration: ofNorm(
+      norm({ result: 'x[start + c] * select(scale, 1.0, arrayLength(&y) > 1000000u) * gain[c]' }),
+    ),
+    codes: ['array_length'],
+    flagged: true,
+  },
+  {
     name: 'is right at one row length',
     registration: ofNorm(norm({ count: '576u', mean: 'squares / 576.0' })),
     codes: ['wrong_result'],

@@ -51,8 +51,8 @@ export interface SimulatedModel {
   readonly maxContext?: number;
   readonly tokenMs?: number;
   readonly components?: (arm: Arm) => readonly TracedDispatch[];
-  /** Changes what the bound arm answers; `single` is a decode of one token. */
-  readonly answer?: (token: number, call: { single: boolean }) => number;
+  /** Changes what the bound arm answers; `single` is a decode of one token, at `context`. */
+  readonly answer?: (token: number, call: { single: boolean; context: number }) => number;
 }
 
 export interface Call {
@@ -110,8 +110,8 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
     const factor = arm === 'bound' ? (model.speedupAt?.(boundCalls++) ?? speedup) : 1;
     return (ms / factor) * noise();
   };
-  const answered = (arm: Arm, token: number, single: boolean): number =>
-    arm === 'bound' ? answer(token, { single }) : token;
+  const answered = (arm: Arm, token: number, single: boolean, context = 0): number =>
+    arm === 'bound' ? answer(token, { single, context }) : token;
   return {
     calls,
     timestamps: model.timestamps ?? true,
@@ -130,7 +130,7 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
       calls.push({ what: 'decode', arm, tokens: [first], context, count });
       const drawn: number[] = [];
       for (let last = first; drawn.length < count; last = drawn.at(-1) ?? 0) {
-        drawn.push(answered(arm, tokenAfter([last]), count === 1));
+        drawn.push(answered(arm, tokenAfter([last]), count === 1, context));
       }
       return { ms: took(arm, count * tokenMs), tokens: drawn };
     },

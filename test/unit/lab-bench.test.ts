@@ -260,13 +260,25 @@ describe('a bench suspects', () => {
     expect(result.warnings.join()).toMatch(/greedy tokens agree at 0 of 25 positions/);
     const equal = await bench({ answer: (token) => token + 1 });
     expect(equal.result.verdict).toBe('no_difference');
-    expect(equal.result.warnings).toHaveLength(2);
+    // Of one text, of the timed prompts, and of each context.
+    expect(equal.result.warnings).toHaveLength(2 + equal.result.decode.length);
   });
 
   it('kernels that are right only where nobody times them', async () => {
     const { result } = await bench({ speedup: 1.5, answer: (token, { single }) => (single ? token : 0) });
     expect(result.verdict).toBe('suspect');
     expect(result.warnings.join()).toMatch(/of 8 prompts that were timed, .* was right behind 0/);
+  });
+
+  it('kernels that are right only near the start of a text', async () => {
+    const { result } = await bench({
+      speedup: 1.5,
+      answer: (token, { context }) => (context > 400 ? token + 1 : token),
+    });
+    expect(result.verdict).toBe('suspect');
+    expect(result.warnings).toEqual([
+      "outputs: decoding at context 512, the arms' greedy tokens agree 0 of 8 times",
+    ]);
   });
 
   it('not those that a near tie tips now and then', async () => {
@@ -282,7 +294,7 @@ describe('a bench suspects', () => {
 
   it('the bound kernels see the texts of the output check before the built-ins do', async () => {
     const { calls } = await bench({});
-    const single = calls.filter(({ what, count }) => what === 'decode' && count === 1);
+    const single = calls.filter(({ what, count }) => what === 'decode' && count === 1).slice(0, 48);
     expect(single.map(({ arm }) => arm)).toEqual([
       ...Array.from({ length: 24 }, () => 'bound'),
       ...Array.from({ length: 24 }, () => 'baseline'),

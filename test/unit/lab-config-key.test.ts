@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -41,6 +41,19 @@ test('so do processes', async () => {
   const ids = new Set((await Promise.all(starts)).map(({ stdout }) => stdout.trim()));
   expect([...ids]).toEqual([(await hostKey(dataDir)).keyId]);
 }, 60_000);
+
+test('a folder that cannot be written to is a clear error', async () => {
+  const file = join(dataDir, 'missing', 'host.key');
+  await expect(hostKey(join(dataDir, 'missing'))).rejects.toMatchObject({
+    code: 'lab_failed',
+    message: `${file} cannot be written: there is no such file.`,
+  });
+  await mkdir(file, { recursive: true });
+  await expect(hostKey(join(dataDir, 'missing'))).rejects.toMatchObject({
+    code: 'lab_failed',
+    message: `${file} cannot be read: it is a directory.`,
+  });
+});
 
 const otherKind = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({
   type: 'pkcs8',

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -71,8 +71,32 @@ it('a kernel that lost the device is remembered', async () => {
 });
 
 it('damaged files count as none', async () => {
-  await start();
+  await mkdir(join(folder, 'lab'));
   await writeFile(join(folder, 'lab', 'armed.json'), '{"kernels"');
   await writeFile(join(folder, 'lab', 'quarantine.json'), '{}');
   expect((await start()).reasonFor(bad.digest)).toBeUndefined();
+  await writeFile(join(folder, 'lab', 'armed.json'), '{"kernels":[null,{"digest":1}],"proven":"x"}');
+  await writeFile(join(folder, 'lab', 'quarantine.json'), '[null,7,{"digest":5}]');
+  expect((await start()).reasonFor(bad.digest)).toBeUndefined();
+  expect(blamed).toEqual([]);
+});
+
+it('a folder that cannot be written to keeps nothing from starting; binding says why it is refused', async () => {
+  await writeFile(join(folder, 'lab'), 'a file');
+  const quarantine = await start();
+  const path = join(folder, 'lab', 'armed.json');
+  await expect(quarantine.arm([bad])).rejects.toMatchObject({
+    code: 'lab_failed',
+    message: expect.stringContaining(`${path} cannot be written`) as string,
+  });
+  await quarantine.disarm();
+});
+
+it('kernels that another host has bound now are not blamed', async () => {
+  await (await start()).arm([bad]);
+  const path = join(folder, 'lab', 'armed.json');
+  const armed = JSON.parse(await readFile(path, 'utf8')) as object;
+  await writeFile(path, JSON.stringify({ ...armed, pid: process.ppid }));
+  expect((await start()).reasonFor(bad.digest)).toBeUndefined();
+  expect(blamed).toEqual([]);
 });

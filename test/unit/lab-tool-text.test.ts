@@ -6,10 +6,12 @@ import { configDiffLines, diffConfigs } from '../../src/lab-tool/config-diff.ts'
 import { error, short } from '../../src/lab-tool/figures.ts';
 import { findingLines } from '../../src/lab-tool/findings-text.ts';
 import { outcomeLines } from '../../src/lab-tool/gate-text.ts';
+import { graphLines } from '../../src/lab-tool/graph-text.ts';
 import { groupByLayer } from '../../src/lab-tool/groups.ts';
 import { diffLines, hunksOf } from '../../src/lab-tool/line-diff.ts';
 import { table } from '../../src/lab-tool/table.ts';
 import { clip, widthOf } from '../../src/lab-tool/text.ts';
+import type { LabGraph } from '../../src/lab/types.ts';
 import { benchResult, config, gate } from '../support/fake-lab-host.ts';
 
 const look = { paint: (_: string, text: string) => text, width: 80 };
@@ -130,6 +132,17 @@ describe('reports', () => {
     expect(text).toContain('not finite');
     expect(text).toContain('worst at y[7], expected 0.5, got no finite number');
   });
+
+  test('a case that failed for another reason than its values names no worst element', () => {
+    const good = outcomeOf('fn main() {}');
+    const parity = (good.report.parity ?? []).map((verdict) => ({
+      ...verdict,
+      ok: false,
+      worst: { output: 'y', index: 7, expected: 0.5, got: 0.500000001 },
+    }));
+    const report = { ...good.report, accepted: false, parity };
+    expect(outcomeLines({ ...good, accepted: false, report }, look).join('\n')).not.toContain('worst at');
+  });
 });
 
 describe('tables and figures', () => {
@@ -161,7 +174,12 @@ describe('tables and figures', () => {
       '-',
       '1.00e-9',
     ]);
-    expect([error(0), error(1.23e-14), error(null)]).toEqual(['0', '1.2e-14', 'not finite']);
+    expect([0, 1.23e-14, null, Number.MAX_VALUE].map(error)).toEqual([
+      '0',
+      '1.2e-14',
+      'not finite',
+      'not finite',
+    ]);
   });
 
   test('what differs by layer alone is one row', () => {
@@ -251,6 +269,47 @@ describe('diff', () => {
     expect(diffConfigs(before, { ...before, created_at: '2027-01-01T00:00:00Z', name: 'x' }).same).toBe(true);
   });
 
+  test('of benches: alike layers are a row, and their times add up', () => {
+    const layers = (id: (layer: number) => string, ms: number) =>
+      [0, 1].flatMap((layer) =>
+        benchResult()
+          .components.slice(0, 1)
+          .map((one) => ({ ...one, id: id(layer), gpu_ms: ms })),
+      );
+    const of = (ms: number) => ({
+      ...benchResult(),
+      components: layers((layer) => `layers.${layer}.mlp`, ms),
+    });
+    const lines = benchDiffLines(diffBenches(of(2), of(1)), ['a', 'b'], look);
+    expect(lines.filter((line) => line.includes('layers'))).toEqual([
+      expect.stringMatching(/^layers\.\*\.mlp +ms +4\.00 +2\.00 +0\.500$/),
+    ]);
+  });
+
+  test('a built-in is called by its file, without the variant', () => {
+    const graph: LabGraph = {
+      model: 'm',
+      nodes: [
+        {
+          id: 'embed',
+          op: 'embed',
+          component: 'embed',
+          slot: 'embed',
+          kernel: 'builtin:embed.wgsl?WG=64',
+          dtype: 'f16',
+          shape: [1],
+          flops: 1,
+          bytes: 1,
+        },
+      ],
+      edges: [],
+      spans: [],
+    };
+    const text = graphLines(graph, look).join('\n');
+    expect(text).toContain('built-in embed.wgsl');
+    expect(text).not.toContain('WG=64');
+  });
+
   test('of benches: figures side by side, and what makes them hard to compare', () => {
     const [a, b] = [benchResult(1), benchResult(1.5)];
     const found = diffBenches(a, { ...b, fingerprint: { ...b.fingerprint, dawn: '0.7' } });
@@ -272,6 +331,14 @@ describe('bench', () => {
       'Decoding at 128 tokens is 6.8% faster with the bound kernels (95% interval +5.6% to +8.1%',
     );
     expect(lines.join('\n')).toContain('! the built-ins drifted');
+  });
+
+  test('says when nothing was bound', () => {
+    const result = benchResult();
+    const components = result.components.map((each) => ({ ...each, kernel: 'builtin:matmul.wgsl' }));
+    const said = '! no kernel is bound';
+    expect(benchLines({ ...result, components }, look).join('\n')).toContain(said);
+    expect(benchLines(result, look).join('\n')).not.toContain(said);
   });
 
   test.each([

@@ -22,7 +22,7 @@ export const stub: Run = async ({ client, words: [op = ''], flags, print }) => {
     const near = didYouMean(op, known, (name) => `'${name}'`);
     throw new HostError(
       error.code,
-      `${error.message}${near}; the ops are: ${known.join(', ')}`,
+      `there is no op '${op}'${near}; the ops are: ${known.join(', ')}`,
       error.status,
     );
   }

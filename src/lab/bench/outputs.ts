@@ -5,6 +5,10 @@ import { type Random, shuffled } from './random.ts';
 
 /** Timed prompts that are computed again. */
 const replayed = 8;
+/** Tokens decoded at each of the timed contexts. */
+const perContext = 8;
+/** Of a cache for that: beyond, it holds what earlier samples left, the same for both arms. */
+const mostFilled = 2048;
 
 export interface Agreement {
   readonly same: number;
@@ -16,13 +20,23 @@ export interface OutputCheck {
   readonly text: Agreement;
   /** What the bound arm drew behind the very prompts that were timed, against the baseline's token. */
   readonly timed: Agreement;
+  /** Single tokens decoded by both arms where decode was timed, over the same cache. */
+  readonly contexts: readonly (Agreement & { readonly context: number })[];
 }
 
-/** @param positions tokens to compare at; half of the context holds them */
+/**
+ * @param positions tokens to compare at; half of the context holds them
+ * @param contexts where decode was timed
+ */
 export async function checkOutputs(
   port: BenchPort,
   prompts: readonly TimedPrompt[],
-  { positions, random, signal }: { positions: number; random: Random; signal: AbortSignal },
+  {
+    positions,
+    contexts,
+    random,
+    signal,
+  }: { positions: number; contexts: readonly number[]; random: Random; signal: AbortSignal },
 ): Promise<OutputCheck> {
   const prompt = drawTokens(Math.min(32, Math.max(1, port.maxContext - positions)), port, random);
   const text = drawTokens(Math.min(positions, port.maxContext - prompt.length), port, random);
@@ -49,7 +63,29 @@ export async function checkOutputs(
   return {
     text: { same: bound.filter((token, index) => token === baseline[index]).length, of: bound.length },
     timed: { same, of: again.length },
+    contexts: await decodedAt(port, contexts, { random, signal }),
   };
+}
+
+async function decodedAt(
+  port: BenchPort,
+  contexts: readonly number[],
+  { random, signal }: { random: Random; signal: AbortSignal },
+): Promise<OutputCheck['contexts']> {
+  const filled = Math.min(mostFilled, Math.max(0, ...contexts));
+  if (filled > 0) await port.prefill('baseline', drawTokens(filled, port, random));
+  const found: (Agreement & { context: number })[] = [];
+  for (const context of contexts) {
+    let same = 0;
+    for (const token of drawTokens(perContext, port, random)) {
+      signal.throwIfAborted();
+      const bound = await port.decode('bound', context, 1, token);
+      const baseline = await port.decode('baseline', context, 1, token);
+      if (bound.tokens[0] === baseline.tokens[0]) same += 1;
+    }
+    found.push({ context, same, of: perContext });
+  }
+  return found;
 }
 
 /** Equal kernels agree on nearly all tokens; rounding tips a near tie now and then. */
@@ -58,7 +94,7 @@ const most = 0.75;
 const half = 0.5;
 
 /** `differs`: so often that the arms cannot be said to compute the same. */
-export function judgeOutputs({ text, timed }: OutputCheck): {
+export function judgeOutputs({ text, timed, contexts }: OutputCheck): {
   readonly differs: boolean;
   readonly warnings: readonly string[];
 } {
@@ -75,5 +111,13 @@ export function judgeOutputs({ text, timed }: OutputCheck): {
       `outputs: of ${timed.of} prompts that were timed, the bound kernels' greedy token was right behind ${timed.same}`,
     );
   }
-  return { differs: part(text) < most || part(timed) < half, warnings };
+  for (const one of contexts) {
+    // One that tips says nothing here either.
+    if (one.of - one.same <= 1) continue;
+    warnings.push(
+      `outputs: decoding at context ${one.context}, the arms' greedy tokens agree ${one.same} of ${one.of} times`,
+    );
+  }
+  const differs = part(text) < most || part(timed) < half || contexts.some((one) => part(one) < most);
+  return { differs, warnings };
 }

@@ -28,7 +28,12 @@ export async function runBench(
   const random = seededRandom(seed);
   const { effort, warnings: misfits } = planEffort(request, port);
   const measured = await measure(port, effort, { random, signal });
-  const checked = await checkOutputs(port, measured.prompts, { positions: effort.checks, random, signal });
+  const checked = await checkOutputs(port, measured.prompts, {
+    positions: effort.checks,
+    contexts: effort.contexts,
+    random,
+    signal,
+  });
   const outputs = judgeOutputs(checked);
   const roofs = await compareWithRoofs(port, measured, { traces: effort.traces, peaks, random, signal });
 

@@ -8,12 +8,12 @@ import type { LabDispatch, LabKernel } from '../../engine/index.ts';
  * @param stepTokens rows of the largest step
  */
 export function gridFault(
-  { contract, grid }: LabKernel,
+  kernel: LabKernel,
   { dims }: Pick<LabDispatch, 'dims'>,
   { most, stepTokens }: { most: number; stepTokens: number },
 ): string | undefined {
-  for (let tokens = 1; tokens <= (contract.tokens === 'one' ? 1 : stepTokens); tokens++) {
-    for (const [axis, count] of grid({ ...dims, tokens }).entries()) {
+  for (let tokens = 1; tokens <= (kernel.contract.tokens === 'one' ? 1 : stepTokens); tokens++) {
+    for (const [axis, count] of kernel.grid({ ...dims, tokens }).entries()) {
       if (Number.isSafeInteger(count) && count >= 1 && count <= most) continue;
       return `its dispatch.${'xyz'[axis]} is ${count} for ${tokens} tokens there, expected a whole number from 1 to ${most}`;
     }

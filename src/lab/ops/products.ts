@@ -198,7 +198,12 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
   const blocks = columns / blockColumns;
   const dims: Dims = { tokens, rows, columns, blocks, block_bytes: blockBytes(format) };
   return {
-    name: caseName(kind, dims, ['tokens', 'rows', 'columns'], format),
+    // What an author may have forgotten stands in the name.
+    name: [
+      caseName(kind, dims, ['tokens', 'rows', 'columns'], format),
+      ...(bias ? ['bias'] : []),
+      ...(yOffset > 0 ? [`offset ${yOffset}`] : []),
+    ].join(' '),
     dims,
     format,
     tensors,

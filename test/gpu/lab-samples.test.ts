@@ -1,0 +1,58 @@
+/** The kernels of docs/samples, which docs/write-a-kernel.md works through, pass the gate on this machine's adapter. */
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { openBench } from '../../src/lab/gate/open-bench.ts';
+import type { Bench } from '../../src/lab/gate/references.ts';
+import { runGate } from '../../src/lab/gate/run-gate.ts';
+import { readKernelFlags } from '../../src/lab-tool/kernel-flags.ts';
+import { readWgslKernel } from '../../src/lab-tool/kernels.ts';
+
+const folder = fileURLToPath(new URL('../../docs/samples/', import.meta.url));
+const samples = readdirSync(folder);
+const noProgress = { begin() {}, end() {} };
+
+let bench: Bench;
+beforeAll(async () => {
+  bench = await openBench(undefined);
+});
+
+describe('docs/samples', () => {
+  it('holds kernels', () => {
+    expect(samples).toContain('gate_up.wgsl');
+  });
+
+  for (const sample of samples) {
+    it(`${sample} is accepted as it is, at every value it wants tried`, async ({ skip }) => {
+      const { kernels } = await readWgslKernel(`${folder}${sample}`, readKernelFlags({}));
+      const [kernel] = kernels;
+      expect(kernel?.faults).toEqual([]);
+      if (kernel?.registration === undefined) throw new Error('no kernel');
+      const { requires = [], tunables = {}, ...registration } = kernel.registration;
+      skip(!requires.every((feature) => bench.gpu.device.features.has(feature)), 'a feature is missing');
+      const [[name, values] = ['', [0]]] = Object.entries(tunables);
+      for (const value of values) {
+        const report = await runGate(
+          bench,
+          {
+            registration: {
+              ...registration,
+              requires,
+              overrides: { ...registration.overrides, ...(name === '' ? {} : { [name]: value }) },
+            },
+            mode: 'standard',
+            toleranceScale: 1,
+            seed: 7,
+            formats: ['q8_0'],
+            live: { byOp: {}, captured: {} },
+          },
+          noProgress,
+        );
+        const findings = report.stages.flatMap((stage) => stage.findings);
+        expect(findings, `${name} = ${value}`).toEqual([]);
+        expect(report.accepted).toBe(true);
+        expect(report.parity?.length).toBeGreaterThan(2);
+      }
+    });
+  }
+});
