@@ -1,14 +1,12 @@
-import { chooseCapacity } from './capacity.ts';
 import type { Binding, LabKernel } from './bindings.ts';
+import { bringUp, type Source } from './bring-up.ts';
 import { openGguf } from './formats/gguf.ts';
-import type { ModelFile } from './formats/model-file.ts';
-import { openGpu } from './gpu/device.ts';
 import type { Graph } from './graph.ts';
 import { digestOf } from './digest.ts';
 import { describeModel } from './model-info.ts';
 import { buildGraph } from './models/registry.ts';
 import type { Platform } from './platform.ts';
-import { type Plans, Runner } from './runner.ts';
+import type { Plans, Runner } from './runner.ts';
 import { Scheduler, type SchedulerCounts } from './scheduler.ts';
 import { Sequence } from './sequence.ts';
 import { createChatTemplate, createTokenizer } from './tokenizer/index.ts';
@@ -23,67 +21,18 @@ import {
   type GenerationEvent,
   type ModelInfo,
 } from './types.ts';
-import { weightBytes } from './weights.ts';
 
-const defaultSlots = 8;
 const defaultQueue = 64;
 const hashedFirstBytes = 64 << 20;
-/** A step with kernels of the lab that takes longer does not end: far more than any step the scheduler forms. */
+/**
+ * A step with kernels of the lab that takes longer does not end: far more than any step the scheduler forms. Slow ones
+ * may take a software adapter so long for each byte of weights.
+ */
 const hungMs = 20_000;
+const hungMsPerByte = 20 / 1e6;
 const watchMs = 500;
-
-/** Everything one device needs to be opened again. */
-interface Source {
-  readonly platform: Platform;
-  readonly options: EngineOptions;
-  readonly file: ModelFile;
-  readonly graph: Graph;
-}
-
-/** Opens a device and puts the model on it. */
-async function bringUp(source: Source, fresh = false): Promise<Runner> {
-  const { platform, options, file, graph } = source;
-  const adapter = await platform.requestAdapter({
-    fresh,
-    ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
-  });
-  const gpu = await openGpu(adapter, platform.backend);
-  const { context, kvCacheBytes } = options;
-  const { limits } = gpu.device;
-  const maxBindingBytes = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
-  try {
-    gpu.device.addEventListener('uncapturederror', (event) => {
-      options.onNotice?.(`GPU error: ${event.error.message}`);
-    });
-    const capacity = chooseCapacity({
-      shape: graph.shape,
-      weightBytes: weightBytes(file, graph),
-      // Only a CPU's memory is known; a GPU refuses by itself when it is full.
-      memoryBytes: gpu.caps.software ? platform.memoryBytes() : undefined,
-      maxBindingBytes,
-      software: gpu.caps.software,
-      slots: options.parallel ?? defaultSlots,
-      name: file.name,
-      ...(context === undefined ? {} : { context }),
-      ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
-    });
-    return await Runner.load({
-      gpu,
-      file,
-      graph,
-      capacity,
-      wgsl: await platform.wgsl(),
-      store: platform.store,
-      exact: options.exact,
-      retune: options.retune,
-      onProgress: options.onProgress ?? (() => {}),
-      onNotice: options.onNotice,
-    });
-  } catch (error) {
-    gpu.device.destroy();
-    throw error;
-  }
-}
+/** Within which a lost device is heard of when its steps fail. */
+const lossTellsMs = 200;
 
 /**
  * Loads a model and makes it ready to answer.
@@ -262,10 +211,12 @@ export class ResidentEngine implements Engine {
     const runner = this.#runner;
     if (!runner.bound && !this.#leaving && this.#retired.length === 0) clearInterval(this.#watchdog);
     const since = runner.oldestSubmit;
-    if (since === undefined || performance.now() - since < hungMs) return;
-    const reason = `a step did not end within ${hungMs / 1000} s`;
+    const { gpu, weightBytes: bytes } = runner;
+    const allowed = hungMs + (gpu.caps.software ? bytes * hungMsPerByte : 0);
+    if (since === undefined || performance.now() - since < allowed) return;
+    const reason = `a step did not end within ${Math.round(allowed / 1000)} s`;
     for (const give of this.#abandoned) give(new EngineError('device_lost', `the GPU hangs: ${reason}`));
-    void this.#replace(runner, reason, true);
+    void this.#replace(runner, reason, 'hangs');
   }
 
   /** Later prompts are computed from their start: for measuring cold ones. */
@@ -334,7 +285,11 @@ export class ResidentEngine implements Engine {
 
   #schedulerOf(runner: Runner): Scheduler {
     const { speculation = 'auto' } = this.#source.options;
-    return new Scheduler(runner, () => performance.now(), { speculation, counts: this.#schedulerCounts });
+    return new Scheduler(runner, () => performance.now(), {
+      speculation,
+      counts: this.#schedulerCounts,
+      onFailure: (reason) => void this.#replaceFailed(runner, reason),
+    });
   }
 
   #refuseState(): void {
@@ -379,9 +334,16 @@ export class ResidentEngine implements Engine {
     void runner.gpu.lost.then((reason) => this.#replace(runner, reason));
   }
 
+  /** A step was refused. When that is because the device is lost, the loss tells more; it is heard of next. */
+  async #replaceFailed(runner: Runner, reason: string): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, lossTellsMs));
+    if (this.#state !== 'ready' || runner !== this.#runner) return;
+    await this.#replace(runner, `a step failed: ${reason}`, 'failed');
+  }
+
   /** The device of `lost` is gone: fails what ran on it, and loads the model onto a new one, once. */
-  async #replace(lost: Runner, reason: string, hangs = false): Promise<void> {
-    if (this.#isClosed() || lost !== this.#runner) return;
+  async #replace(lost: Runner, reason: string, how: 'lost' | 'hangs' | 'failed' = 'lost'): Promise<void> {
+    if (this.#isClosed() || this.#state === 'rebuilding' || lost !== this.#runner) return;
     const notice = this.#source.options.onNotice ?? (() => {});
     this.#counts.deviceLosses += 1;
     this.#state = 'rebuilding';
@@ -389,7 +351,11 @@ export class ResidentEngine implements Engine {
     if (lost.bound || this.#leaving) {
       // The built-ins have not failed.
       this.#proven = true;
-      this.onBindingsLost?.(reason);
+      try {
+        this.onBindingsLost?.(reason);
+      } catch (error) {
+        notice(`the lab failed on the loss of its kernels: ${String(error)}`);
+      }
     }
     this.#scheduler.stop(
       new EngineError('device_lost', `the GPU was lost in the middle of the answer (${reason})`),
@@ -401,7 +367,9 @@ export class ResidentEngine implements Engine {
     }
     notice(`the GPU was lost (${reason}); loading the model again`);
     try {
-      const next = await bringUp(this.#source, hangs);
+      // One that still works gives its memory to the next one; one that hangs cannot even be destroyed.
+      if (how === 'failed') lost.destroy();
+      const next = await bringUp(this.#source, how === 'hangs');
       if (this.#isClosed()) {
         next.destroy();
         return;
@@ -411,7 +379,7 @@ export class ResidentEngine implements Engine {
       this.#scheduler = this.#schedulerOf(next);
       this.#state = 'ready';
       this.#watch(next);
-      const cores = hangs && next.gpu.caps.software;
+      const cores = how === 'hangs' && next.gpu.caps.software;
       notice(
         `the model is loaded again${cores ? '; restart the host to free the cores that still hang' : ''}`,
       );

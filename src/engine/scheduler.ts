@@ -94,11 +94,17 @@ export class Scheduler {
   #stopped = false;
   readonly #idle: (() => void)[] = [];
   readonly #interludes: Interlude[] = [];
+  readonly #onFailure: (reason: string) => void;
 
   constructor(
     runner: StepRunner,
     now: () => number,
-    options: { speculation?: Speculation; counts?: SchedulerCounts } = {},
+    options: {
+      speculation?: Speculation;
+      counts?: SchedulerCounts;
+      /** A step failed: nothing more can run here. */
+      onFailure?: (reason: string) => void;
+    } = {},
   ) {
     const { capacity } = runner.memory;
     this.#runner = runner;
@@ -108,6 +114,7 @@ export class Scheduler {
     this.#counts = options.counts ?? { preemptions: 0, drafted: 0, accepted: 0 };
     this.#freeSlots = Array.from({ length: capacity.slots }, (_, slot) => capacity.slots - 1 - slot);
     this.#step = runner.newStep();
+    this.#onFailure = options.onFailure ?? (() => {});
   }
 
   get running(): number {
@@ -195,6 +202,7 @@ export class Scheduler {
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
         this.stop(new EngineError('device_lost', `the GPU failed in the middle of a step: ${why}`));
+        this.#onFailure(why);
       })
       .finally(() => {
         this.#loop = undefined;

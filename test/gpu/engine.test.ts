@@ -322,6 +322,21 @@ describe('a lost device', () => {
     }
   });
 
+  it('as is one that refuses a step, though nothing was lost', async () => {
+    const notices: string[] = [];
+    const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
+    try {
+      const expected = await answer(request('What is the capital of Italy?'), own);
+      own.runner.submit = () => Promise.reject(new Error('refused'));
+      await expect(answer(request('Hi'), own)).rejects.toMatchObject({ code: 'device_lost' });
+      await expect.poll(() => notices.at(-1), { timeout: 60_000 }).toBe('the model is loaded again');
+      expect(await answer(request('What is the capital of Italy?'), own)).toEqual(expected);
+      expect(own.stats().deviceLosses).toBe(1);
+    } finally {
+      await own.close();
+    }
+  });
+
   it('is given up when the new one is lost before it answered anything', async () => {
     const notices: string[] = [];
     const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });

@@ -162,13 +162,33 @@ describe('binding', () => {
     expect(await answer({ tokens: 5 })).not.toBe('');
   });
 
-  it('leaks no memory over many changes', async () => {
-    const kernel = stubOf('rms_norm');
-    const { pool } = engine.runner.memory;
-    await engine.bind([{ target: 'layers.0.attn.norm', kernel }], unfused);
-    const before = pool.bytes;
-    for (let n = 0; n < 30; n++) await engine.bind([{ target: 'layers.0.attn.norm', kernel }], unfused);
-    expect(pool.bytes).toBe(before);
+  it('leaks no buffer over many changes', async () => {
+    const { device } = engine.runner.gpu;
+    const create = device.createBuffer.bind(device);
+    const alive = new Set<GPUBuffer>();
+    device.createBuffer = (descriptor) => {
+      const buffer = create(descriptor);
+      const destroy = buffer.destroy.bind(buffer);
+      alive.add(buffer);
+      buffer.destroy = () => {
+        alive.delete(buffer);
+        destroy();
+      };
+      return buffer;
+    };
+    try {
+      const kernel = stubOf('rms_norm');
+      const bind = () => engine.bind([{ target: 'layers.0.attn.norm', kernel }], unfused);
+      await bind();
+      const before = alive.size;
+      expect(before).toBeGreaterThan(0);
+      for (let n = 0; n < 30; n++) await bind();
+      expect(alive.size).toBe(before);
+      await engine.bind([], unfused);
+      expect(alive.size).toBeLessThan(before);
+    } finally {
+      device.createBuffer = create;
+    }
   });
 });
 

@@ -95,6 +95,7 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
     { kind: 'extreme', heads: 3, kvHeads: 1, headDim: 32, runs: singles(38, 70), magnitude: 'small' },
     { kind: 'one_row', heads: 8, kvHeads: 2, headDim: 64, runs: singles(between(random, 65, 100)), spare: 2 },
     { kind: 'random', heads: 1, kvHeads: 1, headDim: 8, runs: [{ first: 0, count: 130 }] },
+    { kind: 'ragged', heads: 5, kvHeads: 1, headDim: 8, runs: singles(between(random, 1500, 1700), 12) },
   ];
   if (!strict) return list;
   return [
@@ -167,7 +168,11 @@ const largeValue = 1e4;
 
 function makeCase(random: Random, shape: Shape): ParityCase {
   const { kind, heads, kvHeads, headDim, runs, magnitude = 'ordinary', spare = 0 } = shape;
-  const { token, pageTable, maxPages, pages } = place(random, runs, { spare, maxPages: shape.maxPages });
+  const { token, pageTable, maxPages, pages } = place(random, runs, {
+    spare,
+    maxPages: shape.maxPages,
+    rowElements: kvHeads * headDim,
+  });
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
   const context = runs.reduce((sum, { first, count }) => sum + count * (first + (count + 1) / 2), 0) / tokens;
   const elements = pages * kvHeads * pageTokens * headDim;

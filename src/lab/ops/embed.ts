@@ -32,6 +32,8 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
     { kind: 'extreme', tokens: 3, vocabulary: 20, columns: 32, scale: smallest },
     { kind: 'one_row', tokens: 1, vocabulary: 64, columns: 160, scale: 1 },
     { kind: 'random', tokens: 130, vocabulary: 150, columns: 32 },
+    // Ids of more than 16 bits.
+    { kind: 'ragged', tokens: 6, vocabulary: 70_001, columns: 32 },
   ];
   if (!strict) return list;
   return [

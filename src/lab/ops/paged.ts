@@ -11,8 +11,8 @@ export interface Run {
   readonly count: number;
 }
 
-/** Pages that belong to nobody. */
-const strayPages = 3;
+/** Pages that belong to nobody; where they are small, enough for numbers of more than 8 bits. */
+const strayPages = (rowElements: number): number => (rowElements <= 8 ? 300 : 3);
 
 export interface Placement {
   /** [tokens + spare, 4] */
@@ -25,18 +25,25 @@ export interface Placement {
   readonly positions: number;
 }
 
-/** A slot for each run, in random order among some that are idle; pages anywhere in the cache. */
+/**
+ * A slot for each run, in random order among some that are idle; pages anywhere in the cache.
+ * @param rowElements of one position: all key heads
+ */
 export function place(
   random: Random,
   runs: readonly Run[],
-  { spare = 0, maxPages: asked }: { spare?: number; maxPages?: number | undefined } = {},
+  {
+    spare = 0,
+    maxPages: asked,
+    rowElements,
+  }: { spare?: number; maxPages?: number | undefined; rowElements: number },
 ): Placement {
   const positions = Math.max(...runs.map(({ first, count }) => first + count));
   const longest = Math.ceil(positions / pageTokens);
   const maxPages = Math.max(longest, asked ?? longest + between(random, 0, 2));
   const slots = random.permutation(runs.length + between(random, 1, 3));
   const needed = runs.map(({ first, count }) => Math.ceil((first + count) / pageTokens));
-  const pages = needed.reduce((sum, count) => sum + count, strayPages);
+  const pages = needed.reduce((sum, count) => sum + count, strayPages(rowElements));
   const free = random.permutation(pages);
   // What no sequence has reached yet names pages of others, as a page table does that was used before.
   const pageTable = Uint32Array.from({ length: slots.length * maxPages }, () => random.below(pages));

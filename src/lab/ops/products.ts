@@ -106,7 +106,8 @@ function shapes(random: Random, { gated, one }: Traits, { strict }: CaseOptions)
     ...drawn(),
     // Long rows: the last chunk of a kernel's loop is not full, whatever its size.
     { kind: 'ragged', tokens: 2, rows: between(random, 5, 13), columns: 4128, bias: true, yPad: 3 },
-    { kind: 'ragged', tokens: 3, rows: between(random, 500, 600), columns: 32, spare: 1 },
+    { kind: 'ragged', tokens: 3, rows: between(random, 500, 600), columns: 32, spare: 1, bias: true },
+    { kind: 'ragged', tokens: 2, rows: 20, columns: 32, yOffset: 5000 },
     { kind: 'extreme', tokens: 4, rows: 40, columns: 128, magnitude: 'large' },
     { kind: 'extreme', tokens: 3, rows: 33, columns: 96, magnitude: 'small', bias: true },
     { kind: 'one_row', tokens: 1, rows: between(random, 40, 100), columns: 64, bias: true, spare: 2 },
@@ -115,6 +116,9 @@ function shapes(random: Random, { gated, one }: Traits, { strict }: CaseOptions)
     list.push(
       { kind: 'ragged', tokens: 33, rows: 21, columns: 64, bias: true, yPad: 1 },
       { kind: 'random', tokens: 130, rows: 24, columns: 64 },
+      // Steps of a GPU hold so many; and numbers of rows that loops like.
+      { kind: 'random', tokens: 517, rows: 9, columns: 32, bias: true },
+      ...[8, 16, 64].map((tokens) => ({ kind: 'random' as const, tokens, rows: 10, columns: 32 })),
     );
   }
   if (strict) {

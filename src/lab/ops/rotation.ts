@@ -101,6 +101,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       spare: 3,
     },
     { kind: 'random', ...model(2, 1, 16, 16, random.below(2) === 1), runs: [{ first: 3, count: 130 }] },
+    { kind: 'ragged', ...model(5, 1, 8, 8, random.below(2) === 1), runs: [{ first: 1500, count: 3 }] },
   ];
   if (strict) {
     list.push(
@@ -153,6 +154,7 @@ function makeCase(random: Random, { op, bindings }: Contract, shape: Shape): Par
   const { token, pageTable, maxPages, pages, positions } = place(random, runs, {
     spare,
     maxPages: shape.maxPages,
+    rowElements: kvHeads * headDim,
   });
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
   const width = (heads + 2 * kvHeads) * headDim;

@@ -58,6 +58,9 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
     { kind: 'extreme', tokens: 3, columns: 96, magnitude: 'small', count: 2 },
     { kind: 'one_row', tokens: 1, columns: 576, spare: 3, count: 9 },
     { kind: 'random', tokens: 130, columns: 64, count: 2 },
+    // Steps of a GPU hold so many; and numbers of rows that loops like.
+    { kind: 'ragged', tokens: 517, columns: 32, spare: 1, count: 1 },
+    ...[8, 16, 64, 256].map((tokens) => ({ kind: 'random' as const, tokens, columns: 32, count: 1 })),
   ];
   if (strict) {
     for (let i = 0; i < 4; i++) list.push(...drawn());

@@ -51,6 +51,11 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     { kind: 'extreme', vocabulary: 300, rules: [greedy, { minP: 0.1 }, { temperature: 3 }], shift: -2e3 },
     { kind: 'one_row', vocabulary: 2048, rules: [{ temperature: 0.8, topK: 40, topP: 0.95 }], spare: 3 },
     { kind: 'random', vocabulary: 16, rules: many(130, {}) },
+    {
+      kind: 'ragged',
+      vocabulary: 700,
+      rules: [{ topK: 200 }, { temperature: 5 }, { topK: 90, temperature: 4 }],
+    },
   ];
   if (strict) {
     list.push(
