@@ -95,7 +95,7 @@ export function benchLines(result: BenchResult, look: Look): string[] {
     '',
     paint('dim', `${count(result.rounds, 'round')}, seed ${fingerprint.seed}`),
     ...wrap(
-      printable(`${fingerprint.adapter} (${fingerprint.backend}), Dawn ${fingerprint.dawn}`),
+      printable(`${fingerprint.driver} (${fingerprint.backend}), Dawn ${fingerprint.dawn}`),
       width,
       '  ',
     ).map((line) => paint('dim', line)),
