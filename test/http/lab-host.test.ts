@@ -324,7 +324,7 @@ describe('kernels that take the host down', () => {
     const trap = (source: string) =>
       source.replace(
         'let mean =',
-        'var spin = 1u; if (step.tokens > 40u && step.tokens < 120u) { loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && x[0] == 7.5) { break; } } }\n  let mean = f32(spin & 0u) +',
+        'var spin = 1u; if (step.tokens > 40u && step.tokens < 120u && step.tokens != 64u) { loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && x[0] == 7.5) { break; } } }\n  let mean = f32(spin & 0u) +',
       );
     await registerStub('rms_norm', 'trap.norm', trap);
     await call('POST', '/lab/v1/bindings', { kernel: 'trap.norm', components: ['layers.0.attn.norm'] });

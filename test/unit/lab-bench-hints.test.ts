@@ -36,6 +36,8 @@ describe('rates and roofs', () => {
     expect(ratesOf(2, { bytes: 4e6, flops: 1.2e8 }, peaks)).toEqual({
       gbps: 2,
       gflops: 60,
+      bandwidthFraction: 0.2,
+      computeFraction: 0.6,
       peakFraction: 0.6,
     });
     expect(ratesOf(0, { bytes: 4e6, flops: 1e6 }, peaks)).toEqual({ gbps: 0, gflops: 0, peakFraction: 0 });
