@@ -40,7 +40,13 @@ describe('rates and roofs', () => {
       computeFraction: 0.6,
       peakFraction: 0.6,
     });
-    expect(ratesOf(0, { bytes: 4e6, flops: 1e6 }, peaks)).toEqual({ gbps: 0, gflops: 0, peakFraction: 0 });
+    expect(ratesOf(0, { bytes: 4e6, flops: 1e6 }, peaks)).toEqual({
+      gbps: 0,
+      gflops: 0,
+      bandwidthFraction: 0,
+      computeFraction: 0,
+      peakFraction: 0,
+    });
   });
 
   it('allow caches for little, and cheaper arithmetic than f32', () => {
