@@ -1,8 +1,9 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { bindUnits, fits, overlapping, targetsOf, type LabKernel } from '../../src/engine/bindings.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import { GraphBuilder } from '../../src/engine/graph.ts';
-import { globPattern, targetsFor } from '../../src/lab/targets.ts';
+import { matchesGlob, targetsFor } from '../../src/lab/targets.ts';
 import { LabError } from '../../src/lab/types.ts';
 
 function graph() {
@@ -124,7 +125,26 @@ describe('a request to bind', () => {
       'layers.0.attn.o_residual',
       'layers.0.ffn.down_residual',
     ]);
-    expect(globPattern('a.b').test('axb')).toBe(false);
+    expect(matchesGlob('a.b', 'axb')).toBe(false);
+  });
+
+  it('matches globs as a regular expression would, but never takes for ever', () => {
+    const letters = fc.constantFrom('a', 'b', '.');
+    const text = fc.string({ unit: letters, maxLength: 8 });
+    const glob = fc.string({ unit: fc.constantFrom('a', 'b', '.', '*'), maxLength: 6 });
+    fc.assert(
+      fc.property(glob, text, (pattern, id) => {
+        const parts = pattern.split(/(\*+)/).map((part) => {
+          if (!part.startsWith('*')) return part.replaceAll('.', '\\.');
+          return part.length > 1 ? '.*' : '[^.]*';
+        });
+        expect(matchesGlob(pattern, id), `${pattern} ${id}`).toBe(new RegExp(`^${parts.join('')}$`).test(id));
+      }),
+      { numRuns: 2000 },
+    );
+    // Runs of stars took a regular expression minutes, and the host with it.
+    expect(matchesGlob(`${'*'.repeat(199)}!`, 'layers.29.ffn.norm_gate_up_act')).toBe(false);
+    expect(matchesGlob(`${'*n'.repeat(99)}!`, 'n'.repeat(200))).toBe(false);
   });
 
   it('names spans by id or glob', () => {
