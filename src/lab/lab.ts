@@ -16,7 +16,7 @@ import { ConfigStore } from './configs/store.ts';
 import { validateConfig, type Validation } from './configs/validate.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import { hostKey } from './host-key.ts';
-import { describeGraph, describeParts, costOf, type KernelRows } from './live/describe.ts';
+import { describeGraph, describeParts, type KernelRows } from './live/describe.ts';
 import { gridFault } from './live/grids.ts';
 import { freshSeed, LiveModel } from './live/live-model.ts';
 import { labKernelOf, unfusedKernels } from './live/kernel.ts';
@@ -25,6 +25,7 @@ import { benchPort } from './live/port.ts';
 import { describeOp } from './ops/descriptor.ts';
 import { Quarantine } from './quarantine.ts';
 import { Registry, type Registered } from './registry.ts';
+import { bestFor, capturedUnavailable, foreignFormats, withNotes } from './report-notes.ts';
 import { staticFindings } from './stages/static.ts';
 import { renderStub, stubTargets } from './stubs.ts';
 import { targetsFor } from './targets.ts';
@@ -35,7 +36,6 @@ import {
   type BindOutcome,
   type BindRequest,
   type ConfigEnvelope,
-  type Finding,
   type Fingerprint,
   type KernelRegistration,
   type KernelRegistrationReport,
@@ -131,12 +131,7 @@ export class ResidentLab implements Lab {
   stub(op: string, target?: string): { op: string; target: string; source: string } {
     this.#warm();
     const { engine, wgsl } = this.#options;
-    if (!contracts.has(op)) {
-      throw new LabError(
-        'unknown_op',
-        `There is no op '${op}'; the ops are: ${[...contracts.keys()].join(', ')}.`,
-      );
-    }
+    refuseUnknown(op);
     const targets = stubTargets(op, engine.adapter.features);
     const chosen = target ?? 'plain';
     if (!targets.includes(chosen)) {
@@ -152,12 +147,7 @@ export class ResidentLab implements Lab {
 
   async register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport> {
     const { op } = registration;
-    if (!contracts.has(op)) {
-      throw new LabError(
-        'unknown_op',
-        `There is no op '${op}'; the ops are: ${[...contracts.keys()].join(', ')}.`,
-      );
-    }
+    refuseUnknown(op);
     const live = this.#model();
     const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
     const shapes = await live.shapes(op, patience);
@@ -235,7 +225,7 @@ export class ResidentLab implements Lab {
   async bench(request: BenchRequest, signal: AbortSignal): Promise<BenchResult> {
     const { engine } = this.#options;
     const live = this.#model();
-    const costs = await this.#costs(live);
+    const costs = await live.costs();
     return await engine.exclusive(async (runner) => {
       const seed = request.seed ?? freshSeed();
       const peaks = await live.peaks();
@@ -424,23 +414,6 @@ export class ResidentLab implements Lab {
     }));
   }
 
-  /** FLOPs and bytes of what a dispatch computes: by the span of the same nodes, or by its nodes. */
-  async #costs(live: LiveModel) {
-    const byNodes = new Map<string, Parameters<typeof costOf>[0]>();
-    for (const op of new Set(live.targets.targets.map((target) => target.op))) {
-      const dispatches = await live.targets.dispatches(op);
-      for (const target of live.targets.ofOp(op)) {
-        const labs = dispatches.get(target.id);
-        if (labs) byNodes.set(target.nodes.map(({ id }) => id).join(), labs);
-      }
-    }
-    return (nodes: readonly string[], context: number) => {
-      const whole = byNodes.get(nodes.join());
-      const labs = whole ?? nodes.flatMap((id) => byNodes.get(id) ?? []);
-      return costOf(labs, context);
-    };
-  }
-
   async #fingerprint(seed: number): Promise<Fingerprint> {
     const { engine, dawn, toggles } = this.#options;
     const { adapter, runner } = engine;
@@ -487,40 +460,10 @@ export class ResidentLab implements Lab {
   }
 }
 
-const capturedUnavailable: Finding = {
-  code: 'captured_unavailable',
-  severity: 'info',
-  message:
-    'the model was busy, so no activations of it were among the inputs: register again when it is idle, or run parity on the live graph',
-};
-
-/** A kernel for other weights than the model's is right for all we know, and of no use here. */
-function foreignFormats({ dtypes }: KernelRegistration, formats: readonly string[]): Finding[] {
-  if (!dtypes || formats.length === 0 || formats.some((one) => dtypes.includes(one))) return [];
-  const message = `it was checked for weights of type ${dtypes.join(', ')}, and the resident model's are ${formats.join(', ')}: it cannot be bound here`;
-  return [{ code: 'foreign_dtypes', severity: 'warning', message }];
-}
-
-/** The report with findings about the resident model, in its parity stage. */
-function withNotes(report: KernelRegistrationReport, notes: readonly Finding[]): KernelRegistrationReport {
-  const stages = report.stages.map((one) =>
-    one.stage === 'parity' ? { ...one, findings: [...one.findings, ...notes] } : one,
-  );
-  return { ...report, stages };
-}
-
-/** What a sweep of the tunables found best for a shape; nothing when there was none. */
-function bestFor(
-  { tuning }: KernelRegistrationReport,
-  lab: { readonly dims: Readonly<Record<string, number>>; readonly format?: string } | undefined,
-): Readonly<Record<string, number>> {
-  if (!tuning || !lab) return {};
-  const marks = [
-    ...Object.entries(lab.dims).map(([name, value]) => `${name}=${value}`),
-    ...(lab.format === undefined ? [] : [lab.format]),
-  ];
-  const same = tuning.find(({ shape }) => marks.every((mark) => shape.split(' ').includes(mark)));
-  return (same ?? tuning[0])?.best ?? {};
+function refuseUnknown(op: string): void {
+  if (contracts.has(op)) return;
+  const known = [...contracts.keys()].join(', ');
+  throw new LabError('unknown_op', `There is no op '${op}'; the ops are: ${known}.`);
 }
 
 /** Opens the lab of a resident model: reads what earlier processes left. The child starts when somebody comes. */

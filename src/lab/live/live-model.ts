@@ -12,6 +12,7 @@ import { measurePeaks } from '../bench/peaks.ts';
 import type { Peaks } from '../bench/roofline.ts';
 import type { LiveShapes, ParityCase } from '../types.ts';
 import { observeStep } from './capture.ts';
+import { costOf } from './describe.ts';
 import { stubKernel } from './kernel.ts';
 import { LiveTargets } from './shapes.ts';
 import { shrunk } from './shrink.ts';
@@ -119,6 +120,23 @@ export class LiveModel {
       if (patience.aborted) return undefined;
       throw error;
     }
+  }
+
+  /** Tells the FLOPs and bytes of what a dispatch computes, by its nodes: by the span of the same nodes, or by its nodes. */
+  async costs() {
+    const byNodes = new Map<string, Parameters<typeof costOf>[0]>();
+    for (const op of new Set(this.targets.targets.map((target) => target.op))) {
+      const dispatches = await this.targets.dispatches(op);
+      for (const target of this.targets.ofOp(op)) {
+        const labs = dispatches.get(target.id);
+        if (labs) byNodes.set(target.nodes.map(({ id }) => id).join(), labs);
+      }
+    }
+    return (nodes: readonly string[], context: number) => {
+      const whole = byNodes.get(nodes.join());
+      const labs = whole ?? nodes.flatMap((id) => byNodes.get(id) ?? []);
+      return costOf(labs, context);
+    };
   }
 
   /** What this adapter can do; measured once. The device must be free. */
