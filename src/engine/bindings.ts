@@ -49,8 +49,6 @@ export type Site =
       readonly to: BufferName;
       /** Rows of the unit's stack; all when absent. */
       readonly slice?: Slice;
-      /** Index of its bias among the unit's, for a slice. */
-      readonly bias?: number;
       /** Weight of the norm before it. */
       readonly gain?: string;
       readonly gated: boolean;
@@ -106,12 +104,6 @@ export const fits = (op: string, target: Target): boolean =>
 
 const opOfNode = (unit: Unit, node: GraphNode): string => (unit.op === 'head_norm' ? 'head_norm' : node.op);
 
-/** Id of a span of one layer (or of none) by what it does. */
-function spanId(of: string, name: string): string {
-  const prefix = /^layers\.\d+\./.exec(of)?.[0] ?? '';
-  return `${prefix}${name}`;
-}
-
 /** A span of whole neighbouring units: where it is, and what its id says of it. */
 interface Run {
   readonly first: number;
@@ -129,12 +121,8 @@ function runsOf(units: readonly Unit[]): Run[] {
   for (const [i, unit] of units.entries()) {
     if (unit.op === 'rope_kv_write') add(i, 1, 'rope_kv_write', unit.id);
     if (unit.op !== 'matmul') continue;
-    const name = unit.id.replace(/^layers\.\d+\./, '');
-    const joinedName = (prefix: string, suffix = '') => {
-      const parts = name.split('.');
-      const last = parts.pop() as string;
-      return spanId(unit.id, [...parts, `${prefix}${last}${suffix}`].join('.'));
-    };
+    // `layers.3.ffn.gate_up` with a norm before it is `layers.3.ffn.norm_gate_up`.
+    const joinedName = (prefix: string, suffix = '') => unit.id.replace(/[^.]+$/, `${prefix}$&${suffix}`);
     if (unit.add) add(i, 1, 'matmul_add', unit.id);
     else if (unit.nodes.length > 1) add(i, 1, 'matmul', unit.id);
     const norm = units[i - 1]?.op === 'rms_norm';
@@ -260,7 +248,7 @@ function splitProduct(
   lab: (node: GraphNode, kernel: LabKernel, site: Site) => LabUnit,
   ownOr: (node: GraphNode) => LabKernel,
 ): PlanUnit[] {
-  const { from, gated } = { from: unit.from, gated: false };
+  const site = { kind: 'product', unit, from: unit.from, to: unit.to, gated: false } as const;
   if (unit.add) {
     // The sum goes apart, by way of a buffer that is free here: its last reader was the product before.
     const [product, sum] = unit.nodes as [GraphNode, GraphNode];
@@ -268,23 +256,21 @@ function splitProduct(
     const kernel = byTarget.get(product.id);
     return [
       kernel
-        ? lab(product, kernel, { kind: 'product', unit, from, to, gated })
+        ? lab(product, kernel, { ...site, to })
         : { ...unit, id: product.id, nodes: [product], to, add: false },
       lab(sum, ownOr(sum), { kind: 'add', from: to }),
     ];
   }
   if (unit.nodes.length === 1) {
     const [node] = unit.nodes as [GraphNode];
-    return [lab(node, ownOr(node), { kind: 'product', unit, from, to: unit.to, gated })];
+    return [lab(node, ownOr(node), site)];
   }
   let first = 0;
-  return unit.nodes.map((node, index): PlanUnit => {
+  return unit.nodes.map((node): PlanUnit => {
     const slice = { first, rows: node.width };
     first += node.width;
     const kernel = byTarget.get(node.id);
-    return kernel
-      ? lab(node, kernel, { kind: 'product', unit, from, to: unit.to, gated, slice, bias: index })
-      : { ...unit, id: node.id, nodes: [node], slice };
+    return kernel ? lab(node, kernel, { ...site, slice }) : { ...unit, id: node.id, nodes: [node], slice };
   });
 }
 
