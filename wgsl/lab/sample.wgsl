@@ -73,11 +73,7 @@ fn best_of_all(value: f32, token: u32, local: u32) -> u32 {
   return best_token;
 }
 
-// A number that is greater where the logit is.
-fn order_key(logit: f32) -> u32 {
-  let bits = bitcast<u32>(logit);
-  return select(bits ^ 0x80000000u, ~bits, (bits & 0x80000000u) != 0u);
-}
+//#include "lib/draw.wgsl"
 
 // How many logits of a row have at least this key, or with `by_mass` how much e^((logit - top) / temperature) they have.
 fn weight_from(key: u32, row: u32, top: f32, per_degree: f32, by_mass: bool, local: u32) -> f32 {
@@ -99,24 +95,6 @@ fn cut_at(wanted: f32, least: u32, row: u32, top: f32, per_degree: f32, by_mass:
     cut |= select(0u, bit, weight >= wanted);
   }
   return max(cut, least);
-}
-
-fn mix(value: u32) -> u32 {
-  var v = value;
-  v ^= v >> 16u;
-  v *= 0x7feb352du;
-  v ^= v >> 15u;
-  v *= 0x846ca68bu;
-  v ^= v >> 16u;
-  return v;
-}
-
-fn gumbel(seed: u32, position: u32, token: u32) -> f32 {
-  let bits = mix(mix(seed ^ (position * 0x9e3779b9u)) ^ (token * 0x85ebca6bu));
-  let u = (f32(bits >> 9u) + 0.5) * 0x1p-23;
-  // -log(1 - u); near 0, where a GPU's log has no digits left, as a series.
-  let e = select(-log(1.0 - u), u * (1.0 + u * (0.5 + u * 0.33333334)), u < 0.01);
-  return -log(e);
 }
 
 @compute @workgroup_size(WG)
