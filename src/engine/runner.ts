@@ -10,7 +10,7 @@ import { int8Tolerance, klDivergence } from './divergence.ts';
 import { type Loading, type LoadOptions, prepare } from './loading.ts';
 import { observe, type Observed, type Wanted } from './observe.ts';
 import type { LabDispatch } from './plan-context.ts';
-import { encodePlan, makePlan, type Plan, worksOf } from './plan.ts';
+import { choiceOf, encodePlan, makePlan, type Plan, worksOf } from './plan.ts';
 import { StepInput, stepSamples } from './step.ts';
 import { greedy, type LoadProgress } from './types.ts';
 
@@ -235,7 +235,10 @@ export class Runner {
     this.gpu.device.destroy();
   }
 
-  /** Runs every variant once: a driver may compile at the first dispatch, and no request should wait for that. */
+  /**
+   * Runs every pipeline once: a driver may compile at the first dispatch, and no request should wait for that. One
+   * layer's dispatches do for all: a software adapter would take seconds for every token of a large model.
+   */
   async #warmUp(onProgress: (progress: LoadProgress) => void): Promise<void> {
     const { slots, stepTokens, context } = this.memory.capacity;
     const counts = [1, 4, 8, slots].filter(
@@ -243,6 +246,8 @@ export class Runner {
     );
     const total = counts.length + 1;
     const step = this.newStep();
+    const warm = new Set<GPUComputePipeline>();
+    const run = () => this.submit(step, notYetRun(this.plan, step.dims, warm));
     for (const [done, count] of counts.entries()) {
       onProgress({ stage: 'warm-up', done, total });
       step.clear();
@@ -253,7 +258,7 @@ export class Runner {
         const row = n < slots ? step.decodeToken(0, 0, n) : step.verifyTokens(0, [], 0, 0);
         step.sample(row, n % slots, 1, sampling);
       }
-      await this.submit(step);
+      await run();
     }
     onProgress({ stage: 'warm-up', done: counts.length, total });
     step.clear();
@@ -261,14 +266,25 @@ export class Runner {
     const length = Math.min(Math.max(this.memory.tileTokens, 16), stepTokens, context);
     const prompt = Array.from({ length }, () => 0);
     step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedy);
-    await this.submit(step);
+    await run();
     if (this.memory.maxSplits > 1) {
       step.clear();
       step.sample(step.decodeToken(0, this.memory.splitTokens, 0), 0, this.memory.splitTokens + 1, greedy);
-      await this.submit(step);
+      await run();
     }
     onProgress({ stage: 'warm-up', done: total, total });
   }
+}
+
+/** The dispatches of a step whose pipelines are not in `warm`, which then has them. */
+function notYetRun(plan: Plan, dims: StepDims, warm: Set<GPUComputePipeline>): Plan {
+  const dispatches = plan.dispatches.filter((dispatch) => {
+    const choice = choiceOf(dispatch, dims);
+    if (!choice || warm.has(choice.pipeline) || choice.grid(dims).includes(0)) return false;
+    warm.add(choice.pipeline);
+    return true;
+  });
+  return { ...plan, dispatches };
 }
 
 /** Copies keys and values of every layer from one page to another, before the step's pass. */

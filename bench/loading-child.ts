@@ -1,0 +1,30 @@
+/** Loads one model and prints what it took: a process of its own, so that its greatest memory is this load's. */
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadEngine } from '../src/engine/index.ts';
+import { fileStore } from '../src/platform/node-store.ts';
+import { nodePlatform } from '../src/platform/node.ts';
+
+const [model = ''] = process.argv.slice(2);
+let first = 0;
+let last = 0;
+let weightBytes = 0;
+const engine = await loadEngine(nodePlatform(fileStore(join(tmpdir(), 'lathe-bench-loading'))), {
+  model,
+  context: 512,
+  parallel: 1,
+  onProgress({ stage, done, total }) {
+    if (stage !== 'weights') return;
+    first ||= performance.now();
+    last = performance.now();
+    if (done === total) weightBytes = total;
+  },
+});
+// The high-water mark, in kB; the kernel keeps it.
+const status = await readFile('/proc/self/status', 'utf8');
+const peakBytes = Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
+const { runner } = engine;
+const deviceBytes = runner.weightBytes + runner.memory.pool.bytes;
+console.log(JSON.stringify({ weightsMs: last - first, weightBytes, peakBytes, deviceBytes }));
+process.exit(0);

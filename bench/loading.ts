@@ -1,0 +1,90 @@
+/**
+ * Loading against the disk: `node bench/loading.ts [--model NAME] [--rounds N]`. In turns, from an empty page cache
+ * (which takes root on Linux), `dd` reads the file and an engine loads it; both in one run, because disks are noisy.
+ */
+import { execFile } from 'node:child_process';
+import { stat, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs, promisify } from 'node:util';
+import { formatBytes } from '../src/engine/format-bytes.ts';
+import { findModel } from './models.ts';
+import { median } from './statistics.ts';
+
+const run = promisify(execFile);
+
+/** What one load by an engine of its own process took. */
+interface Load {
+  /** From the first byte of the weights asked for to the last one handed to the device. */
+  readonly weightsMs: number;
+  readonly weightBytes: number;
+  /** The process's greatest resident memory, and what of it are buffers of the device. */
+  readonly peakBytes: number;
+  readonly deviceBytes: number;
+}
+
+export interface LoadingFigures {
+  readonly model: string;
+  readonly fileBytes: number;
+  /** GB/s. */
+  readonly disk: number;
+  readonly load: number;
+  /** Median of the rounds' ratios. */
+  readonly ratio: number;
+  /** Greatest resident memory beyond the device's buffers, which lie in main memory on a software adapter. */
+  readonly beyondDeviceBytes: number;
+  readonly rounds: number;
+}
+
+export async function measureLoading(path: string, model: string, rounds: number): Promise<LoadingFigures> {
+  const fileBytes = (await stat(path)).size;
+  await loadOnce(path); // compiles and measures the kernels
+  const disks: number[] = [];
+  const loads: Load[] = [];
+  for (let round = 0; round < rounds; round++) {
+    await forgetPages();
+    const start = performance.now();
+    await run('dd', [`if=${path}`, 'of=/dev/null', 'bs=8M', 'status=none']);
+    disks.push(fileBytes / (performance.now() - start) / 1e6);
+    await forgetPages();
+    loads.push(await loadOnce(path));
+  }
+  const speeds = loads.map(({ weightBytes, weightsMs }) => weightBytes / weightsMs / 1e6);
+  return {
+    model,
+    fileBytes,
+    disk: median(disks),
+    load: median(speeds),
+    ratio: median(speeds.map((speed, round) => speed / (disks[round] as number))),
+    beyondDeviceBytes: Math.max(...loads.map(({ peakBytes, deviceBytes }) => peakBytes - deviceBytes)),
+    rounds,
+  };
+}
+
+async function forgetPages(): Promise<void> {
+  await run('sync');
+  await writeFile('/proc/sys/vm/drop_caches', '3').catch((error: unknown) => {
+    throw new Error(`the page cache cannot be emptied, so this would measure memory: ${String(error)}`);
+  });
+}
+
+async function loadOnce(path: string): Promise<Load> {
+  const child = fileURLToPath(new URL('loading-child.ts', import.meta.url));
+  const { stdout } = await run(process.execPath, [child, path]);
+  return JSON.parse(stdout.trim().split('\n').at(-1) as string) as Load;
+}
+
+export const loadingText = (figures: LoadingFigures): string =>
+  `${figures.model} (${formatBytes(figures.fileBytes)}), ${figures.rounds} rounds: ` +
+  `dd ${figures.disk.toFixed(2)} GB/s, load ${figures.load.toFixed(2)} GB/s, ` +
+  `${Math.round(figures.ratio * 100)} %; resident beyond the device's buffers ${formatBytes(figures.beyondDeviceBytes)}`;
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({
+    options: {
+      model: { type: 'string', default: 'llama3.2-3b-q4_0' },
+      rounds: { type: 'string', default: '5' },
+    },
+  });
+  const { name, path } = await findModel(values.model);
+  console.log(loadingText(await measureLoading(path, name, Number(values.rounds))));
+}
