@@ -1,5 +1,5 @@
 import type { ResidentEngine } from '../src/engine/index.ts';
-import { blockColumns, weightFormats } from '../kernels/formats.ts';
+import { blockColumns, quantBytes, scaleBytes, weightFormats } from '../kernels/formats.ts';
 import type { ModelFile } from '../src/engine/formats/model-file.ts';
 
 export type Graph = ResidentEngine['runner']['graph'];
@@ -43,6 +43,14 @@ export function unitCost(unit: Unit, graph: Graph, file: ModelFile, step: StepSh
     ...more,
   });
   switch (unit.op) {
+    case 'position_embed':
+      return cost(tokens * width, 3 * tokens * width);
+    case 'layer_norm':
+      return cost(7 * tokens * width, 2 * tokens * width, { weightBytes: 2 * width * word });
+    case 'gelu':
+      return cost(12 * tokens * feedForward, 2 * tokens * feedForward);
+    case 'pool':
+      return cost(tokens * width, (tokens + samples) * width);
     case 'embed': {
       const { rows, bytes } = matrixOf(file, unit.weight);
       return cost(0, tokens * width, { weightBytes: (tokens * bytes) / rows });
@@ -72,11 +80,14 @@ export function unitCost(unit: Unit, graph: Graph, file: ModelFile, step: StepSh
       const written = tokens * 2 * kvHeads * headDim;
       return cost(3 * rotated, 2 * rotated, { cacheBytes: written * half });
     }
+    case 'norm_add':
+      return cost(5 * tokens * width, 3 * tokens * width, { weightBytes: width * word });
     case 'attention': {
-      // Token i sees position + i + 1 keys; its own share of the cache is read once a tile at best.
-      const keys = tokens * (position + (tokens + 1) / 2);
+      // Token i sees position + i + 1 keys, or a window; its own share of the cache is read once a tile at best.
+      const window = unit.window || Number.POSITIVE_INFINITY;
+      const keys = tokens * Math.min(position + (tokens + 1) / 2, window);
       return cost(4 * heads * headDim * keys, 2 * tokens * heads * headDim, {
-        cacheBytes: (position + tokens) * 2 * kvHeads * headDim * half,
+        cacheBytes: Math.min(position + tokens, window + tokens - 1) * 2 * kvHeads * headDim * half,
       });
     }
     case 'gated_activation':
@@ -104,9 +115,9 @@ function matrixOf(file: ModelFile, name: string): Matrix {
   const tensor = file.tensors.get(name);
   if (!tensor) throw new Error(`tensor ${name} is not in the file`);
   const [rows = 0, columns = 0] = tensor.shape;
-  const { quantBytesPerBlock, scaleBytesPerBlock } = weightFormats[tensor.type];
-  const blocks = rows * Math.ceil(columns / blockColumns);
-  return { rows, columns, bytes: blocks * (quantBytesPerBlock + scaleBytesPerBlock) };
+  const format = weightFormats[tensor.type];
+  const extent = { rows, blocks: Math.ceil(columns / blockColumns) };
+  return { rows, columns, bytes: quantBytes(format, extent) + scaleBytes(format, extent) };
 }
 
 export const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);

@@ -1,5 +1,5 @@
 import { Bench } from 'tinybench';
-import { openGguf } from '../src/engine/formats/gguf.ts';
+import { openModelFile } from '../src/engine/formats/open.ts';
 import type { ModelFile } from '../src/engine/formats/model-file.ts';
 import {
   type AdapterFacts,
@@ -85,7 +85,7 @@ export async function measureModel(
   const others = watchOthers();
   say('loading');
   const { engine, load } = await timeLoad(engineOptions);
-  const file = await openGguf(await platform.openModel(model.path));
+  const file = await openModelFile(await platform.modelFiles(model.path));
   try {
     const { runner } = engine;
     const { timestamps, device } = runner.gpu;

@@ -22,11 +22,15 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
   NEOX: boolean;
   /** Normalises the heads of q and k before that. */
   QK_NORM: boolean;
+  /** Tokens also see those after them; their tiles tell the sequence's length. */
+  BIDIRECTIONAL: boolean;
+  /** Tokens see `params.window` positions, their own the last of them. */
+  WINDOW: boolean;
   /** Between writing a key and reading it; needless, and dear, where lanes are parts of one vector. */
   BARRIER: boolean;
 }
 
-/** softmax(q k^T * scale) v over the paged cache, causal, grouped query heads; [tokens, heads, head_dim] f32. */
+/** softmax(q k^T * scale) v over the paged cache, causal unless bidirectional, grouped query heads; [tokens, heads, head_dim] f32. */
 export const attention = defineKernel({
   op: 'attention',
   source: 'attention.wgsl',
@@ -52,6 +56,7 @@ export const attention = defineKernel({
     ['many', 'u32'],
     ['rotary', 'u32'],
     ['eps', 'f32'],
+    ['window', 'u32'],
   ],
   grid: (variant: AttentionVariant, params: { heads: number } & Record<string, number>, dims) => [
     attentionTiles(variant, dims),
@@ -62,11 +67,17 @@ export const attention = defineKernel({
     lanes: [4, 8, 16, 32, 0],
     HEAD_DIM: [64, 128],
     shape: [
-      { TILE: 1, GROUP: 1 },
-      { TILE: 1, GROUP: 7 },
-      { TILE: 4, GROUP: 2 },
-      { TILE: 8, GROUP: 1 },
-    ],
+      { TILE: 1, GROUP: 1, BIDIRECTIONAL: false },
+      { TILE: 1, GROUP: 7, BIDIRECTIONAL: false },
+      { TILE: 4, GROUP: 2, BIDIRECTIONAL: false },
+      { TILE: 8, GROUP: 1, BIDIRECTIONAL: false },
+      { TILE: 2, GROUP: 3, BIDIRECTIONAL: true },
+      { TILE: 8, GROUP: 1, BIDIRECTIONAL: true },
+    ].flatMap((shape) => {
+      const plain = { ...shape, WINDOW: false };
+      const isUsual = shape.BIDIRECTIONAL ? shape.GROUP > 1 : shape.GROUP < 3 && shape.TILE < 8;
+      return isUsual ? [plain, { ...plain, WINDOW: true }] : [plain];
+    }),
     rope: [
       { ROPE: false, NEOX: false, QK_NORM: false, BARRIER: false },
       { ROPE: true, NEOX: false, QK_NORM: false, BARRIER: false },
@@ -113,9 +124,16 @@ export function attentionLanes(caps: AdapterCaps, headDim: number): number {
 export function chooseAttention(
   caps: AdapterCaps,
   model: { heads: number; kvHeads: number; headDim: number },
-  mode: { wide?: boolean; split?: boolean; rope?: 'interleaved' | 'neox'; qkNorm?: boolean },
+  mode: {
+    wide?: boolean;
+    split?: boolean;
+    rope?: 'interleaved' | 'neox';
+    qkNorm?: boolean;
+    bidirectional?: boolean;
+    window?: boolean;
+  },
 ): AttentionVariant {
-  const { wide = false, split = false, rope, qkNorm = false } = mode;
+  const { wide = false, split = false, rope, qkNorm = false, bidirectional = false, window = false } = mode;
   const { tile, group } = attentionTile(model.heads, model.kvHeads);
   const fits = (lanes: number) => lanes <= 32 && model.headDim % (2 * lanes) === 0;
   const subgroup = attentionLanes(caps, model.headDim);
@@ -133,6 +151,8 @@ export function chooseAttention(
     ROPE: rope !== undefined,
     NEOX: rope === 'neox',
     QK_NORM: qkNorm,
+    BIDIRECTIONAL: bidirectional,
+    WINDOW: window,
     BARRIER: rope !== undefined && !caps.software,
   };
 }
@@ -154,6 +174,7 @@ export const attentionCombine = defineKernel({
     ['split_tokens', 'u32'],
     ['max_splits', 'u32'],
     ['out_stride', 'u32'],
+    ['window', 'u32'],
   ],
   grid: (
     variant: { WG: number },

@@ -9,7 +9,7 @@ export type ElementType =
   | 'u32'
   /** Two a 32-bit word, the first in the low half. */
   | 'f16'
-  /** Weights as `formats.ts` says; 16-byte words. */
+  /** Blocks of weights, or their scales, as `formats.ts` says. */
   | 'weights';
 
 export interface ContractBinding {
@@ -21,8 +21,14 @@ export interface ContractBinding {
   readonly shape: readonly string[];
   readonly summary: string;
   /** Members of the struct, in order, for uniforms. */
-  readonly members?: readonly (readonly [name: string, type: 'u32' | 'f32'])[];
+  readonly members?: readonly Member[];
 }
+
+/**
+ * A member of a uniform struct. One with a neutral value came later: a kernel whose struct ends before it is right
+ * wherever it has that value, and is bound nowhere else.
+ */
+export type Member = readonly [name: string, type: 'u32' | 'f32', neutral?: number];
 
 export interface ContractDim {
   readonly name: string;
@@ -51,7 +57,8 @@ export interface Contract {
   readonly bytes: string;
 }
 
-type Members = NonNullable<ContractBinding['members']>;
+/** Values of `activation`, what a gate goes through. */
+export const activationCodes = { silu: 0, gelu_tanh: 1 } as const;
 
 const input = (name: string, dtype: ElementType, shape: string[], summary: string): ContractBinding => ({
   name,
@@ -74,7 +81,7 @@ const inout = (name: string, dtype: ElementType, shape: string[], summary: strin
   shape,
   summary,
 });
-const params = (members: Members): ContractBinding => ({
+const params = (members: readonly Member[]): ContractBinding => ({
   name: 'params',
   role: 'uniform',
   shape: [],
@@ -105,6 +112,12 @@ const headDims: readonly ContractDim[] = [
 ];
 const qkvShape = ['tokens', '(heads + 2 * kv_heads) * head_dim'];
 
+/** 0: silu(x) = x / (1 + e^-x), 1: GELU by tanh. */
+const activationMember: Member = ['activation', 'u32', activationCodes.silu];
+
+/** The stub of a format shows how they are read. */
+const scalesSummary = 'what blocks need besides, by the format; unused by plain ones';
+
 interface ProductTraits {
   readonly norm?: boolean;
   readonly gated?: boolean;
@@ -115,7 +128,7 @@ interface ProductTraits {
 function product(op: string, one: boolean, { norm, gated, add }: ProductTraits): Contract {
   const inner = norm ? 'rms_norm(x)' : 'x';
   const sum = `W ${inner}`;
-  const result = gated ? `silu(Wgate ${inner}) * (Wup ${inner})` : `${sum} + bias`;
+  const result = gated ? `activation(Wgate ${inner}) * (Wup ${inner})` : `(${sum} + bias) * scale`;
   const weightRows = gated ? '2 * rows' : 'rows';
   const norms = norm ? ['rms_norm'] : [];
   const sums = add ? ['add'] : [];
@@ -129,11 +142,11 @@ function product(op: string, one: boolean, { norm, gated, add }: ProductTraits):
       { name: 'rows', summary: 'elements of y a token' },
       { name: 'columns', summary: 'elements of x a token', multipleOf: 32 },
       { name: 'blocks', summary: 'columns / 32' },
-      { name: 'block_bytes', summary: 'of 32 weights with their scale, by the weights’ format' },
+      { name: 'block_bytes', summary: 'of 32 weights with their scale, on average, by the weights’ format' },
     ],
     bindings: [
       input('quants', 'weights', [weightRows, 'blocks'], 'blocks of 32 weights'),
-      input('scales', 'f16', [weightRows, 'blocks'], 'of q8_0 and q4_0; unused otherwise'),
+      input('scales', 'weights', [weightRows, 'blocks'], scalesSummary),
       input('x', 'f32', ['tokens', 'x_stride'], norm ? 'not yet normalised' : 'activations'),
       add
         ? inout('y', 'f32', ['tokens', 'y_stride'], 'from y_offset on, rows elements are added to')
@@ -146,6 +159,7 @@ function product(op: string, one: boolean, { norm, gated, add }: ProductTraits):
         ['y_offset', 'u32'],
         ['has_bias', 'u32'],
         ['eps', 'f32'],
+        gated ? activationMember : ['scale', 'f32', 1],
       ]),
       step,
       input('bias', 'f32', ['rows'], 'when params.has_bias is 1'),
@@ -168,7 +182,7 @@ const products: readonly (readonly [name: string, traits: ProductTraits])[] = [
 
 const attention = (op: string, one: boolean): Contract => ({
   op,
-  summary: `softmax(q k / sqrt(head_dim)) v over the token's sequence up to itself${one ? ', one token' : ''}`,
+  summary: `softmax(q k * scale) v over the token's sequence up to itself, or the last window positions of that${one ? ', one token' : ''}`,
   tokens: one ? 'one' : 'any',
   covers: ['attention'],
   dims: [...headDims, { name: 'context', summary: 'positions a token reads, on average' }],
@@ -186,6 +200,8 @@ const attention = (op: string, one: boolean): Contract => ({
       ['max_pages', 'u32'],
       ['page', 'u32'],
       ['scale', 'f32'],
+      // Positions a token reads, its own the last of them; 0: all.
+      ['window', 'u32', 0],
     ]),
     step,
   ],
@@ -219,11 +235,11 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
         { name: 'vocabulary', summary: 'rows of the table' },
         columns(32),
         { name: 'blocks', summary: 'columns / 32' },
-        { name: 'block_bytes', summary: 'of 32 weights with their scale' },
+        { name: 'block_bytes', summary: 'of 32 weights with their scale, on average' },
       ],
       bindings: [
         input('quants', 'weights', ['vocabulary', 'blocks'], 'blocks of 32 weights'),
-        input('scales', 'f16', ['vocabulary', 'blocks'], 'of q8_0 and q4_0; unused otherwise'),
+        input('scales', 'weights', ['vocabulary', 'blocks'], scalesSummary),
         tokenRecords,
         input('sampled', 'u32', ['slots'], 'the token last drawn for each slot'),
         output('y', 'f32', ['tokens', 'columns'], 'the residual stream'),
@@ -258,6 +274,27 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
       dispatch: { x: 'tokens' },
       flops: '4 * tokens * columns',
       bytes: '8 * tokens * columns + 4 * columns',
+    },
+    {
+      op: 'norm_add',
+      summary: 'y[t] += x[t] / sqrt(mean(x[t]^2) + eps) * gain',
+      tokens: 'any' as const,
+      covers: ['rms_norm', 'add'],
+      dims: [tokens, columns(4)],
+      bindings: [
+        input('x', 'f32', ['tokens', 'columns'], 'a projection'),
+        input('gain', 'f32', ['columns'], 'weight'),
+        inout('y', 'f32', ['tokens', 'columns'], 'the residual stream'),
+        params([
+          ['columns', 'u32'],
+          ['eps', 'f32'],
+        ]),
+        step,
+      ],
+      exactness: 'f32' as const,
+      dispatch: { x: 'tokens' },
+      flops: '5 * tokens * columns',
+      bytes: '12 * tokens * columns + 4 * columns',
     },
     {
       op: 'head_norm',
@@ -360,17 +397,15 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
     },
     {
       op: 'gated_activation',
-      summary: 'y[t, c] = silu(gate[t, c]) * up[t, c]',
+      summary:
+        'y[t, c] = activation(gate[t, c]) * up[t, c]; silu, or GELU by tanh where params.activation is 1',
       tokens: 'any' as const,
       covers: ['gated_activation'],
       dims: [tokens, columns(4)],
       bindings: [
         input('gate_up', 'f32', ['tokens', '2 * columns'], 'a row of gate, then a row of up'),
         output('y', 'f32', ['tokens', 'y_stride'], 'columns elements a row are written'),
-        params([
-          ['columns', 'u32'],
-          ['y_stride', 'u32'],
-        ]),
+        params([['columns', 'u32'], ['y_stride', 'u32'], activationMember]),
         step,
       ],
       exactness: 'f32' as const,
@@ -417,4 +452,20 @@ export function packUniform(binding: ContractBinding, values: Readonly<Record<st
     else view.setUint32(index * 4, value, true);
   });
   return bytes;
+}
+
+/**
+ * Members of `params` that a kernel cannot know of, though they matter: beyond the first `declared`, and not neutral.
+ * @param declared members of the kernel's own struct
+ */
+export function unknownParams(
+  { bindings }: Contract,
+  declared: number,
+  values: Readonly<Record<string, number>>,
+): readonly string[] {
+  const members = bindings.find(({ name }) => name === 'params')?.members ?? [];
+  return members
+    .slice(declared)
+    .filter(([name, , neutral]) => neutral !== undefined && values[name] !== neutral)
+    .map(([name]) => name);
 }

@@ -1,6 +1,6 @@
-import { ceilDiv, defineKernel } from './define.ts';
+import { ceilDiv, combinations, defineKernel } from './define.ts';
 
-/** y[t, c] = silu(gate[t, c]) * up[t, c], gate and up side by side. */
+/** y[t, c] = silu(gate[t, c]) * up[t, c], gate and up side by side; GELU by tanh in its place with GELU_TANH. */
 export const gatedActivation = defineKernel({
   op: 'gated_activation',
   source: 'gated_activation.wgsl',
@@ -14,10 +14,10 @@ export const gatedActivation = defineKernel({
     ['columns', 'u32'],
     ['out_stride', 'u32'],
   ],
-  grid: (variant: { WG: number }, params: { columns: number } & Record<string, number>, dims) => [
-    ceilDiv(params.columns, variant.WG),
-    dims.tokens,
-    1,
-  ],
-  variants: [{ WG: 64 }],
+  grid: (
+    variant: { WG: number; GELU_TANH: boolean },
+    params: { columns: number } & Record<string, number>,
+    dims,
+  ) => [ceilDiv(params.columns, variant.WG), dims.tokens, 1],
+  variants: combinations({ WG: [64], GELU_TANH: [false, true] }),
 });

@@ -4,7 +4,12 @@ import { erased, type Kernel } from './define.ts';
 import { embed } from './embed.ts';
 import { gatedActivation } from './gated-activation.ts';
 import { gatherRows } from './gather-rows.ts';
+import { gelu } from './gelu.ts';
+import { layerNorm } from './layer-norm.ts';
 import { matmul, matmulMatrix, matmulTile, matmulTileInt8, matvec } from './matmul.ts';
+import { pool } from './pool.ts';
+import { positionEmbed } from './position-embed.ts';
+import { normAdd } from './norm-add.ts';
 import { rmsNorm } from './rms-norm.ts';
 import { ropeKvWrite } from './rope-kv-write.ts';
 import { sampleAdjust, samplePick } from './sample.ts';
@@ -13,6 +18,7 @@ import { sampleAdjust, samplePick } from './sample.ts';
 export const kernels: readonly Kernel<Variant, never>[] = [
   embed,
   rmsNorm,
+  normAdd,
   matmul,
   matvec,
   matmulTile,
@@ -23,6 +29,10 @@ export const kernels: readonly Kernel<Variant, never>[] = [
   attentionCombine,
   gatedActivation,
   gatherRows,
+  positionEmbed,
+  layerNorm,
+  gelu,
+  pool,
   sampleAdjust,
   samplePick,
 ].map((kernel) => erased(kernel as unknown as Kernel<Variant, never>));

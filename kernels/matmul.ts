@@ -3,7 +3,15 @@ import { type AdapterCaps, ceilDiv, combinations, defineKernel, erased, type Ker
 import { formatNames } from './formats.ts';
 
 /** What a product does besides, see `wgsl/lib/matmul_params.wgsl`. Norms need SUBGROUPS, and never come both. */
-export const matmulFlags = { bias: 1, add: 2, sampled: 4, normIn: 8, normOut: 16, gated: 32 } as const;
+export const matmulFlags = {
+  bias: 1,
+  add: 2,
+  sampled: 4,
+  normIn: 8,
+  normOut: 16,
+  gated: 32,
+  geluTanh: 64,
+} as const;
 
 const paramNames = [
   ['rows', 'u32'],
@@ -19,6 +27,7 @@ const paramNames = [
   ['eps', 'f32'],
   // A number larger than any loop; it hides their bounds from the compiler where unrolling costs too much.
   ['many', 'u32'],
+  ['scale', 'f32'],
 ] as const;
 export type MatmulParams = Record<(typeof paramNames)[number][0], number>;
 
@@ -72,9 +81,22 @@ export interface MatmulVariant extends LanesVariant {
 export const withFlags = <O extends MatmulOption>(option: O, flags: number): O =>
   option.variant['FIXED'] === true ? { ...option, variant: { ...option.variant, FLAGS: flags } } : option;
 
-const { bias, add, sampled, normIn, normOut, gated } = matmulFlags;
+const { bias, add, sampled, normIn, normOut, gated, geluTanh } = matmulFlags;
 /** Flags that come together in the models we run. */
-const usualFlags = [0, bias, add, sampled, normIn, normIn | bias, normIn | gated, add | normOut, gated];
+const usualFlags = [
+  0,
+  bias,
+  add,
+  sampled,
+  normIn,
+  normIn | bias,
+  normIn | gated,
+  add | normOut,
+  gated,
+  add | bias,
+  add | bias | normOut,
+  gated | geluTanh,
+];
 const needSubgroups = normIn | normOut;
 
 const anyFlags = { FIXED: false, FLAGS: 0 };

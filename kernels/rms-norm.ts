@@ -50,15 +50,19 @@ export const rmsNorm = defineKernel({
   })),
 });
 
+/** How many lanes work on a row that is normalised. */
+export function rowLanes(caps: AdapterCaps): { SUBGROUPS: boolean; WG: number } {
+  // One subgroup needs no barrier: right for a CPU. A GPU wants more threads than that a row.
+  const lanes = caps.software ? (caps.subgroupSize ?? 0) : 0;
+  return { SUBGROUPS: lanes > 0, WG: lanes || 128 };
+}
+
 export function chooseRmsNorm(
   caps: AdapterCaps,
   mode: { sampled?: boolean; inPlace?: boolean; prompt?: boolean },
 ): RmsNormVariant {
-  // One subgroup needs no barrier: right for a CPU. A GPU wants more threads than that a row.
-  const lanes = caps.software ? (caps.subgroupSize ?? 0) : 0;
   return {
-    SUBGROUPS: lanes > 0,
-    WG: lanes || 128,
+    ...rowLanes(caps),
     SAMPLED: mode.sampled ?? false,
     IN_PLACE: mode.inPlace ?? false,
     PROMPT: mode.prompt ?? false,

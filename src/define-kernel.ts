@@ -1,3 +1,5 @@
+import type { FormatName } from '../kernels/formats.ts';
+
 /** Workgroups of a dispatch: expressions over the op's dims and the overrides; what is absent is 1. */
 export type KernelDispatch = string | { readonly x: string; readonly y?: string; readonly z?: string };
 
@@ -22,7 +24,7 @@ export interface KernelDefinition {
   readonly tunables?: Readonly<Record<string, readonly number[]>>;
   readonly requires?: readonly ('shader-f16' | 'subgroups')[];
   /** Weight formats that the kernel reads; the model's own when absent. */
-  readonly dtypes?: readonly ('q8_0' | 'q4_0' | 'f16' | 'bf16' | 'f32')[];
+  readonly dtypes?: readonly FormatName[];
   /** Globs over ids of components and spans that `lab.js watch` binds it to. */
   readonly bind?: string | readonly string[];
 }

@@ -3,6 +3,10 @@
 // Scores: a position a lane. Values: two elements of the head a lane. QROWS = TILE tokens x GROUP heads.
 // With ROPE (tiles of one token) q comes unrotated, and the token's own key and value go to the cache here;
 // with QK_NORM the heads of q and k are normalised first. Otherwise rope_kv_write has done all that.
+// With BIDIRECTIONAL every token also sees those after it: tile.y holds the sequence's length in its upper half, and the
+// step all of its tokens.
+// With WINDOW a token sees so many positions, its own the last of them, and those before are not read; so many in each
+// direction with BIDIRECTIONAL, its own among them.
 // Without BARRIER, the lanes of a subgroup must run in lockstep, as they do where a lane is part of a CPU's vector.
 //#if SUBGROUPS
 enable subgroups;
@@ -19,6 +23,7 @@ struct Params {
   many: u32,          // always more than QROWS
   rotary: u32,        // ROPE: rotated elements of a head
   eps: f32,           // QK_NORM
+  window: u32,        // WINDOW
 }
 
 @group(0) @binding(0) var<storage, read> qkv: array<f32>;
@@ -55,6 +60,23 @@ var<workgroup> shared_row: array<f32, QROWS * LANES>;
 fn cache_row(slot: u32, position: u32, kv_head: u32) -> u32 {
   let page = page_table[slot * params.max_pages + position / PAGE];
   return ((page * params.kv_heads + kv_head) * PAGE + position % PAGE) * (HEAD_DIM / 2u);
+}
+
+// Whether the query at `place` reads the key at `position`, of keys that end at `end`.
+fn sees(position: u32, place: u32, end: u32) -> bool {
+  //#if BIDIRECTIONAL
+  //#if WINDOW
+  return position < end && position + params.window > place && position < place + params.window;
+  //#else
+  return position < end;
+  //#endif
+  //#else
+  //#if WINDOW
+  return position < end && position <= place && position + params.window > place;
+  //#else
+  return position < end && position <= place;
+  //#endif
+  //#endif
 }
 
 //#if ROPE
@@ -108,13 +130,29 @@ fn main(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let tile = tiles[group.x];
+  var tile = tiles[group.x];
   let chunks = params.heads / params.kv_heads / GROUP;
   let kv_head = group.y / chunks;
   let head0 = group.y * GROUP;
   let split = group.z;
-  let first = split * params.split_tokens;
+  var first = split * params.split_tokens;
+  //#if BIDIRECTIONAL
+  var end = tile.y >> 16u;
+  tile.y &= 0xffffu;
+  //#if WINDOW
+  end = min(end, tile.w + tile.y + params.window - 1u);
+  //#endif
+  //#else
   let end = min(first + params.split_tokens, tile.w + tile.y);
+  //#endif
+  //#if WINDOW
+  // Pieces of LANES positions lie where they lie without a window: a token's sums do not depend on its tile.
+  let oldest = max(tile.w + 1u, params.window) - params.window;
+  if (oldest >= end) {
+    return;
+  }
+  first += (max(oldest, first) - first) / LANES * LANES;
+  //#endif
   if (first >= end) {
     return;
   }
@@ -205,7 +243,7 @@ fn main(
     //#if SUBGROUPS
     var probability = array<f32, QROWS>();
     for (var r = 0u; r < QROWS; r++) {
-      let seen = position < end && position <= tile.w + r / GROUP;
+      let seen = sees(position, tile.w + r / GROUP, end);
       let bounded = select(LOWEST, score[r], seen);
       let now = max(largest[r], workgroup_max(bounded, lane));
       let shrink = exp(largest[r] - now);
@@ -221,7 +259,7 @@ fn main(
     let lanes = min(LANES, params.many);
     workgroupBarrier();
     for (var r = 0u; r < QROWS; r++) {
-      let seen = position < end && position <= tile.w + r / GROUP;
+      let seen = sees(position, tile.w + r / GROUP, end);
       shared_row[r * LANES + lane] = select(LOWEST, score[r], seen);
     }
     workgroupBarrier();
@@ -233,7 +271,7 @@ fn main(
     }
     workgroupBarrier();
     for (var r = 0u; r < QROWS; r++) {
-      let seen = position < end && position <= tile.w + r / GROUP;
+      let seen = sees(position, tile.w + r / GROUP, end);
       shared_row[r * LANES + lane] = select(0.0, exp(score[r] - now[r]), seen);
       let shrink = exp(largest[r] - now[r]);
       total[r] *= shrink;

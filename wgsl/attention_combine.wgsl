@@ -6,6 +6,7 @@ struct Params {
   split_tokens: u32,
   max_splits: u32,
   out_stride: u32,
+  window: u32,        // positions a token sees; 0: all
 }
 
 @group(0) @binding(0) var<storage, read> partial: array<f32>;
@@ -27,15 +28,17 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   let d = element % params.head_dim;
   let words = params.head_dim + 2u;
   let start = (global.y * params.heads + head) * params.max_splits * words;
-  // Later splits hold nothing this token may see, and were not written.
+  // Other splits hold nothing this token may see, and were not written.
   let splits = tile.w / params.split_tokens + 1u;
+  let seen = select(params.window, tile.w + 1u, params.window == 0u || params.window > tile.w);
+  let first = (tile.w + 1u - seen) / params.split_tokens;
   var largest = -3.0e38;
-  for (var s = 0u; s < splits; s++) {
+  for (var s = first; s < splits; s++) {
     largest = max(largest, partial[start + s * words + params.head_dim]);
   }
   var sum = 0.0;
   var total = 0.0;
-  for (var s = 0u; s < splits; s++) {
+  for (var s = first; s < splits; s++) {
     let at = start + s * words;
     let weight = exp(partial[at + params.head_dim] - largest);
     sum = fma(weight, partial[at + d], sum);

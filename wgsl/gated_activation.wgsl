@@ -1,4 +1,5 @@
 // y[t, c] = silu(gate[t, c]) * up[t, c]; gate and up lie side by side: gate_up[t] = [gate, up].
+// With GELU_TANH the gate goes through the approximation of GELU by tanh.
 
 struct Params {
   columns: u32,
@@ -11,6 +12,9 @@ struct Params {
 @group(0) @binding(3) var<uniform> step: Step;
 
 //#include "lib/step.wgsl"
+//#if GELU_TANH
+//#include "lib/gelu_tanh.wgsl"
+//#endif
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) global: vec3<u32>) {
@@ -20,5 +24,10 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   }
   let at = t * 2u * params.columns + global.x;
   let gate = gate_up[at];
-  y[t * params.out_stride + global.x] = gate / (1.0 + exp(-gate)) * gate_up[at + params.columns];
+  //#if GELU_TANH
+  let curve = gelu_tanh_exponent(gate);
+  //#else
+  let curve = gate;
+  //#endif
+  y[t * params.out_stride + global.x] = gate / (1.0 + exp(-curve)) * gate_up[at + params.columns];
 }

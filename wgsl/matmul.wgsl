@@ -103,7 +103,7 @@ fn main(
     let inside = row < out_rows() && token < tokens;
     var value = results[i << pair];
     if (pair != 0u) {
-      value = silu(value) * results[2u * i + 1u];
+      value = activate(value) * results[2u * i + 1u];
     }
     if (inside) {
       value = write_result(token, row, value);

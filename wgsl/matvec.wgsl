@@ -87,7 +87,7 @@ fn main(
     if (inside) {
       value = results[i << pair];
       if (pair != 0u) {
-        value = silu(value) * results[2u * i + 1u];
+        value = activate(value) * results[2u * i + 1u];
       }
       value = write_result(token, row, value);
     }

@@ -8,10 +8,14 @@ export interface AttentionShape {
   headDim: number;
   /** Usually 1 / sqrt(headDim). */
   scale: number;
+  /** Positions that a query reads, its own the last of them; all without it. */
+  window?: number;
+  /** A query also reads the keys behind its own, with a window so many in either direction, its own among them. */
+  bidirectional?: boolean;
 }
 
 /**
- * Causal attention: the query at position p reads the keys 0..p.
+ * Causal attention unless bidirectional: the query at position p reads the keys 0..p, or the last `window` of them.
  * @param queries [tokens, heads, headDim], RoPE applied
  * @param positions [tokens], each below the number of keys
  * @param keys [cached, kvHeads, headDim], RoPE applied; the index is the position
@@ -25,7 +29,7 @@ export function attention(
   values: Values,
   shape: AttentionShape,
 ): Float64Array {
-  const { heads, kvHeads, headDim, scale } = shape;
+  const { heads, kvHeads, headDim, scale, window = Number.POSITIVE_INFINITY, bidirectional } = shape;
   const row = kvHeads * headDim;
   const cached = keys.length / row;
   if (heads % kvHeads !== 0) throw new RangeError(`${heads} heads cannot share ${kvHeads} key/value heads`);
@@ -40,14 +44,17 @@ export function attention(
     for (let h = 0; h < heads; h++) {
       const q = (t * heads + h) * headDim;
       const kv = Math.floor(h / (heads / kvHeads)) * headDim;
-      const scores = new Float64Array(visible);
-      for (let s = 0; s < visible; s++) {
+      // Exactly nothing of what lies outside of the window.
+      const begin = Math.max(0, visible - window);
+      const end = bidirectional ? Math.min(cached, visible - 1 + window) : visible;
+      const scores = new Float64Array(end).fill(Number.NEGATIVE_INFINITY);
+      for (let s = begin; s < end; s++) {
         let dot = 0;
         for (let d = 0; d < headDim; d++) dot += queries[q + d]! * keys[s * row + kv + d]!;
         scores[s] = dot * scale;
       }
       const weights = softmax(scores);
-      for (let s = 0; s < visible; s++) {
+      for (let s = begin; s < end; s++) {
         for (let d = 0; d < headDim; d++) out[q + d]! += weights[s]! * values[s * row + kv + d]!;
       }
     }

@@ -1,94 +1,40 @@
-/**
- * The file encodings of weights, both ways. Blocks of 32 elements:
- * Q8_0 = f16 scale d, 32 x int8 q, value q*d;
- * Q4_0 = f16 scale d, 16 bytes, low nibbles elements 0..15, high nibbles 16..31, value (q-8)*d.
- */
-import { bf16FromNumber, f16FromNumber, numberFromBf16, numberFromF16 } from './half.ts';
+/** The file encodings of weights, both ways. */
+import { quantizers, type QuantizedType } from '../quantize/index.ts';
+import { mlcQ3F16, mlcQ4F32, q4_0, q4_1, q5_0, q5_1, q8_0 } from './codecs/blocks-of-32.ts';
+import type { Codec } from './codecs/codec.ts';
+import { q2K, q3K, q4K, q5K, q6K } from './codecs/k-quants.ts';
+import { bf16, f16, f32 } from './codecs/plain.ts';
+import { bf16FromNumber, f16FromNumber } from './half.ts';
 import { expectLength } from './vectors.ts';
 
-export type WeightType = 'F32' | 'F16' | 'BF16' | 'Q8_0' | 'Q4_0';
+const codecs = {
+  F32: f32,
+  F16: f16,
+  BF16: bf16,
+  Q8_0: q8_0,
+  Q4_0: q4_0,
+  Q4_1: q4_1,
+  Q5_0: q5_0,
+  Q5_1: q5_1,
+  Q2_K: q2K,
+  Q3_K: q3K,
+  Q4_K: q4K,
+  Q5_K: q5K,
+  Q6_K: q6K,
+  MLC_Q4F32: mlcQ4F32,
+  MLC_Q3F16: mlcQ3F16,
+} as const satisfies Record<string, Codec>;
 
-interface Codec {
-  blockElements: number;
-  blockBytes: number;
-  decode: (bytes: DataView, at: number, out: Float32Array) => void;
-  encode: (values: Float32Array, out: DataView, at: number) => void;
-}
-
-const codecs: Readonly<Record<WeightType, Codec>> = {
-  F32: {
-    blockElements: 1,
-    blockBytes: 4,
-    decode: (bytes, at, out) => out.fill(bytes.getFloat32(at, true)),
-    encode: (values, out, at) => out.setFloat32(at, values[0]!, true),
-  },
-  F16: {
-    blockElements: 1,
-    blockBytes: 2,
-    decode: (bytes, at, out) => out.fill(numberFromF16(bytes.getUint16(at, true))),
-    encode: (values, out, at) => out.setUint16(at, f16FromNumber(values[0]!), true),
-  },
-  BF16: {
-    blockElements: 1,
-    blockBytes: 2,
-    decode: (bytes, at, out) => out.fill(numberFromBf16(bytes.getUint16(at, true))),
-    encode: (values, out, at) => out.setUint16(at, bf16FromNumber(values[0]!), true),
-  },
-  Q8_0: {
-    blockElements: 32,
-    blockBytes: 34,
-    decode(bytes, at, out) {
-      const d = numberFromF16(bytes.getUint16(at, true));
-      for (let i = 0; i < 32; i++) out[i] = bytes.getInt8(at + 2 + i) * d;
-    },
-    encode(values, out, at) {
-      let greatest = 0;
-      for (const value of values) greatest = Math.max(greatest, Math.abs(value));
-      const d = Math.fround(greatest / 127);
-      const inverse = d === 0 ? 0 : Math.fround(1 / d);
-      out.setUint16(at, f16FromNumber(d), true);
-      for (let i = 0; i < 32; i++) {
-        out.setInt8(at + 2 + i, roundHalfAway(Math.fround(values[i]! * inverse)));
-      }
-    },
-  },
-  Q4_0: {
-    blockElements: 32,
-    blockBytes: 18,
-    decode(bytes, at, out) {
-      const d = numberFromF16(bytes.getUint16(at, true));
-      for (let i = 0; i < 16; i++) {
-        const pair = bytes.getUint8(at + 2 + i);
-        out[i] = ((pair & 15) - 8) * d;
-        out[i + 16] = ((pair >> 4) - 8) * d;
-      }
-    },
-    encode(values, out, at) {
-      // The value farthest from zero becomes exactly -8: nibbles reach -8 but only +7.
-      let farthest = 0;
-      for (const value of values) if (Math.abs(value) > Math.abs(farthest)) farthest = value;
-      const d = Math.fround(farthest / -8);
-      const inverse = d === 0 ? 0 : Math.fround(1 / d);
-      out.setUint16(at, f16FromNumber(d), true);
-      const nibble = (value: number) =>
-        Math.min(15, Math.trunc(Math.fround(Math.fround(value * inverse) + 8.5)));
-      for (let i = 0; i < 16; i++) {
-        out.setUint8(at + 2 + i, nibble(values[i]!) | (nibble(values[i + 16]!) << 4));
-      }
-    },
-  },
-};
-
-function roundHalfAway(x: number): number {
-  return Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
-}
+export type WeightType = keyof typeof codecs;
+/** What `quantize` can write. */
+export type EncodableType = 'F32' | 'F16' | 'BF16' | QuantizedType;
 
 /**
  * @param bytes the encoding as the file stores it, of any alignment
  * @param elements a multiple of the type's block
  * @returns [elements]
  */
-export function dequantize(type: WeightType, bytes: Uint8Array, elements: number): Float32Array {
+export function dequantize(type: WeightType, bytes: Uint8Array, elements: number): Float32Array<ArrayBuffer> {
   const { blockElements, blockBytes, decode } = codecs[type];
   expectLength(`${type} of ${elements} elements, in bytes,`, bytes, (elements / blockElements) * blockBytes);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -99,16 +45,33 @@ export function dequantize(type: WeightType, bytes: Uint8Array, elements: number
   return out;
 }
 
-/** Encodes to nearest, bit for bit as llama.cpp's reference quantiser does. */
-export function quantize(type: WeightType, values: Float32Array): Uint8Array<ArrayBuffer> {
-  const { blockElements, blockBytes, encode } = codecs[type];
-  if (values.length % blockElements !== 0) {
-    throw new RangeError(`${type} stores blocks of ${blockElements} values, not ${values.length} values`);
-  }
-  const out = new Uint8Array((values.length / blockElements) * blockBytes);
-  const view = new DataView(out.buffer);
-  for (let first = 0, at = 0; first < values.length; first += blockElements, at += blockBytes) {
-    encode(values.subarray(first, first + blockElements), view, at);
+/** The same of a matrix whose rows begin a block each, and may end within one. @returns [rows, columns] */
+export function dequantizeRows(
+  type: WeightType,
+  bytes: Uint8Array,
+  { rows, columns }: { rows: number; columns: number },
+): Float32Array<ArrayBuffer> {
+  const { blockElements } = codecs[type];
+  const padded = Math.ceil(columns / blockElements) * blockElements;
+  const all = dequantize(type, bytes, rows * padded);
+  if (padded === columns) return all;
+  const out = new Float32Array(rows * columns);
+  for (let row = 0; row < rows; row++) {
+    out.set(all.subarray(row * padded, row * padded + columns), row * columns);
   }
   return out;
+}
+
+/** Encodes to nearest, bit for bit as llama.cpp's reference quantiser does. */
+export function quantize(type: EncodableType, values: Float32Array): Uint8Array<ArrayBuffer> {
+  switch (type) {
+    case 'F32':
+      return new Uint8Array(values.slice().buffer);
+    case 'F16':
+      return new Uint8Array(Uint16Array.from(values, f16FromNumber).buffer);
+    case 'BF16':
+      return new Uint8Array(Uint16Array.from(values, bf16FromNumber).buffer);
+    default:
+      return quantizers[type](values);
+  }
 }

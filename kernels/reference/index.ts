@@ -1,12 +1,15 @@
 /** The CPU oracle: every op from its definition, accumulated in float64. */
 export { type AttentionShape, attention } from './attention.ts';
-export { dequantize, quantize, type WeightType } from './dequantize.ts';
+export { dequantize, dequantizeRows, type EncodableType, quantize, type WeightType } from './dequantize.ts';
 export { embed } from './embed.ts';
-export { gatedActivation } from './gated-activation.ts';
+export { type Activation, gatedActivation } from './gated-activation.ts';
 export { gatherRows } from './gather-rows.ts';
+export { gelu } from './gelu.ts';
 export { bf16FromNumber, f16FromNumber, numberFromBf16, numberFromF16, roundToF16 } from './half.ts';
 export { kvWrite } from './kv-write.ts';
+export { layerNorm } from './layer-norm.ts';
 export { type MatmulShape, matmul } from './matmul.ts';
+export { pool } from './pool.ts';
 export { rmsNorm } from './rms-norm.ts';
 export { applyRope, llama3FreqFactors, type Rope, ropeFrequencies } from './rope.ts';
 export {

@@ -10,7 +10,7 @@ export interface MatmulShape {
 }
 
 /**
- * out[t,n] = sum over k of x[t,k] * weight[n,k] (+ bias[n]) (+ residual[t,n])
+ * out[t,n] = (sum over k of x[t,k] * weight[n,k] (+ bias[n])) (* scale) (+ residual[t,n])
  * @param x [tokens, inputs]
  * @param weight [outputs, inputs], dequantised
  * @param added bias [outputs]; residual [tokens, outputs]
@@ -20,10 +20,10 @@ export function matmul(
   x: Values,
   weight: Values,
   shape: MatmulShape,
-  added: { bias?: Values | undefined; residual?: Values | undefined } = {},
+  added: { bias?: Values | undefined; scale?: number; residual?: Values | undefined } = {},
 ): Float64Array {
   const { tokens, inputs, outputs } = shape;
-  const { bias, residual } = added;
+  const { bias, scale = 1, residual } = added;
   expectLength('matmul x', x, tokens * inputs);
   expectLength('matmul weight', weight, outputs * inputs);
   if (bias !== undefined) expectLength('matmul bias', bias, outputs);
@@ -33,7 +33,7 @@ export function matmul(
     for (let t = 0; t < tokens; t++) {
       let sum = 0;
       for (let k = 0; k < inputs; k++) sum += x[t * inputs + k]! * weight[n * inputs + k]!;
-      out[t * outputs + n] = sum + (bias?.[n] ?? 0) + (residual?.[t * outputs + n] ?? 0);
+      out[t * outputs + n] = (sum + (bias?.[n] ?? 0)) * scale + (residual?.[t * outputs + n] ?? 0);
     }
   }
   return out;

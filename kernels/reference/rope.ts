@@ -11,6 +11,8 @@ export interface Rope {
   linearFactor?: number;
   /** [rotaryDim / 2]: each frequency is divided by its factor (GGUF `rope_freqs.weight`). */
   freqFactors?: Values | undefined;
+  /** Of cosine and sine; 1 but for YaRN and LongRoPE. */
+  magnitude?: number;
 }
 
 /** Radians a position for every pair, [rotaryDim / 2]. */
@@ -36,7 +38,7 @@ export function applyRope(
   rope: Rope,
 ): Float64Array {
   const { heads, headDim } = shape;
-  const { style, rotaryDim } = rope;
+  const { style, rotaryDim, magnitude = 1 } = rope;
   expectLength('rope x', x, positions.length * heads * headDim);
   if (rotaryDim % 2 !== 0 || rotaryDim > headDim) {
     throw new RangeError(`rotaryDim ${rotaryDim} is not even or more than headDim ${headDim}`);
@@ -47,8 +49,8 @@ export function applyRope(
   for (let t = 0; t < positions.length; t++) {
     for (let i = 0; i < half; i++) {
       const angle = positions[t]! * frequencies[i]!;
-      const cos = Math.cos(angle);
-      const sin = Math.sin(angle);
+      const cos = Math.cos(angle) * magnitude;
+      const sin = Math.sin(angle) * magnitude;
       const [one, two] = style === 'interleaved' ? [2 * i, 2 * i + 1] : [i, i + half];
       for (let h = 0; h < heads; h++) {
         const base = (t * heads + h) * headDim;

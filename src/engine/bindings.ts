@@ -5,7 +5,7 @@
  */
 import { type Contract, contracts } from '../../kernels/contracts.ts';
 import type { Grid } from '../../kernels/define.ts';
-import type { BufferName, Graph, GraphNode, MatmulUnit, Unit } from './graph.ts';
+import type { Activation, BufferName, Graph, GraphNode, MatmulUnit, Unit } from './graph.ts';
 
 /** Values of a contract's dims. */
 export type Dims = Record<string, number>;
@@ -19,6 +19,8 @@ export interface LabKernel {
   /** WGSL. */
   readonly code: string;
   readonly entryPoint: string;
+  /** Members that its struct of `params` has, from the first on. */
+  readonly params: number;
   /** Values of overrides. */
   readonly constants: Readonly<Record<string, number>>;
   /** Workgroups by the dims of a step. */
@@ -40,6 +42,8 @@ export interface Binding {
   readonly kernel: LabKernel;
 }
 
+type UnitOf<Op extends Unit['op']> = Extract<Unit, { readonly op: Op }>;
+
 /** Which tensors of the graph a lab kernel's bindings are. */
 export type Site =
   | {
@@ -51,7 +55,8 @@ export type Site =
       readonly slice?: Slice;
       /** Weight of the norm before it. */
       readonly gain?: string;
-      readonly gated: boolean;
+      /** Product of gate and up: with the activation. */
+      readonly gated?: Activation;
     }
   | {
       readonly kind: 'norm';
@@ -60,11 +65,12 @@ export type Site =
       readonly to: BufferName;
       readonly sampled: boolean;
     }
-  | { readonly kind: 'head_norm'; readonly unit: Extract<Unit, { op: 'head_norm' }> }
+  | { readonly kind: 'head_norm'; readonly unit: UnitOf<'head_norm'> }
   | { readonly kind: 'add'; readonly from: BufferName }
-  | { readonly kind: 'rotation'; readonly layer: number }
-  | { readonly kind: 'attention'; readonly layer: number }
-  | { readonly kind: 'activation' }
+  | { readonly kind: 'norm_add'; readonly weight: string }
+  | { readonly kind: 'rotation'; readonly unit: UnitOf<'rope_kv_write'> }
+  | { readonly kind: 'attention'; readonly unit: UnitOf<'attention'> }
+  | { readonly kind: 'activation'; readonly activation: Activation }
   | { readonly kind: 'embed'; readonly weight: string }
   | { readonly kind: 'sample' };
 
@@ -119,7 +125,8 @@ function runsOf(units: readonly Unit[]): Run[] {
     runs.push({ first, count, target: { id, op, nodes, isSpan: true } });
   };
   for (const [i, unit] of units.entries()) {
-    if (unit.op === 'rope_kv_write') add(i, 1, 'rope_kv_write', unit.id);
+    if (unit.op === 'rope_kv_write' && unit.nodes.length > 1) add(i, 1, 'rope_kv_write', unit.id);
+    if (unit.op === 'norm_add') add(i, 1, 'norm_add', unit.id);
     if (unit.op !== 'matmul') continue;
     // `layers.3.ffn.gate_up` with a norm before it is `layers.3.ffn.norm_gate_up`.
     const joinedName = (prefix: string, suffix = '') => unit.id.replace(/[^.]+$/, `${prefix}$&${suffix}`);
@@ -134,12 +141,16 @@ function runsOf(units: readonly Unit[]): Run[] {
   return runs;
 }
 
-/** Everything of a graph that a kernel can be bound to: nodes in order, then spans. */
+/**
+ * Everything of a graph that a kernel can be bound to: nodes in order, then spans. A graph for embeddings has its nodes
+ * to look at, and nothing can be bound to them.
+ */
 export function targetsOf(graph: Graph): Target[] {
   const nodes = graph.units.flatMap((unit) =>
     unit.nodes.map((node) => ({ id: node.id, op: opOfNode(unit, node), nodes: [node], isSpan: false })),
   );
-  return [...nodes, ...runsOf(graph.units).map(({ target }) => target)];
+  const runs = graph.shape.embedding ? [] : runsOf(graph.units);
+  return [...nodes, ...runs.map(({ target }) => target)];
 }
 
 /**
@@ -175,17 +186,18 @@ function runUnits(units: readonly Unit[], target: Target, byTarget: Kernels): Pl
   const kernel = byTarget.get(target.id) as LabKernel;
   const lab = (site: Site): LabUnit => ({ op: 'lab', id: target.id, nodes: target.nodes, kernel, site });
   const [only] = units;
-  if (only?.op === 'rope_kv_write') return [lab({ kind: 'rotation', layer: only.layer })];
+  if (only?.op === 'rope_kv_write') return [lab({ kind: 'rotation', unit: only })];
+  if (only?.op === 'norm_add') return [lab({ kind: 'norm_add', weight: only.weight })];
   const product = units.find((unit) => unit.op === 'matmul') as MatmulUnit;
   const norm = units.find((unit) => unit.op === 'rms_norm');
-  const gated = units.some((unit) => unit.op === 'gated_activation');
+  const activation = units.find((unit) => unit.op === 'gated_activation')?.activation;
   const unit = lab({
     kind: 'product',
     unit: product,
     // A norm before sampled rows reads what was gathered to where its result would lie.
     from: norm ? (product.sampled ? 'last' : norm.from) : product.from,
-    to: gated ? 'activated' : product.to,
-    gated,
+    to: activation ? 'activated' : product.to,
+    ...(activation ? { gated: activation } : {}),
     ...(norm ? { gain: norm.weight } : {}),
   });
   return norm && product.sampled ? [gather(target, 'last'), unit] : [unit];
@@ -218,8 +230,20 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
     case 'matmul':
       return splitProduct(unit, byTarget, lab, ownOr);
     case 'rope_kv_write': {
-      const site: Site = { kind: 'rotation', layer: unit.layer };
-      return unit.nodes.map((one) => lab(one, ownOr(one), site));
+      return unit.nodes.map((one) => lab(one, ownOr(one), { kind: 'rotation', unit }));
+    }
+    case 'norm_add': {
+      // By way of a buffer that is free here: its last reader was the product before.
+      const [norm, sum] = unit.nodes as [GraphNode, GraphNode];
+      const { weight } = unit;
+      const apart = { weight, from: 'projected', to: 'normed', sampled: false } as const;
+      const own = byTarget.get(norm.id);
+      return [
+        own
+          ? lab(norm, own, { kind: 'norm', ...apart })
+          : { op: 'rms_norm', id: norm.id, nodes: [norm], ...apart },
+        lab(sum, ownOr(sum), { kind: 'add', from: 'normed' }),
+      ];
     }
     case 'rms_norm': {
       const { weight, sampled } = unit;
@@ -232,13 +256,18 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
     case 'head_norm':
       return kernel ? [lab(node, kernel, { kind: 'head_norm', unit })] : [unit];
     case 'attention':
-      return kernel ? [lab(node, kernel, { kind: 'attention', layer: unit.layer })] : [unit];
+      return kernel ? [lab(node, kernel, { kind: 'attention', unit })] : [unit];
     case 'gated_activation':
-      return kernel ? [lab(node, kernel, { kind: 'activation' })] : [unit];
+      return kernel ? [lab(node, kernel, { kind: 'activation', activation: unit.activation })] : [unit];
     case 'embed':
       return kernel ? [lab(node, kernel, { kind: 'embed', weight: unit.weight })] : [unit];
     case 'sample':
       return kernel ? [lab(node, kernel, { kind: 'sample' })] : [unit];
+    case 'position_embed':
+    case 'layer_norm':
+    case 'gelu':
+    case 'pool':
+      throw new Error(`${node.id}: the lab has no op '${node.op}'`);
   }
 }
 
@@ -248,7 +277,7 @@ function splitProduct(
   lab: (node: GraphNode, kernel: LabKernel, site: Site) => LabUnit,
   ownOr: (node: GraphNode) => LabKernel,
 ): PlanUnit[] {
-  const site = { kind: 'product', unit, from: unit.from, to: unit.to, gated: false } as const;
+  const site = { kind: 'product', unit, from: unit.from, to: unit.to } as const;
   if (unit.add) {
     // The sum goes apart, by way of a buffer that is free here: its last reader was the product before.
     const [product, sum] = unit.nodes as [GraphNode, GraphNode];

@@ -3,7 +3,7 @@
  * the adapter's kernels can do. An unfused plan of the same graph computes the same.
  */
 import type { PlanUnit } from './bindings.ts';
-import type { GraphNode, MatmulUnit } from './graph.ts';
+import type { Activation, GraphNode, MatmulUnit } from './graph.ts';
 
 /** A unit as the plan runs it. */
 export interface Work {
@@ -15,7 +15,9 @@ export interface Work {
   /** Product: its input was prepared so, and it divides by the RMS itself. */
   readonly normIn?: boolean;
   /** Product of gate and up: with the activation. */
-  readonly gated?: boolean;
+  readonly gated?: Activation;
+  /** Norm that is added: the weight of the norm of the sum, which it computes, too. */
+  readonly next?: string;
   /** Attention: of tiles of one token it also does what head norms, rotation and cache write do for the others. */
   readonly rotates?: boolean;
   /** The weights of q's and k's head norms, then. */
@@ -38,6 +40,7 @@ export interface FusionLimits {
 export function fuse(units: readonly PlanUnit[], limits: FusionLimits): Work[] {
   const works: Work[] = units.map((unit) => ({ unit }));
   joinActivations(works, limits);
+  joinNextNorms(works);
   if (limits.norms) joinNorms(works, limits);
   if (limits.rotation) joinRotations(works, limits);
   return works;
@@ -47,9 +50,21 @@ function joinActivations(works: Work[], limits: FusionLimits): void {
   for (let i = 0; i + 1 < works.length; i++) {
     const { unit } = works[i] as Work;
     if (unit.op !== 'matmul' || unit.to !== 'gate_up' || unit.biases.length > 0) continue;
-    if (works[i + 1]?.unit.op !== 'gated_activation' || !limits.isWhole(unit)) continue;
-    const nodes = [...unit.nodes, ...(works[i + 1] as Work).unit.nodes];
-    works.splice(i, 2, { unit, gated: true, nodes });
+    const next = works[i + 1]?.unit;
+    if (next?.op !== 'gated_activation' || !limits.isWhole(unit)) continue;
+    const nodes = [...unit.nodes, ...next.nodes];
+    works.splice(i, 2, { unit, gated: next.activation, nodes });
+  }
+}
+
+/** Who adds a norm to the residual stream holds a whole row of it, so it computes the next norm as well. */
+function joinNextNorms(works: Work[]): void {
+  for (let i = 0; i + 1 < works.length; i++) {
+    const { unit } = works[i] as Work;
+    const next = works[i + 1]?.unit;
+    if (unit.op !== 'norm_add' || next?.op !== 'rms_norm') continue;
+    if (next.from !== 'hidden' || next.to !== 'normed') continue;
+    works.splice(i, 2, { unit, next: next.weight, nodes: [...unit.nodes, ...next.nodes] });
   }
 }
 

@@ -11,8 +11,14 @@ export type BufferName =
   | 'context' // attention's output
   | 'gate_up'
   | 'activated'
-  | 'last' // normed rows of the sampled tokens
-  | 'logits';
+  | 'projected' // a projection that is normalised before it is added
+  | 'last' // normed rows of the sampled tokens, or a pooled row a sequence
+  | 'logits'
+  | 'expanded' // between the two dense layers behind a pooling
+  | 'embedding'; // after them
+
+/** How a sequence's rows become one. */
+export type PoolMode = 'mean' | 'cls' | 'last';
 
 export interface GraphNode {
   /** Stable: `layers.3.attn.q`. */
@@ -40,12 +46,17 @@ export interface MatmulUnit extends UnitBase {
   readonly biases: readonly string[];
   readonly from: BufferName;
   readonly to: BufferName;
+  /** The product, with its bias, is multiplied by it. */
+  readonly scale: number;
   /** Add to what `to` holds: the residual. */
   readonly add: boolean;
   readonly sampled: boolean;
   /** Only these rows of the stack: the others run on kernels of the lab. */
   readonly slice?: { readonly first: number; readonly rows: number };
 }
+
+/** What is done to the gate. */
+export type Activation = 'silu' | 'gelu_tanh';
 
 export type Unit =
   | (UnitBase & { readonly op: 'embed'; readonly weight: string })
@@ -64,10 +75,31 @@ export type Unit =
       readonly heads: number;
     })
   | MatmulUnit
-  | (UnitBase & { readonly op: 'rope_kv_write'; readonly layer: number })
-  | (UnitBase & { readonly op: 'attention'; readonly layer: number })
-  | (UnitBase & { readonly op: 'gated_activation' })
-  | (UnitBase & { readonly op: 'sample' });
+  /** hidden += the norm of `projected`. */
+  | (UnitBase & { readonly op: 'norm_add'; readonly weight: string })
+  /** Without `rope` positions do not turn anything: k and v go to the cache as they are. */
+  | (UnitBase & { readonly op: 'rope_kv_write'; readonly layer: number; readonly rope: number | undefined })
+  | (UnitBase & AttentionTraits & { readonly op: 'attention'; readonly layer: number })
+  | (UnitBase & { readonly op: 'gated_activation'; readonly activation: Activation })
+  | (UnitBase & { readonly op: 'sample' })
+  /** Adds rows of a table by position, and that of the first token type, to `hidden`. */
+  | (UnitBase & { readonly op: 'position_embed'; readonly positions?: string; readonly tokenType?: string })
+  /** Of `hidden`, in place. */
+  | (UnitBase & { readonly op: 'layer_norm'; readonly weight: string; readonly bias: string })
+  /** Of `activated`, in place. */
+  | (UnitBase & { readonly op: 'gelu' })
+  /** A sequence's rows of `from` to one row of `last`. */
+  | (UnitBase & { readonly op: 'pool'; readonly from: BufferName });
+
+/** What differs between the attentions of a model's layers. */
+export interface AttentionTraits {
+  /** Index into the shape's `ropes`; positions turn nothing when there is none. */
+  readonly rope: number | undefined;
+  /** A query sees so many positions, its own the last of them (or, where it sees both ways, the middle); 0: all. */
+  readonly window: number;
+  /** Scores are multiplied by it. */
+  readonly scale: number;
+}
 
 export interface Rope {
   readonly theta: number;
@@ -77,8 +109,29 @@ export interface Rope {
   readonly style: 'interleaved' | 'neox';
   /** Positions are divided by it (linear scaling). */
   readonly scale: number;
-  /** rotary/2 divisors of the inverse frequencies (Llama 3 scaling), when the model has them. */
-  readonly factors?: Float32Array;
+  /** rotary/2 divisors of the inverse frequencies (Llama 3, YaRN, LongRoPE), when the model has them. */
+  readonly factors?: Factors;
+  /** Divisors in their place where the context that is served is longer than `beyond` (LongRoPE). */
+  readonly long?: { readonly beyond: number; readonly factors: Factors };
+  /** Cosine and sine are multiplied by it; 1 but for YaRN and LongRoPE. */
+  readonly magnitude: number;
+}
+
+type Factors = Float32Array | Float64Array;
+
+/** What a graph for embeddings ends in. */
+export interface Embedding {
+  readonly pooling: PoolMode;
+  /** Elements. */
+  readonly dimensions: number;
+  /** Holds a row a sequence of the step, not yet of unit length. */
+  readonly from: 'last' | 'embedding';
+  /** A step holds whole sequences: tokens see what follows them, or the pooling reads them all. */
+  readonly whole: boolean;
+  /** Tokens see what follows them. */
+  readonly bidirectional: boolean;
+  /** Elements between two dense layers. */
+  readonly expanded?: number;
 }
 
 /** The numbers of a model that kernels and caches need. */
@@ -92,8 +145,13 @@ export interface Shape {
   readonly vocabulary: number;
   readonly eps: number;
   readonly embeddingScale: number;
-  readonly rope: Rope;
+  /** Every different rotation; layers name theirs by its index. */
+  readonly ropes: readonly Rope[];
+  /** Projections are normalised before they are added to the residual stream. */
+  readonly sandwich: boolean;
   readonly trainedContext: number;
+  /** Absent in a model that generates. */
+  readonly embedding?: Embedding;
 }
 
 export interface Graph {
@@ -133,26 +191,19 @@ export class GraphBuilder {
     });
   }
 
-  /** q, k and v in one product when their types allow it. */
-  qkv(weights: Record<'q' | 'k' | 'v', string>, biases?: Record<'q' | 'k' | 'v', string>): void {
+  /**
+   * q, k and v in one product when their types allow it.
+   * @param weights of each, or one matrix of them all; biases likewise, or none
+   */
+  qkv(weights: readonly string[], biases: readonly string[] = [], from: BufferName = 'normed'): void {
     const { heads, kvHeads, headDim } = this.#shape;
-    const nodes = (['q', 'k', 'v'] as const).map((part) =>
-      this.#node('matmul', `attn.${part}`, ['normed'], (part === 'q' ? heads : kvHeads) * headDim, [
-        weights[part],
-        ...(biases ? [biases[part]] : []),
+    const nodes = (['q', 'k', 'v'] as const).map((part, index) =>
+      this.#node('matmul', `attn.${part}`, [from], (part === 'q' ? heads : kvHeads) * headDim, [
+        ...partOf(weights, index),
+        ...partOf(biases, index),
       ]),
     );
-    this.#units.push({
-      op: 'matmul',
-      id: this.#id('attn.qkv'),
-      nodes,
-      weights: [weights.q, weights.k, weights.v],
-      biases: biases ? [biases.q, biases.k, biases.v] : [],
-      from: 'normed',
-      to: 'qkv',
-      add: false,
-      sampled: false,
-    });
+    this.#matmul('attn.qkv', nodes, { weights, biases, from, to: 'qkv' });
   }
 
   headNorm(part: 'q' | 'k', weight: string): void {
@@ -166,7 +217,7 @@ export class GraphBuilder {
   }
 
   /** Rotary positions, the write to the cache, and attention over it. */
-  attend(): void {
+  attend({ rope, window, scale }: AttentionTraits): void {
     const { heads, kvHeads, headDim } = this.#shape;
     const layer = this.#layer ?? 0;
     const [q, k, v] = ['attn.q', 'attn.k', 'attn.v'].map((slot) => this.#id(slot)) as [
@@ -174,72 +225,122 @@ export class GraphBuilder {
       string,
       string,
     ];
-    const rope = this.#node('rope', 'attn.rope', [q, k], (heads + kvHeads) * headDim, []);
-    const write = this.#node('kv_write', 'attn.kv_write', [rope.id, v], 2 * kvHeads * headDim, []);
-    this.#units.push({ op: 'rope_kv_write', id: this.#id('attn.rope_kv'), nodes: [rope, write], layer });
-    const attend = this.#node('attention', 'attn.attend', [rope.id, write.id], heads * headDim, []);
-    this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], layer });
+    const turn =
+      rope === undefined ? [] : [this.#node('rope', 'attn.rope', [q, k], (heads + kvHeads) * headDim, [])];
+    const [turned = { q, k }] = turn.map(({ id }) => ({ q: id, k: id }));
+    const write = this.#node('kv_write', 'attn.kv_write', [turned.k, v], 2 * kvHeads * headDim, []);
+    const id = this.#id('attn.rope_kv');
+    this.#units.push({ op: 'rope_kv_write', id, nodes: [...turn, write], layer, rope });
+    const attend = this.#node('attention', 'attn.attend', [turned.q, write.id], heads * headDim, []);
+    this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], layer, rope, window, scale });
   }
 
   /** A product that is added to the residual stream. */
-  projectAdd(slot: string, weight: string, from: BufferName, bias?: string): void {
-    const product = this.#node('matmul', slot, [from], this.#shape.width, bias ? [weight, bias] : [weight]);
+  projectAdd(
+    slot: string,
+    weight: string,
+    from: BufferName,
+    { biases = [], scale = 1 }: { biases?: readonly string[]; scale?: number } = {},
+  ): void {
+    const product = this.#node('matmul', slot, [from], this.#shape.width, [weight, ...biases]);
     const sum = this.#node('add', `${slot}_residual`, [product.id, 'hidden'], this.#shape.width, []);
-    this.#units.push({
-      op: 'matmul',
-      id: this.#id(`${slot}_add`),
-      nodes: [product, sum],
-      weights: [weight],
-      biases: bias ? [bias] : [],
-      from,
-      to: 'hidden',
-      add: true,
-      sampled: false,
-    });
+    const weights = [weight];
+    this.#matmul(`${slot}_add`, [product, sum], { weights, biases, from, to: 'hidden', add: true, scale });
   }
 
-  /** silu(gate) * up. */
-  gateUp(gate: string, up: string): void {
+  /** A product whose norm is added to the residual stream. */
+  projectNormAdd(
+    slot: string,
+    weight: string,
+    from: BufferName,
+    norm: { slot: string; weight: string; biases?: readonly string[] },
+  ): void {
+    const { width } = this.#shape;
+    const { biases = [] } = norm;
+    const product = this.#node('matmul', slot, [from], width, [weight, ...biases]);
+    this.#matmul(slot, [product], { weights: [weight], biases, from, to: 'projected' });
+    const normed = this.#node('rms_norm', norm.slot, [product.id], width, [norm.weight]);
+    const sum = this.#node('add', `${norm.slot}_residual`, [normed.id, 'hidden'], width, []);
+    const id = this.#id(`${norm.slot}_add`);
+    this.#units.push({ op: 'norm_add', id, nodes: [normed, sum], weight: norm.weight });
+  }
+
+  /**
+   * activation(gate) * up.
+   * @param weights of gate and of up, or one matrix of both; biases likewise, or none
+   */
+  gateUp(
+    weights: readonly string[],
+    activation: Activation,
+    biases: readonly string[] = [],
+    from: BufferName = 'normed',
+  ): void {
     const { feedForward } = this.#shape;
-    const nodes = [
-      this.#node('matmul', 'ffn.gate', ['normed'], feedForward, [gate]),
-      this.#node('matmul', 'ffn.up', ['normed'], feedForward, [up]),
-    ];
-    this.#units.push({
-      op: 'matmul',
-      id: this.#id('ffn.gate_up'),
-      nodes,
-      weights: [gate, up],
-      biases: [],
-      from: 'normed',
-      to: 'gate_up',
-      add: false,
-      sampled: false,
-    });
+    const nodes = ['ffn.gate', 'ffn.up'].map((slot, index) =>
+      this.#node('matmul', slot, [from], feedForward, [...partOf(weights, index), ...partOf(biases, index)]),
+    );
+    this.#matmul('ffn.gate_up', nodes, { weights, biases, from, to: 'gate_up' });
     const inputs = nodes.map((node) => node.id);
     const act = this.#node('gated_activation', 'ffn.act', inputs, feedForward, []);
-    this.#units.push({ op: 'gated_activation', id: act.id, nodes: [act] });
+    this.#units.push({ op: 'gated_activation', id: act.id, nodes: [act], activation });
   }
 
-  logits(weight: string): void {
+  logits(weight: string, scale = 1): void {
     const node = this.#node('matmul', 'logits', ['last'], this.#shape.vocabulary, [weight]);
-    this.#units.push({
-      op: 'matmul',
-      id: node.id,
-      nodes: [node],
-      weights: [weight],
-      biases: [],
-      from: 'last',
-      to: 'logits',
-      add: false,
-      sampled: true,
-    });
+    const to = { from: 'last', to: 'logits', sampled: true, scale } as const;
+    this.#matmul('logits', [node], { weights: [weight], ...to });
     const sample = this.#node('sample', 'sample', ['logits'], 1, []);
     this.#units.push({ op: 'sample', id: sample.id, nodes: [sample] });
   }
 
+  /** Learned positions and the first token type: what a model has of the two. */
+  positions(tables: { positions?: string; tokenType?: string }): void {
+    const node = this.#node(
+      'position_embed',
+      'positions',
+      ['embed'],
+      this.#shape.width,
+      Object.values(tables),
+    );
+    this.#units.push({ op: 'position_embed', id: node.id, nodes: [node], ...tables });
+  }
+
+  layerNorm(slot: string, weight: string, bias: string): void {
+    const node = this.#node('layer_norm', slot, ['hidden'], this.#shape.width, [weight, bias]);
+    this.#units.push({ op: 'layer_norm', id: node.id, nodes: [node], weight, bias });
+  }
+
+  /** gelu(up), without a gate. `gelu` is the exact one. */
+  up(weight: string, biases: readonly string[], from: BufferName): void {
+    const { feedForward } = this.#shape;
+    const node = this.#node('matmul', 'ffn.up', [from], feedForward, [weight, ...biases]);
+    this.#matmul('ffn.up', [node], { weights: [weight], biases, from, to: 'activated' });
+    const act = this.#node('gelu', 'ffn.act', [node.id], feedForward, []);
+    this.#units.push({ op: 'gelu', id: act.id, nodes: [act] });
+  }
+
+  pool(from: BufferName): void {
+    const node = this.#node('pool', 'pool', [from], this.#shape.width, []);
+    this.#units.push({ op: 'pool', id: node.id, nodes: [node], from });
+  }
+
+  /** A product of the pooled rows. */
+  dense(slot: string, weight: string, from: BufferName, to: BufferName, width: number): void {
+    const node = this.#node('matmul', slot, [from], width, [weight]);
+    this.#matmul(slot, [node], { weights: [weight], from, to, sampled: true });
+  }
+
   build(): Graph {
     return { shape: this.#shape, units: this.#units };
+  }
+
+  #matmul(
+    slot: string,
+    nodes: readonly GraphNode[],
+    unit: Pick<MatmulUnit, 'weights' | 'from' | 'to'> & Partial<MatmulUnit>,
+  ): void {
+    const usual = { biases: [], scale: 1, add: false, sampled: false };
+    this.#units.push({ ...usual, ...unit, op: 'matmul', id: this.#id(slot), nodes });
   }
 
   #id(slot: string): string {
@@ -251,3 +352,7 @@ export class GraphBuilder {
     return { id: this.#id(slot), op, slot, ...layer, inputs, width, weights };
   }
 }
+
+/** The name at an index of a list, or the one name that stands for all. */
+const partOf = (names: readonly string[], index: number): readonly string[] =>
+  names.length > 1 ? names.slice(index, index + 1) : names;

@@ -1,9 +1,24 @@
 /** Binds kernels of the lab to the tensors of the live graph, as their contracts say. */
-import { type Contract, type ContractBinding, packUniform } from '../../kernels/contracts.ts';
+import {
+  activationCodes,
+  type Contract,
+  type ContractBinding,
+  packUniform,
+} from '../../kernels/contracts.ts';
+import { blockBytes, weightFormat } from '../../kernels/formats.ts';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import type { Dims, LabUnit, Site } from './bindings.ts';
-import { type Bound, type Dispatch, type PlanContext, stackOf, strideOf, vectorOf } from './plan-context.ts';
-import { formatOf, partsOf, rangeOf } from './weight-slices.ts';
+import {
+  type Bound,
+  type Dispatch,
+  type PlanContext,
+  rotationOf,
+  stackOf,
+  strideOf,
+  vectorOf,
+  windowOf,
+} from './plan-context.ts';
+import { partsOf, rangeOf } from './weight-slices.ts';
 import { stackKey } from './weights.ts';
 
 /** What one dispatch is given, by the names of its contract. */
@@ -21,6 +36,7 @@ export function labVectors({ site }: LabUnit): readonly string[] {
     case 'product':
       return site.unit.biases;
     case 'norm':
+    case 'norm_add':
       return [site.weight];
     case 'head_norm':
       return [site.unit.weight];
@@ -101,7 +117,7 @@ function bindingOf(contract: Contract, name: string): ContractBinding {
 
 function givenOf(context: PlanContext, site: Site): Given[] {
   const { memory, graph } = context;
-  const { width, heads, kvHeads, headDim, feedForward, vocabulary, eps, rope } = graph.shape;
+  const { width, heads, kvHeads, headDim, feedForward, vocabulary, eps } = graph.shape;
   const headParams = { heads, kv_heads: kvHeads, head_dim: headDim };
   const token = { buffer: memory.step, offset: memory.layout.tokens };
   const paged = (layer: number) => ({
@@ -144,24 +160,45 @@ function givenOf(context: PlanContext, site: Site): Given[] {
         params: { columns: width },
         dims: { columns: width },
       });
-    case 'rotation': {
-      const own = { ...headParams, rotary: rope.rotary };
+    case 'norm_add':
       return ofTokens({
-        buffers: { ...paged(site.layer), table: memory.ropeTable },
-        params: { ...own, neox: Number(rope.style === 'neox'), max_pages: memory.maxPages, page: pageTokens },
+        buffers: {
+          x: memory.buffers.projected,
+          y: memory.buffers.hidden,
+          gain: vectorOf(context, site.weight),
+        },
+        params: { columns: width, eps },
+        dims: { columns: width },
+      });
+    case 'rotation': {
+      const { rotary, style, table } = rotationOf(context, site.unit.rope);
+      const own = { ...headParams, rotary };
+      return ofTokens({
+        buffers: { ...paged(site.unit.layer), table },
+        params: { ...own, neox: Number(style === 'neox'), max_pages: memory.maxPages, page: pageTokens },
         dims: own,
       });
     }
     case 'attention':
       return ofTokens({
-        buffers: { ...paged(site.layer), out: memory.buffers.context },
-        params: { ...headParams, max_pages: memory.maxPages, page: pageTokens, scale: headDim ** -0.5 },
+        buffers: { ...paged(site.unit.layer), out: memory.buffers.context },
+        params: {
+          ...headParams,
+          max_pages: memory.maxPages,
+          page: pageTokens,
+          scale: site.unit.scale,
+          window: windowOf(context, site.unit),
+        },
         dims: headParams,
       });
     case 'activation':
       return ofTokens({
         buffers: { gate_up: memory.buffers.gate_up, y: memory.buffers.activated },
-        params: { columns: feedForward, y_stride: strideOf(context, 'activated') },
+        params: {
+          columns: feedForward,
+          y_stride: strideOf(context, 'activated'),
+          activation: activationCodes[site.activation],
+        },
         dims: { columns: feedForward },
       });
     case 'embed':
@@ -197,11 +234,10 @@ function givenProduct(context: PlanContext, site: Extract<Site, { kind: 'product
   return parts.map((part): Given => {
     const { blocks, format } = part;
     const rows = gated ? part.rows / 2 : part.rows;
-    const { quantBytesPerBlock, scaleBytesPerBlock } = formatOf(format);
     return {
       buffers: {
         quants: part.quants,
-        scales: scaleBytesPerBlock === 0 ? memory.nothing : part.scales,
+        scales: part.scales,
         x: memory.buffers[site.from],
         y: memory.buffers[site.to],
         bias: biases ? rangeOf(context, biases, part.firstRow * 4, rows * 4) : memory.nothing,
@@ -215,8 +251,9 @@ function givenProduct(context: PlanContext, site: Extract<Site, { kind: 'product
         y_offset: gated ? 0 : part.firstRow,
         has_bias: Number(biases !== undefined),
         eps: graph.shape.eps,
+        ...(gated ? { activation: activationCodes[gated] } : { scale: unit.scale }),
       },
-      dims: { rows, columns: blocks * 32, blocks, block_bytes: quantBytesPerBlock + scaleBytesPerBlock },
+      dims: { rows, columns: blocks * 32, blocks, block_bytes: blockBytes(weightFormat(format)) },
       rows: unit.sampled ? 'samples' : 'tokens',
       format,
     };
@@ -230,13 +267,12 @@ function givenEmbed(context: PlanContext, weight: string): Given[] {
   if (!part || parts.length > 1) {
     throw new Error(`${weight} lies in ${parts.length} pieces, which no kernel of the lab can read`);
   }
-  const { quantBytesPerBlock, scaleBytesPerBlock } = formatOf(part.format);
   const { rows, blocks, format } = part;
   return [
     {
       buffers: {
         quants: part.quants,
-        scales: scaleBytesPerBlock === 0 ? memory.nothing : part.scales,
+        scales: part.scales,
         token: { buffer: memory.step, offset: memory.layout.tokens },
         sampled: memory.sampled,
         y: memory.buffers.hidden,
@@ -246,7 +282,7 @@ function givenEmbed(context: PlanContext, weight: string): Given[] {
         vocabulary: rows,
         columns: blocks * 32,
         blocks,
-        block_bytes: quantBytesPerBlock + scaleBytesPerBlock,
+        block_bytes: blockBytes(weightFormat(format)),
       },
       rows: 'tokens',
       format,

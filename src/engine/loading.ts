@@ -75,13 +75,10 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
 
     const pipelines = new PipelineCache(gpu.device, wgsl);
     let filling: Promise<void> | undefined;
-    const fill = () =>
-      (filling ??= (async () => {
-        for (const stack of stacks.values()) await loader.fill(stack);
-      })());
+    const fill = () => (filling ??= loader.fill(stacks.values()));
     const tuning = await tuned({ ...options, memory, pipelines, stacks, fill });
     const family = familyOf({ gpu }, stacks, tuning);
-    const works = worksOf(gpu, { headDim: graph.shape.headDim, units: graph.units }, family, stacks);
+    const works = worksOf(gpu, graph, family, stacks);
     const vectors = new Map<string, GPUBuffer>();
     const loadVectors = async (wanted: readonly Work[]) => {
       for (const [key, names] of vectorsOf(wanted)) {
@@ -125,7 +122,9 @@ async function tuned(
   if (!store) return new Tuning();
   const now = () => performance.now();
   const { key, times } = await loadTimes(store, gpu, wgsl);
-  const tuning = new Tuning(context.retune ? {} : times, { int8: context.exact !== true });
+  // What rounding does to a prediction is measured; nobody would notice what it does to an embedding.
+  const int8 = context.exact !== true && graph.shape.embedding === undefined;
+  const tuning = new Tuning(context.retune ? {} : times, { int8 });
   if (isMeasured(context, graph, stacks, tuning)) return tuning;
   await context.fill();
   const start = now();

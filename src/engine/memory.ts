@@ -41,7 +41,8 @@ export interface Memory {
   readonly buffers: Readonly<Record<BufferName, GPUBuffer>>;
   /** Elements from row to row. */
   readonly strides: Readonly<Record<BufferName, number>>;
-  readonly ropeTable: GPUBuffer;
+  /** [context, rotary / 2] of (cos, sin), by index of the shape's `ropes`. */
+  readonly ropeTables: readonly GPUBuffer[];
   /** [slots, maxPages] */
   readonly pageTable: GPUBuffer;
   readonly maxPages: number;
@@ -92,25 +93,45 @@ function stridesOf(shape: Shape): Record<BufferName, number> {
     context: shape.heads * shape.headDim,
     gate_up: 2 * shape.feedForward,
     activated: roundUp(shape.feedForward, blockColumns),
+    projected: shape.sandwich ? shape.width : 0,
     last: shape.width,
-    logits: shape.vocabulary,
+    logits: drawnFrom(shape),
+    expanded: shape.embedding?.expanded ?? 0,
+    embedding: shape.embedding?.from === 'embedding' ? shape.embedding.dimensions : 0,
   };
+}
+
+/** Tokens that a sample chooses among; a model for embeddings draws none. */
+const drawnFrom = (shape: Shape): number => (shape.embedding ? 0 : shape.vocabulary);
+
+/** Buffers with a row a sample, not a row a token. */
+const sampledBuffers: readonly string[] = ['last', 'logits', 'expanded', 'embedding'] satisfies BufferName[];
+
+/** Parts of the context that decoding reads apart; a model for embeddings decodes nothing. */
+const splitsOf = (shape: Shape, capacity: Pick<Capacity, 'context' | 'splitTokens'>): number =>
+  shape.embedding ? 1 : Math.ceil(capacity.context / splitTokensOf(capacity));
+
+/** Bytes of the largest buffer that grows with the capacity. */
+export function largestBinding(shape: Shape, { stepTokens, pages }: Capacity): number {
+  const strides = Object.entries(stridesOf(shape)).filter(([name]) => !sampledBuffers.includes(name));
+  const widest = Math.max(...strides.map(([, stride]) => stride));
+  return Math.max(roundUp(stepTokens, rowPadding) * widest * 4, pages * pageBytesPerBinding(shape));
 }
 
 /** Bytes of everything but weights and KV pages. */
 export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): number {
   const strides = stridesOf(shape);
   const rows = roundUp(capacity.stepTokens, rowPadding);
-  const { hidden, normed, qkv, context, gate_up, activated, last, logits } = strides;
+  const { hidden, normed, qkv, context, gate_up, activated, projected } = strides;
+  const perSample = strides.last + strides.logits + strides.expanded + strides.embedding;
   const squares = Math.ceil(shape.width / leastPart);
-  const activations = rows * (hidden + normed + squares + qkv + context + gate_up + activated) * 4;
-  const sampled = roundUp(stepSamples(capacity.slots), rowPadding) * (last + logits) * 4;
-  const perSlot = capacity.slots * shape.vocabulary * 8;
-  const splits = Math.ceil(capacity.context / splitTokensOf(capacity));
-  const partial = capacity.slots * shape.heads * splits * (shape.headDim + 2) * 4;
-  return (
-    activations + sampled + perSlot + partial + pageBytes(shape) + capacity.context * shape.rope.rotary * 4
-  );
+  const perRow = hidden + normed + squares + qkv + context + gate_up + activated + projected;
+  const activations = rows * perRow * 4;
+  const sampled = roundUp(stepSamples(capacity.slots), rowPadding) * perSample * 4;
+  const perSlot = capacity.slots * drawnFrom(shape) * 8;
+  const partial = capacity.slots * shape.heads * splitsOf(shape, capacity) * (shape.headDim + 2) * 4;
+  const rotations = shape.ropes.reduce((sum, { rotary }) => sum + capacity.context * rotary * 4, 0);
+  return activations + sampled + perSlot + partial + pageBytes(shape) + rotations;
 }
 
 export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capacity): Memory {
@@ -125,21 +146,24 @@ export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capaci
   const sampleRows = roundUp(samples, rowPadding);
   const buffers = Object.fromEntries(
     Object.entries(strides).map(([name, stride]) => {
-      const rows = name === 'last' || name === 'logits' ? sampleRows : tokenRows;
+      const rows = sampledBuffers.includes(name) ? sampleRows : tokenRows;
       return [name, pool.storage(name, rows * stride * 4)];
     }),
   ) as Record<BufferName, GPUBuffer>;
 
   const maxPages = Math.ceil(context / pageTokens);
   const splitTokens = splitTokensOf(capacity);
-  const maxSplits = Math.ceil(context / splitTokens);
+  const maxSplits = splitsOf(shape, capacity);
   const caches = Array.from({ length: shape.layers }, (_, layer) => ({
     k: pool.storage(`kv.layer${layer}.k`, capacity.pages * pageBytesPerBinding(shape)),
     v: pool.storage(`kv.layer${layer}.v`, capacity.pages * pageBytesPerBinding(shape)),
   }));
-  const table = ropeTable(shape.rope, context);
-  const ropeBuffer = pool.storage('rope.table', table.byteLength);
-  device.queue.writeBuffer(ropeBuffer, 0, table);
+  const ropeTables = shape.ropes.map((rope, index) => {
+    const table = ropeTable(rope, context);
+    const buffer = pool.storage(`rope${index}.table`, table.byteLength);
+    device.queue.writeBuffer(buffer, 0, table);
+    return buffer;
+  });
 
   return {
     pool,
@@ -152,7 +176,7 @@ export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capaci
     tileTokens: tile,
     buffers,
     strides,
-    ropeTable: ropeBuffer,
+    ropeTables,
     pageTable: pool.storage('page_table', slots * maxPages * 4),
     maxPages,
     splitTokens,
@@ -160,8 +184,8 @@ export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capaci
     partial: pool.storage('attention.partial', slots * shape.heads * maxSplits * (shape.headDim + 2) * 4),
     sampled: pool.storage('sampled', slots * 4),
     results: pool.storage('results', samples * 4),
-    bias: pool.storage('sample.bias', slots * shape.vocabulary * 4),
-    seen: pool.storage('sample.seen', slots * shape.vocabulary * 4),
+    bias: pool.storage('sample.bias', slots * drawnFrom(shape) * 4),
+    seen: pool.storage('sample.seen', slots * drawnFrom(shape) * 4),
     pageCopy: pool.storage('kv.page_copy', pageBytes(shape)),
     squares: pool.storage('squares', tokenRows * Math.ceil(shape.width / leastPart) * 4),
     nothing: pool.storage('nothing', 16),

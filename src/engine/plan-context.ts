@@ -6,7 +6,7 @@ import type { Work } from './fusion.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
 import type { PipelineCache } from './gpu/pipelines.ts';
-import type { BufferName, Graph } from './graph.ts';
+import type { AttentionTraits, BufferName, Graph, Rope } from './graph.ts';
 import type { Memory } from './memory.ts';
 import type { Tuning } from './tuning.ts';
 import { stackKey, type WeightStack } from './weights.ts';
@@ -86,4 +86,21 @@ export function vectorOf(context: PlanContext, key: string): GPUBuffer {
 /** Elements from row to row of a buffer. */
 export function strideOf(context: PlanContext, buffer: BufferName): number {
   return context.memory.strides[buffer];
+}
+
+/** A rotation and its table; without one, a rotation of no elements. */
+export function rotationOf(
+  { graph, memory }: PlanContext,
+  index: number | undefined,
+): Pick<Rope, 'rotary' | 'style'> & { table: GPUBuffer } {
+  if (index === undefined) return { rotary: 0, style: 'interleaved', table: memory.nothing };
+  const rope = graph.shape.ropes[index];
+  const table = memory.ropeTables[index];
+  if (!rope || !table) throw new Error(`no rotation ${index}`);
+  return { rotary: rope.rotary, style: rope.style, table };
+}
+
+/** Positions that a query sees, its own included; 0: all. A window that no text can leave is none. */
+export function windowOf({ memory }: PlanContext, { window }: Pick<AttentionTraits, 'window'>): number {
+  return window < memory.capacity.context ? window : 0;
 }

@@ -1,27 +1,31 @@
-import { type Variant, variantKey } from '../../kernels/assemble.ts';
 import { attention, attentionCombine, attentionLanes, chooseAttention } from '../../kernels/attention.ts';
-import { packParams, type Kernel, type StepDims } from '../../kernels/define.ts';
+import type { StepDims } from '../../kernels/define.ts';
 import { embed } from '../../kernels/embed.ts';
 import { gatedActivation } from '../../kernels/gated-activation.ts';
 import { gatherRows } from '../../kernels/gather-rows.ts';
 import { matmulFlags, type MatmulFamily, withFlags } from '../../kernels/matmul.ts';
+import { chooseNormAdd, normAdd } from '../../kernels/norm-add.ts';
 import { chooseRmsNorm, rmsNorm } from '../../kernels/rms-norm.ts';
 import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
 import { chooseSamplePick, sampleAdjust, samplePick } from '../../kernels/sample.ts';
 import type { GatherUnit, PlanUnit } from './bindings.ts';
 import { fuse, type Work } from './fusion.ts';
 import type { Gpu } from './gpu/device.ts';
-import type { MatmulUnit, Unit } from './graph.ts';
+import type { MatmulUnit, Shape, Unit } from './graph.ts';
 import { labGain, labVectors, planLab } from './lab-plan.ts';
 import {
   type Bound,
   type Choice,
   type Dispatch,
   type PlanContext,
+  rotationOf,
   stackOf,
   strideOf,
   vectorOf,
+  windowOf,
 } from './plan-context.ts';
+import { always, dispatchOf, many, numbered, type Planned } from './plan-dispatch.ts';
+import { planGelu, planLayerNorm, planPool, planPositions } from './plan-embedding.ts';
 import { partsOf, type SlicedPart } from './weight-slices.ts';
 import { stackKey, type WeightStack } from './weights.ts';
 
@@ -50,14 +54,15 @@ export async function makePlan(context: PlanContext): Promise<Plan> {
 /** What this adapter's kernels join, in the order it runs. */
 export function worksOf(
   gpu: Gpu,
-  { headDim, units }: { headDim: number; units: readonly PlanUnit[] },
+  { shape, units }: { shape: Pick<Shape, 'headDim' | 'embedding'>; units: readonly PlanUnit[] },
   family: MatmulFamily,
   stacks: ReadonlyMap<string, WeightStack>,
 ): Work[] {
-  const lanes = attentionLanes(gpu.caps, headDim);
+  const lanes = attentionLanes(gpu.caps, shape.headDim);
   return fuse(units, {
     norms: family.part > 0,
-    rotation: lanes > 0,
+    // Of tiles of one token, which steps for embeddings do not have.
+    rotation: lanes > 0 && !shape.embedding,
     // As many storage buffers as WebGPU promises; some browsers have offered fewer to compatibility devices.
     headNorms: gpu.device.limits.maxStorageBuffersPerShaderStage >= 8,
     isWhole: (unit) => !unit.slice && stacks.get(stackKey(unit.weights))?.parts.length === 1,
@@ -66,8 +71,11 @@ export function worksOf(
 
 /** The vectors that a plan of these works binds: each a list of tensors that lie one after the other. */
 export function vectorsOf(works: readonly Work[]): Map<string, readonly string[]> {
-  const lists = works.flatMap(({ unit, gain, headNorms }): (readonly string[])[] => {
+  const lists = works.flatMap(({ unit, gain, next, headNorms }): (readonly string[])[] => {
     if (unit.op === 'rms_norm' || unit.op === 'head_norm') return [[unit.weight]];
+    if (unit.op === 'layer_norm') return [[unit.weight, unit.bias]];
+    if (unit.op === 'position_embed') return [[unit.tokenType ?? []].flat()];
+    if (unit.op === 'norm_add') return [[unit.weight], next === undefined ? [] : [next]];
     if (unit.op === 'lab') return [labVectors(unit), [labGain(unit) ?? []].flat()];
     const biases = unit.op === 'matmul' ? unit.biases : [];
     return [[...biases, ...(gain === undefined ? [] : [gain]), ...(headNorms ?? [])]];
@@ -100,8 +108,6 @@ export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, 
   return true;
 }
 
-type Planned = Omit<Dispatch, 'nodes'>;
-
 async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
   const { unit, promptOnly = false } = work;
   switch (unit.op) {
@@ -116,6 +122,8 @@ async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
     case 'rms_norm':
     case 'head_norm':
       return [await planNorm(context, unit, promptOnly)];
+    case 'norm_add':
+      return [await planNormAdd(context, unit, work)];
     case 'rope_kv_write':
       return [await planRope(context, unit, promptOnly)];
     case 'attention':
@@ -124,76 +132,16 @@ async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
       return [await planActivation(context, unit)];
     case 'sample':
       return planSample(context, unit);
+    case 'position_embed':
+      return planPositions(context, unit);
+    case 'layer_norm':
+      return [await planLayerNorm(context, unit)];
+    case 'gelu':
+      return [await planGelu(context, unit)];
+    case 'pool':
+      return [await planPool(context, unit)];
   }
 }
-
-/** A kernel and variant that a dispatch may run as, by its number of rows. */
-interface Option<V extends Variant, P extends Params> {
-  readonly kernel: Kernel<V, P>;
-  readonly variant: V;
-  readonly upTo: number;
-  readonly promptOnly?: boolean;
-}
-
-type Params = Readonly<Record<string, number>>;
-
-/**
- * @param options at least one; their kernels are bound alike and take the same parameters
- * @param buffers by the names of the kernel's bindings; `params`, `step`, `samples` and `token` are known
- */
-async function dispatchOf<V extends Variant, P extends Params>(
-  context: PlanContext,
-  id: string,
-  options: readonly Option<V, P>[],
-  params: P,
-  buffers: Readonly<Record<string, Bound>>,
-  rows: Dispatch['rows'] = 'tokens',
-): Promise<Planned> {
-  const { memory, pipelines, pool } = context;
-  const compiled = await Promise.all(options.map(({ kernel, variant }) => pipelines.get(kernel, variant)));
-  const first = options[0];
-  const layout = compiled[0]?.layout;
-  if (!first || !layout) throw new Error(`${id}: no variant`);
-  const uniform = pool.uniform(`${id}.params`, packParams(first.kernel, params));
-  const all: Readonly<Record<string, Bound>> = {
-    ...buffers,
-    params: uniform,
-    step: { buffer: memory.step, offset: 0, size: 16 },
-    samples: { buffer: memory.step, offset: memory.layout.samples, size: memory.samplesBytes },
-    token: { buffer: memory.step, offset: memory.layout.tokens },
-  };
-  const entries = first.kernel.bindings(first.variant).flatMap((binding, index) => {
-    if (!binding) return [];
-    const bound = all[binding[0]];
-    if (!bound) throw new Error(`${id}: nothing bound to ${binding[0]}`);
-    const resource = 'buffer' in bound ? bound : { buffer: bound };
-    return [{ binding: index, resource }];
-  });
-  // Their layouts are equal, so one bind group serves them all.
-  const bindGroup = context.gpu.device.createBindGroup({ label: id, layout, entries });
-  return {
-    id,
-    op: first.kernel.op,
-    bindGroup,
-    rows,
-    choices: options.map(({ kernel, variant, upTo, promptOnly = false }, index) => ({
-      upTo,
-      promptOnly,
-      kernel: `builtin:${variantKey(kernel.source, variant)}`,
-      pipeline: (compiled[index] as { pipeline: GPUComputePipeline }).pipeline,
-      grid: (dims) => kernel.grid(variant, params, dims),
-    })),
-  };
-}
-
-/** A bound that kernels hide from the compiler; more than any loop it guards. */
-const many = 1024;
-
-const always = <V extends Variant, P extends Params>(kernel: Kernel<V, P>, variant: V): Option<V, P>[] => [
-  { kernel, variant, upTo: Number.POSITIVE_INFINITY },
-];
-
-const numbered = (id: string, index: number) => (index === 0 ? id : `${id}#${index + 1}`);
 
 function planEmbed(
   context: PlanContext,
@@ -234,7 +182,7 @@ function planEmbed(
 
 function planMatmul(context: PlanContext, unit: MatmulUnit, work: Work): Promise<Planned[]> {
   const { memory, graph, family, tuning } = context;
-  const { gain, normIn = false, gated = false } = work;
+  const { gain, normIn = false, gated } = work;
   const { width, eps } = graph.shape;
   const biased = unit.biases.length > 0;
   const vectors = [...unit.biases, ...(gain === undefined ? [] : [gain])];
@@ -247,7 +195,8 @@ function planMatmul(context: PlanContext, unit: MatmulUnit, work: Work): Promise
     (unit.sampled ? matmulFlags.sampled : 0) |
     (normIn ? matmulFlags.normIn : 0) |
     (gain === undefined ? 0 : matmulFlags.normOut) |
-    (gated ? matmulFlags.gated : 0);
+    (gated ? matmulFlags.gated : 0) |
+    (gated === 'gelu_tanh' ? matmulFlags.geluTanh : 0);
   const buffers = {
     vectors: vectors.length > 0 ? vectorOf(context, stackKey(vectors)) : memory.nothing,
     x: memory.buffers[unit.from],
@@ -273,6 +222,7 @@ function planMatmul(context: PlanContext, unit: MatmulUnit, work: Work): Promise
         width,
         eps,
         many,
+        scale: unit.scale,
       },
       { quants: part.quants, scales: part.scales, ...buffers },
       unit.sampled ? 'samples' : 'tokens',
@@ -325,27 +275,46 @@ function planNorm(
   );
 }
 
+function planNormAdd(
+  context: PlanContext,
+  unit: Extract<Unit, { op: 'norm_add' }>,
+  { next }: Work,
+): Promise<Planned> {
+  const { memory, graph, gpu } = context;
+  const { eps, width } = graph.shape;
+  const { projected, hidden, normed } = memory.buffers;
+  const joined = next === undefined ? {} : { next_weight: vectorOf(context, next), out: normed };
+  return dispatchOf(
+    context,
+    unit.id,
+    always(normAdd, chooseNormAdd(gpu.caps, { next: next !== undefined })),
+    { columns: width, eps },
+    { weight: vectorOf(context, unit.weight), x: projected, y: hidden, ...joined },
+  );
+}
+
 function planRope(
   context: PlanContext,
   unit: Extract<Unit, { op: 'rope_kv_write' }>,
   promptOnly: boolean,
 ): Promise<Planned> {
   const { memory, graph } = context;
-  const { heads, kvHeads, headDim, rope } = graph.shape;
+  const { heads, kvHeads, headDim } = graph.shape;
+  const { rotary, style, table } = rotationOf(context, unit.rope);
   const cache = memory.cacheOf(unit.layer);
   return dispatchOf(
     context,
     unit.id,
     always(ropeKvWrite, {
-      NEOX: rope.style === 'neox',
+      NEOX: style === 'neox',
       WG: 64,
       PAGE: pageTokens,
       PROMPT: promptOnly,
     }),
-    { heads, kv_heads: kvHeads, head_dim: headDim, rotary: rope.rotary, max_pages: memory.maxPages },
+    { heads, kv_heads: kvHeads, head_dim: headDim, rotary, max_pages: memory.maxPages },
     {
       qkv: memory.buffers.qkv,
-      table: memory.ropeTable,
+      table,
       page_table: memory.pageTable,
       k_cache: cache.k,
       v_cache: cache.v,
@@ -359,7 +328,9 @@ async function planAttention(
   { rotates = false, headNorms }: Work,
 ): Promise<Planned[]> {
   const { memory, graph, gpu } = context;
-  const { heads, kvHeads, headDim, rope, eps } = graph.shape;
+  const { heads, kvHeads, headDim, eps } = graph.shape;
+  const { rotary, style, table } = rotationOf(context, unit.rope);
+  const window = windowOf(context, unit);
   const cache = memory.cacheOf(unit.layer);
   const outStride = strideOf(context, 'context');
   const buffers = {
@@ -367,19 +338,20 @@ async function planAttention(
     page_table: memory.pageTable,
     k_cache: cache.k,
     v_cache: cache.v,
-    table: memory.ropeTable,
+    table,
     gain: headNorms ? vectorOf(context, stackKey(headNorms)) : memory.nothing,
   };
-  const rotation = rotates ? { rope: rope.style, qkNorm: headNorms !== undefined } : {};
+  const rotation = rotates ? { rope: style, qkNorm: headNorms !== undefined } : {};
   const params = {
     heads,
     kv_heads: kvHeads,
     max_pages: memory.maxPages,
     out_stride: outStride,
-    scale: headDim ** -0.5,
+    scale: unit.scale,
     many,
-    rotary: rope.rotary,
+    rotary,
     eps,
+    window,
   };
   const whole = { split_tokens: 0x7fffffff, max_splits: 1 };
   const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
@@ -398,10 +370,15 @@ async function planAttention(
     dispatchOf(
       context,
       id,
-      always(attention, chooseAttention(gpu.caps, graph.shape, mode)),
+      always(attention, chooseAttention(gpu.caps, graph.shape, { ...mode, window: window > 0 })),
       { ...params, ...own.limits },
       { ...buffers, tiles: own.tiles, out: own.out },
     );
+  const { embedding } = graph.shape;
+  if (embedding) {
+    const mode = { wide: true, bidirectional: embedding.bidirectional };
+    return [await attend(unit.id, mode, { tiles: wideTiles, out, limits: whole })];
+  }
   const list = [
     attend(unit.id, rotation, { tiles: singleTiles, out, limits: whole }),
     attend(`${unit.id}.wide`, { wide: true }, { tiles: wideTiles, out, limits: whole }),
@@ -418,7 +395,7 @@ async function planAttention(
         context,
         `${unit.id}.combine`,
         always(attentionCombine, { WG: 64 }),
-        { heads, head_dim: headDim, ...splits, out_stride: outStride },
+        { heads, head_dim: headDim, ...splits, out_stride: outStride, window },
         { partial: memory.partial, tiles: singleTiles, out },
       ),
     );
@@ -434,7 +411,7 @@ function planActivation(
   return dispatchOf(
     context,
     unit.id,
-    always(gatedActivation, { WG: 64 }),
+    always(gatedActivation, { WG: 64, GELU_TANH: unit.activation === 'gelu_tanh' }),
     { columns: graph.shape.feedForward, out_stride: strideOf(context, 'activated') },
     { gate_up: memory.buffers.gate_up, y: memory.buffers.activated },
   );

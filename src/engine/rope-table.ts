@@ -1,15 +1,20 @@
 import type { Rope } from './graph.ts';
 
-/** [positions, rotary / 2] of (cos, sin), computed in double: a GPU's sin has few digits at large angles. */
+/**
+ * [positions, rotary / 2] of (cos, sin), computed in double: a GPU's sin has few digits at large angles.
+ * @param positions that are served: they decide between the divisors for short and for long contexts
+ */
 export function ropeTable(rope: Rope, positions: number): Float32Array<ArrayBuffer> {
-  const pairs = rope.rotary / 2;
+  const { theta, rotary, scale, long, magnitude } = rope;
+  const pairs = rotary / 2;
+  const factors = long && positions > long.beyond ? long.factors : rope.factors;
   const table = new Float32Array(positions * pairs * 2);
   for (let i = 0; i < pairs; i++) {
-    const frequency = rope.theta ** (-i / pairs) / (rope.factors?.[i] ?? 1) / rope.scale;
+    const frequency = theta ** (-i / pairs) / (factors?.[i] ?? 1) / scale;
     for (let position = 0; position < positions; position++) {
       const at = (position * pairs + i) * 2;
-      table[at] = Math.cos(position * frequency);
-      table[at + 1] = Math.sin(position * frequency);
+      table[at] = Math.cos(position * frequency) * magnitude;
+      table[at + 1] = Math.sin(position * frequency) * magnitude;
     }
   }
   return table;

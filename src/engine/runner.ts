@@ -3,7 +3,7 @@ import { type Binding, bindingsByStep, bindUnits, type LabKernel } from './bindi
 import { BufferPool } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
 import { traceDispatches, type DispatchTime } from './gpu/trace.ts';
-import type { Graph, Shape } from './graph.ts';
+import type { Embedding, Graph, Shape } from './graph.ts';
 import type { PageCopy } from './kv-cache.ts';
 import { pageBytesPerBinding, type Memory } from './memory.ts';
 import { int8Tolerance, klDivergence } from './divergence.ts';
@@ -50,7 +50,8 @@ export class Runner {
     this.pipelineCount = pipelines.size;
     this.weightBytes = pool.bytes;
     this.#loading = parts.loading;
-    const bytes = stepSamples(memory.capacity.slots) * 4;
+    const { embedding } = parts.graph.shape;
+    const bytes = stepSamples(memory.capacity.slots) * (embedding?.dimensions ?? 1) * 4;
     this.#readbacks = Array.from({ length: pipelineDepth }, (_, index) =>
       memory.pool.readback(`results.readback${index}`, bytes),
     );
@@ -93,16 +94,12 @@ export class Runner {
    */
   async planBindings(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<Plans> {
     const { gpu, graph, memory } = this;
+    if (graph.shape.embedding) throw new Error('kernels of the lab run in models that generate');
     const loading = this.#loading;
     const pool = new BufferPool(gpu.device);
     const planOf = async (list: readonly Binding[]): Promise<Plan> => {
       const units = bindUnits(graph, list, unfused);
-      const works = worksOf(
-        gpu,
-        { headDim: graph.shape.headDim, units },
-        loading.family,
-        loading.weights.stacks,
-      );
+      const works = worksOf(gpu, { ...graph, units }, loading.family, loading.weights.stacks);
       await loading.loadVectors(works);
       return await makePlan({ ...loading, gpu, graph, memory, pool, works });
     };
@@ -133,6 +130,24 @@ export class Runner {
    * @param plan the live one unless given
    */
   async submit(step: StepInput, plan: Plan = this.planOf(step.dims)): Promise<Uint32Array> {
+    return new Uint32Array(await this.#run(step, plan, this.memory.results, step.dims.samples * 4));
+  }
+
+  /** One submit, one readback. Resolves with a row for each sample of a model for embeddings, not of unit length. */
+  async embed(step: StepInput): Promise<Float32Array<ArrayBuffer>[]> {
+    const { embedding } = this.graph.shape;
+    if (!embedding) throw new Error('this model makes no embeddings');
+    const { samples } = step.dims;
+    const { dimensions, from } = embedding;
+    const all = await this.#run(step, this.plan, this.memory.buffers[from], samples * dimensions * 4);
+    return Array.from(
+      { length: samples },
+      (_, row) => new Float32Array(all, row * dimensions * 4, dimensions),
+    );
+  }
+
+  /** Submits a step, and reads the beginning of a buffer that it wrote. */
+  async #run(step: StepInput, plan: Plan, from: GPUBuffer, bytes: number): Promise<ArrayBuffer> {
     const { device } = this.gpu;
     const readback = this.#readbacks.pop();
     if (!readback) throw new Error(`more than ${pipelineDepth} steps in flight`);
@@ -142,17 +157,16 @@ export class Runner {
     const pass = encoder.beginComputePass();
     encodePlan(pass, plan, step.dims);
     pass.end();
-    const bytes = step.dims.samples * 4;
-    if (bytes > 0) encoder.copyBufferToBuffer(this.memory.results, 0, readback, 0, bytes);
+    if (bytes > 0) encoder.copyBufferToBuffer(from, 0, readback, 0, bytes);
     device.queue.submit([encoder.finish()]);
     this.#submitted.push(performance.now());
     // Mapping also waits for a step that samples nothing: it bounds the work in flight.
     await readback.mapAsync(GPUMapMode.READ);
     this.#submitted.shift();
-    const tokens = new Uint32Array(readback.getMappedRange().slice(0, bytes));
+    const result = readback.getMappedRange().slice(0, bytes);
     readback.unmap();
     this.#readbacks.push(readback);
-    return tokens;
+    return result;
   }
 
   /** The logits of every sample of one step, after bias and penalties: for tests and the lab. */
@@ -240,6 +254,8 @@ export class Runner {
    * layer's dispatches do for all: a software adapter would take seconds for every token of a large model.
    */
   async #warmUp(onProgress: (progress: LoadProgress) => void): Promise<void> {
+    const { embedding } = this.graph.shape;
+    if (embedding) return this.#warmUpEmbedding(embedding, onProgress);
     const { slots, stepTokens, context } = this.memory.capacity;
     const counts = [1, 4, 8, slots].filter(
       (count, index, all) => count <= stepSamples(slots) && all.indexOf(count) === index,
@@ -273,6 +289,27 @@ export class Runner {
       await run();
     }
     onProgress({ stage: 'warm-up', done: total, total });
+  }
+
+  /** The same for embeddings: texts of a token, and one of several. */
+  async #warmUpEmbedding(embedding: Embedding, onProgress: (progress: LoadProgress) => void): Promise<void> {
+    const { slots, stepTokens, context } = this.memory.capacity;
+    const counts = [1, 2, 4, 8, slots].filter((count) => count <= slots);
+    const lengths = [
+      ...counts.map((count) => Array.from({ length: count }, () => 1)),
+      [Math.min(64, stepTokens, context)],
+    ];
+    const step = this.newStep();
+    for (const [done, texts] of lengths.entries()) {
+      onProgress({ stage: 'warm-up', done, total: lengths.length });
+      step.clear();
+      for (const [slot, length] of texts.entries()) {
+        const ids = Array.from({ length }, () => 0);
+        step.sample(step.wholeTokens(ids, slot, embedding), slot, length, greedy);
+      }
+      await this.embed(step);
+    }
+    onProgress({ stage: 'warm-up', done: lengths.length, total: lengths.length });
   }
 }
 

@@ -103,6 +103,14 @@ export class StepInput {
     return row;
   }
 
+  /** A whole sequence; the row of the last token. */
+  wholeTokens(ids: readonly number[], slot: number, options: { bidirectional: boolean }): number {
+    this.#wideTiles(0, ids.length, slot, options.bidirectional ? ids.length : 0);
+    let row = 0;
+    for (const [at, id] of ids.entries()) row = this.#token(id, at, slot);
+    return row;
+  }
+
   /** A token that is being decoded at `position`, and drafts of what follows it; the row of the first. */
   verifyTokens(id: number, drafts: readonly number[], position: number, slot: number): number {
     this.dims.answers += 1 + drafts.length;
@@ -152,12 +160,22 @@ export class StepInput {
     return row;
   }
 
-  /** Tiles for the next `count` rows. */
-  #wideTiles(first: number, count: number, slot: number): void {
+  /**
+   * Tiles for the next `count` rows.
+   * @param length of the sequence, where tokens see to its end: the upper half of the word of the count
+   */
+  #wideTiles(first: number, count: number, slot: number, length = 0): void {
     for (let done = 0; done < count; done += this.#tileTokens) {
       const inTile = Math.min(this.#tileTokens, count - done);
       const row = this.dims.tokens + done;
-      this.#tile(this.layout.wideTiles, this.dims.wideTiles++, row, inTile, slot, first + done);
+      this.#tile(
+        this.layout.wideTiles,
+        this.dims.wideTiles++,
+        row,
+        inTile + length * 0x10000,
+        slot,
+        first + done,
+      );
     }
   }
 

@@ -237,6 +237,7 @@ async function encoderFor(
     width: 1,
     eps: 0,
     many: 1024,
+    scale: 1,
   };
   const { pipeline, layout } = await pipelines.get(kernel, variant);
   const buffers: Readonly<Record<string, GPUBuffer>> = {

@@ -1,5 +1,5 @@
 /** Rows out of a stack of weights, as bindings. */
-import { weightFormats } from '../../kernels/formats.ts';
+import { scaleBytes, weightFormat } from '../../kernels/formats.ts';
 import type { Bound, PlanContext } from './plan-context.ts';
 import type { WeightPart, WeightStack } from './weights.ts';
 
@@ -8,12 +8,6 @@ export interface SlicedPart extends Omit<WeightPart, 'quants' | 'scales'> {
   readonly quants: Bound;
   readonly scales: Bound;
 }
-
-export const formatOf = (name: string) => {
-  const format = Object.values(weightFormats).find((one) => one.name === name);
-  if (!format) throw new Error(`unknown weight format '${name}'`);
-  return format;
-};
 
 /** The parts of a stack, or of `rows` rows of it from `first` on. */
 export function partsOf(
@@ -27,36 +21,39 @@ export function partsOf(
     const firstRow = Math.max(part.firstRow, slice.first);
     const rows = Math.min(part.firstRow + part.rows, end) - firstRow;
     if (rows <= 0) return [];
-    const { quantBytesPerBlock, scaleBytesPerBlock } = formatOf(part.format);
-    const skipped = (firstRow - part.firstRow) * part.blocks;
-    const count = rows * part.blocks;
-    const cut = (buffer: GPUBuffer, bytes: number): Bound =>
-      bytes === 0 ? buffer : rangeOf(context, buffer, skipped * bytes, count * bytes);
+    const format = weightFormat(part.format);
+    const { blocks } = part;
+    const { quantBytesPerBlock, scaleGroup } = format;
+    const skipped = firstRow - part.firstRow;
+    if (!scaleGroup.byRow && (skipped * blocks) % scaleGroup.blocks !== 0) {
+      throw new Error(
+        `${part.scales.label}: rows from ${skipped} on begin within a group of ${scaleGroup.blocks} scales and cannot be bound alone`,
+      );
+    }
+    const cut = (buffer: GPUBuffer, bytesOf: (rows: number) => number): Bound =>
+      bytesOf(rows) === 0 ? buffer : rangeOf(context, buffer, bytesOf(skipped), bytesOf(rows));
     return [
       {
         ...part,
         firstRow,
         rows,
-        quants: cut(part.quants, quantBytesPerBlock),
-        scales: cut(part.scales, scaleBytesPerBlock),
+        quants: cut(part.quants, (count) => count * blocks * quantBytesPerBlock),
+        scales: cut(part.scales, (count) => scaleBytes(format, { rows: count, blocks })),
       },
     ];
   });
 }
 
-/** Bytes of a buffer as a binding: a view where WebGPU allows one at that offset, else a copy. */
+/** Bytes of a buffer, from a whole word on, as a binding: a view where WebGPU allows one at that offset, else a copy. */
 export function rangeOf(context: PlanContext, buffer: GPUBuffer, offset: number, size: number): Bound {
   const { device } = context.gpu;
-  if (offset % device.limits.minStorageBufferOffsetAlignment === 0) return { buffer, offset, size };
-  // Copies are of whole words; half a word can only be left over by odd rows of odd blocks.
-  if (offset % 4 !== 0) {
-    throw new Error(
-      `${buffer.label}: rows at byte ${offset} do not begin at a whole word and cannot be bound alone`,
-    );
+  if (offset % device.limits.minStorageBufferOffsetAlignment === 0) {
+    // Buffers are whole 16-byte words, and shaders read quants as such.
+    return { buffer, offset, size: Math.ceil(size / 16) * 16 };
   }
   const copy = context.pool.storage(`${buffer.label}@${offset}`, size);
   const encoder = device.createCommandEncoder();
-  encoder.copyBufferToBuffer(buffer, offset, copy, 0, Math.ceil(size / 4) * 4);
+  encoder.copyBufferToBuffer(buffer, offset, copy, 0, size);
   device.queue.submit([encoder.finish()]);
   return copy;
 }

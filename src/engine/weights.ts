@@ -1,7 +1,14 @@
-import { blockColumns, weightFormats } from '../../kernels/formats.ts';
-import { tensorTypes, type ModelFile, type TensorInfo, type TensorType } from './formats/model-file.ts';
+import {
+  blockColumns,
+  quantBytes,
+  scaleBytes,
+  type WeightFormat,
+  weightFormats,
+} from '../../kernels/formats.ts';
+import type { ModelFile, TensorInfo, TensorType } from './formats/model-file.ts';
 import type { BufferPool } from './gpu/buffers.ts';
-import type { Graph } from './graph.ts';
+import type { Graph, Unit } from './graph.ts';
+import { repack } from './repack.ts';
 
 /** Rows of one matrix, or of several of one type laid below each other, in one pair of buffers. */
 export interface WeightPart {
@@ -37,10 +44,16 @@ export const stackKey = (names: readonly string[]): string => names.join('+');
 export function stacksOf(graph: Graph): string[][] {
   const stacks = new Map<string, string[]>();
   for (const unit of graph.units) {
-    const names = unit.op === 'matmul' ? [...unit.weights] : unit.op === 'embed' ? [unit.weight] : undefined;
-    if (names) stacks.set(stackKey(names), names);
+    const names = matricesOf(unit);
+    if (names.length > 0) stacks.set(stackKey(names), names);
   }
   return [...stacks.values()];
+}
+
+function matricesOf(unit: Unit): string[] {
+  if (unit.op === 'matmul') return [...unit.weights];
+  if (unit.op === 'embed') return [unit.weight];
+  return unit.op === 'position_embed' && unit.positions !== undefined ? [unit.positions] : [];
 }
 
 /** GPU bytes that the weights of a graph will take. */
@@ -50,7 +63,7 @@ export function weightBytes(file: ModelFile, graph: Graph): number {
     for (const name of names) {
       const { type, rows, blocks } = matrixOf(file, name);
       const format = weightFormats[type];
-      bytes += rows * blocks * (format.quantBytesPerBlock + format.scaleBytesPerBlock);
+      bytes += quantBytes(format, { rows, blocks }) + scaleBytes(format, { rows, blocks });
     }
   }
   return bytes;
@@ -68,7 +81,9 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
   let stackRow = 0;
   for (const name of names) {
     const { tensor, type, rows, blocks } = matrixOf(file, name);
-    const limit = Math.floor(maxBytes / (blocks * weightFormats[type].quantBytesPerBlock));
+    const format = weightFormats[type];
+    const rowBytes = Math.max(blocks * format.quantBytesPerBlock, scaleBytes(format, { rows: 1, blocks }));
+    const limit = Math.floor(maxBytes / rowBytes);
     if (limit < 1)
       throw new Error(`a row of tensor ${name} is larger than a binding may be (${maxBytes} bytes)`);
     for (let row = 0; row < rows; ) {
@@ -92,6 +107,8 @@ const chunkBytes = 8 << 20;
 
 /** Bytes handed to the driver before it must have taken them: it stages them, which would be a second copy. */
 const stagedBytes = 64 << 20;
+
+const noWords = new Uint32Array(0);
 
 /** Streams matrices from the file to the GPU, a chunk of rows at a time. */
 export class WeightLoader {
@@ -118,11 +135,10 @@ export class WeightLoader {
     const parts = planned.map((part): WeightPart => {
       const format = weightFormats[part.type];
       const label = `${stackKey(names)}@${part.firstRow}`;
-      const blockCount = part.rows * part.blocks;
       return {
         format: format.name,
-        quants: this.#pool.storage(`${label}.quants`, blockCount * format.quantBytesPerBlock),
-        scales: this.#pool.storage(`${label}.scales`, blockCount * format.scaleBytesPerBlock),
+        quants: this.#pool.storage(`${label}.quants`, quantBytes(format, part)),
+        scales: this.#pool.storage(`${label}.scales`, scaleBytes(format, part)),
         firstRow: part.firstRow,
         rows: part.rows,
         blocks: part.blocks,
@@ -131,9 +147,28 @@ export class WeightLoader {
     return { parts, planned };
   }
 
-  async fill(stack: AllocatedStack): Promise<void> {
-    for (const [index, part] of stack.parts.entries()) {
-      await this.#fill(part, stack.planned[index] as PlannedPart);
+  /** Reads stacks, one chunk ahead of what is being repacked: the disk never waits. */
+  async fill(stacks: Iterable<AllocatedStack>): Promise<void> {
+    const chunks = [...stacks].flatMap(chunksOf);
+    const most = chunks.reduce((bytes, chunk) => Math.max(bytes, chunk.bytes), 0);
+    const buffers = [new Uint8Array(most), new Uint8Array(most)] as const;
+    const read = (index: number): Promise<Uint8Array> | undefined => {
+      const chunk = chunks[index];
+      const into = buffers[index % 2 === 0 ? 0 : 1];
+      const reading = chunk && this.#file.readRows(chunk.tensor, chunk.firstRow, chunk.rows, into);
+      reading?.catch(() => undefined); // awaited in its turn
+      return reading;
+    };
+    let ahead = read(0);
+    try {
+      for (const [index, chunk] of chunks.entries()) {
+        const raw = (await ahead) as Uint8Array;
+        ahead = read(index + 1);
+        await this.#write(chunk, raw);
+      }
+    } finally {
+      // Whoever closes the file must not do so below a read.
+      await ahead?.catch(() => undefined);
     }
   }
 
@@ -153,87 +188,64 @@ export class WeightLoader {
     return buffer;
   }
 
-  async #fill(part: WeightPart, planned: PlannedPart): Promise<void> {
-    const { type, blocks } = planned;
-    const format = weightFormats[type];
-    const queue = this.#pool.device.queue;
-    let block = 0; // first block of the next chunk
-    // writeBuffer takes whole words only: an odd count of scales keeps its last one for the next chunk.
-    let pendingScale: number | undefined;
-    for (const { tensor, firstRow, rows } of planned.sources) {
-      const columns = tensor.shape[1] ?? 0;
-      const rowBytes = tensor.sizeBytes / (tensor.shape[0] ?? 1);
-      const step = Math.max(1, Math.floor(chunkBytes / rowBytes));
-      for (let row = 0; row < rows; row += step) {
-        const count = Math.min(step, rows - row);
-        const raw = await this.#file.readRows(tensor, firstRow + row, count);
-        const chunk = repack(type, raw, count, columns);
-        queue.writeBuffer(part.quants, block * format.quantBytesPerBlock, chunk.quants);
-        if (chunk.scales) {
-          const whole: number[] | Uint16Array = chunk.scales;
-          const lead = pendingScale === undefined ? 0 : 1;
-          const total = whole.length + lead;
-          const even = total - (total % 2);
-          const words = new Uint16Array(even);
-          if (pendingScale !== undefined) words[0] = pendingScale;
-          words.set(whole.subarray(0, even - lead), lead);
-          if (even > 0) queue.writeBuffer(part.scales, (block - lead) * 2, words);
-          pendingScale = total % 2 === 1 ? whole[whole.length - 1] : undefined;
-        }
-        block += count * blocks;
-        this.#onBytes(raw.byteLength);
-        this.#staged += raw.byteLength;
-        if (this.#staged >= stagedBytes) {
-          this.#staged = 0;
-          queue.submit([]);
-          await queue.onSubmittedWorkDone();
-        }
-      }
+  async #write({ filling, tensor, rows }: Chunk, raw: Uint8Array): Promise<void> {
+    const { part, type } = filling;
+    const { quantBytesPerBlock, scaleGroup }: WeightFormat = weightFormats[type];
+    const together = scaleGroup.byRow ? part.blocks : scaleGroup.blocks;
+    const { queue } = this.#pool.device;
+    const { quants, scales } = repack(type, raw, rows, tensor.shape[1] ?? 0, filling.block % together);
+    queue.writeBuffer(part.quants, filling.block * quantBytesPerBlock, quants);
+    filling.block += rows * part.blocks;
+    if (scales) {
+      for (const [index, word] of filling.begun.entries()) scales[index] = (scales[index] as number) | word;
+      queue.writeBuffer(part.scales, filling.scalesAt, scales);
+      filling.begun = filling.block % together === 0 ? noWords : scales.slice(-scaleGroup.bytes / 4);
+      filling.scalesAt += scales.byteLength - filling.begun.byteLength;
     }
-    if (pendingScale !== undefined) {
-      queue.writeBuffer(part.scales, (block - 1) * 2, new Uint16Array([pendingScale, 0]));
+    this.#onBytes(raw.byteLength);
+    this.#staged += raw.byteLength;
+    if (this.#staged >= stagedBytes) {
+      this.#staged = 0;
+      queue.submit([]);
+      await queue.onSubmittedWorkDone();
     }
   }
 }
 
-/**
- * File encoding to GPU layout: quants of a block in whole 16-byte words, scales apart. Q4_0 keeps its nibble
- * order. Plain types whose rows are not whole blocks get zeros to the end of the last one.
- */
-export function repack(
-  type: TensorType,
-  raw: Uint8Array,
-  rows: number,
-  columns: number,
-): { quants: Uint8Array | Uint16Array; scales?: Uint16Array } {
-  const traits = tensorTypes[type];
-  if (traits.blockElements === 1) {
-    const rowBytes = columns * traits.blockBytes;
-    const paddedBytes = Math.ceil(columns / blockColumns) * blockColumns * traits.blockBytes;
-    if (rowBytes === paddedBytes) return { quants: raw };
-    const quants = new Uint8Array(rows * paddedBytes);
-    for (let row = 0; row < rows; row++) {
-      quants.set(raw.subarray(row * rowBytes, (row + 1) * rowBytes), row * paddedBytes);
-    }
-    return { quants };
-  }
-  // Both quantised types are an f16 scale and then the quants: halves copied by halves, because 34-byte and
-  // 18-byte blocks are aligned to nothing more.
-  const halves =
-    raw.byteOffset % 2 === 0
-      ? new Uint16Array(raw.buffer, raw.byteOffset, raw.byteLength / 2)
-      : new Uint16Array(raw.slice().buffer);
-  const perBlock = traits.blockBytes / 2;
-  const blocks = halves.length / perBlock;
-  const quants = new Uint16Array(blocks * (perBlock - 1));
-  const scales = new Uint16Array(blocks);
-  let read = 0;
-  let write = 0;
-  for (let block = 0; block < blocks; block++) {
-    scales[block] = halves[read++] as number;
-    for (let i = 1; i < perBlock; i++) quants[write++] = halves[read++] as number;
-  }
-  return { quants, scales };
+/** How far a part is filled. */
+interface Filling {
+  readonly part: WeightPart;
+  readonly type: TensorType;
+  /** First block of the next chunk. */
+  block: number;
+  /** Byte of `scales` that the next chunk begins at. */
+  scalesAt: number;
+  /** A chunk may end within a group of scales: what it has of that group, which the next chunk writes again. */
+  begun: Uint32Array;
+}
+
+/** Rows of a tensor that are read at once. */
+interface Chunk {
+  readonly filling: Filling;
+  readonly tensor: TensorInfo;
+  readonly firstRow: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+function chunksOf({ parts, planned }: AllocatedStack): Chunk[] {
+  return parts.flatMap((part, index) => {
+    const { type, sources } = planned[index] as PlannedPart;
+    const filling: Filling = { part, type, block: 0, scalesAt: 0, begun: noWords };
+    return sources.flatMap(({ tensor, firstRow, rows }) => {
+      const rowBytes = tensor.sizeBytes / (tensor.shape[0] ?? 1);
+      const step = Math.max(1, Math.floor(chunkBytes / rowBytes));
+      return Array.from({ length: Math.ceil(rows / step) }, (_, n): Chunk => {
+        const count = Math.min(step, rows - n * step);
+        return { filling, tensor, firstRow: firstRow + n * step, rows: count, bytes: count * rowBytes };
+      });
+    });
+  });
 }
 
 /** A 1-D tensor (norm weights, biases, RoPE factors) as f32. */

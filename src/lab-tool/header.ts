@@ -1,5 +1,5 @@
 import { didYouMean } from '../config/suggest.ts';
-import type { Finding } from '../lab/types.ts';
+import { type Finding, formatNames } from '../lab/types.ts';
 
 /** Where something stands in a file: line and column from 1. */
 export interface Place {
@@ -27,7 +27,6 @@ export interface Header {
 
 export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 export const features = ['shader-f16', 'subgroups'] as const;
-export const formats = ['q8_0', 'q4_0', 'f16', 'bf16', 'f32'] as const;
 const identifier = /^[\p{L}_][\p{L}\p{N}_]*$/u;
 
 /** Takes a directive's value into the header; answers with what is wrong with it. */
@@ -84,7 +83,7 @@ export const readTunable: Reader = (header, value) =>
 export const readFeatures: Reader = (header, value) =>
   oneOf(value, features, (word) => void header.requires.push(word));
 export const readFormats: Reader = (header, value) =>
-  oneOf(value, formats, (word) => void header.dtypes.push(word));
+  oneOf(value, formatNames, (word) => void header.dtypes.push(word));
 
 const readers: Readonly<Record<string, Reader>> = {
   op: (header, value) => void (header.op = value),

@@ -3,9 +3,9 @@ import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { KernelDefinition } from '../define-kernel.ts';
-import type { KernelRegistration } from '../lab/types.ts';
+import { formatNames, type KernelRegistration } from '../lab/types.ts';
 import { FileError, fileError, messageOf } from './errors.ts';
-import { features, formats, nameFault, namePattern } from './header.ts';
+import { features, nameFault, namePattern } from './header.ts';
 import { linesOf, type LoadedFile, type LocalKernel, type Origin, readText } from './kernels.ts';
 import { importFresh, placeInTrace } from './module-hooks.ts';
 
@@ -31,7 +31,7 @@ const shape = z.strictObject({
   overrides: z.record(text, number).optional(),
   tunables: z.record(text, z.array(number).min(1, 'expected at least one value')).optional(),
   requires: z.array(z.enum(features, { error: `expected one of ${features.join(', ')}` })).optional(),
-  dtypes: z.array(z.enum(formats, { error: `expected one of ${formats.join(', ')}` })).optional(),
+  dtypes: z.array(z.enum(formatNames, { error: `expected one of ${formatNames.join(', ')}` })).optional(),
   bind: z.union([text, z.array(text)], { error: 'expected a glob or a list of globs' }).optional(),
 });
 

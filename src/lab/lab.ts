@@ -23,6 +23,7 @@ import { labKernelOf, unfusedKernels } from './live/kernel.ts';
 import { componentParity, logitsParity, textTokens } from './live/parity.ts';
 import { benchPort } from './live/port.ts';
 import { describeOp } from './ops/descriptor.ts';
+import { paramsFault } from './params.ts';
 import { Quarantine } from './quarantine.ts';
 import { Registry, type Registered } from './registry.ts';
 import { bestFor, capturedUnavailable, foreignFormats, withNotes } from './report-notes.ts';
@@ -173,6 +174,7 @@ export class ResidentLab implements Lab {
   }
 
   async bind(request: BindRequest): Promise<BindOutcome> {
+    this.#refuseEmbeddings();
     const registered = this.#bindable(request.kernel);
     const { registration } = registered;
     const live = this.#model();
@@ -198,6 +200,7 @@ export class ResidentLab implements Lab {
   }
 
   async runParity(signal: AbortSignal): Promise<ParityRunResult> {
+    this.#refuseEmbeddings();
     const { engine } = this.#options;
     const live = this.#model();
     return await engine.exclusive(async (runner) => {
@@ -223,6 +226,7 @@ export class ResidentLab implements Lab {
   }
 
   async bench(request: BenchRequest, signal: AbortSignal): Promise<BenchResult> {
+    this.#refuseEmbeddings();
     const { engine } = this.#options;
     const live = this.#model();
     const costs = await live.costs();
@@ -327,6 +331,16 @@ export class ResidentLab implements Lab {
     await this.#gate.close();
   }
 
+  /** Kernels are compared by what a model generates. */
+  #refuseEmbeddings(): void {
+    const { id, kind } = this.#options.engine.model;
+    if (kind === 'generate') return;
+    throw new LabError(
+      'not_bindable',
+      `The resident model '${id}' makes embeddings; the lab binds, compares and times kernels on models that generate.`,
+    );
+  }
+
   /** The model on its present device: a lost one is replaced. */
   #model(): LiveModel {
     const { engine, wgsl } = this.#options;
@@ -383,7 +397,9 @@ export class ResidentLab implements Lab {
         );
       }
       const kernel = labKernelOf(registration, bestFor(report, labs[0]));
-      const fault = labs.map((lab) => gridFault(kernel, lab, steps)).find((one) => one !== undefined);
+      const fault = labs
+        .map((lab) => paramsFault(kernel, lab) ?? gridFault(kernel, lab, steps))
+        .find((one) => one !== undefined);
       if (fault !== undefined) {
         throw new LabError(
           'incompatible_component',

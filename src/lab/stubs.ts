@@ -28,6 +28,7 @@ const readsWeights = ({ bindings }: Contract): boolean => bindings.some(({ dtype
 /** Ops beside products that a target shows something of; the others neither reduce nor store halves. */
 const shownBy: Readonly<Record<string, readonly Target[]>> = {
   rms_norm: ['plain', 'subgroups'],
+  norm_add: ['plain', 'subgroups'],
   head_norm: ['plain', 'subgroups'],
   kv_write: ['plain', 'f16'],
   rope_kv_write: ['plain', 'f16'],
@@ -114,11 +115,10 @@ function switches({ covers }: Contract, target: Target, format: string): Readonl
     ['NORM', covers[0] === 'rms_norm'],
     ['GATED', covers.at(-1) === 'gated_activation'],
     ['ADD', covers.at(-1) === 'add'],
-    ['Q8_0', format === 'q8_0'],
-    ['Q4_0', format === 'q4_0'],
-    ['WEIGHTS_F16', format === 'f16'],
-    ['BF16', format === 'bf16'],
-    ['F32', format === 'f32'],
+    // F16 is the target's.
+    ...formatNames.map(
+      (name) => [name === 'f16' ? 'WEIGHTS_F16' : name.toUpperCase(), name === format] as const,
+    ),
     // Halves can hold a weight of these before its scale.
     ['HALF_WEIGHTS', target === 'f16' && ['q8_0', 'q4_0', 'f16'].includes(format)],
   ]);

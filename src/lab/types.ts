@@ -1,5 +1,7 @@
 /** Shapes that the lab's parts share; members in snake_case go over the wire as they are. */
 
+export { formatNames } from '../../kernels/formats.ts';
+
 /** What a kernel may be called. */
 export const kernelName = /^[a-z][a-z0-9_.-]{0,63}$/;
 
@@ -24,7 +26,7 @@ export interface KernelRegistration {
   /** Overrides with the values to try. */
   readonly tunables?: Readonly<Record<string, readonly number[]>> | undefined;
   readonly requires?: readonly ('shader-f16' | 'subgroups')[] | undefined;
-  /** Weight formats that the kernel reads (`q8_0`, `q4_0`, `f16`, `bf16`, `f32`); the model's own when absent. */
+  /** Weight formats that the kernel reads (one of `formatNames`); the model's own when absent. */
   readonly dtypes?: readonly string[] | undefined;
 }
 

@@ -18,7 +18,8 @@ struct Params {
   head_dim: u32,   // a multiple of 8
   max_pages: u32,  // of a sequence: row length of page_table
   page: u32,       // positions a page
-  scale: f32,      // 1 / sqrt(head_dim)
+  scale: f32,      // of scores: 1 / sqrt(head_dim) in most models
+  window: u32,     // positions a token reads, its own the last of them; 0: all
 }
 
 struct Step {
@@ -92,9 +93,13 @@ fn main(
   let position = token[t].y;
   let slot = token[t].z;
 
+  // With a window the positions before it are not read.
+  let window = select(params.window, position + 1u, params.window == 0u || params.window > position);
+  let oldest = position + 1u - window;
+
   var greatest = LOWEST;
   var mass = 0.0;
-  for (var first = 0u; first <= position; first += WG) {
+  for (var first = oldest; first <= position; first += WG) {
     let count = min(WG, position + 1u - first);
     var score = LOWEST;
     if (local < count) {
@@ -114,7 +119,7 @@ fn main(
     mass = mass * shrink + workgroup_sum(share, local, count); // its barriers also make `shares` and `rows` known to all
     for (var pair = local; pair < pairs; pair += WG) {
       var sum = vec2(0.0);
-      if (first > 0u) {
+      if (first > oldest) {
         sum = out[result + pair] * shrink;
       }
       for (var n = 0u; n < count; n++) {

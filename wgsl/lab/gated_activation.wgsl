@@ -4,7 +4,8 @@ override WG: u32 = 64;
 
 struct Params {
   columns: u32,
-  y_stride: u32,  // elements from token to token; what lies behind the columns is not touched
+  y_stride: u32,    // elements from token to token; what lies behind the columns is not touched
+  activation: u32,  // 0: silu, 1: GELU by tanh
 }
 
 struct Step {
@@ -16,6 +17,8 @@ struct Step {
 @group(0) @binding(2) var<uniform> params: Params;
 @group(0) @binding(3) var<uniform> step: Step;
 
+//#include "lab/lib/activate.wgsl"
+
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   let column = global.x;
@@ -26,7 +29,5 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   let at = token * 2u * params.columns + column;
   let gate = gate_up[at];
   let up = gate_up[at + params.columns];
-  // silu(g) = g / (1 + e^-g); without the bound, e^-g would leave f32.
-  let silu = gate / (1.0 + exp(min(-gate, 80.0)));
-  y[token * params.y_stride + column] = silu * up;
+  y[token * params.y_stride + column] = activate(gate) * up;
 }

@@ -40,6 +40,11 @@ struct Params {
   y_offset: u32,  // where the rows begin in y
   has_bias: u32,  // 1: bias is added
   eps: f32,       // of the norm
+//#if GATED
+  activation: u32, // 0: silu, 1: GELU by tanh
+//#else
+  scale: f32,     // of the results, bias included
+//#endif
 }
 
 struct Step {
@@ -91,10 +96,7 @@ fn squares_of(token: u32, local: u32, count: u32) -> f32 {
 
 //#endif
 //#if GATED
-fn silu(gate: f32) -> f32 {
-  // Without the bound, e^-gate would leave f32.
-  return gate / (1.0 + exp(min(-gate, 80.0)));
-}
+//#include "lab/lib/activate.wgsl"
 
 //#endif
 fn write_result(token: u32, row: u32, sum: f32) {
@@ -106,6 +108,7 @@ fn write_result(token: u32, row: u32, sum: f32) {
   if (params.has_bias != 0u) {
     value += bias[row];
   }
+  value *= params.scale;
   //#if ADD
   y[at] += value;
   //#else
@@ -152,7 +155,7 @@ fn main(
     //#if NORM
     up_sum *= inverse_rms;
     //#endif
-    sum = silu(sum) * up_sum;
+    sum = activate(sum) * up_sum;
     //#endif
     if (local == 0u) {
       write_result(token, row, sum);
@@ -270,7 +273,7 @@ fn main(
   //#endif
   //#endif
   //#if GATED
-  sum = silu(sum) * up_sum;
+  sum = activate(sum) * up_sum;
   //#endif
   write_result(token, row, sum);
 }

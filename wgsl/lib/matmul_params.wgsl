@@ -14,6 +14,7 @@ struct Params {
   width: f32,       // elements that were squared
   eps: f32,
   many: u32,        // always more than the results of a thread
+  scale: f32,       // of the results
 }
 
 const BIAS = 1u;
@@ -25,6 +26,7 @@ const NORM_IN = 8u;
 const NORM_OUT = 16u;
 // W holds rows of gate and then as many of up: y[t, n] = silu(gate) * up. Rows run in such pairs.
 const GATED = 32u;
+const GELU_TANH = 64u; // with GATED: GELU by tanh in place of silu
 
 @group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> scales: array<u32>;
@@ -34,6 +36,8 @@ const GATED = 32u;
 @group(0) @binding(6) var<uniform> step: Step;
 @group(0) @binding(7) var<storage, read_write> squares: array<f32>;
 @group(0) @binding(8) var<storage, read_write> scaled: array<f32>;
+
+//#include "lib/gelu_tanh.wgsl"
 
 fn has(flag: u32) -> bool {
   //#if FIXED
@@ -63,8 +67,12 @@ fn row_of(first: u32, r: u32, stride: u32) -> u32 {
   return min(first + (r >> pair) * stride, out_rows() - 1u) + (r & pair) * params.half;
 }
 
-fn silu(gate: f32) -> f32 {
-  return gate / (1.0 + exp(-gate));
+fn activate(gate: f32) -> f32 {
+  var curve = gate;
+  if (has(GELU_TANH)) {
+    curve = gelu_tanh_exponent(gate);
+  }
+  return gate / (1.0 + exp(-curve));
 }
 
 // Returns what y holds then.
@@ -74,6 +82,7 @@ fn write_result(token: u32, row: u32, result: f32) -> f32 {
   if (has(BIAS)) {
     value += vectors[params.bias_offset + row];
   }
+  value *= params.scale;
   if (has(ADD)) {
     value += y[at];
   }

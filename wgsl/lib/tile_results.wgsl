@@ -53,7 +53,7 @@ fn finish_tile(sums: array<vec4<f32>, 4>, row0: u32, token0: u32, local: u32) {
     for (var r = 0u; r < min(across, out_rows() - row); r++) {
       var value = results[t][r << pair];
       if (pair != 0u) {
-        value = silu(value) * results[t][2u * r + 1u];
+        value = activate(value) * results[t][2u * r + 1u];
       }
       value = write_result(token, row + r, value);
       squared = fma(value, value, squared);

@@ -1,66 +1,92 @@
 import type { ModelFile } from '../formats/model-file.ts';
-import { GraphBuilder, type Graph, type Rope } from '../graph.ts';
-import { requireTensors, shapeOf } from './metadata.ts';
+import { type Activation, type AttentionTraits, GraphBuilder, type Graph, type Rope } from '../graph.ts';
+import { embeddingOf, endInEmbedding } from './embedding.ts';
+import { shapeOf } from './metadata.ts';
+import { Tensors } from './tensors.ts';
 
-/** How the members of the llama family differ. */
+/** Rotation and window of one layer. */
+export type LayerTraits = Pick<AttentionTraits, 'rope' | 'window'>;
+
+/** How the decoders of the llama family differ. What is absent is as Llama has it. */
 export interface DecoderTraits {
-  ropeStyle: Rope['style'];
-  /** Biases of q, k and v, when the file has them. */
-  qkvBias: boolean;
+  /** Every different rotation of the model. */
+  readonly ropes: readonly Rope[];
+  /** All layers have the first rotation and see everything without it. */
+  readonly layer?: (layer: number) => LayerTraits;
   /** RMS norm of every head of q and k before the rotation. */
-  qkNorm: boolean;
+  readonly qkNorm?: boolean;
+  /** Of the feed-forward's gate. */
+  readonly activation?: Activation;
+  /** What attention and feed-forward give is normalised before it is added. */
+  readonly sandwich?: boolean;
+  readonly embeddingScale?: number | undefined;
+  /** Of scores, in place of 1 / sqrt(head dimension). */
+  readonly attentionScale?: number | undefined;
+  /** Of what is added to the residual stream. */
+  readonly residualScale?: number | undefined;
+  readonly logitScale?: number;
+  /** Tokens see what follows them; by default what the file says. */
+  readonly bidirectional?: boolean;
 }
 
-/** A pre-norm decoder: attention and a gated feed-forward, each added to the residual stream. */
+/**
+ * A pre-norm decoder: attention and a gated feed-forward, each added to the residual stream. Biases are added wherever
+ * the file has them; q, k and v may be one matrix (`attn_qkv`), gate and up another (rows of gate first, in `ffn_up`).
+ * A file that names a pooling is one for embeddings.
+ */
 export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
-  const shape = shapeOf(file, { style: traits.ropeStyle });
+  const { embeddingScale = 1, sandwich = false, activation = 'silu', residualScale: scale = 1 } = traits;
+  const embedding = embeddingOf(file, traits);
+  const shape = shapeOf(file, { ropes: traits.ropes, embeddingScale, sandwich, embedding });
   const { width, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
-  const has = (name: string) => file.tensors.has(name);
-  const bias = traits.qkvBias && has('blk.0.attn_q.bias');
-  const tied = !has('output.weight');
-  const expected = new Map<string, readonly number[]>([
-    ['token_embd.weight', [vocabulary, width]],
-    ['output_norm.weight', [width]],
-  ]);
-  if (!tied) expected.set('output.weight', [vocabulary, width]);
-
+  const { attentionScale = headDim ** -0.5 } = traits;
+  const layerTraits = traits.layer ?? (() => ({ rope: 0, window: 0 }));
+  const tensors = new Tensors(file);
   const g = new GraphBuilder(shape);
-  g.embed('token_embd.weight');
+  g.embed(tensors.matrix('token_embd.weight', vocabulary, width));
   for (let n = 0; n < shape.layers; n++) {
     const name = (part: string) => `blk.${n}.${part}`;
-    const rows = { q: heads * headDim, k: kvHeads * headDim, v: kvHeads * headDim };
-    for (const part of ['q', 'k', 'v'] as const) {
-      expected.set(name(`attn_${part}.weight`), [rows[part], width]);
-      if (bias) expected.set(name(`attn_${part}.bias`), [rows[part]]);
-    }
-    expected.set(name('attn_norm.weight'), [width]);
-    expected.set(name('attn_output.weight'), [width, heads * headDim]);
-    expected.set(name('ffn_norm.weight'), [width]);
-    expected.set(name('ffn_gate.weight'), [feedForward, width]);
-    expected.set(name('ffn_up.weight'), [feedForward, width]);
-    expected.set(name('ffn_down.weight'), [width, feedForward]);
-
     g.layer(n);
-    g.norm('attn.norm', name('attn_norm.weight'));
-    g.qkv(
-      { q: name('attn_q.weight'), k: name('attn_k.weight'), v: name('attn_v.weight') },
-      bias ? { q: name('attn_q.bias'), k: name('attn_k.bias'), v: name('attn_v.bias') } : undefined,
-    );
-    if (traits.qkNorm) {
-      for (const part of ['q', 'k'] as const) {
-        expected.set(name(`attn_${part}_norm.weight`), [headDim]);
-        g.headNorm(part, name(`attn_${part}_norm.weight`));
-      }
+    const project = (slot: string, part: string, columns: number, postNorm: string) => {
+      const from = slot === 'attn.o' ? 'context' : 'activated';
+      const { weight, biases } = tensors.linear(name(part), width, columns);
+      if (!sandwich) return g.projectAdd(slot, weight, from, { biases, scale });
+      const norm = {
+        slot: slot.replace(/\.\w+$/, '.post_norm'),
+        weight: tensors.vector(name(postNorm), width),
+      };
+      return g.projectNormAdd(slot, weight, from, { ...norm, biases });
+    };
+
+    g.norm('attn.norm', tensors.vector(name('attn_norm.weight'), width));
+    const rows = { q: heads * headDim, k: kvHeads * headDim, v: kvHeads * headDim };
+    const { weights, biases } = tensors.qkv(n, rows, width);
+    g.qkv(weights, biases);
+    for (const part of traits.qkNorm ? (['q', 'k'] as const) : []) {
+      g.headNorm(part, tensors.vector(name(`attn_${part}_norm.weight`), headDim));
     }
-    g.attend();
-    g.projectAdd('attn.o', name('attn_output.weight'), 'context');
-    g.norm('ffn.norm', name('ffn_norm.weight'));
-    g.gateUp(name('ffn_gate.weight'), name('ffn_up.weight'));
-    g.projectAdd('ffn.down', name('ffn_down.weight'), 'activated');
+    g.attend({ ...layerTraits(n), scale: attentionScale });
+    project('attn.o', 'attn_output', heads * headDim, 'post_attention_norm.weight');
+
+    g.norm('ffn.norm', tensors.vector(name('ffn_norm.weight'), width));
+    const halves = ['ffn_gate', 'ffn_up'].map((part) => ({ part: name(part), rows: feedForward }));
+    const together = {
+      part: name('ffn_up'),
+      is: tensors.rows(name('ffn_up.weight')) === 2 * feedForward,
+    };
+    const gateUp = tensors.stacked(halves, together, width);
+    g.gateUp(gateUp.weights, activation, gateUp.biases);
+    project('ffn.down', 'ffn_down', feedForward, 'post_ffw_norm.weight');
   }
   g.layer(undefined);
-  g.norm('output.norm', 'output_norm.weight', 'hidden', 'last');
-  g.logits(tied ? 'token_embd.weight' : 'output.weight');
-  requireTensors(file, expected);
+  if (embedding) {
+    endInEmbedding(g, embedding, tensors, width);
+  } else {
+    g.norm('output.norm', tensors.vector('output_norm.weight', width), 'hidden', 'last');
+    const untied = tensors.has('output.weight');
+    const table = untied ? tensors.matrix('output.weight', vocabulary, width) : 'token_embd.weight';
+    g.logits(table, traits.logitScale);
+  }
+  tensors.require();
   return g.build();
 }

@@ -1,7 +1,16 @@
-import type { Architecture } from './registry.ts';
 import { buildDecoder } from './decoder.ts';
+import { numberOf } from './metadata.ts';
+import type { Architecture } from './registry.ts';
+import { ropeOf } from './rope.ts';
 
-/** Llama 1 to 3, Mistral, TinyLlama, SmolLM2: GGUF stores q and k permuted for interleaved RoPE pairs. */
+/**
+ * Llama 1 to 3, Mistral, TinyLlama, SmolLM2: GGUF stores q and k permuted for interleaved RoPE pairs. A sliding window
+ * counts where the file names one (Mistral 0.1).
+ */
 export const llama: Architecture = {
-  build: (file) => buildDecoder(file, { ropeStyle: 'interleaved', qkvBias: true, qkNorm: false }),
+  async build(file) {
+    const window = numberOf(file, 'attention.sliding_window', 0);
+    const ropes = [await ropeOf(file, 'interleaved')];
+    return buildDecoder(file, { ropes, layer: () => ({ rope: 0, window }) });
+  },
 };

@@ -1,21 +1,60 @@
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { Rope, Shape } from '../graph.ts';
+import type { Embedding, Shape } from '../graph.ts';
+
+const keyOf = (file: ModelFile, key: string): string =>
+  `${String(file.metadata.get('general.architecture'))}.${key}`;
+
+/** `<architecture>.<key>`, whatever it is. */
+export const fieldOf = (file: ModelFile, key: string) => file.metadata.get(keyOf(file, key));
 
 /** Reads `<architecture>.<key>` as a number; without a fallback a missing key is an error. */
 export function numberOf(file: ModelFile, key: string, fallback?: number): number {
-  const architecture = String(file.metadata.get('general.architecture'));
-  const full = `${architecture}.${key}`;
-  const value = file.metadata.get(full);
+  const value = fieldOf(file, key);
   if (typeof value === 'number' || typeof value === 'bigint') return Number(value);
   if (value === undefined && fallback !== undefined) return fallback;
   throw new ModelFileError(
     'bad_metadata',
-    `${file.name}: metadata '${full}' must be a number, got ${value === undefined ? 'nothing' : typeof value}`,
+    `${file.name}: metadata '${keyOf(file, key)}' must be a number, got ${value === undefined ? 'nothing' : typeof value}`,
   );
 }
 
+/** Reads `<architecture>.<key>` as a number; 0 stands for a key that is missing, as writers have it. */
+export const optionalNumber = (file: ModelFile, key: string): number | undefined =>
+  numberOf(file, key, 0) || undefined;
+
+/**
+ * Reads `<architecture>.<key>` as a value for each layer.
+ * @param every where the file has none, or a number in place of the list: each `every`th layer is false, the others true
+ */
+export function patternOf(file: ModelFile, key: string, every: number): (layer: number) => boolean {
+  const value = fieldOf(file, key);
+  if (value !== undefined && typeof value === 'object') {
+    const list = Array.from(value as ArrayLike<unknown>, Boolean);
+    const layers = numberOf(file, 'block_count');
+    if (list.length >= layers) return (layer) => list[layer] === true;
+    throw new ModelFileError(
+      'bad_metadata',
+      `${file.name}: metadata '${keyOf(file, key)}' must hold a value for each of ${layers} layers, got ${list.length}`,
+    );
+  }
+  const period = numberOf(file, key, every);
+  return (layer) => (layer + 1) % period !== 0;
+}
+
+/** What the metadata of the llama family does not say in the same words for all of it. */
+interface ShapeTraits extends Pick<Shape, 'ropes'> {
+  readonly embeddingScale?: number;
+  readonly sandwich?: boolean;
+  /** Of norms; by default that of RMS norms. */
+  readonly eps?: number;
+  readonly embedding?: Embedding | undefined;
+}
+
 /** The shape as the llama family writes it down. */
-export function shapeOf(file: ModelFile, rope: { style: Rope['style'] }): Shape {
+export function shapeOf(
+  file: ModelFile,
+  { ropes, embeddingScale = 1, sandwich = false, eps, embedding: end }: ShapeTraits,
+): Shape {
   const width = numberOf(file, 'embedding_length');
   const heads = numberOf(file, 'attention.head_count');
   const kvHeads = numberOf(file, 'attention.head_count_kv', heads);
@@ -24,7 +63,6 @@ export function shapeOf(file: ModelFile, rope: { style: Rope['style'] }): Shape 
   if (!embedding) {
     throw new ModelFileError('missing_tensor', `${file.name}: tensor 'token_embd.weight' is missing`);
   }
-  const rotary = numberOf(file, 'rope.dimension_count', headDim);
   const shape: Shape = {
     layers: numberOf(file, 'block_count'),
     width,
@@ -33,28 +71,15 @@ export function shapeOf(file: ModelFile, rope: { style: Rope['style'] }): Shape 
     headDim,
     feedForward: numberOf(file, 'feed_forward_length'),
     vocabulary: embedding.shape[0] ?? 0,
-    eps: numberOf(file, 'attention.layer_norm_rms_epsilon'),
-    embeddingScale: 1,
-    rope: {
-      theta: numberOf(file, 'rope.freq_base', 10000),
-      rotary,
-      style: rope.style,
-      scale: ropeScale(file),
-    },
+    eps: eps ?? numberOf(file, 'attention.layer_norm_rms_epsilon'),
+    embeddingScale,
+    ropes,
+    sandwich,
     trainedContext: numberOf(file, 'context_length'),
+    ...(end ? { embedding: end } : {}),
   };
   checkShape(file, shape);
   return shape;
-}
-
-function ropeScale(file: ModelFile): number {
-  const type = file.metadata.get(`${String(file.metadata.get('general.architecture'))}.rope.scaling.type`);
-  if (type === undefined || type === 'none') return 1;
-  if (type === 'linear') return numberOf(file, 'rope.scaling.factor', 1);
-  throw new ModelFileError(
-    'unsupported_rope',
-    `${file.name}: RoPE scaling '${String(type)}' is not supported (supported: none, linear, Llama 3 factors)`,
-  );
 }
 
 /** What the kernels take for granted. */
@@ -80,10 +105,9 @@ function checkShape(file: ModelFile, shape: Shape): void {
     problems.push(`heads * head dimension ${shape.heads * shape.headDim} must be a multiple of 32`);
   }
   if (shape.headDim % 8 !== 0) problems.push(`head dimension ${shape.headDim} must be a multiple of 8`);
-  if (shape.rope.rotary % 4 !== 0 || shape.rope.rotary > shape.headDim) {
-    problems.push(
-      `rope.dimension_count ${shape.rope.rotary} must be a multiple of 4, at most ${shape.headDim}`,
-    );
+  for (const { rotary } of shape.ropes) {
+    if (rotary % 4 === 0 && rotary <= shape.headDim) continue;
+    problems.push(`rope.dimension_count ${rotary} must be a multiple of 4, at most ${shape.headDim}`);
   }
   if (problems.length > 0) throw new ModelFileError('bad_metadata', `${file.name}: ${problems.join('; ')}`);
 }

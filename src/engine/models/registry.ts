@@ -1,18 +1,35 @@
 import type { ModelFile } from '../formats/model-file.ts';
 import { ModelFileError } from '../formats/model-file.ts';
 import type { Graph } from '../graph.ts';
-import { readVector } from '../weights.ts';
+import { bert } from './bert.ts';
+import { gemmaEmbedding } from './gemma-embedding.ts';
+import { gemma3 } from './gemma3.ts';
+import { granite } from './granite.ts';
 import { llama } from './llama.ts';
+import { nomicBert } from './nomic-bert.ts';
+import { phi3 } from './phi3.ts';
 import { qwen2 } from './qwen2.ts';
 import { qwen3 } from './qwen3.ts';
+import { smollm3 } from './smollm3.ts';
 
 /** `general.architecture` to the forward pass that it means. One file and one line each. */
 export interface Architecture {
   /** Reads the numbers and weight names it needs from the file; throws `ModelFileError` for what is missing. */
-  build(file: ModelFile): Graph;
+  build(file: ModelFile): Promise<Graph>;
 }
 
-export const architectures: Readonly<Record<string, Architecture>> = { llama, qwen2, qwen3 };
+export const architectures: Readonly<Record<string, Architecture>> = {
+  bert,
+  gemma3,
+  'gemma-embedding': gemmaEmbedding,
+  granite,
+  llama,
+  'nomic-bert': nomicBert,
+  phi3,
+  qwen2,
+  qwen3,
+  smollm3,
+};
 
 /** The forward pass of a model file. */
 export async function buildGraph(file: ModelFile): Promise<Graph> {
@@ -25,9 +42,5 @@ export async function buildGraph(file: ModelFile): Promise<Graph> {
       `${file.name}: unknown architecture '${name}' (supported: ${supported})`,
     );
   }
-  const graph = architecture.build(file);
-  // Llama 3 scaling comes as a tensor of divisors.
-  if (!file.tensors.has('rope_freqs.weight')) return graph;
-  const factors = await readVector(file, 'rope_freqs.weight');
-  return { ...graph, shape: { ...graph.shape, rope: { ...graph.shape.rope, factors } } };
+  return await architecture.build(file);
 }

@@ -1,4 +1,5 @@
 /** The gate, stage by stage, in the child. */
+import type { Contract } from '../../../kernels/contracts.ts';
 import { kernelDigest } from '../digest.ts';
 import { toleranceUnder } from '../ops/descriptor.ts';
 import { labOps } from '../ops/index.ts';
@@ -13,6 +14,7 @@ import type {
   StageName,
   TunedShape,
 } from '../types.ts';
+import { declaredParams, tellable } from '../params.ts';
 import { overrideValues, reflect } from '../wgsl/reflect.ts';
 import { Builder } from './build.ts';
 import { gridOf } from './dispatch.ts';
@@ -113,7 +115,7 @@ export async function runGate(
     const toleranceFor = (format?: string) =>
       toleranceUnder(contract, format, { mode, tolerance_scale: job.toleranceScale });
     const formats = registration.dtypes ?? job.formats;
-    const cases = [
+    const all = [
       ...op.cases({
         seed,
         formats,
@@ -125,8 +127,9 @@ export async function runGate(
         ({ format }) => format === undefined || formats.includes(format),
       ),
     ];
-    if (cases.length === 0)
+    if (all.length === 0)
       throw new Error(`no cases for ${op.contract.op}: at least one weight format is needed`);
+    const { told: cases, missing } = tellable(contract, declaredParams(contract, reflection), all);
     const references = new References(bench, op);
     const task = { op, cases, toleranceFor, seed, references };
     const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables
@@ -137,10 +140,16 @@ export async function runGate(
       tolerance: { ...toleranceFor(cases[0]?.format), scale: job.toleranceScale, mode },
       ...(result.tuning ? { tuning: result.tuning } : {}),
     };
-    return result.findings;
+    return [...missing.map((name) => notTold(contract, name)), ...result.findings];
   });
   return report();
 }
+
+const notTold = ({ op }: Contract, name: string): Finding => ({
+  code: 'params_end_early',
+  severity: 'info',
+  message: `the struct of params ends before ${name}: where that matters to ${op}, the kernel is neither checked nor bound`,
+});
 
 const asWarning = (finding: Finding): Finding =>
   finding.severity === 'error' ? { ...finding, severity: 'warning' } : finding;

@@ -75,9 +75,10 @@ function caseOf({ lab, before }: Observed, extent: StepExtent): ParityCase {
     if (contents) tensors[binding.name] = tensorOf(binding, contents);
   }
   const { tokens, positions } = extent;
+  const window = lab.params['window'] || Number.POSITIVE_INFINITY;
   return {
     name: `captured ${lab.target}, ${tokens} ${tokens === 1 ? 'token' : 'tokens'}`,
-    dims: { ...lab.dims, tokens, context: positions - (tokens - 1) / 2 },
+    dims: { ...lab.dims, tokens, context: Math.min(positions - (tokens - 1) / 2, window) },
     params: lab.params,
     tensors,
     ...(lab.format === undefined ? {} : { format: lab.format }),

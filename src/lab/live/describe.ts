@@ -24,12 +24,22 @@ const oneToken = {
   adjust: false,
 };
 
-/** Kernel and dispatch that compute each node when one token is decoded. */
-export function runningOn(plan: Plan): ReadonlyMap<string, { kernel: string; dispatch: string }> {
+/** Of a text of one token, for an embedding. */
+const oneText = { ...oneToken, answers: 0, singleTiles: 0, wideTiles: 1, adjust: false };
+
+/** Kernel and dispatch that compute each node when one token is decoded, or embedded. */
+function runningOn({
+  runner,
+  plan,
+}: {
+  runner: Runner;
+  plan: Plan;
+}): ReadonlyMap<string, { kernel: string; dispatch: string }> {
   const found = new Map<string, { kernel: string; dispatch: string }>();
+  const dims = runner.graph.shape.embedding ? oneText : oneToken;
   for (const dispatch of plan.dispatches) {
-    const [x = 0] = choiceOf(dispatch, oneToken)?.grid(oneToken) ?? [];
-    const kernel = choiceOf(dispatch, oneToken)?.kernel;
+    const [x = 0] = choiceOf(dispatch, dims)?.grid(dims) ?? [];
+    const kernel = choiceOf(dispatch, dims)?.kernel;
     if (x === 0 || kernel === undefined) continue;
     // Of several pieces the first stands for all; of several kernels that could do it, the last one does.
     for (const node of dispatch.nodes)
@@ -43,7 +53,8 @@ export function costOf(labs: readonly LabDispatch[], context: number): { flops: 
   let flops = 0;
   let bytes = 0;
   for (const lab of labs) {
-    const values = { ...lab.params, ...lab.dims, tokens: 1, context: context + 1 };
+    const read = Math.min(context + 1, lab.params['window'] || Number.POSITIVE_INFINITY);
+    const values = { ...lab.params, ...lab.dims, tokens: 1, context: read };
     flops += compileExpression(lab.kernel.contract.flops).evaluate(values);
     bytes += compileExpression(lab.kernel.contract.bytes).evaluate(values);
   }
@@ -59,7 +70,7 @@ export async function describeGraph(
   live: LiveTargets,
   gpuMs: ReadonlyMap<string, number>,
 ): Promise<LabGraph> {
-  const running = runningOn(runner.bound?.one ?? runner.plan);
+  const running = runningOn({ runner, plan: runner.bound?.one ?? runner.plan });
   const nodes: LabGraph['nodes'][number][] = [];
   const all = live.targets.filter(({ isSpan }) => !isSpan);
   const labs = await labsByTarget(live, all);
@@ -128,11 +139,13 @@ function producersOf(nodes: readonly GraphNode[]): ReadonlyMap<string, readonly 
 
 /** Buffers by the names that other nodes use for them. */
 function buffersWritten({ op, slot }: GraphNode): readonly string[] {
-  if (op === 'embed' || op === 'add') return ['hidden'];
+  if (['embed', 'add', 'position_embed', 'layer_norm'].includes(op)) return ['hidden'];
   if (op === 'rms_norm')
     return slot.startsWith('output') ? ['last'] : slot.endsWith('_norm') ? [] : ['normed'];
   if (op === 'attention') return ['context'];
-  if (op === 'gated_activation') return ['activated'];
+  if (op === 'gated_activation' || op === 'gelu') return ['activated'];
+  if (op === 'pool') return ['last'];
+  if (slot === 'dense_2') return ['expanded'];
   return slot === 'logits' ? ['logits'] : [];
 }
 
@@ -146,7 +159,7 @@ export async function describeParts(
   kernels: KernelRows,
   bindable: ReadonlySet<KernelRows[number]['state']>,
 ): Promise<LabParts> {
-  const running = runningOn(runner.bound?.one ?? runner.plan);
+  const running = runningOn({ runner, plan: runner.bound?.one ?? runner.plan });
   const labs = await labsByTarget(live, live.targets);
   const kernelOf = (target: Target): string =>
     [...new Set(target.nodes.map(({ id }) => running.get(id)?.kernel ?? 'builtin'))].join(' + ');

@@ -1,6 +1,6 @@
 /** How much of a live buffer a contract's binding covers in one step. */
 import type { ContractBinding } from '../../../kernels/contracts.ts';
-import { weightFormats } from '../../../kernels/formats.ts';
+import { quantBytes, scaleBytes, weightFormat } from '../../../kernels/formats.ts';
 import type { LabDispatch } from '../../engine/index.ts';
 import { compileExpression } from '../expression.ts';
 import type { TensorData } from '../types.ts';
@@ -20,12 +20,16 @@ export function extentOf(lab: LabDispatch, binding: ContractBinding, step: StepE
   // Bound to a stand-in of a few bytes where the model has none.
   if (binding.name === 'bias' && lab.params['has_bias'] === 0) return 16;
   const values = { ...lab.dims, ...lab.params, ...step, positions: step.positions };
-  const elements = binding.shape.reduce((count, one) => count * compileExpression(one).evaluate(values), 1);
+  const sizes = binding.shape.map((one) => compileExpression(one).evaluate(values));
+  const elements = sizes.reduce((count, one) => count * one, 1);
   switch (binding.dtype) {
-    case 'weights':
-      return elements * formatOf(lab).quantBytesPerBlock;
+    case 'weights': {
+      const [rows = 0, blocks = 0] = sizes;
+      const format = weightFormat(lab.format ?? '');
+      if (binding.name === 'quants') return quantBytes(format, { rows, blocks });
+      return scaleBytes(format, { rows, blocks }) || 16;
+    }
     case 'f16':
-      if (binding.name === 'scales' && formatOf(lab).scaleBytesPerBlock === 0) return 16;
       return elements * 2;
     default:
       return elements * 4;
@@ -40,10 +44,4 @@ function wholeWords(contents: ArrayBuffer): Uint32Array<ArrayBuffer> {
   const padded = new Uint8Array(Math.ceil(contents.byteLength / 4) * 4);
   padded.set(new Uint8Array(contents));
   return new Uint32Array(padded.buffer);
-}
-
-function formatOf(lab: LabDispatch) {
-  const format = Object.values(weightFormats).find(({ name }) => name === lab.format);
-  if (!format) throw new Error(`${lab.target}: unknown weight format '${lab.format}'`);
-  return format;
 }

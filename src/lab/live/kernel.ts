@@ -4,6 +4,7 @@ import { type Contract, contracts } from '../../../kernels/contracts.ts';
 import type { LabKernel } from '../../engine/index.ts';
 import { kernelDigest } from '../digest.ts';
 import { compileExpression } from '../expression.ts';
+import { declaredParams } from '../params.ts';
 import { renderStub } from '../stubs.ts';
 import type { KernelRegistration } from '../types.ts';
 import { overrideValues, reflect } from '../wgsl/reflect.ts';
@@ -44,15 +45,18 @@ export function labKernelOf(
   tuned: Readonly<Record<string, number>> = {},
 ): LabKernel {
   const constants = { ...registration.overrides, ...tuned };
+  const contract = contractOf(registration.op);
+  const reflection = reflect(registration.source);
   return {
     name: registration.name,
     digest: kernelDigest({ ...registration, overrides: constants }),
-    contract: contractOf(registration.op),
+    contract,
     code: registration.source,
     entryPoint: registration.entry_point ?? 'main',
+    params: declaredParams(contract, reflection),
     constants,
     // Dispatch rules may name overrides that only have a default.
-    grid: gridOf(registration.dispatch, overrideValues(reflect(registration.source), constants)),
+    grid: gridOf(registration.dispatch, overrideValues(reflection, constants)),
   };
 }
 

@@ -1,5 +1,6 @@
 /** What every target of the live graph looks like to its op's contract. */
 import type { WgslSources } from '../../../kernels/assemble.ts';
+import { contracts } from '../../../kernels/contracts.ts';
 import {
   type Binding,
   type LabDispatch,
@@ -57,6 +58,7 @@ export class LiveTargets {
   }
 
   async #find(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
+    if (!contracts.has(op)) return new Map();
     const kernel = stubKernel(this.#wgsl, op);
     const targets = this.ofOp(op);
     // Nodes and spans of one op share nodes, and cannot be bound together.

@@ -1,5 +1,5 @@
 /** A case of a large matrix with fewer rows of it: weights travel to another process, and the oracle reads them all. */
-import { weightFormats } from '../../../kernels/formats.ts';
+import { quantBytes, scaleBytes, weightFormat } from '../../../kernels/formats.ts';
 import type { ParityCase } from '../types.ts';
 
 /** The first rows of a product's matrix (of gate and of up), at most so many weights of them; others as they are. */
@@ -7,24 +7,26 @@ export function shrunk(one: ParityCase, mostWeights: number): ParityCase {
   const { dims, params, tensors, format } = one;
   const rows = dims['rows'] ?? 0;
   const { quants, scales } = tensors;
-  const layout = Object.values(weightFormats).find(({ name }) => name === format);
-  if (!(quants instanceof Uint32Array) || !scales || !layout || rows === 0) return one;
+  if (!(quants instanceof Uint32Array) || !(scales instanceof Uint32Array) || rows % 2 !== 0 || rows === 0)
+    return one;
   const blocks = dims['blocks'] ?? 0;
+  const layout = weightFormat(format ?? '');
+  // Pairs of rows, because two blocks may share a word of scales, or of quants.
+  const quantWords = quantBytes(layout, { rows: 2, blocks }) / 4;
+  const scaleWords = scaleBytes(layout, { rows: 2, blocks }) / 4;
   // Two halves: rows of gate, then rows of up.
-  const halves = quants.length / (rows * blocks * (layout.quantBytesPerBlock / 4));
-  const most = Math.floor(mostWeights / (blocks * 32 * halves));
-  // Pairs of rows, because two scales share a word.
-  const kept = Math.max(2, most - (most % 2));
-  if (kept >= rows || rows % 2 !== 0) return one;
-  const cut = (words: Uint32Array<ArrayBuffer>, wordsPerRow: number): Uint32Array<ArrayBuffer> => {
-    const part = new Uint32Array(halves * kept * wordsPerRow);
+  const halves = quants.length / ((rows / 2) * quantWords);
+  const pairs = Math.max(1, Math.floor(mostWeights / (2 * blocks * 32 * halves)));
+  const kept = 2 * pairs;
+  if (kept >= rows) return one;
+  const cut = (words: Uint32Array<ArrayBuffer>, wordsPerPair: number): Uint32Array<ArrayBuffer> => {
+    const part = new Uint32Array(halves * pairs * wordsPerPair);
     for (let half = 0; half < halves; half++) {
-      const from = half * rows * wordsPerRow;
-      part.set(words.subarray(from, from + kept * wordsPerRow), half * kept * wordsPerRow);
+      const from = (half * rows * wordsPerPair) / 2;
+      part.set(words.subarray(from, from + pairs * wordsPerPair), half * pairs * wordsPerPair);
     }
     return part;
   };
-  const scaleWords = (blocks * layout.scaleBytesPerBlock) / 4;
   return {
     ...one,
     name: `${one.name}, ${kept} of ${rows} rows`,
@@ -32,8 +34,8 @@ export function shrunk(one: ParityCase, mostWeights: number): ParityCase {
     params: { ...params, rows: kept },
     tensors: {
       ...tensors,
-      quants: cut(quants, blocks * (layout.quantBytesPerBlock / 4)),
-      ...(scaleWords > 0 && scales instanceof Uint32Array ? { scales: cut(scales, scaleWords) } : {}),
+      quants: cut(quants, quantWords),
+      ...(scaleWords > 0 ? { scales: cut(scales, scaleWords) } : {}),
     },
   };
 }

@@ -34,6 +34,10 @@ interface Shape {
   readonly magnitude?: Magnitude;
   readonly spare?: number;
   readonly maxPages?: number | undefined;
+  /** Positions a token reads; 0: all. */
+  readonly window?: number | undefined;
+  /** Of scores, where it is not 1 / sqrt(head_dim). */
+  readonly scale?: number | undefined;
 }
 
 export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].map((op) => {
@@ -42,8 +46,13 @@ export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].
     contract,
     cases(options) {
       const random = new Random(options.seed, op);
-      const list = contract.tokens === 'one' ? singleShapes(random, options) : shapes(random, options);
-      return [...list, ...liveShapes(random, contract, options)].map((shape) => makeCase(random, shape));
+      const one = contract.tokens === 'one';
+      const list = one ? singleShapes(random, options) : shapes(random, options);
+      return [
+        ...list,
+        ...liveShapes(random, contract, options),
+        ...windows(random).map((shape) => (one ? { ...shape, runs: shape.runs.slice(-1) } : shape)),
+      ].map((shape) => makeCase(random, shape));
     },
     oracle,
     builtin,
@@ -141,6 +150,23 @@ function singleShapes(random: Random, { strict }: CaseOptions): Shape[] {
   ];
 }
 
+/** Windows that are narrower than a page, as wide, of several, and one that nothing leaves; the last run is of one token. */
+function windows(random: Random): Shape[] {
+  const model = { kind: 'ragged' as const, heads: 4, kvHeads: 2, headDim: 16 };
+  return [
+    { ...model, window: 1, runs: [{ first: 0, count: 3 }, ...singles(between(random, 40, 70))] },
+    {
+      ...model,
+      window: between(random, 5, 30),
+      runs: [{ first: between(random, 20, 40), count: 35 }, ...singles(2, between(random, 200, 300))],
+      scale: 0.5,
+    },
+    { ...model, window: 32, runs: [{ first: 60, count: 6 }, ...singles(31, 32, 95)] },
+    { ...model, window: between(random, 90, 140), runs: singles(700, 96, 3, between(random, 400, 600)) },
+    { ...model, window: 5000, runs: singles(7, between(random, 64, 90)) },
+  ];
+}
+
 function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptions): Shape[] {
   return live.flatMap(({ dims, params }) => {
     const common = {
@@ -149,10 +175,12 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
       kvHeads: member(dims, 'kv_heads'),
       headDim: member(dims, 'head_dim'),
       maxPages: params['max_pages'],
+      window: params['window'],
+      scale: params['scale'],
     };
     // The cache of the model may be no longer than this.
     const most = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
-    const position = Math.min(most, between(random, 66, 90));
+    const position = Math.min(most, (params['window'] ?? 0) + between(random, 66, 90));
     const alone = { ...common, runs: singles(position) };
     if (contract.tokens === 'one') return [alone, { ...common, runs: singles(Math.min(most, 5)) }];
     const runs = [
@@ -168,13 +196,17 @@ const largeValue = 1e4;
 
 function makeCase(random: Random, shape: Shape): ParityCase {
   const { kind, heads, kvHeads, headDim, runs, magnitude = 'ordinary', spare = 0 } = shape;
+  const { window = 0, scale = headDim ** -0.5 } = shape;
   const { token, pageTable, maxPages, pages } = place(random, runs, {
     spare,
     maxPages: shape.maxPages,
     rowElements: kvHeads * headDim,
   });
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
-  const context = runs.reduce((sum, { first, count }) => sum + count * (first + (count + 1) / 2), 0) / tokens;
+  const read = runs.flatMap(({ first, count }) =>
+    Array.from({ length: count }, (_, n) => Math.min(first + n + 1, window || Number.POSITIVE_INFINITY)),
+  );
+  const context = read.reduce((sum, positions) => sum + positions, 0) / tokens;
   const elements = pages * kvHeads * pageTokens * headDim;
   const valueScale = { ordinary: 1, large: largeValue, small: 1e-3 }[magnitude];
   // Scores of about 1.5: no position alone decides, and none is without weight.
@@ -184,7 +216,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   if (magnitude === 'large') pushScores(random, qkv, halvesOf(keys), { heads, kvHeads, headDim });
   const dims = { tokens, heads, kv_heads: kvHeads, head_dim: headDim, context };
   return {
-    name: `${caseName(kind, dims, ['tokens', 'heads', 'kv_heads', 'head_dim'])} context ${Math.round(context)}`,
+    name: `${caseName(kind, dims, ['tokens', 'heads', 'kv_heads', 'head_dim'])} context ${Math.round(context)}${window > 0 ? ` window ${window}` : ''}`,
     dims,
     tensors: {
       qkv,
@@ -199,7 +231,8 @@ function makeCase(random: Random, shape: Shape): ParityCase {
       head_dim: headDim,
       max_pages: maxPages,
       page: pageTokens,
-      scale: headDim ** -0.5,
+      scale,
+      window,
     },
   };
 }
@@ -248,7 +281,8 @@ function oracle(one: ParityCase): Readonly<Record<string, ExpectedOutput>> {
   const [keys, values] = [halvesOf(words(tensors, 'k_cache')), halvesOf(words(tensors, 'v_cache'))];
   const values64 = new Float64Array((qkv.length / width) * heads * headDim);
   const kept = new Uint8Array(values64.length).fill(1).fill(0, 0, tokens * heads * headDim);
-  const shape = { heads, kvHeads, headDim, scale: Math.fround(member(params, 'scale')) };
+  const window = params['window'] || Number.POSITIVE_INFINITY;
+  const shape = { heads, kvHeads, headDim, scale: Math.fround(member(params, 'scale')), window };
   for (let t = 0; t < tokens; t++) {
     const visible = places.position(t) + 1;
     const read = {
@@ -313,7 +347,7 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
     .filter(({ list }) => list.length > 0)
     .map(({ wide, list }) =>
       erasedStep(attentionKernel, {
-        variant: chooseAttention(caps, model, { wide }),
+        variant: chooseAttention(caps, model, { wide, window: (params['window'] ?? 0) > 0 }),
         params: {
           heads,
           kv_heads: kvHeads,
@@ -325,6 +359,7 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
           many: 1024,
           rotary: 0,
           eps: 0,
+          window: params['window'] ?? 0,
         },
         bindings: {
           qkv: { tensor: 'qkv' },

@@ -1,12 +1,12 @@
 import { contracts, type Contract } from '../../../kernels/contracts.ts';
 import { embed as embedKernel } from '../../../kernels/embed.ts';
-import { blockColumns } from '../../../kernels/formats.ts';
+import { blockBytes, blockColumns, weightFormat } from '../../../kernels/formats.ts';
 import type { ExpectedOutput, ParityCase } from '../types.ts';
 import { erasedStep } from './builtin.ts';
 import { between, caseName, type Kind, member, smallest, stepOf, words } from './draws.ts';
 import { Random } from './random.ts';
 import type { CaseOptions, LabOp } from './types.ts';
-import { blockBytes, type PackedWeights, randomWeights, WeightReader } from './weights.ts';
+import { type PackedWeights, randomWeights, WeightReader } from './weights.ts';
 
 /** Token id that means: the one last drawn for the slot. */
 const lastDrawn = 0xffffffff;
@@ -68,7 +68,7 @@ function makeCase(random: Random, shape: Shape, format: string): ParityCase {
     token.set([id, random.below(1000), slots[t] as number], t * 4);
   }
   const blocks = columns / blockColumns;
-  const dims = { tokens, vocabulary, columns, blocks, block_bytes: blockBytes(format) };
+  const dims = { tokens, vocabulary, columns, blocks, block_bytes: blockBytes(weightFormat(format)) };
   return {
     name: caseName(kind, dims, ['tokens', 'vocabulary', 'columns'], format),
     dims,

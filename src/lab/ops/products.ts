@@ -1,9 +1,15 @@
 import type { Variant } from '../../../kernels/assemble.ts';
-import { contracts, type Contract } from '../../../kernels/contracts.ts';
+import { activationCodes, contracts, type Contract } from '../../../kernels/contracts.ts';
 import type { AdapterCaps } from '../../../kernels/define.ts';
-import { blockColumns } from '../../../kernels/formats.ts';
+import { blockBytes, blockColumns, weightFormat } from '../../../kernels/formats.ts';
 import { type MatmulOption, matmulFamilies, matmulFlags, withFlags } from '../../../kernels/matmul.ts';
-import { gatedActivation, matmul, rmsNorm, type Values } from '../../../kernels/reference/index.ts';
+import {
+  type Activation,
+  gatedActivation,
+  matmul,
+  rmsNorm,
+  type Values,
+} from '../../../kernels/reference/index.ts';
 import { chooseRmsNorm, rmsNorm as rmsNormKernel } from '../../../kernels/rms-norm.ts';
 import type { Dims, ExpectedOutput, ParityCase, TensorData } from '../types.ts';
 import {
@@ -23,7 +29,7 @@ import {
 import { erasedStep } from './builtin.ts';
 import { Random } from './random.ts';
 import type { BuiltinBinding, BuiltinStep, CaseOptions, LabOp, LiveShape } from './types.ts';
-import { blockBytes, type PackedWeights, randomWeights, WeightReader } from './weights.ts';
+import { type PackedWeights, randomWeights, WeightReader } from './weights.ts';
 
 interface Traits {
   readonly norm: boolean;
@@ -46,6 +52,9 @@ interface Shape {
   /** Rows that the buffers have room for and the step does not use. */
   readonly spare?: number;
   readonly eps?: number;
+  /** Of the results; of a gated product, none. */
+  readonly scale?: number | undefined;
+  readonly activation?: Activation | undefined;
   /** Instead of fresh ones. */
   readonly weights?: PackedWeights;
 }
@@ -75,6 +84,7 @@ function productOp(contract: Contract): LabOp {
         return [
           ...shapes(random, traits, options).map((shape) => makeCase(random, traits, shape, format)),
           ...liveCases(random, traits, options.live ?? [], format),
+          ...unusual(random, traits).map((shape) => makeCase(random, traits, shape, format)),
         ];
       }),
     oracle: (one) => ({ y: oracle(one, traits) }),
@@ -138,6 +148,18 @@ function shapes(random: Random, { gated, one }: Traits, { strict }: CaseOptions)
   }));
 }
 
+/** What few models have: another activation than silu, or results that are scaled. */
+function unusual(random: Random, { gated, one }: Traits): Shape[] {
+  const own = (scale: number): Pick<Shape, 'activation' | 'scale' | 'bias'> =>
+    gated ? { activation: 'gelu_tanh' } : { scale, bias: true };
+  const tokens = (count: number) => (one ? 1 : count);
+  return [
+    { kind: 'ragged', tokens: tokens(3), rows: 33 + random.below(9), columns: 96, yPad: 5, ...own(0.22) },
+    { kind: 'extreme', tokens: tokens(2), rows: 40, columns: 64, magnitude: 'large', ...own(-3) },
+    { kind: 'one_row', tokens: 1, rows: between(random, 40, 100), columns: 64, spare: 2, ...own(12) },
+  ];
+}
+
 function liveCases(random: Random, traits: Traits, live: readonly LiveShape[], format: string): ParityCase[] {
   return live
     .filter((shape) => (shape.format ?? format) === format)
@@ -164,6 +186,8 @@ function liveCases(random: Random, traits: Traits, live: readonly LiveShape[], f
             yOffset,
             yPad: Math.max(0, (params['y_stride'] ?? rows) - yOffset - rows),
             eps: params['eps'] ?? 1e-5,
+            scale: params['scale'],
+            activation: activationOf(params),
             weights,
           },
           format,
@@ -171,6 +195,9 @@ function liveCases(random: Random, traits: Traits, live: readonly LiveShape[], f
       );
     });
 }
+
+const activationOf = (params: Readonly<Record<string, number>>): Activation =>
+  params['activation'] === activationCodes.gelu_tanh ? 'gelu_tanh' : 'silu';
 
 /** Sums of ordinary inputs are about 1; scales of quantised blocks stay in the range where f16 has all its digits. */
 const weightScale = (columns: number) => Math.max(0.02, 1.4 / Math.sqrt(columns));
@@ -180,7 +207,7 @@ const weightsOf = (random: Random, { gated }: Traits, format: string, rows: numb
 
 function makeCase(random: Random, traits: Traits, shape: Shape, format: string): ParityCase {
   const { kind, tokens, rows, columns, magnitude = 'ordinary', bias = false, spare = 0, eps = 1e-5 } = shape;
-  const { xPad = 0, yPad = 0, yOffset = 0 } = shape;
+  const { xPad = 0, yPad = 0, yOffset = 0, scale = 1, activation = 'silu' } = shape;
   const xStride = columns + xPad;
   const yStride = yOffset + rows + yPad;
   const room = tokens + spare;
@@ -200,13 +227,15 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
   if (traits.add) tensors['y'] = random.normals(room * yStride, sums);
   if (traits.norm) tensors['gain'] = gains(random, columns);
   const blocks = columns / blockColumns;
-  const dims: Dims = { tokens, rows, columns, blocks, block_bytes: blockBytes(format) };
+  const dims: Dims = { tokens, rows, columns, blocks, block_bytes: blockBytes(weightFormat(format)) };
   return {
     // What an author may have forgotten stands in the name.
     name: [
       caseName(kind, dims, ['tokens', 'rows', 'columns'], format),
       ...(bias ? ['bias'] : []),
       ...(yOffset > 0 ? [`offset ${yOffset}`] : []),
+      ...(scale === 1 ? [] : [`scale ${scale}`]),
+      ...(activation === 'silu' ? [] : [activation]),
     ].join(' '),
     dims,
     format,
@@ -219,6 +248,7 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
       y_offset: yOffset,
       has_bias: bias ? 1 : 0,
       eps,
+      ...(traits.gated ? { activation: activationCodes[activation] } : { scale }),
     },
   };
 }
@@ -266,12 +296,13 @@ function oracle(one: ParityCase, traits: Traits): ExpectedOutput {
   );
   const sumsOf = (row: number) => matmul(inputs, reader.row(row), { tokens, inputs: columns, outputs: 1 });
   const bias = params['has_bias'] === 1 ? floats(tensors, 'bias') : undefined;
+  const scale = Math.fround(params['scale'] ?? 1);
   for (const row of checkedRows(one, tokens * columns * (traits.gated ? 2 : 1))) {
     const sums = sumsOf(row);
-    const results = traits.gated ? gatedActivation(sums, sumsOf(rows + row)) : sums;
+    const results = traits.gated ? gatedActivation(sums, sumsOf(rows + row), activationOf(params)) : sums;
     for (let t = 0; t < tokens; t++) {
       const at = t * yStride + yOffset + row;
-      values[at] = (results[t] as number) + (bias?.[row] ?? 0) + (before?.[at] ?? 0);
+      values[at] = ((results[t] as number) + (bias?.[row] ?? 0)) * scale + (before?.[at] ?? 0);
       open[at] = 0;
     }
   }
@@ -301,7 +332,8 @@ function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinSte
   const flags =
     (hasBias ? matmulFlags.bias : 0) |
     (traits.add ? matmulFlags.add : 0) |
-    (traits.gated ? matmulFlags.gated : 0);
+    (traits.gated ? matmulFlags.gated : 0) |
+    (traits.gated && activationOf(params) === 'gelu_tanh' ? matmulFlags.geluTanh : 0);
   const xStride = member(params, 'x_stride');
   // The kernels take rows that lie behind each other.
   const x: BuiltinBinding =
@@ -348,6 +380,7 @@ function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinSte
         width: columns,
         eps: member(params, 'eps'),
         many: 1024,
+        scale: params['scale'] ?? 1,
       },
       bindings: {
         quants: { tensor: 'quants' },

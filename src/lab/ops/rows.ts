@@ -1,7 +1,8 @@
-/** Ops that work on each row for itself: norms, the residual sum, the activation. */
-import { contracts, type Contract } from '../../../kernels/contracts.ts';
+/** Ops that work on each row for itself: norms, residual sums, the activation. */
+import { activationCodes, contracts, type Contract } from '../../../kernels/contracts.ts';
 import { gatedActivation as gatedActivationKernel } from '../../../kernels/gated-activation.ts';
-import { gatedActivation, rmsNorm } from '../../../kernels/reference/index.ts';
+import { type Activation, gatedActivation, rmsNorm } from '../../../kernels/reference/index.ts';
+import { chooseNormAdd, normAdd as normAddKernel } from '../../../kernels/norm-add.ts';
 import { chooseRmsNorm, rmsNorm as rmsNormKernel } from '../../../kernels/rms-norm.ts';
 import type { Dims, ExpectedOutput, ParityCase, TensorData } from '../types.ts';
 import { erasedStep } from './builtin.ts';
@@ -33,7 +34,12 @@ interface Shape {
   readonly count?: number;
   readonly offset?: number;
   readonly eps?: number;
+  /** Of a gate; silu without it. */
+  readonly activation?: Activation;
 }
+
+const activationOf = (params: Readonly<Record<string, number>>): Activation =>
+  params['activation'] === activationCodes.gelu_tanh ? 'gelu_tanh' : 'silu';
 
 const contractOf = (op: string): Contract => contracts.get(op) as Contract;
 
@@ -78,8 +84,18 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
     const pad = stride === undefined ? 0 : stride - offset - count * columns;
     const eps = params['eps'] ?? 1e-5;
     for (const tokens of [1, between(random, 3, 6)]) {
-      list.push({ kind: 'live', tokens, columns, pad: Math.max(0, pad), count, offset, eps });
+      const common = { kind: 'live' as const, tokens, columns, pad: Math.max(0, pad), count, offset, eps };
+      list.push({ ...common, activation: activationOf(params) });
     }
+  }
+  if (op === 'gated_activation') {
+    const activation = 'gelu_tanh';
+    list.push(
+      { kind: 'ragged', tokens: 3, columns: 4 * between(random, 5, 40), spare: 1, pad: 8, activation },
+      { kind: 'extreme', tokens: 4, columns: 256, magnitude: 'large', activation },
+      { kind: 'extreme', tokens: 3, columns: 96, magnitude: 'small', activation },
+      { kind: 'one_row', tokens: 1, columns: 576, spare: 3, activation },
+    );
   }
   return list.map((shape) => ({ eps: between(random, 1, 20) * 1e-6, ...shape }));
 }
@@ -245,13 +261,45 @@ const add = rowOp({
   builtin: () => undefined,
 });
 
+const normAdd = rowOp({
+  op: 'norm_add',
+  named: ['tokens', 'columns'],
+  make(random, { tokens, columns, magnitude = 'ordinary', spare = 0, eps = 1e-5 }) {
+    const x = random.normals((tokens + spare) * columns, 30);
+    x.set(activations(random, tokens, columns, { magnitude, spread: true }));
+    // About as large as what is added, whatever the size of x.
+    const y = random.normals((tokens + spare) * columns, 1);
+    return {
+      dims: { tokens, columns },
+      params: { columns, eps },
+      tensors: { x, gain: gains(random, columns), y },
+    };
+  },
+  oracle({ dims, params, tensors }) {
+    const [x, y] = [floats(tensors, 'x'), floats(tensors, 'y')];
+    const [tokens, columns] = [member(dims, 'tokens'), member(dims, 'columns')];
+    const shape = { rows: tokens, cols: columns, eps: Math.fround(member(params, 'eps')) };
+    const normed = rmsNorm(x.subarray(0, tokens * columns), floats(tensors, 'gain'), shape);
+    const values = Float64Array.from(y, (value, i) => value + (normed[i] ?? 0));
+    return { y: { values, kept: keptBut(y.length, { tokens, stride: columns, columns }) } };
+  },
+  builtin: ({ dims, params }, caps) => [
+    erasedStep(normAddKernel, {
+      variant: chooseNormAdd(caps, { next: false }),
+      params: { columns: member(params, 'columns'), eps: member(params, 'eps') },
+      bindings: { weight: { tensor: 'gain' }, x: { tensor: 'x' }, y: { tensor: 'y' } },
+      dims: stepOf(member(dims, 'tokens')),
+    }),
+  ],
+});
+
 /** Beyond it, f32 cannot hold e^-gate, and WGSL does not promise what a kernel then gets. */
 const leastGate = -80;
 
 const activation = rowOp({
   op: 'gated_activation',
   named: ['tokens', 'columns'],
-  make(random, { tokens, columns, magnitude = 'ordinary', spare = 0, pad = 0 }) {
+  make(random, { tokens, columns, magnitude = 'ordinary', spare = 0, pad = 0, activation: of = 'silu' }) {
     const gateUp = random.normals((tokens + spare) * 2 * columns, 30);
     for (let t = 0; t < tokens; t++) {
       const gate = activations(random, 1, columns, { magnitude });
@@ -265,7 +313,7 @@ const activation = rowOp({
     }
     return {
       dims: { tokens, columns },
-      params: { columns, y_stride: columns + pad },
+      params: { columns, y_stride: columns + pad, activation: activationCodes[of] },
       tensors: { gate_up: gateUp },
     };
   },
@@ -275,7 +323,7 @@ const activation = rowOp({
     const [columns, stride] = [member(params, 'columns'), member(params, 'y_stride')];
     const gate = tight(gateUp, tokens, 2 * columns, columns);
     const up = tight(gateUp, tokens, 2 * columns, columns, columns);
-    const results = gatedActivation(gate, up);
+    const results = gatedActivation(gate, up, activationOf(params));
     const values = new Float64Array((gateUp.length / (2 * columns)) * stride);
     for (let t = 0; t < tokens; t++) {
       values.set(results.subarray(t * columns, (t + 1) * columns), t * stride);
@@ -284,7 +332,7 @@ const activation = rowOp({
   },
   builtin: ({ dims, params }) => [
     erasedStep(gatedActivationKernel, {
-      variant: { WG: 64 },
+      variant: { WG: 64, GELU_TANH: activationOf(params) === 'gelu_tanh' },
       params: { columns: member(params, 'columns'), out_stride: member(params, 'y_stride') },
       bindings: { gate_up: { tensor: 'gate_up' }, y: { tensor: 'y' } },
       dims: stepOf(member(dims, 'tokens')),
@@ -292,4 +340,4 @@ const activation = rowOp({
   ],
 });
 
-export const rowOps: readonly LabOp[] = [norm, headNorm, add, activation];
+export const rowOps: readonly LabOp[] = [norm, normAdd, headNorm, add, activation];

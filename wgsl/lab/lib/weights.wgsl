@@ -61,3 +61,159 @@ fn block_scale(block: u32) -> f32 {
   return 1.0;
 }
 //#endif
+//#if Q4_1
+// q4_1: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31.
+// Apart lies a word a block: f16 scale and minimum, which is added; so the weight is whole here.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
+  let range = unpack2x16float(scales[block]);
+  return Quad(unpack4xU8(halves)) * range.x + range.y;
+}
+
+fn block_scale(block: u32) -> f32 {
+  return 1.0;
+}
+//#endif
+//#if Q5_0
+// q5_0: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31;
+// with its fifth bit a code c stands for c - 16. Three words for two blocks lie apart: the fifth bits of either, where
+// bit 8 k + j belongs to column 4 j + k, and both f16 scales.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
+  let fifth = (scales[(block / 2u) * 3u + block % 2u] >> quad) & 0x01010101u;
+  return Quad(vec4<i32>(unpack4xU8(halves | (fifth << 4u))) - 16);
+}
+
+fn block_scale(block: u32) -> f32 {
+  return unpack2x16float(scales[(block / 2u) * 3u + 2u])[block % 2u];
+}
+//#endif
+//#if Q5_1
+// q5_1: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31.
+// Two words a block lie apart: the fifth bits, where bit 8 k + j belongs to column 4 j + k; f16 scale and minimum, which
+// is added, so the weight is whole here.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
+  let fifth = (scales[block * 2u] >> quad) & 0x01010101u;
+  let range = unpack2x16float(scales[block * 2u + 1u]);
+  return Quad(unpack4xU8(halves | (fifth << 4u))) * range.x + range.y;
+}
+
+fn block_scale(block: u32) -> f32 {
+  return 1.0;
+}
+//#endif
+//#if Q2_K
+// q2_k: a block is 8 bytes, half a vec4<u32>: two bits a column, those of column 4 j + k from bit 8 k + 2 j on, 16 columns
+// a word. Five words for eight blocks lie apart: f16 scale and minimum, then a byte for every 16 columns, whose low half
+// multiplies the scale and whose high half the minimum, which is subtracted; so the weight is whole here.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let codes = (quants[block / 2u][(block % 2u) * 2u + quad / 4u] >> ((quad % 4u) * 2u)) & 0x03030303u;
+  let group = (block / 8u) * 5u;
+  let pair = unpack4xU8(scales[group + 1u + (block % 8u) / 2u])[(block % 2u) * 2u + quad / 4u];
+  let range = unpack2x16float(scales[group]);
+  return Quad(unpack4xU8(codes)) * (range.x * f32(pair & 15u)) - range.y * f32(pair >> 4u);
+}
+
+fn block_scale(block: u32) -> f32 {
+  return 1.0;
+}
+//#endif
+//#if Q3_K
+// q3_k: a block is 8 bytes, half a vec4<u32>: two bits a column, those of column 4 j + k from bit 8 k + 2 j on, 16 columns
+// a word; with its third bit a code c stands for c - 4. 13 words for eight blocks lie apart: an f16 scale, a signed byte
+// for every 16 columns that multiplies it, and a word a block of third bits, where bit 8 k + j belongs to column 4 j + k.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let low = (quants[block / 2u][(block % 2u) * 2u + quad / 4u] >> ((quad % 4u) * 2u)) & 0x03030303u;
+  let group = (block / 8u) * 13u;
+  let third = (scales[group + 5u + block % 8u] >> quad) & 0x01010101u;
+  let factor = unpack4xI8(scales[group + 1u + (block % 8u) / 2u])[(block % 2u) * 2u + quad / 4u];
+  let scale = unpack2x16float(scales[group]).x * f32(factor);
+  return Quad(vec4<i32>(unpack4xU8(low | (third << 2u))) - 4) * scale;
+}
+
+fn block_scale(block: u32) -> f32 {
+  return 1.0;
+}
+//#endif
+//#if Q4_K
+// q4_k: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31.
+// Five words for eight blocks lie apart: f16 scale and minimum, then two bytes a block that multiply them. The minimum is
+// subtracted, so the weight is whole here.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
+  let group = (block / 8u) * 5u;
+  let factors = vec4<f32>(unpack4xU8(scales[group + 1u + (block % 8u) / 2u]));
+  let range = unpack2x16float(scales[group]) * select(factors.xy, factors.zw, block % 2u == 1u);
+  return Quad(unpack4xU8(halves)) * range.x - range.y;
+}
+
+fn block_scale(block: u32) -> f32 {
+  return 1.0;
+}
+//#endif
+//#if Q5_K
+// q5_k: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31.
+// 13 words for eight blocks lie apart: f16 scale and minimum, then two bytes a block that multiply them, then a word a
+// block of fifth bits, where bit 8 k + j belongs to column 4 j + k. The minimum is subtracted, so the weight is whole.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
+  let group = (block / 8u) * 13u;
+  let fifth = (scales[group + 5u + block % 8u] >> quad) & 0x01010101u;
+  let factors = vec4<f32>(unpack4xU8(scales[group + 1u + (block % 8u) / 2u]));
+  let range = unpack2x16float(scales[group]) * select(factors.xy, factors.zw, block % 2u == 1u);
+  return Quad(unpack4xU8(halves | (fifth << 4u))) * range.x - range.y;
+}
+
+fn block_scale(block: u32) -> f32 {
+  return 1.0;
+}
+//#endif
+//#if Q6_K
+// q6_k: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31;
+// with its two upper bits a code c stands for c - 32. 21 words for eight blocks lie apart: an f16 scale, a signed byte for
+// every 16 columns that multiplies it, and two words a block of upper bits: those of column 4 j + k from bit 8 k + 2 j on.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
+  let group = (block / 8u) * 21u;
+  let upper = (scales[group + 5u + (block % 8u) * 2u + quad / 4u] >> ((quad % 4u) * 2u)) & 0x03030303u;
+  let factor = unpack4xI8(scales[group + 1u + (block % 8u) / 2u])[(block % 2u) * 2u + quad / 4u];
+  let scale = unpack2x16float(scales[group]).x * f32(factor);
+  return Quad(vec4<i32>(unpack4xU8(halves | (upper << 4u))) - 32) * scale;
+}
+
+fn block_scale(block: u32) -> f32 {
+  return 1.0;
+}
+//#endif
+//#if MLC_Q4F32
+// mlc_q4f32: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to
+// 31; a half byte h stands for h - 7. Scales lie apart, an f32 each.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = (quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu;
+  return Quad(vec4<i32>(unpack4xU8(halves)) - 7);
+}
+
+fn block_scale(block: u32) -> f32 {
+  return bitcast<f32>(scales[block]);
+}
+//#endif
+//#if MLC_Q3F16
+// mlc_q3f16: a block is 8 bytes, half a vec4<u32>: two bits a column, those of column 4 j + k from bit 8 k + 2 j on, 16
+// columns a word; with its third bit a code c stands for c - 3. Seven words for five blocks of a row lie apart: four f16
+// scales, each of 40 columns; a word a block of third bits, where bit 8 k + j belongs to column 4 j + k.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let low = (quants[block / 2u][(block % 2u) * 2u + quad / 4u] >> ((quad % 4u) * 2u)) & 0x03030303u;
+  let row = block / params.blocks;
+  let b = block % params.blocks;
+  let group = (row * ((params.blocks + 4u) / 5u) + b / 5u) * 7u;
+  let third = (scales[group + 2u + b % 5u] >> quad) & 0x01010101u;
+  let forty = ((b % 5u) * 8u + quad) / 10u;
+  let scale = unpack2x16float(scales[group + forty / 2u])[forty % 2u];
+  return Quad(vec4<i32>(unpack4xU8(low | (third << 2u))) - 3) * scale;
+}
+
+fn block_scale(block: u32) -> f32 {
+  return 1.0;
+}
+//#endif

@@ -1,0 +1,29 @@
+import { type AdapterCaps, defineKernel } from './define.ts';
+
+export interface LayerNormVariant extends Record<string, number | boolean | string> {
+  SUBGROUPS: boolean;
+  WG: number;
+}
+
+/** y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * gain[c] + bias[c], in place, a row a token. */
+export const layerNorm = defineKernel({
+  op: 'layer_norm',
+  source: 'layer_norm.wgsl',
+  bindings: () => [
+    ['affine', 'read'],
+    ['y', 'read_write'],
+    ['params', 'uniform'],
+  ],
+  params: [
+    ['columns', 'u32'],
+    ['eps', 'f32'],
+  ],
+  grid: (_: LayerNormVariant, __: { columns: number; eps: number }, dims) => [dims.tokens, 1, 1],
+  variants: [4, 8, 16, 32, 64, 0].map((lanes) => ({ SUBGROUPS: lanes > 0, WG: lanes || 128 })),
+});
+
+export function chooseLayerNorm(caps: AdapterCaps): LayerNormVariant {
+  // One subgroup needs no barrier: right for a CPU. A GPU wants more threads than that a row.
+  const lanes = caps.software ? (caps.subgroupSize ?? 0) : 0;
+  return { SUBGROUPS: lanes > 0, WG: lanes || 128 };
+}

@@ -1,0 +1,38 @@
+import { combinations, defineKernel, type AdapterCaps } from './define.ts';
+import { rowLanes } from './rms-norm.ts';
+
+export interface NormAddVariant extends Record<string, number | boolean | string> {
+  SUBGROUPS: boolean;
+  WG: number;
+  /** Also gives the norm of the sum. */
+  NEXT: boolean;
+}
+
+/** y[t] += x[t] / sqrt(mean(x[t]^2) + eps) * weight, and with NEXT out[t], which is y's norm by another weight. */
+export const normAdd = defineKernel({
+  op: 'norm_add',
+  source: 'norm_add.wgsl',
+  bindings: ({ NEXT }: NormAddVariant) => [
+    ['weight', 'read'],
+    ['x', 'read'],
+    ['y', 'read_write'],
+    ['params', 'uniform'],
+    NEXT ? ['next_weight', 'read'] : undefined,
+    NEXT ? ['out', 'read_write'] : undefined,
+  ],
+  params: [
+    ['columns', 'u32'],
+    ['eps', 'f32'],
+  ],
+  grid: (_variant, _params: Record<string, number>, dims) => [dims.tokens, 1, 1],
+  variants: combinations({ lanes: [4, 8, 16, 32, 64, 0], NEXT: [false, true] }).map(({ lanes, NEXT }) => ({
+    SUBGROUPS: lanes > 0,
+    WG: lanes || 128,
+    NEXT,
+  })),
+});
+
+export const chooseNormAdd = (caps: AdapterCaps, { next }: { next: boolean }): NormAddVariant => ({
+  ...rowLanes(caps),
+  NEXT: next,
+});

@@ -1,0 +1,27 @@
+import { ceilDiv, defineKernel } from './define.ts';
+
+/** How rows of a sequence become one, by the numbers of GGUF's `pooling_type`. */
+export const poolModes = { mean: 1, cls: 2, last: 3 } as const;
+export type PoolMode = keyof typeof poolModes;
+
+/** y[s] = mean, first or last of the rows of the sequence that sample s ends. */
+export const pool = defineKernel({
+  op: 'pool',
+  source: 'pool.wgsl',
+  bindings: () => [
+    ['samples', 'read'],
+    ['x', 'read'],
+    ['y', 'read_write'],
+    ['params', 'uniform'],
+  ],
+  params: [
+    ['columns', 'u32'],
+    ['mode', 'u32'],
+  ],
+  grid: (variant: { WG: number }, params: { columns: number; mode: number }, dims) => [
+    ceilDiv(params.columns, variant.WG),
+    dims.samples,
+    1,
+  ],
+  variants: [{ WG: 64 }],
+});

@@ -1,0 +1,100 @@
+/** Encoders of blocks of 32 under one scale; arithmetic in f32, step by step as ggml's reference quantiser rounds. */
+import { quantizerOf } from './encoder.ts';
+
+const { abs, fround, floor, trunc } = Math;
+
+const inverseOf = (d: number): number => (d === 0 ? 0 : fround(1 / d));
+
+/** The greatest magnitude becomes 127. */
+export const q8_0 = quantizerOf('Q8_0', 32, 34, (values, first, out, at) => {
+  let greatest = 0;
+  for (let i = first; i < first + 32; i++) greatest = Math.max(greatest, abs(values[i] as number));
+  const d = fround(greatest / 127);
+  const inverse = inverseOf(d);
+  out.setFloat16(at, d, true);
+  for (let i = 0; i < 32; i++) {
+    const scaled = fround((values[first + i] as number) * inverse);
+    // Halves away from zero.
+    out.setInt8(at + 2 + i, scaled < 0 ? -floor(0.5 - scaled) : floor(scaled + 0.5));
+  }
+});
+
+/** The value farthest from zero, with its sign. */
+function farthestOf(values: Float32Array, first: number): number {
+  let farthest = 0;
+  for (let i = first; i < first + 32; i++) {
+    if (abs(values[i] as number) > abs(farthest)) farthest = values[i] as number;
+  }
+  return farthest;
+}
+
+/** The value farthest from zero becomes exactly -8: nibbles reach -8 but only +7. */
+export const q4_0 = quantizerOf('Q4_0', 32, 18, (values, first, out, at) => {
+  const d = fround(farthestOf(values, first) / -8);
+  const inverse = inverseOf(d);
+  out.setFloat16(at, d, true);
+  for (let i = first; i < first + 16; i++) {
+    const low = fround(fround((values[i] as number) * inverse) + 8.5);
+    const high = fround(fround((values[i + 16] as number) * inverse) + 8.5);
+    out.setUint8(at + 2 + i - first, Math.min(15, trunc(low)) | (Math.min(15, trunc(high)) << 4));
+  }
+});
+
+/** As Q4_0, with -16 and 5 bits. */
+export const q5_0 = quantizerOf('Q5_0', 32, 22, (values, first, out, at) => {
+  const d = fround(farthestOf(values, first) / -16);
+  const inverse = inverseOf(d);
+  out.setFloat16(at, d, true);
+  const code = (value: number) => Math.min(31, trunc(fround(fround(value * inverse) + 16.5)));
+  writeFiveBits(values, first, out, at + 2, code);
+});
+
+/** The least value becomes 0, the greatest `most`. */
+function rangeOf(values: Float32Array, first: number, most: number): { d: number; least: number } {
+  let least = Infinity;
+  let greatest = -Infinity;
+  for (let i = first; i < first + 32; i++) {
+    least = Math.min(least, values[i] as number);
+    greatest = Math.max(greatest, values[i] as number);
+  }
+  return { d: fround(fround(greatest - least) / most), least };
+}
+
+export const q4_1 = quantizerOf('Q4_1', 32, 20, (values, first, out, at) => {
+  const { d, least } = rangeOf(values, first, 15);
+  const inverse = inverseOf(d);
+  out.setFloat16(at, d, true);
+  out.setFloat16(at + 2, least, true);
+  const code = (value: number) => Math.min(15, trunc(fround(fround(fround(value - least) * inverse) + 0.5)));
+  for (let i = 0; i < 16; i++) {
+    const low = code(values[first + i] as number);
+    out.setUint8(at + 4 + i, low | (code(values[first + 16 + i] as number) << 4));
+  }
+});
+
+export const q5_1 = quantizerOf('Q5_1', 32, 24, (values, first, out, at) => {
+  const { d, least } = rangeOf(values, first, 31);
+  const inverse = inverseOf(d);
+  out.setFloat16(at, d, true);
+  out.setFloat16(at + 2, least, true);
+  const code = (value: number) => Math.min(31, trunc(fround(fround(fround(value - least) * inverse) + 0.5)));
+  writeFiveBits(values, first, out, at + 4, code);
+});
+
+/** A word of high bits, then nibbles. */
+function writeFiveBits(
+  values: Float32Array,
+  first: number,
+  out: DataView,
+  at: number,
+  code: (value: number) => number,
+): void {
+  let highBits = 0;
+  for (let i = 0; i < 16; i++) {
+    const low = code(values[first + i] as number);
+    const high = code(values[first + 16 + i] as number);
+    highBits |= ((low >> 4) << i) | ((high >> 4) << (i + 16));
+    out.setUint8(at + 4 + i, (low & 15) | ((high & 15) << 4));
+  }
+  out.setUint32(at, highBits >>> 0, true);
+}

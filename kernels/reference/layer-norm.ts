@@ -1,0 +1,28 @@
+import { expectLength, type Values } from './vectors.ts';
+
+/**
+ * out[r,c] = (x[r,c] - mean) / sqrt(mean over c of (x[r,c] - mean)^2 + eps) * gain[c] + bias[c]
+ * @param x [rows, cols]
+ * @param gain and bias [cols]
+ * @returns [rows, cols]
+ */
+export function layerNorm(
+  x: Values,
+  gain: Values,
+  bias: Values,
+  shape: { rows: number; cols: number; eps: number },
+): Float64Array {
+  const { rows, cols, eps } = shape;
+  expectLength('layerNorm x', x, rows * cols);
+  expectLength('layerNorm gain', gain, cols);
+  expectLength('layerNorm bias', bias, cols);
+  const out = new Float64Array(rows * cols);
+  for (let r = 0; r < rows; r++) {
+    const row = Float64Array.from(x.subarray(r * cols, (r + 1) * cols));
+    const mean = row.reduce((sum, value) => sum + value, 0) / cols;
+    const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / cols;
+    const scale = 1 / Math.sqrt(variance + eps);
+    for (let c = 0; c < cols; c++) out[r * cols + c] = (row[c]! - mean) * scale * gain[c]! + bias[c]!;
+  }
+  return out;
+}

@@ -1,0 +1,78 @@
+/** How a model for embeddings ends, as metadata and tensors of its file describe it. */
+import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
+import type { Embedding, GraphBuilder, PoolMode } from '../graph.ts';
+import { fieldOf, numberOf } from './metadata.ts';
+import type { Tensors } from './tensors.ts';
+
+/** By the numbers of `pooling_type`. */
+const poolings: readonly (PoolMode | undefined)[] = [undefined, 'mean', 'cls', 'last'];
+
+/** Of a model that may as well generate: undefined where the file names no pooling. */
+export function embeddingOf(
+  file: ModelFile,
+  traits: { bidirectional?: boolean } = {},
+): Embedding | undefined {
+  const type = numberOf(file, 'pooling_type', 0);
+  if (type === 0) return undefined;
+  const pooling = poolings[type];
+  if (!pooling) {
+    throw new ModelFileError(
+      'unsupported_architecture',
+      `${file.name}: pooling_type ${type} is not supported (supported: 1 mean, 2 cls, 3 last)`,
+    );
+  }
+  const { bidirectional = fieldOf(file, 'attention.causal') === false } = traits;
+  const width = numberOf(file, 'embedding_length');
+  const [expanded = 0] = file.tensors.get('dense_2.weight')?.shape ?? [];
+  const [narrowed = width] = file.tensors.get('dense_3.weight')?.shape ?? [];
+  if (expanded % 32 !== 0) {
+    throw new ModelFileError(
+      'bad_tensors',
+      `${file.name}: rows of tensor 'dense_2.weight' must be a multiple of 32, got ${expanded}`,
+    );
+  }
+  return {
+    pooling,
+    bidirectional,
+    whole: bidirectional || pooling !== 'last',
+    ...(expanded > 0
+      ? { from: 'embedding', dimensions: narrowed, expanded }
+      : { from: 'last', dimensions: width }),
+  };
+}
+
+/** Of a model that does nothing else. */
+export function requireEmbedding(file: ModelFile, traits: { bidirectional: boolean }): Embedding {
+  const embedding = embeddingOf(file, traits);
+  if (embedding) return embedding;
+  const key = `${String(file.metadata.get('general.architecture'))}.pooling_type`;
+  throw new ModelFileError(
+    'bad_metadata',
+    `${file.name}: metadata '${key}' must name how tokens become one embedding (1 mean, 2 cls, 3 last), got nothing; ` +
+      "convert the model together with its 'modules.json'",
+  );
+}
+
+/** From the residual stream of a decoder to a row a sequence. */
+export function endInEmbedding(
+  g: GraphBuilder,
+  { pooling, expanded, dimensions }: Embedding,
+  tensors: Tensors,
+  width: number,
+): void {
+  const norm = tensors.vector('output_norm.weight', width);
+  if (pooling === 'last') g.norm('output.norm', norm, 'hidden', 'last');
+  else {
+    g.norm('output.norm', norm);
+    g.pool('normed');
+  }
+  if (expanded === undefined) return;
+  g.dense('dense_2', tensors.matrix('dense_2.weight', expanded, width), 'last', 'expanded', expanded);
+  g.dense(
+    'dense_3',
+    tensors.matrix('dense_3.weight', dimensions, expanded),
+    'expanded',
+    'embedding',
+    dimensions,
+  );
+}

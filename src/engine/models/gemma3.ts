@@ -1,0 +1,52 @@
+import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
+import type { Rope } from '../graph.ts';
+import { buildDecoder, type DecoderTraits } from './decoder.ts';
+import { numberOf, optionalNumber, patternOf } from './metadata.ts';
+import type { Architecture } from './registry.ts';
+import { ropeOf } from './rope.ts';
+
+/** Of the one size whose scores are not scaled by its head dimension, which the file does not say. */
+const layersOf27b = 62;
+
+/** Gemma 3, text. */
+export const gemma3: Architecture = {
+  async build(file) {
+    if (optionalNumber(file, 'final_logit_softcapping') !== undefined) {
+      throw new ModelFileError(
+        'unsupported_architecture',
+        `${file.name}: soft-capped logits (gemma3.final_logit_softcapping) are not supported; files of Gemma 3 as published have none`,
+      );
+    }
+    const window = numberOf(file, 'attention.sliding_window', 0);
+    return buildDecoder(file, await gemmaTraits(file, window));
+  },
+};
+
+/**
+ * Norms before and after attention and feed-forward, norms of heads, GELU. Five of six layers see a window and have a
+ * rotation of their own.
+ * @param window 0: all layers see everything
+ */
+export async function gemmaTraits(file: ModelFile, window: number): Promise<DecoderTraits> {
+  const isLocal = patternOf(file, 'attention.sliding_window_pattern', 6);
+  const wide = await ropeOf(file, 'neox');
+  const near: Rope = {
+    theta: numberOf(file, 'rope.freq_base_swa', 10000),
+    rotary: wide.rotary,
+    style: wide.style,
+    scale: 1,
+    magnitude: 1,
+  };
+  const width = numberOf(file, 'embedding_length');
+  const is27b = numberOf(file, 'block_count') === layersOf27b;
+  const scaleOf27b = (width / numberOf(file, 'attention.head_count')) ** -0.5;
+  return {
+    ropes: [wide, near],
+    layer: (n) => (window > 0 && isLocal(n) ? { rope: 1, window } : { rope: 0, window: 0 }),
+    qkNorm: true,
+    activation: 'gelu_tanh',
+    sandwich: true,
+    embeddingScale: Math.sqrt(width),
+    attentionScale: optionalNumber(file, 'attention.scale') ?? (is27b ? scaleOf27b : undefined),
+  };
+}

@@ -1,0 +1,16 @@
+import { buildDecoder } from './decoder.ts';
+import { numberOf } from './metadata.ts';
+import type { Architecture } from './registry.ts';
+import { ropeOf } from './rope.ts';
+
+/**
+ * Phi 3, 3.5 and Phi 4 mini: q, k and v in one matrix, gate and up in another; parts of heads are rotated (Phi 4 mini),
+ * by LongRoPE in files for long contexts. A window counts in all layers; 0 means none.
+ */
+export const phi3: Architecture = {
+  async build(file) {
+    const window = numberOf(file, 'attention.sliding_window', 0);
+    const ropes = [await ropeOf(file, 'neox')];
+    return buildDecoder(file, { ropes, layer: () => ({ rope: 0, window }) });
+  },
+};

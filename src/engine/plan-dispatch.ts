@@ -1,0 +1,77 @@
+/** One dispatch: a kernel's variants, compiled and bound. */
+import { type Variant, variantKey } from '../../kernels/assemble.ts';
+import { type Kernel, packParams } from '../../kernels/define.ts';
+import type { Bound, Dispatch, PlanContext } from './plan-context.ts';
+
+export type Planned = Omit<Dispatch, 'nodes'>;
+
+/** A kernel and variant that a dispatch may run as, by its number of rows. */
+interface Option<V extends Variant, P extends Params> {
+  readonly kernel: Kernel<V, P>;
+  readonly variant: V;
+  readonly upTo: number;
+  readonly promptOnly?: boolean;
+}
+
+type Params = Readonly<Record<string, number>>;
+
+/**
+ * @param options at least one; their kernels are bound alike and take the same parameters
+ * @param buffers by the names of the kernel's bindings; `params`, `step`, `samples` and `token` are known
+ */
+export async function dispatchOf<V extends Variant, P extends Params>(
+  context: PlanContext,
+  id: string,
+  options: readonly Option<V, P>[],
+  params: P,
+  buffers: Readonly<Record<string, Bound>>,
+  rows: Dispatch['rows'] = 'tokens',
+): Promise<Planned> {
+  const { memory, pipelines, pool } = context;
+  const compiled = await Promise.all(options.map(({ kernel, variant }) => pipelines.get(kernel, variant)));
+  const first = options[0];
+  const layout = compiled[0]?.layout;
+  if (!first || !layout) throw new Error(`${id}: no variant`);
+  const uniform = pool.uniform(`${id}.params`, packParams(first.kernel, params));
+  const all: Readonly<Record<string, Bound>> = {
+    ...buffers,
+    params: uniform,
+    step: { buffer: memory.step, offset: 0, size: 16 },
+    samples: { buffer: memory.step, offset: memory.layout.samples, size: memory.samplesBytes },
+    token: { buffer: memory.step, offset: memory.layout.tokens },
+  };
+  const entries = first.kernel.bindings(first.variant).flatMap((binding, index) => {
+    if (!binding) return [];
+    const bound = all[binding[0]];
+    if (!bound) throw new Error(`${id}: nothing bound to ${binding[0]}`);
+    const resource = 'buffer' in bound ? bound : { buffer: bound };
+    return [{ binding: index, resource }];
+  });
+  // Their layouts are equal, so one bind group serves them all.
+  const bindGroup = context.gpu.device.createBindGroup({ label: id, layout, entries });
+  return {
+    id,
+    op: first.kernel.op,
+    bindGroup,
+    rows,
+    choices: options.map(({ kernel, variant, upTo, promptOnly = false }, index) => ({
+      upTo,
+      promptOnly,
+      kernel: `builtin:${variantKey(kernel.source, variant)}`,
+      pipeline: (compiled[index] as { pipeline: GPUComputePipeline }).pipeline,
+      grid: (dims) => kernel.grid(variant, params, dims),
+    })),
+  };
+}
+
+/** A bound that kernels hide from the compiler; more than any loop it guards. */
+export const many = 1024;
+
+/** One variant, however many rows. */
+export const always = <V extends Variant, P extends Params>(
+  kernel: Kernel<V, P>,
+  variant: V,
+): Option<V, P>[] => [{ kernel, variant, upTo: Number.POSITIVE_INFINITY }];
+
+/** Ids of the dispatches of a unit that needs several. */
+export const numbered = (id: string, index: number) => (index === 0 ? id : `${id}#${index + 1}`);

@@ -1,0 +1,67 @@
+/** File encoding to GPU layout. What the bits of a block mean there is said in `wgsl/lib/weight_*.wgsl`. */
+import { blockColumns, scaleBytes, type WeightFormat, weightFormats } from '../../kernels/formats.ts';
+import { type TensorType, tensorTypes } from './formats/model-file.ts';
+import { packQ4, packQ5, packQ5WithMinimum, packQ8, packWordThenNibbles } from './repack/blocks-of-32.ts';
+import { packQ2K, packQ3K, packQ4K, packQ5K, packQ6K } from './repack/k-quants.ts';
+import { packMlcQ3 } from './repack/mlc-q3.ts';
+import type { Packer } from './repack/packer.ts';
+
+const packers: Readonly<Partial<Record<TensorType, Packer>>> = {
+  Q8_0: packQ8,
+  Q4_0: packQ4,
+  Q4_1: packWordThenNibbles,
+  Q5_0: packQ5,
+  Q5_1: packQ5WithMinimum,
+  Q2_K: packQ2K,
+  Q3_K: packQ3K,
+  Q4_K: packQ4K,
+  Q5_K: packQ5K,
+  Q6_K: packQ6K,
+  MLC_Q4F32: packWordThenNibbles,
+  MLC_Q3F16: packMlcQ3,
+};
+
+export interface Repacked {
+  readonly quants: Uint8Array | Uint32Array;
+  /** Whole groups; none where the format has none. */
+  readonly scales?: Uint32Array<ArrayBuffer>;
+}
+
+/**
+ * @param raw whole rows as the file has them, of any alignment
+ * @param phase blocks before the first that share its group of scales; their places stay zero
+ */
+export function repack(
+  type: TensorType,
+  raw: Uint8Array,
+  rows: number,
+  columns: number,
+  phase = 0,
+): Repacked {
+  const pack = packers[type];
+  if (!pack) return { quants: padded(raw, rows, columns, tensorTypes[type].blockBytes) };
+  const format: WeightFormat = weightFormats[type];
+  const blocks = Math.ceil(columns / blockColumns);
+  const quants = new Uint32Array((rows * blocks * format.quantBytesPerBlock) / 4);
+  // Blocks of most formats are counted on from row to row: as if they were one.
+  const places = format.scaleGroup.byRow ? { rows, blocks } : { rows: 1, blocks: phase + rows * blocks };
+  const scales = new Uint32Array(scaleBytes(format, places) / 4);
+  pack(
+    new DataView(raw.buffer, raw.byteOffset, raw.byteLength),
+    { rows, columns },
+    { quants, scales, phase },
+  );
+  return { quants, scales };
+}
+
+/** Plain types whose rows are not whole blocks get zeros to the end of the last one. */
+function padded(raw: Uint8Array, rows: number, columns: number, elementBytes: number): Uint8Array {
+  const rowBytes = columns * elementBytes;
+  const paddedBytes = Math.ceil(columns / blockColumns) * blockColumns * elementBytes;
+  if (rowBytes === paddedBytes) return raw;
+  const quants = new Uint8Array(rows * paddedBytes);
+  for (let row = 0; row < rows; row++) {
+    quants.set(raw.subarray(row * rowBytes, (row + 1) * rowBytes), row * paddedBytes);
+  }
+  return quants;
+}

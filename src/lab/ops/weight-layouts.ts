@@ -1,0 +1,252 @@
+/** Formats of weights on the GPU, as an oracle reads them and a case draws them; `wgsl/lab/lib/weights.wgsl` says more. */
+import { bf16FromNumber } from '../../../kernels/reference/index.ts';
+
+const { fround } = Math;
+
+/** The same memory as what formats make of it. */
+export const viewsOf = (quants: Uint32Array<ArrayBuffer>, scales: Uint32Array<ArrayBuffer>) => ({
+  words: quants,
+  bytes: new Int8Array(quants.buffer, quants.byteOffset, quants.byteLength),
+  shorts: new Uint16Array(quants.buffer, quants.byteOffset, quants.length * 2),
+  halves: new Float16Array(quants.buffer, quants.byteOffset, quants.length * 2),
+  floats: new Float32Array(quants.buffer, quants.byteOffset, quants.length),
+  scales: {
+    words: scales,
+    bytes: new Int8Array(scales.buffer, scales.byteOffset, scales.byteLength),
+    halves: new Float16Array(scales.buffer, scales.byteOffset, scales.length * 2),
+    floats: new Float32Array(scales.buffer, scales.byteOffset, scales.length),
+  },
+});
+type Views = ReturnType<typeof viewsOf>;
+
+/** A block of the matrix, and where in its row it stands. */
+interface Place {
+  readonly block: number;
+  readonly row: number;
+  readonly b: number;
+  readonly blocks: number;
+}
+
+/** Writes the 32 weights of a block, rounded as the format's decoder rounds. */
+type Read = (views: Views, place: Place, out: Float32Array) => void;
+
+/** Formats whose weights are numbers: what stores a pool of them. */
+interface PlainLayout {
+  readonly plain: (pool: Float32Array<ArrayBuffer>) => Uint16Array | Uint32Array;
+  readonly read: Read;
+}
+
+/** Formats of codes: any bits will do as quants. */
+interface CodedLayout {
+  /** Root mean square of weights whose scales `tame` was given ones for. */
+  readonly magnitude: number;
+  /** Makes scales of random bits, `scale` a number for each; what multiplies them or are high bits may stay. */
+  readonly tame: (scales: Uint32Array<ArrayBuffer>, scale: () => number) => void;
+  readonly read: Read;
+}
+
+export type Layout = PlainLayout | CodedLayout;
+
+type Words = Uint32Array<ArrayBuffer>;
+const halvesOf = (words: Words) => new Float16Array(words.buffer, words.byteOffset, words.length * 2);
+
+/** A scale in every half. */
+const allHalves = (words: Words, scale: () => number): void => {
+  const halves = halvesOf(words);
+  for (let i = 0; i < halves.length; i++) halves[i] = scale();
+};
+
+/** A scale and `ratio` times it in the first word of every `stride`, from `offset` on. */
+const pairs =
+  (stride: number, offset: number, ratio: number) =>
+  (words: Words, scale: () => number): void => {
+    const halves = halvesOf(words);
+    for (let at = 2 * offset; at < halves.length; at += 2 * stride) {
+      halves[at] = scale();
+      halves[at + 1] = ratio * scale();
+    }
+  };
+
+/** Column c's half byte of 16 bytes. */
+const nibble = ({ bytes }: Views, block: number, c: number): number =>
+  ((bytes[16 * block + (c & 15)] as number) >> (c & 16 ? 4 : 0)) & 15;
+
+/** Column c's bit of a word, column c's two bits of 16 columns a word. */
+const bitOf = (word: number, c: number): number => (word >>> (8 * (c & 3) + (c >> 2))) & 1;
+const twoBitsOf = (words: Uint32Array, at: number, c: number): number =>
+  ((words[at + (c >> 4)] as number) >>> (8 * (c & 3) + 2 * ((c >> 2) & 3))) & 3;
+
+/** Calls `weight` for the columns of a block. */
+const columns = (out: Float32Array, weight: (c: number) => number): void => {
+  for (let c = 0; c < 32; c++) out[c] = weight(c);
+};
+
+/** Q4_K and Q5_K: groups of `stride` words. @returns what a code of the block is multiplied by, and the subtrahend */
+const rangeOf = ({ scales }: Views, block: number, stride: number): [scale: number, minimum: number] => {
+  const group = (block >> 3) * stride;
+  const at = 4 * (group + 1) + 2 * (block & 7);
+  return [
+    fround((scales.halves[2 * group] as number) * ((scales.bytes[at] as number) & 255)),
+    fround((scales.halves[2 * group + 1] as number) * ((scales.bytes[at + 1] as number) & 255)),
+  ];
+};
+
+/** Q3_K and Q6_K: a signed byte for 16 columns. */
+const scaleOf = ({ scales }: Views, block: number, c: number, stride: number): number => {
+  const group = (block >> 3) * stride;
+  const factor = scales.bytes[4 * (group + 1) + 2 * (block & 7) + (c >> 4)] as number;
+  return fround((scales.halves[2 * group] as number) * factor);
+};
+
+export const layouts: Readonly<Record<string, Layout>> = {
+  f32: {
+    plain: (pool) => new Uint32Array(pool.buffer),
+    read: ({ floats }, { block }, out) => out.set(floats.subarray(32 * block, 32 * block + 32)),
+  },
+  f16: {
+    plain: (pool) => new Uint16Array(Float16Array.from(pool).buffer),
+    read: ({ halves }, { block }, out) => out.set(halves.subarray(32 * block, 32 * block + 32)),
+  },
+  bf16: {
+    plain: (pool) => Uint16Array.from(pool, bf16FromNumber),
+    read({ shorts }, { block }, out) {
+      const bits = new Uint32Array(out.buffer, out.byteOffset, 32);
+      for (let c = 0; c < 32; c++) bits[c] = (shorts[32 * block + c] as number) << 16;
+    },
+  },
+  q8_0: {
+    magnitude: 77,
+    tame: allHalves,
+    read: ({ bytes, scales }, { block }, out) =>
+      columns(out, (c) => (bytes[32 * block + c] as number) * (scales.halves[block] as number)),
+  },
+  q4_0: {
+    magnitude: 4.8,
+    tame: allHalves,
+    read: (views, { block }, out) =>
+      columns(out, (c) => (nibble(views, block, c) - 8) * (views.scales.halves[block] as number)),
+  },
+  q4_1: {
+    magnitude: 5.65,
+    tame: pairs(1, 0, -7.5),
+    read(views, { block }, out) {
+      const scale = views.scales.halves[2 * block] as number;
+      const minimum = views.scales.halves[2 * block + 1] as number;
+      columns(out, (c) => fround(nibble(views, block, c) * scale) + minimum);
+    },
+  },
+  q5_0: {
+    magnitude: 9.6,
+    tame: pairs(3, 2, 1),
+    read(views, { block }, out) {
+      const group = (block >> 1) * 3;
+      const fifth = views.scales.words[group + (block & 1)] as number;
+      const scale = views.scales.halves[2 * group + 4 + (block & 1)] as number;
+      columns(out, (c) => ((nibble(views, block, c) | (bitOf(fifth, c) << 4)) - 16) * scale);
+    },
+  },
+  q5_1: {
+    magnitude: 11.5,
+    tame: pairs(2, 1, -15.5),
+    read(views, { block }, out) {
+      const fifth = views.scales.words[2 * block] as number;
+      const scale = views.scales.halves[4 * block + 2] as number;
+      const minimum = views.scales.halves[4 * block + 3] as number;
+      columns(out, (c) => fround((nibble(views, block, c) | (bitOf(fifth, c) << 4)) * scale) + minimum);
+    },
+  },
+  q2_k: {
+    magnitude: 15,
+    tame: pairs(5, 0, 1.5),
+    read(views, { block }, out) {
+      const { scales, words } = views;
+      const group = (block >> 3) * 5;
+      columns(out, (c) => {
+        const pair = scales.bytes[4 * (group + 1) + 2 * (block & 7) + (c >> 4)] as number;
+        const scale = fround((scales.halves[2 * group] as number) * (pair & 15));
+        const minimum = fround((scales.halves[2 * group + 1] as number) * ((pair >> 4) & 15));
+        return fround(scale * twoBitsOf(words, 2 * block, c)) - minimum;
+      });
+    },
+  },
+  q3_k: {
+    magnitude: 45,
+    tame(words, scale) {
+      pairs(13, 0, 1)(words, scale);
+      // Bytes -32 to 31.
+      const bytes = new Int8Array(words.buffer, words.byteOffset, words.byteLength);
+      for (let group = 0; group < bytes.length; group += 52) {
+        for (let at = group + 4; at < group + 20; at++) bytes[at] = (bytes[at] as number) >> 2;
+      }
+    },
+    read(views, { block }, out) {
+      const third = views.scales.words[(block >> 3) * 13 + 5 + (block & 7)] as number;
+      columns(out, (c) => {
+        const code = twoBitsOf(views.words, 2 * block, c) | (bitOf(third, c) << 2);
+        return scaleOf(views, block, c, 13) * (code - 4);
+      });
+    },
+  },
+  q4_k: {
+    magnitude: 290,
+    tame: sixBits(5, 7.5),
+    read(views, { block }, out) {
+      const [scale, minimum] = rangeOf(views, block, 5);
+      columns(out, (c) => fround(scale * nibble(views, block, c)) - minimum);
+    },
+  },
+  q5_k: {
+    magnitude: 570,
+    tame: sixBits(13, 15.5),
+    read(views, { block }, out) {
+      const fifth = views.scales.words[(block >> 3) * 13 + 5 + (block & 7)] as number;
+      const [scale, minimum] = rangeOf(views, block, 13);
+      columns(out, (c) => fround(scale * (nibble(views, block, c) | (bitOf(fifth, c) << 4))) - minimum);
+    },
+  },
+  q6_k: {
+    magnitude: 1390,
+    tame: pairs(21, 0, 1),
+    read(views, { block }, out) {
+      const upper = (block >> 3) * 21 + 5 + 2 * (block & 7);
+      columns(out, (c) => {
+        const code = nibble(views, block, c) | (twoBitsOf(views.scales.words, upper, c) << 4);
+        return scaleOf(views, block, c, 21) * (code - 32);
+      });
+    },
+  },
+  mlc_q4f32: {
+    magnitude: 4.8,
+    tame(words, scale) {
+      const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
+      for (let i = 0; i < floats.length; i++) floats[i] = scale();
+    },
+    read: (views, { block }, out) =>
+      columns(out, (c) => (nibble(views, block, c) - 7) * (views.scales.floats[block] as number)),
+  },
+  mlc_q3f16: {
+    magnitude: 2.4,
+    tame(words, scale) {
+      pairs(7, 0, 1)(words, scale);
+      pairs(7, 1, 1)(words, scale);
+    },
+    read(views, { block, row, b, blocks }, out) {
+      const group = (row * Math.ceil(blocks / 5) + Math.floor(b / 5)) * 7;
+      const third = views.scales.words[group + 2 + (b % 5)] as number;
+      columns(out, (c) => {
+        const scale = views.scales.halves[2 * group + Math.floor((32 * (b % 5) + c) / 40)] as number;
+        return ((twoBitsOf(views.words, 2 * block, c) | (bitOf(third, c) << 2)) - 3) * scale;
+      });
+    },
+  },
+};
+
+/** Q4_K and Q5_K: bytes 0 to 63. */
+function sixBits(stride: number, ratio: number) {
+  return (words: Words, scale: () => number): void => {
+    pairs(stride, 0, ratio)(words, scale);
+    for (let group = 0; group < words.length; group += stride) {
+      for (let at = group + 1; at < group + 5; at++) words[at] = (words[at] as number) & 0x3f3f3f3f;
+    }
+  };
+}

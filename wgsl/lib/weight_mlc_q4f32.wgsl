@@ -1,0 +1,25 @@
+// MLC_Q4F32, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31); scales apart, an f32 each.
+struct Block { a: vec4<u32> }
+
+fn load_block(index: u32) -> Block {
+  return Block(quants[index]);
+}
+
+fn quad_of(word: u32, j: u32) -> vec4<f32> {
+  let nibbles = (word >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
+  return vec4<f32>(unpack4xU8(nibbles)) - 7.0;
+}
+
+// Columns 4j .. 4j+3 of a block, before the scale.
+fn block_quad(block: Block, j: u32) -> vec4<f32> {
+  return quad_of(block.a[j & 3u], j);
+}
+
+fn block_scale(index: u32) -> f32 {
+  return bitcast<f32>(scales[index]);
+}
+
+// The same four columns without the rest of the block, after the scale.
+fn load_quad(index: u32, j: u32) -> vec4<f32> {
+  return quad_of(quants[index][j & 3u], j) * block_scale(index);
+}

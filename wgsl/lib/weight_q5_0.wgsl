@@ -1,0 +1,30 @@
+// Q5_0, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31). Apart, three words for two blocks: the
+// fifth bits of either (bit 8k + j: column 4j + k), and both f16 scales.
+struct Block { a: vec4<u32>, high: u32 }
+
+fn high_bits(index: u32) -> u32 {
+  return scales[(index >> 1u) * 3u + (index & 1u)];
+}
+
+fn load_block(index: u32) -> Block {
+  return Block(quants[index], high_bits(index));
+}
+
+fn quad_of(word: u32, high: u32, j: u32) -> vec4<f32> {
+  let nibbles = (word >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
+  return vec4<f32>(unpack4xU8(nibbles | (((high >> j) & 0x01010101u) << 4u))) - 16.0;
+}
+
+// Columns 4j .. 4j+3 of a block, before the scale.
+fn block_quad(block: Block, j: u32) -> vec4<f32> {
+  return quad_of(block.a[j & 3u], block.high, j);
+}
+
+fn block_scale(index: u32) -> f32 {
+  return unpack2x16float(scales[(index >> 1u) * 3u + 2u])[index & 1u];
+}
+
+// The same four columns without the rest of the block, after the scale.
+fn load_quad(index: u32, j: u32) -> vec4<f32> {
+  return quad_of(quants[index][j & 3u], high_bits(index), j) * block_scale(index);
+}

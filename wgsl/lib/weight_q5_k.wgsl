@@ -1,0 +1,39 @@
+// Q5_K, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31). Apart, 13 words for eight blocks: f16
+// scale and minimum; 16 bits a block, a byte that multiplies either; a word a block of fifth bits (bit 8k + j: column
+// 4j + k).
+struct Block { a: vec4<u32>, high: u32, range: vec2<f32> }
+
+// What a block's codes are multiplied by, and what is added then.
+fn range_of(index: u32) -> vec2<f32> {
+  let at = (index >> 3u) * 13u;
+  let pair = scales[at + 1u + ((index & 7u) >> 1u)] >> ((index & 1u) * 16u);
+  return unpack2x16float(scales[at]) * vec2(f32(pair & 0xffu), -f32((pair >> 8u) & 0xffu));
+}
+
+fn high_bits(index: u32) -> u32 {
+  return scales[(index >> 3u) * 13u + 5u + (index & 7u)];
+}
+
+fn load_block(index: u32) -> Block {
+  return Block(quants[index], high_bits(index), range_of(index));
+}
+
+fn quad_of(word: u32, high: u32, j: u32, range: vec2<f32>) -> vec4<f32> {
+  let nibbles = (word >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
+  let codes = nibbles | (((high >> j) & 0x01010101u) << 4u);
+  return fma(vec4<f32>(unpack4xU8(codes)), vec4(range.x), vec4(range.y));
+}
+
+// Columns 4j .. 4j+3 of a block; the minimum leaves no scale for later.
+fn block_quad(block: Block, j: u32) -> vec4<f32> {
+  return quad_of(block.a[j & 3u], block.high, j, block.range);
+}
+
+fn block_scale(index: u32) -> f32 {
+  return 1.0;
+}
+
+// The same four columns without the rest of the block.
+fn load_quad(index: u32, j: u32) -> vec4<f32> {
+  return quad_of(quants[index][j & 3u], high_bits(index), j, range_of(index));
+}

@@ -1,0 +1,40 @@
+// Q6_K, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31). Apart, 21 words for eight blocks: an f16
+// scale; a signed byte for every 16 columns that multiplies it; two words a block of upper bits (two bits each: columns
+// 4j + k from bit 8k + 2j on, in the first word 0-15, in the second 16-31).
+struct Block { a: vec4<u32>, high: vec2<u32>, scale: vec2<f32> }
+
+fn scales_of(index: u32) -> vec2<f32> {
+  let at = (index >> 3u) * 21u;
+  let pair = scales[at + 1u + ((index & 7u) >> 1u)] << (16u - (index & 1u) * 16u);
+  return unpack2x16float(scales[at]).x * vec2<f32>(unpack4xI8(pair).zw);
+}
+
+fn high_at(index: u32) -> u32 {
+  return (index >> 3u) * 21u + 5u + (index & 7u) * 2u;
+}
+
+fn load_block(index: u32) -> Block {
+  let at = high_at(index);
+  return Block(quants[index], vec2(scales[at], scales[at + 1u]), scales_of(index));
+}
+
+// (code - 32) * scale, rounded once: 32 times a scale is exact.
+fn quad_of(word: u32, high: u32, j: u32, scale: f32) -> vec4<f32> {
+  let nibbles = (word >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
+  let upper = (high >> ((j & 3u) * 2u)) & 0x03030303u;
+  return fma(vec4<f32>(unpack4xU8(nibbles | (upper << 4u))), vec4(scale), vec4(-32.0 * scale));
+}
+
+// Columns 4j .. 4j+3 of a block; a block has two scales, so none is left for later.
+fn block_quad(block: Block, j: u32) -> vec4<f32> {
+  return quad_of(block.a[j & 3u], block.high[j >> 2u], j, block.scale[j >> 2u]);
+}
+
+fn block_scale(index: u32) -> f32 {
+  return 1.0;
+}
+
+// The same four columns without the rest of the block.
+fn load_quad(index: u32, j: u32) -> vec4<f32> {
+  return quad_of(quants[index][j & 3u], scales[high_at(index) + (j >> 2u)], j, scales_of(index)[j >> 2u]);
+}

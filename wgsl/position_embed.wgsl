@@ -1,0 +1,42 @@
+// y[t, c] += P[position of t, c] + type[c]: four columns a thread. Either may be absent. Rows of other parts of a
+// split table add nothing.
+
+struct Params {
+  rows: u32,       // of this part of P
+  first_row: u32,
+  blocks: u32,     // columns / 32
+  typed: u32,      // 1: add the vector of the token type, which is the same for all tokens
+}
+
+@group(0) @binding(0) var<storage, read_write> y: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> token_type: array<vec4<f32>>;
+@group(0) @binding(2) var<uniform> params: Params;
+@group(0) @binding(3) var<uniform> step: Step;
+//#if POSITIONS
+@group(0) @binding(4) var<storage, read> token: array<vec4<u32>>;
+@group(0) @binding(5) var<storage, read> quants: array<vec4<u32>>;
+@group(0) @binding(6) var<storage, read> scales: array<u32>;
+//#include "lib/weight_$FORMAT.wgsl"
+//#endif
+
+//#include "lib/step.wgsl"
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) global: vec3<u32>) {
+  let t = global.y;
+  let quad = global.x;
+  if (quad >= params.blocks * 8u || t >= step.tokens) {
+    return;
+  }
+  var sum = vec4<f32>();
+  if (params.typed != 0u) {
+    sum = token_type[quad];
+  }
+  //#if POSITIONS
+  let position = token[t].y;
+  if (position >= params.first_row && position - params.first_row < params.rows) {
+    sum += load_quad((position - params.first_row) * params.blocks + quad / 8u, quad % 8u);
+  }
+  //#endif
+  y[t * params.blocks * 8u + quad] += sum;
+}
