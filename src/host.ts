@@ -28,7 +28,8 @@ await main({
     const { loadEngine } = await import('./engine/index.ts');
     const { nodePlatform } = await import('./platform/node.ts');
     const { cacheDir, fileStore } = await import('./platform/node-store.ts');
-    return await loadEngine(nodePlatform(fileStore(cacheDir(process.env))), options);
+    const hub = { token: process.env['HF_TOKEN'], endpoint: process.env['HF_ENDPOINT'] };
+    return await loadEngine(nodePlatform(fileStore(cacheDir(process.env)), hub), options);
   },
   async openLab({ engine, config, signal, ...request }) {
     const { openLab } = await import('./lab/index.ts');

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { type Command, parseCommandLine } from '../config/arguments.ts';
+import { parseCommandLine } from '../config/arguments.ts';
+import type { Command } from '../config/commands.ts';
 import { helpText } from '../config/help.ts';
 import { type Options, UsageError } from '../config/options.ts';
 import { readToml } from '../config/toml.ts';
@@ -44,6 +45,11 @@ async function run(world: World): Promise<void> {
         world,
         abortOnSignals(world.signals, world.exit),
       );
+    case 'models': {
+      // Reads model files, which the other commands need not know how to.
+      const { manageModels } = await import('./models/index.ts');
+      return await manageModels(command, await withConfigFile(command), world);
+    }
     case 'serve': {
       const version = await packageVersion(world.packageRoot);
       const host = await startHost(await withConfigFile(command), version, world);

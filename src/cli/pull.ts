@@ -1,4 +1,4 @@
-import type { Command } from '../config/arguments.ts';
+import type { Command } from '../config/commands.ts';
 import type { Options } from '../config/options.ts';
 import { defaultDataDir, modelsDir, openDataDir } from './data-dir.ts';
 import { progressBar } from './progress.ts';

@@ -115,11 +115,12 @@ function engineOptions(
   bar: ReturnType<typeof progressBar>,
   say: (text: string) => void,
 ): EngineOptions {
-  const { adapter, context, parallel, queue, kv_cache_bytes: kvCacheBytes } = options;
+  const { adapter, context, parallel, queue, quantize, kv_cache_bytes: kvCacheBytes } = options;
   return {
     model: location,
     ...(adapter === undefined ? {} : { adapter }),
     ...(context === undefined ? {} : { context }),
+    ...(quantize === undefined ? {} : { quantize }),
     ...(parallel === undefined ? {} : { parallel }),
     ...(queue === undefined ? {} : { queue }),
     ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),

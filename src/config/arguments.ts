@@ -1,31 +1,7 @@
 import { parseArgs } from 'node:util';
-import {
-  checkOptions,
-  flagOf,
-  isOptionName,
-  type OptionName,
-  type Options,
-  optionNames,
-  optionTable,
-  UsageError,
-} from './options.ts';
+import { type Command, commandOf } from './commands.ts';
+import { checkOptions, flagOf, isOptionName, type OptionName, optionNames, optionTable } from './options.ts';
 import { didYouMean } from './suggest.ts';
-
-export type Command =
-  | { readonly verb: 'serve'; readonly options: Options; readonly config?: string }
-  | {
-      readonly verb: 'pull';
-      readonly repo: string;
-      readonly file?: string;
-      readonly revision?: string;
-      readonly options: Options;
-      readonly config?: string;
-    }
-  | { readonly verb: 'help' }
-  | { readonly verb: 'version' };
-
-const commands = ['pull'];
-const pullOptions: readonly OptionName[] = ['data_dir', 'quiet'];
 
 const flags = {
   ...Object.fromEntries(
@@ -36,6 +12,7 @@ const flags = {
   ),
   config: { type: 'string' as const },
   revision: { type: 'string' as const },
+  json: { type: 'boolean' as const },
   help: { type: 'boolean' as const, short: 'h' },
   version: { type: 'boolean' as const, short: 'v' },
 };
@@ -91,43 +68,19 @@ export function parseCommandLine(args: readonly string[]): Command {
 
   const checked = checkOptions(given, flagOf);
   faults.push(...checked.faults);
-  const config = extra.get('config');
-  const shared = { options: checked.options, ...(config === undefined ? {} : { config }) };
-  const [verb, target, ...rest] = words;
-
-  if (verb === undefined) {
-    if (extra.has('revision')) faults.push('--revision belongs to the command pull');
-    if (faults.length > 0) throw new UsageError(faults);
-    return { verb: 'serve', ...shared };
-  }
-  if (verb !== 'pull') {
-    // After an unknown flag the word is most likely that flag's value.
-    if (faults.length === 0)
-      faults.push(
-        `unknown command '${verb}'${didYouMean(verb, commands, (name) => `'${name}'`)}; the commands are: ${commands.join(', ')}`,
-      );
-    throw new UsageError(faults);
-  }
-  if (target === undefined)
-    faults.push('pull needs REPO or REPO:FILE, for example: pull owner/model-GGUF:model-Q8_0.gguf');
-  if (rest.length > 0)
-    faults.push(`pull takes one REPO[:FILE], got also ${rest.map((word) => `'${word}'`).join(', ')}`);
-  for (const name of given.keys()) {
-    if (!pullOptions.includes(name)) faults.push(`${flagOf(name)} does not belong to the command pull`);
-  }
-  if (faults.length > 0 || target === undefined) throw new UsageError(faults);
-  const colon = target.indexOf(':');
-  const file = colon === -1 ? undefined : target.slice(colon + 1);
-  const repo = colon === -1 ? target : target.slice(0, colon);
-  if (repo === '' || file === '') throw new UsageError([`'${target}' is not REPO or REPO:FILE`]);
-  const revision = extra.get('revision');
-  return {
-    verb: 'pull',
-    repo,
-    ...(file === undefined ? {} : { file }),
-    ...(revision === undefined ? {} : { revision }),
-    ...shared,
-  };
+  return commandOf(
+    words,
+    {
+      options: checked.options,
+      given: given.keys(),
+      flags: {
+        config: extra.get('config'),
+        revision: extra.get('revision'),
+        json: asked.has('json'),
+      },
+    },
+    faults,
+  );
 }
 
 /** A whole number, or the text itself, which the option's schema then refuses with its own words. */

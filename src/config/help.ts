@@ -4,7 +4,12 @@ const synopsis = [
   'Usage:',
   '  node dist/host.js --gpu [options]        serve a model',
   '  node dist/host.js [options]              serve without a resident model',
-  '  node dist/host.js pull REPO[:FILE]       download a GGUF model ([--revision REV] [--data-dir DIR] [--quiet])',
+  '  node dist/host.js pull REPO[:FILE]       download a model ([--revision REV] [--data-dir DIR] [--quiet])',
+  '  node dist/host.js models list            the pulled models ([--json])',
+  '  node dist/host.js models show NAME       all about one: weights, memory, tokenizer ([--json])',
+  '  node dist/host.js models pull REPO       the same as pull',
+  '  node dist/host.js models rm NAME         delete a pulled model',
+  '  node dist/host.js models verify [NAME]   check pulled models against their checksums ([--json])',
 ];
 
 /** Two columns, the second wrapped at `width`. */
@@ -42,8 +47,8 @@ export function helpText(version: string): string {
     'Environment:',
     ...table([
       ['LATHE_DATA_DIR', 'the default of --data-dir'],
-      ['HF_TOKEN', 'the token that pull sends'],
-      ['HF_ENDPOINT', 'the server that pull asks'],
+      ['HF_TOKEN', 'the token that pull and hf: models send'],
+      ['HF_ENDPOINT', 'the hub that pull and hf: models ask'],
     ]),
     '',
   ].join('\n');

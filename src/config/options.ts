@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { quantizeTypes } from '../engine/index.ts';
 import { isConfigName } from '../lab/types.ts';
 import { isLoopback } from '../planes/ingress.ts';
 
@@ -31,7 +32,17 @@ export const optionTable = {
     schema: text,
     kind: 'text',
     value: 'NAME|PATH|URL',
-    help: 'the resident model: a pulled name, a .gguf file or a URL (default: the embedded lathe-tiny)',
+    help:
+      'the resident model: a pulled name, a .gguf file, a Hugging Face or MLC folder, the URL of either, or ' +
+      'hf:OWNER/NAME[:FILE][@REVISION] (default: the embedded lathe-tiny)',
+  },
+  quantize: {
+    schema: text
+      .transform((name) => name.toUpperCase())
+      .pipe(z.enum(quantizeTypes, { error: `expected one of ${quantizeTypes.join(', ').toLowerCase()}` })),
+    kind: 'text',
+    value: 'TYPE',
+    help: `quantise a model of 16- or 32-bit weights while it is loaded: ${quantizeTypes.join(', ').toLowerCase()}`,
   },
   host: {
     schema: text.refine(isLoopback, 'this version listens on loopback only; use 127.0.0.1, ::1 or localhost'),

@@ -59,7 +59,7 @@ const byLine = (a: string, b: string): number => lineOf(a) - lineOf(b);
 
 /** A model given as a path rather than a pulled name or a URL. */
 const isPath = (model: string): boolean =>
-  !/^[a-z]+:\/\//i.test(model) &&
+  !/^([a-z]+:\/\/|hf:)/i.test(model) &&
   !isAbsolute(model) &&
   (model.startsWith('.') || (model.includes(sep) && model.endsWith('.gguf')));
 

@@ -1,4 +1,5 @@
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
+import { adviseQuantization, type Matrices } from './capacity-advice.ts';
 import { formatBytes } from './format-bytes.ts';
 import type { Shape } from './graph.ts';
 import { pageBytes, pageBytesPerBinding, workBytes, type Capacity } from './memory.ts';
@@ -18,6 +19,8 @@ export interface CapacityRequest {
   readonly kvCacheBytes?: number;
   readonly slots: number;
   readonly name: string;
+  /** For saying which quantisation would fit. */
+  readonly matrices?: Matrices;
 }
 
 /** Without `--context`, no longer than this: the cache of a long-context model would take all memory. */
@@ -34,12 +37,7 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
   const { shape, slots, weightBytes, memoryBytes, kvCacheBytes } = request;
   const perPage = pageBytes(shape);
   const budgetPages = kvCacheBytes === undefined ? undefined : Math.floor(kvCacheBytes / perPage);
-  if (request.context !== undefined && request.context > shape.trainedContext) {
-    throw new EngineError(
-      'invalid_request',
-      `--context ${request.context} is more than the ${shape.trainedContext} tokens ${request.name} was trained for`,
-    );
-  }
+  refuseUntrained(request);
   // A software adapter takes seconds for what a GPU does in milliseconds; larger steps would only stall it.
   // But it must hold what all sequences decode, and some of a prompt.
   const stepTokens = Math.max(request.software ? 128 : 512, 2 * stepSamples(slots));
@@ -79,10 +77,18 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
   if (!fits()) {
     const needed = fixed(context) + pagesOf(context) * perPage;
     const has = memoryBytes === undefined ? unknownCacheBytes + weightBytes : memoryBytes;
+    const spare = has - (needed - weightBytes);
+    const tokens = context;
+    const advice = request.matrices
+      ? adviseQuantization(request.matrices, { spare, weightBytes })
+      : 'use a smaller model or quantisation';
+    while (context > least && !fits()) context = Math.max(least, context >> 1);
+    // A default one had shrunk as far as it goes.
+    const shorter = request.context === undefined || !fits() ? '' : `, or use --context ${context}`;
     throw new EngineError(
       'model_too_large',
-      `${request.name} needs ${formatBytes(needed)} (weights ${formatBytes(weightBytes)}, context of ${context} tokens), ` +
-        `the device offers ${formatBytes(has)}; use a smaller model or quantisation, or a smaller --context`,
+      `${request.name} needs ${formatBytes(needed)} (weights ${formatBytes(weightBytes)}, context of ${tokens} tokens), ` +
+        `the device offers ${formatBytes(has)}: ${formatBytes(needed - has)} are missing; ${advice}${shorter}`,
     );
   }
   const pages = Math.min(
@@ -91,4 +97,12 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
     bindingPages,
   );
   return { context, slots, stepTokens, pages, splitTokens };
+}
+
+export function refuseUntrained({ context, shape, name }: CapacityRequest): void {
+  if (context === undefined || context <= shape.trainedContext) return;
+  throw new EngineError(
+    'invalid_request',
+    `--context ${context} is more than the ${shape.trainedContext} tokens ${name} was trained for`,
+  );
 }

@@ -1,18 +1,107 @@
-import type { Platform } from './platform.ts';
+import { firstNotFinite } from './finite.ts';
+import { type ModelFile, type TensorInfo, tensorTypes } from './formats/model-file.ts';
+import { bytesOfRow, rowsOf } from './formats/rows.ts';
+import type { Hasher, Platform } from './platform.ts';
+import type { QuantizeType } from './types.ts';
+import { readVector } from './weights.ts';
 
 const chunkBytes = 4 << 20;
 
-/** `sha256:<hex>` of a whole model file, read once through. */
-export async function digestOf(platform: Platform, location: string): Promise<string> {
-  const source = await platform.openModel(location);
-  try {
-    const hasher = platform.sha256();
-    const buffer = new Uint8Array(Math.min(chunkBytes, source.sizeBytes));
-    for (let offset = 0; offset < source.sizeBytes; offset += chunkBytes) {
-      hasher.update(await source.read(offset, Math.min(chunkBytes, source.sizeBytes - offset), buffer));
-    }
-    return `sha256:${hasher.digest()}`;
-  } finally {
-    await source.close();
+/**
+ * `sha256:<hex>` over what a model is, not over the container it came in: architecture, and of each tensor by name its
+ * type, shape and bytes. A split set, the merged file and a folder of the same weights have one digest. Vectors count
+ * by their values, because containers differ in how they write them. Reads every tensor once through.
+ * @param quantize what the weights are quantised to on their way; the digest then follows from the original's
+ */
+export async function digestOf(
+  platform: Pick<Platform, 'sha256'>,
+  file: ModelFile,
+  quantize?: QuantizeType,
+): Promise<string> {
+  return (await readAll(platform, file, { quantize })).digest;
+}
+
+/** A tensor with a value that is no number. */
+export interface BadTensor {
+  readonly name: string;
+  /** Of the matrix; 0 in a vector. */
+  readonly row: number;
+}
+
+/**
+ * Reads every tensor once: for the digest, and for values that are infinite or NaN.
+ * @param onTensor told before each is read
+ */
+export const checkModel = (
+  platform: Pick<Platform, 'sha256'>,
+  file: ModelFile,
+  onTensor?: (done: number, total: number) => void,
+): Promise<{ digest: string; bad: readonly BadTensor[] }> =>
+  readAll(platform, file, { values: true, onTensor });
+
+interface Reading {
+  readonly quantize?: QuantizeType | undefined;
+  /** Look at the values, too. */
+  readonly values?: boolean;
+  readonly onTensor?: ((done: number, total: number) => void) | undefined;
+}
+
+async function readAll(
+  platform: Pick<Platform, 'sha256'>,
+  file: ModelFile,
+  options: Reading,
+): Promise<{ digest: string; bad: readonly BadTensor[] }> {
+  const bad: BadTensor[] = [];
+  const whole = platform.sha256();
+  addText(whole, `architecture ${String(file.metadata.get('general.architecture'))}`);
+  const tensors = [...file.tensors.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const buffer = new Uint8Array(Math.min(chunkBytes, Math.max(0, ...tensors.map((one) => one.sizeBytes))));
+  for (const [index, tensor] of tensors.entries()) {
+    options.onTensor?.(index, tensors.length);
+    const { name, shape } = tensor;
+    const type = isVector(tensor) ? 'F32' : tensor.type;
+    addText(
+      whole,
+      `${name} ${type} ${shape.join('x')} ${await hashTensor(platform, file, { tensor, buffer, bad: options.values ? bad : undefined })}`,
+    );
   }
+  if (options.quantize !== undefined) addText(whole, `quantized to ${options.quantize}`);
+  return { digest: `sha256:${whole.digest()}`, bad };
+}
+
+const encoder = new TextEncoder();
+const addText = (hasher: Hasher, line: string): void => hasher.update(encoder.encode(`${line}\n`));
+
+const isVector = ({ shape, type }: TensorInfo): boolean =>
+  shape.length === 1 && (type === 'F32' || type === 'F16' || type === 'BF16');
+
+async function hashTensor(
+  platform: Pick<Platform, 'sha256'>,
+  file: ModelFile,
+  { tensor, buffer, bad }: { tensor: TensorInfo; buffer: Uint8Array; bad: BadTensor[] | undefined },
+): Promise<string> {
+  const hasher = platform.sha256();
+  if (isVector(tensor)) {
+    const values = await readVector(file, tensor.name);
+    if (bad && !values.every(Number.isFinite)) bad.push({ name: tensor.name, row: 0 });
+    hasher.update(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+    return hasher.digest();
+  }
+  const rows = rowsOf(tensor);
+  const rowBytes = bytesOfRow(tensor);
+  const most = Math.max(1, Math.floor(chunkBytes / rowBytes));
+  for (let row = 0; row < rows; row += most) {
+    const count = Math.min(most, rows - row);
+    const into = count * rowBytes <= buffer.length ? buffer : undefined;
+    const bytes = await file.readRows(tensor, row, count, into);
+    hasher.update(bytes);
+    // One a tensor is enough to tell.
+    if (!bad || bad.at(-1)?.name === tensor.name) continue;
+    const found = firstNotFinite(tensor.type, bytes);
+    if (found !== -1) {
+      const blocksOfRow = rowBytes / tensorTypes[tensor.type].blockBytes;
+      bad.push({ name: tensor.name, row: row + Math.floor(found / blocksOfRow) });
+    }
+  }
+  return hasher.digest();
 }

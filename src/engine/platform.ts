@@ -20,6 +20,21 @@ export interface ByteSource {
   close(): Promise<void>;
 }
 
+/** The files of one model, wherever they lie: a folder, a repository on a hub, a web server, files dropped on a page. */
+export interface ModelFiles {
+  /** For messages: a path or a URL. */
+  readonly name: string;
+  /** The file that was named; undefined when a folder or a repository was. */
+  readonly entry: string | undefined;
+  /** Names below the folder, with slashes; undefined where the place cannot tell. */
+  list(): Promise<readonly string[] | undefined>;
+  /**
+   * Undefined when there is no such file. The caller closes it.
+   * @throws ModelFileError for a name that leads out of the folder: names come from files that anybody may have written
+   */
+  open(name: string): Promise<ByteSource | undefined>;
+}
+
 /** An incremental SHA-256. */
 export interface Hasher {
   update(bytes: Uint8Array): void;
@@ -44,7 +59,8 @@ export interface Platform {
    */
   requestAdapter(options: { adapter?: string; fresh?: boolean }): Promise<GPUAdapter>;
   wgsl(): Promise<WgslSources>;
-  openModel(location: string): Promise<ByteSource>;
+  /** The files at a path, a URL or `hf:OWNER/NAME[:FILE][@REVISION]`. */
+  modelFiles(location: string): Promise<ModelFiles>;
   sha256(): Hasher;
   /** For what is measured once a machine; without it, nothing is. */
   readonly store?: Store;

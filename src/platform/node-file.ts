@@ -12,7 +12,7 @@ export const openFile = async (path: string): Promise<ByteSource> => {
   const stat = await handle.stat();
   if (!stat.isFile()) {
     await handle.close();
-    const what = stat.isDirectory() ? 'a directory; name the .gguf file in it' : 'not a regular file';
+    const what = stat.isDirectory() ? 'a directory, not a file' : 'not a regular file';
     throw new ModelFileError('unreadable', `${path} is ${what}`);
   }
   const sizeBytes = stat.size;
@@ -60,7 +60,7 @@ const explain = (path: string, error: NodeJS.ErrnoException): Error => {
   if (error.code === 'ENOENT' || error.code === 'ENOTDIR') {
     return new ModelFileError(
       'not_found',
-      `${path}: no such file; name a GGUF file, or fetch one with the pull command`,
+      `${path}: no such file; name a GGUF file or the folder of a model, or fetch one with the pull command`,
     );
   }
   if (error.code === 'EACCES' || error.code === 'EPERM') {

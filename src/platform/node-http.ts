@@ -8,9 +8,11 @@ export interface HttpOptions {
   retryDelayMs?: number;
   /** A connection that brings nothing for so long is cut and tried again. */
   idleMs?: number;
+  /** Sent with every request; a token among them is dropped when a redirect leaves for another server. */
+  headers?: Readonly<Record<string, string>>;
 }
 
-const defaults: Required<HttpOptions> = { attempts: 5, retryDelayMs: 250, idleMs: 30_000 };
+const defaults: Required<HttpOptions> = { attempts: 5, retryDelayMs: 250, idleMs: 30_000, headers: {} };
 
 /** Answers that may go away by themselves. */
 const passing = new Set([408, 425, 429, 500, 502, 503, 504]);
@@ -132,7 +134,11 @@ class RemoteFile implements ByteSource {
     };
     try {
       const response = await fetch(this.name, {
-        headers: { range: `bytes=${first}-${last}`, 'accept-encoding': 'identity' },
+        headers: {
+          ...this.#options.headers,
+          range: `bytes=${first}-${last}`,
+          'accept-encoding': 'identity',
+        },
         signal: AbortSignal.any([this.#closed.signal, idle.signal]),
       });
       this.#check(response, first);

@@ -4,9 +4,12 @@ import { glob, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Platform, Store } from '../engine/index.ts';
+import type { HubAccess } from '../pull/hub.ts';
+import { hubPrefix } from '../pull/reference.ts';
 import { requestAdapter } from './node-adapter.ts';
-import { openFile } from './node-file.ts';
-import { openUrl } from './node-http.ts';
+import { localFiles } from './node-folder.ts';
+import { hubFiles } from './node-hub.ts';
+import { webFiles } from './node-web-folder.ts';
 import { packageRoot } from './node-package.ts';
 
 /** What Dawn's binding takes by default. */
@@ -15,16 +18,18 @@ const backends: Readonly<Record<string, string>> = { linux: 'vulkan', darwin: 'm
 /**
  * The machine as Node sees it: Dawn's binding, files, HTTP.
  * @param store where measurements of this machine are kept; without it nothing is measured
+ * @param hub where `hf:` locations are read from
  */
-export const nodePlatform = (store?: Store): Platform => ({
+export const nodePlatform = (store?: Store, hub: HubAccess = {}): Platform => ({
   name: 'node',
   ...(store ? { store } : {}),
   backend: backends[process.platform] ?? 'webgpu',
   requestAdapter,
   wgsl: readWgsl,
-  openModel(location) {
-    if (/^https?:\/\//i.test(location)) return openUrl(location);
-    return openFile(/^file:\/\//i.test(location) ? fileURLToPath(location) : location);
+  modelFiles(location) {
+    if (location.startsWith(hubPrefix)) return hubFiles(location, hub);
+    if (/^https?:\/\//i.test(location)) return webFiles(location);
+    return localFiles(/^file:\/\//i.test(location) ? fileURLToPath(location) : location);
   },
   sha256() {
     const hash = createHash('sha256');

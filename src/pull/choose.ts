@@ -1,4 +1,6 @@
 import { PullError } from './errors.ts';
+import { folderModel } from './folder-model.ts';
+import { type GgufModel, ggufModels } from './gguf-models.ts';
 
 export interface RemoteFile {
   /** Below the repository's root, with slashes. */
@@ -8,48 +10,74 @@ export interface RemoteFile {
 }
 
 /** `sha256` of the content, or git's own SHA-1 of a blob for files that are not in large-file storage. */
-interface Checksum {
+export interface Checksum {
   readonly kind: 'sha256' | 'git-sha1';
   /** Lower-case hex. */
   readonly hex: string;
 }
 
-/** What the engine reads, best first: the smallest loss at the smallest size. */
-const preferred = ['Q8_0', 'Q4_0', 'F16', 'BF16', 'F32'];
-
-/** The quantisation that a file's name tells, as `Q8_0` or `Q4_K_M`; undefined when it tells none. */
-const quantizationOf = (path: string): string | undefined => {
-  const name = path.slice(path.lastIndexOf('/') + 1).toUpperCase();
-  const found = /(?:^|[-._])(BF16|F16|FP16|F32|FP32|I?Q\d(?:_\w+?)?|TQ\d_\d|MXFP4\w*?)(?=[-.]|$)/.exec(
-    name,
-  )?.[1];
-  return found?.replace(/^FP/, 'F');
-};
+/** A model of a repository: all files that it takes. */
+export interface ChosenModel {
+  /** The file that stands for it, a GGUF; undefined when the folder does. */
+  readonly entry: string | undefined;
+  readonly files: readonly RemoteFile[];
+}
 
 /**
- * The file to download.
- * @param wanted a path, a file name or a quantisation; without it the best one that the engine reads
+ * What the engine reads, best first: the smallest loss at the smallest size, so 4 bits of well-rounded weights before
+ * all bits at four times the size, and those before 3 bits, which answers show.
+ */
+const preferred = (
+  'Q8_0 Q6_K Q6_K_L Q5_K_M Q5_K_L Q5_K_S Q5_K Q5_1 Q5_0 Q4_K_M Q4_K_L Q4_K_S Q4_K Q4_1 Q4_0 ' +
+  'F16 BF16 F32 Q3_K_L Q3_K_M Q3_K_S Q3_K Q2_K Q2_K_S'
+).split(' ');
+
+/**
+ * The model to download or to read: of GGUF files the one that is wanted or the best, with all parts when it is split;
+ * in a repository without them what makes up the folder.
+ * @param wanted a path, a file name or a quantisation
  * @throws PullError `not_found` or `no_choice`, listing what there is
  */
-export const chooseFile = (files: readonly RemoteFile[], wanted: string | undefined): RemoteFile => {
-  const models = files.filter(({ path }) => /\.gguf$/i.test(path));
-  if (models.length === 0) {
+export const chooseModel = (files: readonly RemoteFile[], wanted: string | undefined): ChosenModel => {
+  const models = ggufModels(files);
+  if (models.length === 0) return chooseFolder(files, wanted);
+  const chosen = wanted === undefined ? chooseBest(models) : chooseWanted(models, wanted);
+  if (chosen.missing.length > 0) {
     throw new PullError(
-      'no_choice',
-      'the repository holds no GGUF file; look for one whose name ends in -GGUF',
+      'not_found',
+      `the repository holds ${chosen.files.length} parts of ${chosen.path} only; missing: ${chosen.missing.join(', ')}`,
     );
   }
-  return wanted === undefined ? chooseBest(models) : chooseWanted(models, wanted);
+  return { entry: chosen.path, files: chosen.files };
 };
 
-const chooseWanted = (models: readonly RemoteFile[], wanted: string): RemoteFile => {
-  const fits: readonly ((path: string) => boolean)[] = [
-    (path) => path === wanted,
-    (path) => path.endsWith(`/${wanted}`),
-    (path) => quantizationOf(path) === wanted.toUpperCase(),
+const chooseFolder = (files: readonly RemoteFile[], wanted: string | undefined): ChosenModel => {
+  const folder = folderModel(files);
+  if (folder && (wanted === undefined || folder.some(({ path }) => path === wanted)))
+    return { entry: undefined, files: folder };
+  if (folder) {
+    throw new PullError(
+      'not_found',
+      `the repository holds no GGUF file '${wanted}', but a folder of safetensors or MLC shards: name it without a file ` +
+        `(--quantize makes it smaller when it is loaded)`,
+    );
+  }
+  const torch = files.some(({ path }) => /\.(bin|pt|pth|ckpt)$/i.test(path));
+  throw new PullError(
+    'no_choice',
+    `the repository holds no GGUF file, no config.json with .safetensors files and no MLC shards${torch ? ', only PyTorch checkpoints' : ''}; ` +
+      'look for one whose name ends in -GGUF',
+  );
+};
+
+const chooseWanted = (models: readonly GgufModel[], wanted: string): GgufModel => {
+  const fits: readonly ((model: GgufModel) => boolean)[] = [
+    ({ files }) => files.some(({ path }) => path === wanted),
+    ({ files }) => files.some(({ path }) => path.endsWith(`/${wanted}`)),
+    ({ quantization }) => quantization === wanted.toUpperCase(),
   ];
   for (const fit of fits) {
-    const [first, ...others] = models.filter(({ path }) => fit(path));
+    const [first, ...others] = models.filter(fit);
     if (first && others.length === 0) return first;
     if (first)
       throw new PullError(
@@ -60,25 +88,29 @@ const chooseWanted = (models: readonly RemoteFile[], wanted: string): RemoteFile
   throw new PullError('not_found', `no GGUF file '${wanted}' in the repository; there are: ${list(models)}`);
 };
 
-const chooseBest = (models: readonly RemoteFile[]): RemoteFile => {
-  // Image projectors and parts of split models are no models by themselves.
-  const whole = models.filter(({ path }) => !/mmproj|-\d{5}-of-\d{5}/i.test(path));
-  for (const quantization of preferred) {
-    const [first, ...others] = whole.filter(({ path }) => quantizationOf(path) === quantization);
+const chooseBest = (models: readonly GgufModel[]): GgufModel => {
+  for (const wanted of preferred) {
+    const [first, ...others] = models.filter(({ quantization }) => quantization === wanted);
     if (first && others.length === 0) return first;
     if (first)
       throw new PullError(
         'no_choice',
-        `several files are ${quantization}, name one as REPO:FILE: ${list([first, ...others])}`,
+        `several files are ${wanted}, name one as REPO:FILE: ${list([first, ...others])}`,
       );
   }
-  const [only, ...others] = whole;
-  if (only && others.length === 0 && quantizationOf(only.path) === undefined) return only;
+  const [only, ...others] = models;
+  if (only && others.length === 0 && only.quantization === undefined) return only;
   throw new PullError(
     'no_choice',
-    `no whole file of a type that can be read (${preferred.join(', ')}); there are: ${list(models)}`,
+    `no file of a type that can be read (${preferred.join(', ')}); there are: ${list(models)}`,
   );
 };
 
-const list = (files: readonly RemoteFile[]): string =>
-  files.map(({ path, sizeBytes }) => `${path} (${(sizeBytes / 2 ** 20).toFixed(0)} MiB)`).join(', ');
+const list = (models: readonly GgufModel[]): string =>
+  models
+    .map(({ path, files }) => {
+      const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+      const parts = files.length > 1 ? ` in ${files.length} parts` : '';
+      return `${path} (${(bytes / 2 ** 20).toFixed(0)} MiB${parts})`;
+    })
+    .join(', ');

@@ -1,6 +1,7 @@
 import { HubApiError, listFiles } from '@huggingface/hub';
 import type { RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
+import type { Reference } from './reference.ts';
 
 /** A repository on a Hugging Face Hub or on a server that speaks its endpoints. */
 export interface Hub {
@@ -10,6 +11,26 @@ export interface Hub {
   readonly token: string | undefined;
   readonly signal: AbortSignal;
 }
+
+/** Which hub, and what to show it. */
+export interface HubAccess {
+  /** HF_TOKEN. */
+  readonly token?: string | undefined;
+  /** HF_ENDPOINT; default https://huggingface.co. */
+  readonly endpoint?: string | undefined;
+}
+
+export const hubAt = (
+  access: HubAccess,
+  { repo, revision = 'main' }: Reference,
+  signal = new AbortController().signal,
+): Hub => ({
+  endpoint: (access.endpoint || 'https://huggingface.co').replace(/\/+$/, ''),
+  token: access.token || undefined,
+  repo,
+  revision,
+  signal,
+});
 
 /** Headers of a request to the hub itself; fetch drops the token when a redirect leaves for another host. */
 export const hubHeaders = ({ token }: Hub): Record<string, string> =>

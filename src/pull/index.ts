@@ -1,8 +1,10 @@
 import { join } from 'node:path';
-import { chooseFile, type RemoteFile } from './choose.ts';
+import { chooseModel, type RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
-import { type Hub, listRepository } from './hub.ts';
-import { isComplete, PartFile } from './part-file.ts';
+import { type Hub, hubAt, listRepository } from './hub.ts';
+import { checkSpace, isComplete, missingBytes, PartFile } from './part-file.ts';
+import { recordFile } from './record.ts';
+import { parseReference } from './reference.ts';
 import { patient, type RetryOptions, transfer } from './transfer.ts';
 
 export interface PullOptions {
@@ -12,65 +14,96 @@ export interface PullOptions {
   file?: string;
   /** A branch, tag or commit; default `main`. */
   revision?: string;
-  /** The folder of models: the file goes to `<destination>/<owner>--<name>/<file>`. */
+  /** The folder of models: files go to `<destination>/<owner>--<name>/<path in the repository>`. */
   destination: string;
   /** HF_TOKEN. */
   token?: string;
   /** HF_ENDPOINT; default https://huggingface.co. */
   endpoint?: string;
-  /** In bytes; what an earlier run left counts as done. */
+  /** In bytes of all files together; what an earlier run left counts as done. `file` is the one under way. */
   onProgress?: (progress: { file: string; done: number; total: number }) => void;
   signal?: AbortSignal;
   retry?: Partial<RetryOptions>;
 }
 
 export interface Pulled {
+  /** What to serve: a GGUF file, the first part of a split one, or the folder of the others. */
   path: string;
-  /** The file was there before, whole and right. */
+  /** All of it was there before, whole and right. */
   alreadyThere: boolean;
 }
 
 /**
- * Downloads a GGUF file from a Hugging Face Hub: resumable, checked, and under its name only when it is whole.
- * A file that is there already, whole and right, is not downloaded again.
+ * Downloads a model from a Hugging Face Hub, a file, all parts of a split one or a folder: resumable, checked, and each
+ * file under its name only when it is whole. What is there already, whole and right, is not downloaded again.
  * @throws PullError with a stable code; the signal's reason when aborted (what came is kept for the next run)
  */
 export const pull = async (options: PullOptions): Promise<Pulled> => {
-  const hub: Hub = {
-    endpoint: (options.endpoint || 'https://huggingface.co').replace(/\/+$/, ''),
-    repo: checkRepo(options.repo),
-    revision: options.revision ?? 'main',
-    token: options.token || undefined,
-    signal: options.signal ?? new AbortController().signal,
-  };
-  hub.signal.throwIfAborted();
-  const file = chooseFile(await listRepository(hub), options.file);
-  const path = join(options.destination, hub.repo.replace('/', '--'), ...safeParts(file));
-  const report = (done: number) => options.onProgress?.({ file: file.path, done, total: file.sizeBytes });
-
-  if (await isComplete(path, file)) {
-    report(file.sizeBytes);
-    return { path, alreadyThere: true };
+  const { repo, revision } = options;
+  if (parseReference(repo)?.repo !== repo) {
+    throw new PullError(
+      'invalid_reference',
+      `'${repo}' is no repository; write OWNER/NAME, for example Qwen/Qwen2.5-0.5B-Instruct-GGUF`,
+    );
   }
+  const reference = { repo, ...(revision === undefined ? {} : { revision }) };
+  const hub = hubAt(options, reference, options.signal);
+  hub.signal.throwIfAborted();
+  const { entry, files } = chooseModel(await listRepository(hub), options.file);
+  const folder = join(options.destination, repo.replace('/', '--'));
+  const places = files.map((file) => ({ file, path: join(folder, ...safeParts(file)) }));
+
+  const total = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  let before = 0;
+  const reportOn = (file: RemoteFile) => (done: number) =>
+    options.onProgress?.({ file: file.path, done: before + done, total });
+  const retry = { ...patient, ...options.retry };
+  const missing: typeof places = [];
+  for (const place of places) {
+    hub.signal.throwIfAborted();
+    if (await isComplete(place.path, place.file)) {
+      await recordFile(folder, reference, place.file);
+      before += place.file.sizeBytes;
+      reportOn(place.file)(0);
+    } else missing.push(place);
+  }
+  await refuseFullDisk(folder, missing);
+  for (const { file, path } of missing) {
+    await fetchFile({ hub, file, path, retry, report: reportOn(file) });
+    await recordFile(folder, reference, file);
+    before += file.sizeBytes;
+  }
+  const path = entry === undefined ? folder : join(folder, ...entry.split('/'));
+  return { path, alreadyThere: missing.length === 0 };
+};
+
+/** Before the first of several files is fetched, rather than in the middle of the last. */
+const refuseFullDisk = async (
+  folder: string,
+  missing: readonly { file: RemoteFile; path: string }[],
+): Promise<void> => {
+  let needed = 0;
+  for (const { file, path } of missing) needed += await missingBytes(path, file);
+  if (needed > 0) await checkSpace(folder, needed);
+};
+
+const fetchFile = async (job: {
+  hub: Hub;
+  file: RemoteFile;
+  path: string;
+  retry: RetryOptions;
+  report: (done: number) => void;
+}): Promise<void> => {
+  const { hub, file, path, retry, report } = job;
   const part = await PartFile.open(path, file);
   try {
     report(part.length);
-    const retry = { ...patient, ...options.retry };
     await transfer({ hub, file, part, retry, onBytes: () => report(part.length) });
   } catch (error) {
     await part.close();
     throw error;
   }
   await part.finish();
-  return { path, alreadyThere: false };
-};
-
-const checkRepo = (repo: string): string => {
-  if (/^[\w.-]+\/[\w.-]+$/.test(repo) && !repo.includes('..')) return repo;
-  throw new PullError(
-    'invalid_reference',
-    `'${repo}' is no repository; write OWNER/NAME, for example Qwen/Qwen2.5-0.5B-Instruct-GGUF`,
-  );
 };
 
 /** The server names the file; it must not lead out of its folder. */

@@ -1,4 +1,4 @@
-import { createHash, type Hash } from 'node:crypto';
+import type { Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import {
   type FileHandle,
@@ -14,9 +14,9 @@ import {
 import { dirname } from 'node:path';
 import type { RemoteFile } from './choose.ts';
 import { explainWriteFailure, PullError } from './errors.ts';
+import { contentHash } from './record.ts';
 
-const hashing = ({ checksum, sizeBytes }: RemoteFile): Hash =>
-  checksum.kind === 'sha256' ? createHash('sha256') : createHash('sha1').update(`blob ${sizeBytes}\0`);
+const hashing = ({ checksum, sizeBytes }: RemoteFile): Hash => contentHash(checksum.kind, sizeBytes);
 
 /**
  * A download under way: `<path>.part` holds what came, `<path>.part.json` the checksum of the file it belongs to.
@@ -41,7 +41,6 @@ export class PartFile {
     try {
       await mkdir(dirname(path), { recursive: true });
       const kept = await keptBytes(path, file);
-      await checkSpace(path, file.sizeBytes - kept);
       if (kept === 0) {
         await writeFile(`${path}.part`, '');
         await writeFile(`${path}.part.json`, JSON.stringify({ checksum: file.checksum.hex }));
@@ -144,13 +143,23 @@ const removePart = async (path: string): Promise<void> => {
   await rm(`${path}.part.json`, { force: true });
 };
 
-const checkSpace = async (path: string, neededBytes: number): Promise<void> => {
-  const { bavail, bsize } = await statfs(dirname(path));
+/** How much of a file must still come. */
+export const missingBytes = async (path: string, file: RemoteFile): Promise<number> =>
+  file.sizeBytes - (await keptBytes(path, file));
+
+/** @throws PullError `disk_full` or `not_writable` */
+export const checkSpace = async (folder: string, neededBytes: number): Promise<void> => {
+  try {
+    await mkdir(folder, { recursive: true });
+  } catch (error) {
+    throw explainWriteFailure(folder, error);
+  }
+  const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   if (neededBytes > free) {
     throw new PullError(
       'disk_full',
-      `${path}: needs ${neededBytes} more bytes, but the disk has ${free} free; free some space or name another --data-dir`,
+      `${folder}: needs ${neededBytes} more bytes, but the disk has ${free} free; free some space or name another --data-dir`,
     );
   }
 };

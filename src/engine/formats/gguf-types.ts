@@ -5,21 +5,21 @@ export const ggufTensorTypes: ReadonlyMap<number, TensorType> = new Map([
   [0, 'F32'],
   [1, 'F16'],
   [2, 'Q4_0'],
-  [8, 'Q8_0'],
-  [30, 'BF16'],
-]);
-
-/** The others that are in use, for messages. */
-const otherNames: ReadonlyMap<number, string> = new Map([
   [3, 'Q4_1'],
   [6, 'Q5_0'],
   [7, 'Q5_1'],
-  [9, 'Q8_1'],
+  [8, 'Q8_0'],
   [10, 'Q2_K'],
   [11, 'Q3_K'],
   [12, 'Q4_K'],
   [13, 'Q5_K'],
   [14, 'Q6_K'],
+  [30, 'BF16'],
+]);
+
+/** The others that are in use, for messages. */
+const otherNames: ReadonlyMap<number, string> = new Map([
+  [9, 'Q8_1'],
   [15, 'Q8_K'],
   [16, 'IQ2_XXS'],
   [17, 'IQ2_XS'],

@@ -1,9 +1,11 @@
-import type { ByteSource } from '../platform.ts';
+import type { ByteSource, ModelFiles } from '../platform.ts';
 import { readMetadata } from './gguf-metadata.ts';
+import { type GgufPart, wholeSet } from './gguf-split.ts';
 import { readTensorTable } from './gguf-tensors.ts';
 import { HeaderReader } from './header-reader.ts';
-import { type ModelFile, type TensorInfo, tensorTypes } from './model-file.ts';
+import { type ModelFile, ModelFileError } from './model-file.ts';
 import { describeForeignFile } from './recognise.ts';
+import { bytesOfRow, checkRows } from './rows.ts';
 
 /** 'GGUF' as a little-endian u32, and the same byte-swapped. */
 const magic = 0x46554747;
@@ -12,57 +14,66 @@ const swappedMagic = 0x47475546;
 const fixedHeaderBytes = 24;
 
 /**
- * Opens a GGUF file (version 2 or 3, little-endian). Reads the header only; weights come by `readRows`.
- * Takes `source` over: the model's `close` closes it, and a failed open closes it too.
- * @throws ModelFileError `wrong_magic`, `big_endian`, `unsupported_version`, `unsupported_type`, `split`,
+ * Opens a GGUF file (version 2 or 3, little-endian); for a part of a split set, all of the set. Reads headers only;
+ * weights come by `readRows`.
+ * @param entry its name among `files`
+ * @throws ModelFileError `not_found`, `wrong_magic`, `big_endian`, `unsupported_version`, `unsupported_type`, `split`,
  *   `truncated` or `corrupt`; the message names the file and what to do
  */
-export const openGguf = async (source: ByteSource): Promise<ModelFile> => {
-  try {
+export const openGguf = async (files: ModelFiles, entry: string): Promise<ModelFile> => {
+  const opened: ByteSource[] = [];
+  const openPart = async (name: string): Promise<GgufPart | undefined> => {
+    const source = await files.open(name);
+    if (!source) return undefined;
+    opened.push(source);
     return await readHeader(source);
+  };
+  try {
+    const named = await openPart(entry);
+    if (!named) throw new ModelFileError('not_found', `${files.name}: there is no file '${entry}'`);
+    return modelOf(await wholeSet(named, entry, openPart));
   } catch (error) {
-    await source.close();
+    await Promise.all(opened.map((source) => source.close()));
     throw error;
   }
 };
 
-const readHeader = async (source: ByteSource): Promise<ModelFile> => {
+const readHeader = async (source: ByteSource): Promise<GgufPart> => {
   const reader = new HeaderReader(source);
   await checkMagic(reader, source);
   await reader.ensure(fixedHeaderBytes - 8, 'the header');
   const tensorCount = reader.length();
   const metadataCount = reader.length();
   const metadata = await readMetadata(reader, metadataCount);
-  const shards = metadata.get('split.count');
-  if (typeof shards === 'number' && shards > 1) {
-    throw reader.fail(
-      'split',
-      `this is one of ${shards} parts of a model; merge them into one file first (llama-gguf-split --merge)`,
-    );
-  }
   const tensors = await readTensorTable(reader, {
     count: tensorCount,
     alignment: metadata.get('general.alignment') ?? 32,
     fileBytes: source.sizeBytes,
   });
+  return { source, metadata, tensors };
+};
 
+/** @param parts in order; the first has the metadata of all */
+const modelOf = (parts: readonly [GgufPart, ...GgufPart[]]): ModelFile => {
+  const [first] = parts;
+  const sources = new Map<string, ByteSource>();
+  for (const { source, tensors } of parts) for (const name of tensors.keys()) sources.set(name, source);
   return {
     format: 'gguf',
-    name: source.name,
-    sizeBytes: source.sizeBytes,
-    metadata,
-    tensors,
+    name: first.source.name,
+    sizeBytes: parts.reduce((sum, { source }) => sum + source.sizeBytes, 0),
+    metadata: first.metadata,
+    tensors: parts.length === 1 ? first.tensors : new Map(parts.flatMap(({ tensors }) => [...tensors])),
     async readRows(tensor, firstRow, rows, into) {
+      const source = sources.get(tensor.name);
+      if (!source) throw new RangeError(`${first.source.name} has no tensor '${tensor.name}'`);
       const rowBytes = bytesOfRow(tensor);
-      const length = rows * rowBytes;
-      if (firstRow < 0 || rows < 0 || (firstRow + rows) * rowBytes > tensor.sizeBytes) {
-        throw new RangeError(
-          `rows ${firstRow}..${firstRow + rows} leave tensor '${tensor.name}' [${tensor.shape.join(', ')}]`,
-        );
-      }
-      return source.read(tensor.offset + firstRow * rowBytes, length, into);
+      checkRows(tensor, firstRow, rows);
+      return source.read(tensor.offset + firstRow * rowBytes, rows * rowBytes, into);
     },
-    close: () => source.close(),
+    async close() {
+      await Promise.all(parts.map(({ source }) => source.close()));
+    },
   };
 };
 
@@ -90,10 +101,4 @@ const checkMagic = async (reader: HeaderReader, source: ByteSource): Promise<voi
       `GGUF version ${version} (supported: 2, 3)${version === 1 ? '; convert the model again' : ''}`,
     );
   }
-};
-
-/** Bytes of one row, that is of the innermost dimension, in the file's encoding. */
-const bytesOfRow = ({ type, shape }: Pick<TensorInfo, 'type' | 'shape'>): number => {
-  const { blockElements, blockBytes } = tensorTypes[type];
-  return ((shape.at(-1) ?? 1) / blockElements) * blockBytes;
 };

@@ -1,8 +1,14 @@
 import type { ByteSource } from '../platform.ts';
 import { ModelFileError } from './model-file.ts';
 
-/** Bytes fetched at a time. A header is mostly the vocabulary: a few MB. */
-const chunkBytes = 1 << 20;
+/**
+ * Bytes fetched at a time: few at first, because most headers are small, then more, because the largest are 20 MB and
+ * each fetch may be a request to a server.
+ */
+const firstChunkBytes = 1 << 20;
+const mostChunkBytes = 4 << 20;
+/** Made ASCII at a time. */
+const asciiBytes = 1 << 16;
 /** No header is larger (the largest vocabularies take 30 MB); a corrupt length must not make us allocate more. */
 const headerLimitBytes = 256 << 20;
 
@@ -23,6 +29,13 @@ export class HeaderReader {
   /** Next byte to take, and the end of what is valid, both in the window. */
   #at = 0;
   #end = 0;
+  #chunkBytes = firstChunkBytes;
+  /**
+   * A stretch of the window with every byte beyond ASCII as '?', and where it begins there: to cut a string out of it
+   * costs far less than to decode that string.
+   */
+  #ascii = '';
+  #asciiStart = 0;
   /** Where the window begins in the file. */
   #start = 0;
 
@@ -47,7 +60,8 @@ export class HeaderReader {
   async ensure(length: number, what: string): Promise<void> {
     if (this.buffered >= length) return;
     this.expect(length, what);
-    const wanted = Math.min(Math.max(length, chunkBytes), this.#source.sizeBytes - this.position);
+    const wanted = Math.min(Math.max(length, this.#chunkBytes), this.#source.sizeBytes - this.position);
+    this.#chunkBytes = Math.min(2 * this.#chunkBytes, mostChunkBytes);
     const kept = this.#window.subarray(this.#at, this.#end);
     const keptBytes = kept.length;
     const window = new Uint8Array(wanted);
@@ -55,6 +69,8 @@ export class HeaderReader {
     const position = this.position;
     await this.#source.read(position + keptBytes, wanted - keptBytes, window.subarray(keptBytes));
     this.#window = window;
+    this.#ascii = '';
+    this.#asciiStart = 0;
     this.#view = new DataView(window.buffer);
     this.#start = position;
     this.#at = 0;
@@ -160,6 +176,20 @@ export class HeaderReader {
 
   #text(length: number): string {
     const at = this.#take(length);
-    return decoder.decode(this.#window.subarray(at, at + length));
+    const end = at + length;
+    for (let byte = at; byte < end; byte++) {
+      if ((this.#window[byte] ?? 0) > 127) return decoder.decode(this.#window.subarray(at, end));
+    }
+    if (end > this.#asciiStart + this.#ascii.length) {
+      this.#ascii = decoder.decode(asciiOf(this.#window.subarray(at, Math.max(end, at + asciiBytes))));
+      this.#asciiStart = at;
+    }
+    return this.#ascii.substring(at - this.#asciiStart, end - this.#asciiStart);
   }
 }
+
+const asciiOf = (bytes: Uint8Array): Uint8Array => {
+  const ascii = bytes.slice();
+  for (let at = 0; at < ascii.length; at++) if ((ascii[at] ?? 0) > 127) ascii[at] = 0x3f;
+  return ascii;
+};

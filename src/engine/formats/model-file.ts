@@ -1,6 +1,24 @@
 /** One shape for every file format: metadata, tensor table, and ranged reads of rows. */
 
-export type TensorType = 'F32' | 'F16' | 'BF16' | 'Q8_0' | 'Q4_0';
+/** ggml's encodings by their names there, and two of MLC that none of those can hold without rounding. */
+export type TensorType =
+  | 'F32'
+  | 'F16'
+  | 'BF16'
+  | 'Q8_0'
+  | 'Q4_0'
+  | 'Q4_1'
+  | 'Q5_0'
+  | 'Q5_1'
+  | 'Q2_K'
+  | 'Q3_K'
+  | 'Q4_K'
+  | 'Q5_K'
+  | 'Q6_K'
+  /** 32 weights: f32 scale, 16 bytes of nibbles in Q4_0's order; value (q - 7) * scale. */
+  | 'MLC_Q4F32'
+  /** 40 weights: f16 scale, four u32 of ten 3-bit quants each, the first in the low bits; value (q - 3) * scale. */
+  | 'MLC_Q3F16';
 
 /** Elements and bytes of one block as the file stores it. */
 export interface TypeTraits {
@@ -14,6 +32,16 @@ export const tensorTypes: Readonly<Record<TensorType, TypeTraits>> = {
   BF16: { blockElements: 1, blockBytes: 2 },
   Q8_0: { blockElements: 32, blockBytes: 34 },
   Q4_0: { blockElements: 32, blockBytes: 18 },
+  Q4_1: { blockElements: 32, blockBytes: 20 },
+  Q5_0: { blockElements: 32, blockBytes: 22 },
+  Q5_1: { blockElements: 32, blockBytes: 24 },
+  Q2_K: { blockElements: 256, blockBytes: 84 },
+  Q3_K: { blockElements: 256, blockBytes: 110 },
+  Q4_K: { blockElements: 256, blockBytes: 144 },
+  Q5_K: { blockElements: 256, blockBytes: 176 },
+  Q6_K: { blockElements: 256, blockBytes: 210 },
+  MLC_Q4F32: { blockElements: 32, blockBytes: 20 },
+  MLC_Q3F16: { blockElements: 40, blockBytes: 18 },
 };
 
 export interface TensorInfo {
@@ -21,7 +49,7 @@ export interface TensorInfo {
   readonly type: TensorType;
   /** Outermost first, as numpy prints it: a weight matrix is `[rows (out), cols (in)]`. GGUF stores the reverse. */
   readonly shape: readonly number[];
-  /** Absolute byte offset in the file. */
+  /** Absolute byte offset in its file, or whatever else the format finds it by. */
   readonly offset: number;
   readonly sizeBytes: number;
 }
@@ -45,11 +73,15 @@ export type MetadataArray =
 export type Metadata = ReadonlyMap<string, MetadataScalar | MetadataArray>;
 
 export interface ModelFile {
-  readonly format: 'gguf';
+  readonly format: 'gguf' | 'mlc' | 'hugging-face';
+  /** For messages: a path or a URL. */
   readonly name: string;
+  /** Of all files together. */
   readonly sizeBytes: number;
   readonly metadata: Metadata;
   readonly tensors: ReadonlyMap<string, TensorInfo>;
+  /** What a person who loads it should know, a sentence each. */
+  readonly notes?: readonly string[];
   /** Raw bytes of rows `[firstRow, firstRow + rows)` of a tensor, in the file's encoding. A 1-D tensor is one row. */
   readRows(tensor: TensorInfo, firstRow: number, rows: number, into?: Uint8Array): Promise<Uint8Array>;
   close(): Promise<void>;

@@ -12,6 +12,9 @@ const isSafetensors = (head: Uint8Array): boolean => {
   return length > 1n && length < 1n << 32n;
 };
 
+const fromPyTorch =
+  'save the model as safetensors (save_pretrained of transformers) and name its folder, or get it as GGUF';
+
 const recognisers: readonly { fits: (head: Uint8Array) => boolean; found: string }[] = [
   {
     fits: (head) => ascii(head).startsWith('version https://git-lfs'),
@@ -21,19 +24,35 @@ const recognisers: readonly { fits: (head: Uint8Array) => boolean; found: string
     fits: (head) => /^\s*<(!doctype|html|\?xml)/i.test(ascii(head)),
     found: 'a web page: the download brought an error or a login page; download the file itself',
   },
-  { fits: isSafetensors, found: 'a safetensors file: convert it to GGUF first' },
+  {
+    fits: isSafetensors,
+    found:
+      'a safetensors file: put config.json and tokenizer.json of its model beside it and name the folder, or convert it to GGUF',
+  },
   {
     fits: (head) => startsWith(head, 0x50, 0x4b, 3, 4),
-    found: 'a ZIP archive or a PyTorch checkpoint: unpack it, or convert the checkpoint to GGUF',
+    found: `a ZIP archive or a PyTorch checkpoint: unpack it, or, a checkpoint, ${fromPyTorch}`,
+  },
+  {
+    fits: (head) => startsWith(head, 0x80, 2) || startsWith(head, 0x80, 4),
+    found: `a pickle, as old PyTorch checkpoints are: ${fromPyTorch}`,
+  },
+  {
+    // A protobuf that begins with a small format version and the name of the program that wrote it.
+    fits: (head) => startsWith(head, 8) && (head[1] ?? 0) > 0 && (head[1] ?? 0) < 32 && head[2] === 0x12,
+    found: 'an ONNX graph, which is a program of its own: get the model as GGUF or as a safetensors folder',
   },
   { fits: (head) => startsWith(head, 0x1f, 0x8b), found: 'a gzip archive: unpack it first' },
   { fits: (head) => startsWith(head, 0x28, 0xb5, 0x2f, 0xfd), found: 'a zstd archive: unpack it first' },
   { fits: (head) => startsWith(head, 0xfd, 0x37, 0x7a, 0x58), found: 'an xz archive: unpack it first' },
   {
     fits: (head) => /^(GGML|lmgg|ggjt|tjgg|fmgg|ggmf)/i.test(ascii(head)),
-    found: 'a GGML file from before GGUF: get the model as GGUF',
+    found: 'a GGML file from before GGUF: get the model as GGUF, or convert the original again',
   },
-  { fits: (head) => /^\s*[{[]/.test(ascii(head)), found: 'JSON: name the .gguf file instead' },
+  {
+    fits: (head) => /^\s*[{[]/.test(ascii(head)),
+    found: 'JSON: name the .gguf file or the folder of the model instead',
+  },
   {
     fits: (head) => head.length > 0 && head.every((byte) => byte === 0),
     found: 'nothing but zero bytes: the download was not finished',

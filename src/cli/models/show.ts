@@ -1,0 +1,64 @@
+import { formatBytes, type ModelFacts } from '../../engine/index.ts';
+import { shortCount } from '../ready-line.ts';
+import { StartError } from '../start-error.ts';
+import type { World } from '../world.ts';
+import { columns } from './columns.ts';
+import { inspectAt } from './open.ts';
+
+/** Everything about one model that its header tells. */
+export async function showModel(
+  { name, location, digest }: { name: string; location: string; digest: string | undefined },
+  { world, json }: { world: World; json: boolean },
+): Promise<void> {
+  const inspected = await inspectAt(world, location);
+  if ('problem' in inspected) throw new StartError(`'${name}' cannot be read: ${inspected.problem}`);
+  const { facts } = inspected;
+  if (json) {
+    const { name: title, parameters, sizeBytes, contextLength, types, chatTemplate, memory, ...rest } = facts;
+    const entry = {
+      name,
+      location,
+      title: title ?? null,
+      ...rest,
+      parameters,
+      size_bytes: sizeBytes,
+      context_length: contextLength ?? null,
+      tensors: types,
+      chat_template: chatTemplate,
+      memory: memory ?? null,
+      digest: digest ?? null,
+    };
+    world.stdout.write(`${JSON.stringify(entry, undefined, 2)}\n`);
+    return;
+  }
+  const rows = linesOf(facts, digest).map(([label, text]) => `${label.padEnd(14)}${text}\n`);
+  const types = facts.types.map(({ type, tensors, weights, bytes }) => [
+    `  ${type}`,
+    String(tensors),
+    shortCount(weights),
+    formatBytes(bytes),
+  ]);
+  world.stdout.write(`${name}\n${rows.join('')}${columns(['  TYPE', 'TENSORS', 'WEIGHTS', 'SIZE'], types)}`);
+}
+
+function linesOf(facts: ModelFacts, digest: string | undefined): (readonly [string, string])[] {
+  const { tokenizer, memory, contextLength } = facts;
+  return [
+    ...(facts.name === undefined ? [] : [['title', facts.name] as const]),
+    ['format', facts.format],
+    ['architecture', facts.architecture],
+    ['parameters', `${shortCount(facts.parameters)} (${facts.parameters})`],
+    ['quantisation', facts.quantization],
+    ['size', `${formatBytes(facts.sizeBytes)} (${facts.sizeBytes} bytes)`],
+    ['context', contextLength === undefined ? 'unknown' : `${contextLength} tokens`],
+    [
+      'memory',
+      memory ? `${formatBytes(memory.bytes)} for a sequence of ${memory.context} tokens` : 'unknown',
+    ],
+    ['tokenizer', tokenizer ? `${tokenizer.kind}, ${tokenizer.tokens} tokens` : 'unusable'],
+    ['chat template', facts.chatTemplate ? 'yes' : 'no'],
+    ['digest', digest ?? 'not computed yet (models verify does)'],
+    ...facts.notes.map((note) => ['note', note] as const),
+    ...facts.problems.map((problem) => ['unusable', problem] as const),
+  ];
+}

@@ -1,0 +1,184 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { checkModel, openModelFile, readShardFiles } from '../../engine/index.ts';
+import { contentHash, type FileRecord, readRecord, recordDigest } from '../../pull/record.ts';
+import { type ProgressBar, progressBar } from '../progress.ts';
+import { messageOf, StartError } from '../start-error.ts';
+import type { World } from '../world.ts';
+import { columns } from './columns.ts';
+import { platformOf } from './open.ts';
+
+/** A model to check. */
+export interface Checked {
+  readonly name: string;
+  readonly location: string;
+  /** Of a pulled one: the folder of models, and what belongs to it below that. */
+  readonly pulled?: {
+    readonly folder: string;
+    readonly files: readonly string[];
+    readonly unfinished: readonly string[];
+  };
+}
+
+interface Verdict {
+  readonly name: string;
+  readonly problems: readonly string[];
+  /** How many of its files were compared with a checksum. */
+  readonly compared: number;
+  readonly files: number;
+  readonly digest: string | undefined;
+}
+
+/**
+ * Reads the models whole: each file against the checksum that it was pulled with, shards of MLC against their own, and
+ * every tensor for being there and finite. Exit code 1 when one of them is bad.
+ */
+export async function verifyModels(
+  models: readonly Checked[],
+  { world, json, quiet }: { world: World; json: boolean; quiet: boolean },
+): Promise<void> {
+  const bar = progressBar(world.stderr, quiet);
+  const verdicts: Verdict[] = [];
+  for (const model of models) {
+    verdicts.push(await verify(model, world, bar));
+    bar.clear();
+  }
+  if (json) {
+    const entries = verdicts.map(({ problems, digest, ...rest }) => ({
+      ...rest,
+      ok: problems.length === 0,
+      problems,
+      digest: digest ?? null,
+    }));
+    world.stdout.write(`${JSON.stringify(entries, undefined, 2)}\n`);
+  } else if (verdicts.length === 0) world.stdout.write('there are no pulled models\n');
+  else world.stdout.write(columns(['NAME', 'STATE', 'CHECKED'], verdicts.map(rowOf)));
+  const bad = verdicts.filter(({ problems }) => problems.length > 0);
+  if (bad.length === 0) return;
+  throw new StartError(
+    `${bad.length} of ${verdicts.length} models ${bad.length === 1 ? 'is' : 'are'} bad: ${bad.map(({ name }) => name).join(', ')}`,
+  );
+}
+
+function rowOf({ name, problems, compared, files }: Verdict): string[] {
+  if (problems.length > 0) return [name, 'BAD', problems.join('; ')];
+  const checksums = compared === 0 ? 'no checksum known' : `${compared} of ${files} files by checksum`;
+  return [name, 'ok', `${checksums}, every tensor whole and finite`];
+}
+
+async function verify(model: Checked, world: World, bar: ProgressBar): Promise<Verdict> {
+  const { name, pulled } = model;
+  const problems = (pulled?.unfinished ?? []).map(
+    (file) => `the download of ${file} did not finish; pull it again, it goes on where it stopped`,
+  );
+  const facts = { name, files: pulled?.files.length ?? 1 };
+  // What is half there is bad without reading the rest.
+  if (problems.length > 0) return { ...facts, problems, compared: 0, digest: undefined };
+  let compared = 0;
+  for (const [file, known] of await checksumsOf(model)) {
+    bar.show(`${name}: ${file}`, compared, facts.files);
+    const wrong = await compare(file, known);
+    if (wrong === undefined) compared += 1;
+    else problems.push(wrong);
+  }
+  const digest = await checkTensors(model, { world, bar, problems });
+  if (digest !== undefined && problems.length === 0 && pulled) await remember(pulled, digest);
+  return { ...facts, problems, compared, digest };
+}
+
+interface Known {
+  /** For messages. */
+  readonly label: string;
+  readonly sizeBytes: number;
+  readonly kind: 'sha256' | 'git-sha1' | 'md5';
+  readonly hex: string;
+}
+
+/** Files by their paths, with what they should hash to. */
+async function checksumsOf({ location, pulled }: Checked): Promise<Map<string, Known>> {
+  const known = new Map<string, Known>();
+  for (const file of pulled?.files ?? []) {
+    const [home = '', ...below] = file.split('/');
+    const record = await readRecord(join(pulled?.folder ?? '', home));
+    const found: FileRecord | undefined = record?.files[below.join('/')];
+    if (found)
+      known.set(join(pulled?.folder ?? '', ...file.split('/')), {
+        label: file,
+        sizeBytes: found.sizeBytes,
+        ...found.checksum,
+      });
+  }
+  const isFolder = (await stat(location).catch(() => undefined))?.isDirectory();
+  if (!isFolder) return known;
+  const shards = await readShards(location);
+  for (const { path, bytes, md5 } of shards) {
+    const file = join(location, ...path.split('/'));
+    if (md5 !== undefined && !known.has(file))
+      known.set(file, { label: path, sizeBytes: bytes, kind: 'md5', hex: md5 });
+  }
+  return known;
+}
+
+/** None for a folder that is not MLC's, or whose list is damaged: opening it tells. */
+async function readShards(location: string) {
+  try {
+    return await readShardFiles(await platformOf({ env: {} }).modelFiles(location));
+  } catch {
+    return [];
+  }
+}
+
+/** What is wrong with a file, in words, if something is. */
+async function compare(path: string, { label, sizeBytes, kind, hex }: Known): Promise<string | undefined> {
+  try {
+    const { size } = await stat(path);
+    if (size !== sizeBytes)
+      return `${label} has ${size} bytes, it was published with ${sizeBytes}; pull the model again`;
+    const hash = kind === 'md5' ? createHash('md5') : contentHash(kind, sizeBytes);
+    for await (const bytes of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(bytes);
+    const found = hash.digest('hex');
+    if (found === hex) return undefined;
+    return `${label} does not match its ${kind} (expected ${hex}, got ${found}); pull the model again`;
+  } catch (error) {
+    return `${label} cannot be read: ${messageOf(error)}`;
+  }
+}
+
+/** Opens the model and reads every tensor. @returns its digest */
+async function checkTensors(
+  { name, location }: Checked,
+  { world, bar, problems }: { world: World; bar: ProgressBar; problems: string[] },
+): Promise<string | undefined> {
+  const platform = platformOf(world);
+  try {
+    const file = await openModelFile(await platform.modelFiles(location));
+    try {
+      const { digest, bad } = await checkModel(platform, file, (done, total) =>
+        bar.show(`${name}: tensors`, done, total),
+      );
+      for (const { name: tensor, row } of bad)
+        problems.push(
+          `tensor '${tensor}' holds a value that is no number (row ${row}); pull the model again`,
+        );
+      return bad.length === 0 ? digest : undefined;
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    problems.push(messageOf(error));
+    return undefined;
+  }
+}
+
+/** Keeps the digest for `models show`. */
+async function remember({ folder, files }: NonNullable<Checked['pulled']>, digest: string): Promise<void> {
+  const [home = '', ...below] = (files[0] ?? '').split('/');
+  if (below.length > 0)
+    await recordDigest(
+      join(folder, home),
+      files.map((file) => file.split('/').slice(1).join('/')),
+      digest,
+    );
+}

@@ -1,0 +1,51 @@
+import { blockBytes, blockColumns, weightFormats } from '../../kernels/formats.ts';
+import { formatBytes } from './format-bytes.ts';
+import { isFloatType } from './formats/float-bytes.ts';
+import type { ModelFile } from './formats/model-file.ts';
+import type { Graph } from './graph.ts';
+import { quantizeTypes } from './types.ts';
+import { stacksOf } from './weights.ts';
+
+/** What the matrices of a model could be made smaller to. */
+export interface Matrices {
+  /** Of 32 weights. */
+  readonly blocks: number;
+  /** They are stored in 16 or 32 bits, so that the engine can quantise them itself. */
+  readonly quantizable: boolean;
+}
+
+/** What to suggest, best first. */
+const smaller = ['Q8_0', 'Q6_K', 'Q5_K', 'Q4_K', 'Q3_K', 'Q2_K'] as const;
+
+export function matricesOf(file: ModelFile, graph: Graph): Matrices {
+  let blocks = 0;
+  let quantizable = true;
+  for (const name of stacksOf(graph).flat()) {
+    const { type, shape: [rows = 0, columns = 0] = [] } = file.tensors.get(name) ?? {};
+    blocks += rows * Math.ceil(columns / blockColumns);
+    quantizable &&= type !== undefined && isFloatType(type);
+  }
+  return { blocks, quantizable };
+}
+
+/**
+ * Which quantisation of a model that does not fit would fit, or that none does.
+ * @param spare bytes that the weights may take
+ * @param weightBytes what they take now
+ */
+export function adviseQuantization(
+  { blocks, quantizable }: Matrices,
+  { spare, weightBytes }: { spare: number; weightBytes: number },
+): string {
+  const bytesOf = (type: keyof typeof weightFormats) => blocks * blockBytes(weightFormats[type]);
+  const options = smaller.filter((type) => bytesOf(type) < weightBytes);
+  const fits = options.find((type) => bytesOf(type) <= spare);
+  if (fits) {
+    const own = quantizable ? quantizeTypes.find((type) => bytesOf(type) <= spare) : undefined;
+    const how = own === undefined ? '' : `, or load this one with --quantize ${own.toLowerCase()}`;
+    return `in ${fits} its weights would take about ${formatBytes(bytesOf(fits))} and fit: get the model in ${fits}${how}`;
+  }
+  const least = options.at(-1);
+  if (!least) return 'it is in the smallest quantisation already: use a smaller model';
+  return `not even ${least} (about ${formatBytes(bytesOf(least))}) would fit, ${formatBytes(bytesOf(least) - spare)} would be missing: use a smaller model`;
+}

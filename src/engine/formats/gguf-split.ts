@@ -1,0 +1,122 @@
+import type { ByteSource } from '../platform.ts';
+import { type Metadata, ModelFileError, type TensorInfo } from './model-file.ts';
+import { partNames, type SplitName, splitNameOf } from './split-name.ts';
+
+/** Opened at once over a network, so that a set of many parts does not wait for each in turn. */
+const partsAtOnce = 8;
+const mostNamed = 8;
+
+/** One file: the whole model, or a part of a split one. */
+export interface GgufPart {
+  readonly source: ByteSource;
+  readonly metadata: Metadata;
+  /** Offsets are of this file. */
+  readonly tensors: ReadonlyMap<string, TensorInfo>;
+}
+
+type Parts = readonly [GgufPart, ...GgufPart[]];
+
+/**
+ * All parts of the set that a file belongs to, in order, checked to be one set; the file alone when it is no part.
+ * @param named the part that was opened, called `entry`
+ * @param open gives another part by its name; undefined when there is none
+ * @throws ModelFileError `split`
+ */
+export const wholeSet = async (
+  named: GgufPart,
+  entry: string,
+  open: (name: string) => Promise<GgufPart | undefined>,
+): Promise<Parts> => {
+  const count = named.metadata.get('split.count') ?? 1;
+  const name = splitNameOf(entry);
+  if (count === 1 && (name === undefined || name.count === 1)) return [named];
+  if (name === undefined) {
+    const part = Number(named.metadata.get('split.no')) + 1;
+    throw fail(
+      named,
+      `this is part ${part} of ${String(count)} of a split model, and the other parts are found by their names; ` +
+        `name the files as they came, like model-00001-of-${String(count).padStart(5, '0')}.gguf`,
+    );
+  }
+  // Before as many files are opened as a name may claim.
+  checkNumbers(named, name);
+  const names = partNames(name);
+  const parts: GgufPart[] = [];
+  const missing: string[] = [];
+  for (let at = 0; at < names.length; at += partsAtOnce) {
+    const wave = names.slice(at, at + partsAtOnce);
+    // All are awaited even when one fails: whoever opened them closes them then.
+    const found = await Promise.allSettled(wave.map(async (one) => (one === entry ? named : open(one))));
+    for (const [index, result] of found.entries()) {
+      if (result.status === 'rejected') throw result.reason;
+      if (result.value) parts.push(result.value);
+      else missing.push(wave[index] ?? '');
+    }
+  }
+  const [first, ...others] = parts;
+  if (missing.length > 0 || !first) {
+    throw fail(
+      named,
+      `${missing.length} of the ${names.length} parts of this split model are missing: ${few(missing)}; ` +
+        'put all parts into one folder, or pull the model again',
+    );
+  }
+  parts.forEach((part, index) => checkNumbers(part, { ...name, part: index + 1 }));
+  const set: Parts = [first, ...others];
+  checkOneModel(set);
+  return set;
+};
+
+/** What the part says of itself against what its name says. */
+const checkNumbers = (part: GgufPart, { part: number, count }: SplitName): void => {
+  const says = { no: part.metadata.get('split.no'), count: part.metadata.get('split.count') };
+  if (says.no === number - 1 && says.count === count) return;
+  const words =
+    says.count === undefined
+      ? 'it is a whole file by its metadata'
+      : `its metadata says part ${Number(says.no) + 1} of ${String(says.count)}`;
+  throw fail(
+    part,
+    `it is named as part ${number} of ${count} of a split model, but ${words}; it was renamed or belongs to another model, ` +
+      'get the files as they were published',
+  );
+};
+
+const checkOneModel = (parts: Parts): void => {
+  const [first] = parts;
+  const problems: string[] = [];
+  const total = first.metadata.get('split.tensors.count');
+  const owners = new Map<string, GgufPart>();
+  for (const part of parts) {
+    for (const key of ['split.tensors.count', 'general.architecture', 'general.name']) {
+      const says = part.metadata.get(key);
+      // Parts after the first usually carry the split numbers alone.
+      if (says !== undefined && says !== first.metadata.get(key)) {
+        problems.push(
+          `${part.source.name} has ${key} ${String(says)}, the first part ${String(first.metadata.get(key) ?? 'none')}`,
+        );
+      }
+    }
+    for (const tensor of part.tensors.keys()) {
+      const owner = owners.get(tensor);
+      if (owner) problems.push(`tensor '${tensor}' is in ${owner.source.name} and in ${part.source.name}`);
+      owners.set(tensor, part);
+    }
+  }
+  if (total !== undefined && total !== owners.size) {
+    problems.push(`the parts hold ${owners.size} tensors together, the first says ${String(total)}`);
+  }
+  if (problems.length === 0) return;
+  throw fail(
+    first,
+    `the parts are not of one model: ${few(problems, '; ')}; get all parts of one model again`,
+  );
+};
+
+const few = (words: readonly string[], separator = ', '): string =>
+  words.length <= mostNamed
+    ? words.join(separator)
+    : `${words.slice(0, mostNamed).join(separator)} and ${words.length - mostNamed} more`;
+
+const fail = (part: GgufPart, message: string): ModelFileError =>
+  new ModelFileError('split', `${part.source.name}: ${message}`);

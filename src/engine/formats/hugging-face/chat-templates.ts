@@ -1,0 +1,31 @@
+import type { ModelFiles } from '../../platform.ts';
+import type { MetadataScalar } from '../model-file.ts';
+import { isObject, type JsonObject, readObject, readText } from './json-file.ts';
+
+/**
+ * The chat templates of a folder as `tokenizer.chat_template` and `tokenizer.chat_template.<name>`. A file of its own
+ * wins over the tokenizer's configuration, as in transformers.
+ */
+export const readChatTemplates = async (
+  files: ModelFiles,
+  tokenizerConfig: JsonObject | undefined,
+): Promise<Map<string, MetadataScalar>> => {
+  const source =
+    (await readText(files, 'chat_template.jinja')) ??
+    (await readObject(files, 'chat_template.json'))?.chat_template ??
+    tokenizerConfig?.chat_template;
+  const templates = new Map<string, MetadataScalar>();
+  for (const { name, template } of namedTemplates(source)) {
+    templates.set(`tokenizer.chat_template${name === 'default' ? '' : `.${name}`}`, template);
+  }
+  return templates;
+};
+
+const namedTemplates = (source: unknown): { name: string; template: string }[] => {
+  if (typeof source === 'string') return [{ name: 'default', template: source }];
+  if (!Array.isArray(source)) return [];
+  return source.flatMap((one: unknown) => {
+    const { name, template } = isObject(one) ? one : {};
+    return typeof name === 'string' && typeof template === 'string' ? [{ name, template }] : [];
+  });
+};

@@ -1,0 +1,92 @@
+import { ModelFileError } from '../model-file.ts';
+import { isObject, type JsonObject } from './json-file.ts';
+
+/**
+ * config.json as its reader needs it: typed, with what transformers fills in where a key is absent, and with all
+ * problems told at once by `check`. A value asked for and not there is NaN until then.
+ */
+export class Config {
+  readonly #name: string;
+  readonly #values: JsonObject;
+  readonly #problems: string[] = [];
+  readonly #parts: Config[] = [];
+  #part = '';
+
+  /** @param name of the model, for messages */
+  constructor(name: string, values: JsonObject, defaults: JsonObject = {}) {
+    this.#name = name;
+    this.#values = { ...defaults, ...values };
+  }
+
+  /** The first of several keys with a value; families and versions of transformers name things differently. */
+  get(...keys: string[]): unknown {
+    return keys.map((key) => this.#values[key]).find((value) => value !== undefined && value !== null);
+  }
+
+  /** A number that the model cannot be read without. */
+  number(...keys: string[]): number {
+    const value = this.get(...keys);
+    if (value === undefined) return this.#problem(`${keys.join(' or ')} is missing`);
+    return this.#asNumber(keys, value);
+  }
+
+  optional(...keys: string[]): number | undefined {
+    const value = this.get(...keys);
+    return value === undefined ? undefined : this.#asNumber(keys, value);
+  }
+
+  /** A whole number >= 1. */
+  count(...keys: string[]): number {
+    const value = this.number(...keys);
+    if (Number.isNaN(value) || (Number.isSafeInteger(value) && value >= 1)) return value;
+    return this.#problem(`${keys.join(' or ')} must be a whole number >= 1, got ${value}`);
+  }
+
+  object(...keys: string[]): JsonObject | undefined {
+    const value = this.get(...keys);
+    if (value === undefined || isObject(value)) return value;
+    this.#problem(`${keys.join(' or ')} must be an object, got ${JSON.stringify(value)}`);
+    return undefined;
+  }
+
+  /** A part of the configuration; its problems are told with this one's. */
+  within(part: string, values: JsonObject): Config {
+    const config = new Config(this.#name, values);
+    config.#part = `${part}.`;
+    this.#parts.push(config);
+    return config;
+  }
+
+  /** Refuses what would make another model than the one that the engine computes. An absent key is right. */
+  expect(key: string, ...allowed: unknown[]): void {
+    const value = this.get(key);
+    if (value === undefined || allowed.includes(value)) return;
+    const wanted = allowed.map((one) => JSON.stringify(one)).join(' or ') || 'none';
+    this.#problem(`${key} ${JSON.stringify(value)} is not supported (supported: ${wanted})`);
+  }
+
+  /** A problem in words of its own. */
+  refuse(problem: string): void {
+    this.#problem(problem);
+  }
+
+  /** @throws ModelFileError naming every problem */
+  check(): void {
+    const problems = [this, ...this.#parts].flatMap((part) => part.#problems);
+    if (problems.length === 0) return;
+    throw new ModelFileError(
+      'bad_config',
+      `${this.#name}: config.json: ${[...new Set(problems)].join('; ')}`,
+    );
+  }
+
+  #asNumber(keys: readonly string[], value: unknown): number {
+    if (typeof value === 'number' && Number.isFinite(value)) return value;
+    return this.#problem(`${keys.join(' or ')} must be a number, got ${JSON.stringify(value)}`);
+  }
+
+  #problem(text: string): number {
+    this.#problems.push(this.#part + text);
+    return Number.NaN;
+  }
+}

@@ -1,0 +1,71 @@
+import type { Config } from '../config.ts';
+import type { Keys } from '../keys.ts';
+import { fullRope, slidingRope } from './rope.ts';
+
+/** Rotation types that need nothing of `writeRope`: Llama 3's is a vector of divisors. */
+const silentRopes: readonly unknown[] = ['default', 'llama3'];
+
+/** What nearly every architecture has, under the names of all of them. */
+export const writeCommon = (config: Config, keys: Keys): void => {
+  keys.set('block_count', config.count('num_hidden_layers', 'n_layer'));
+  keys.set('context_length', config.count('max_position_embeddings', 'n_positions'));
+  keys.set('embedding_length', config.count('hidden_size', 'n_embd'));
+  keys.set('feed_forward_length', config.count('intermediate_size', 'n_inner'));
+  keys.set('attention.head_count', config.count('num_attention_heads', 'n_head'));
+  keys.set('attention.head_count_kv', config.optional('num_key_value_heads'));
+  if (config.get('is_causal') === false) keys.set('attention.causal', false);
+  keys.float('attention.layer_norm_rms_epsilon', config.optional('rms_norm_eps'));
+  keys.float('attention.layer_norm_epsilon', config.optional('layer_norm_eps', 'layer_norm_epsilon'));
+  const headDim = config.optional('head_dim');
+  keys.set('attention.key_length', headDim);
+  keys.set('attention.value_length', headDim);
+};
+
+/** A decoder of Llama's kind: as many heads for k and v as for q unless it says otherwise, SiLU, rotation. */
+export const writeDecoder = (config: Config, keys: Keys): void => {
+  config.expect('hidden_act', 'silu', 'swish');
+  writeCommon(config, keys);
+  const kvHeads = config.optional('num_key_value_heads') ?? config.count('num_attention_heads');
+  keys.set('attention.head_count_kv', kvHeads);
+  writeRope(config, keys);
+};
+
+/** Rotation: its base, and its stretching in the types that are numbers alone. */
+export const writeRope = (config: Config, keys: Keys): void => {
+  const rope = fullRope(config);
+  keys.float('rope.freq_base', rope.optional('rope_theta'));
+  keys.float('rope.freq_base_swa', slidingRope(config)?.optional('rope_theta'));
+  const type = rope.get('rope_type', 'type');
+  if (type === undefined || silentRopes.includes(type)) return;
+  if (type !== 'linear' && type !== 'yarn') {
+    config.refuse(
+      `rope_scaling of type ${JSON.stringify(type)} is not supported (supported: default, linear, yarn, llama3)`,
+    );
+    return;
+  }
+  keys.set('rope.scaling.type', type);
+  keys.float('rope.scaling.factor', rope.number('factor'));
+  if (type === 'yarn') writeYarn(config, rope, keys);
+};
+
+const writeYarn = (config: Config, rope: Config, keys: Keys): void => {
+  const trained = rope.optional('original_max_position_embeddings');
+  keys.set('rope.scaling.original_context_length', trained ?? config.count('max_position_embeddings'));
+  const truncate = rope.get('truncate');
+  if (typeof truncate === 'boolean') keys.set('rope.scaling.yarn_truncate', truncate);
+  keys.float('rope.scaling.yarn_ext_factor', rope.optional('extrapolation_factor'));
+  keys.float('rope.scaling.yarn_attn_factor', rope.optional('attention_factor', 'attn_factor'));
+  keys.float('rope.scaling.yarn_beta_fast', rope.optional('beta_fast'));
+  keys.float('rope.scaling.yarn_beta_slow', rope.optional('beta_slow'));
+};
+
+/** Width of a head: named, or the model's width shared out. */
+export const headDimOf = (config: Config): number =>
+  config.optional('head_dim') ?? config.number('hidden_size') / config.number('num_attention_heads');
+
+/** GGUF has no sliding attention for some architectures that may have it. */
+export const windowNote = (config: Config): string[] => {
+  const window = config.optional('sliding_window');
+  if (window === undefined || window >= config.number('max_position_embeddings')) return [];
+  return [`its attention slides over ${window} tokens, which is not computed: keep texts shorter than that`];
+};

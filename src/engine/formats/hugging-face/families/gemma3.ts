@@ -1,0 +1,85 @@
+import type { Config } from '../config.ts';
+import type { Family, Target } from '../family.ts';
+import type { Keys } from '../keys.ts';
+import { writeCommon, writeRope } from './common.ts';
+import { decoderTensors } from './decoder-tensors.ts';
+
+/** Five layers with a window, one without; GGUF takes that as known. */
+const slidingPeriod = 6;
+
+/** Gemma's RMSNorm multiplies by one more than what it stores. */
+const norm = (name: string): Target => ({ name, plus: 1 });
+
+const tensors = {
+  ...decoderTensors,
+  norm: norm('output_norm'),
+  'layers.#.input_layernorm': norm('blk.#.attn_norm'),
+  'layers.#.self_attn.q_norm': norm('blk.#.attn_q_norm'),
+  'layers.#.self_attn.k_norm': norm('blk.#.attn_k_norm'),
+  'layers.#.post_attention_layernorm': norm('blk.#.post_attention_norm'),
+  'layers.#.pre_feedforward_layernorm': norm('blk.#.ffn_norm'),
+  'layers.#.post_feedforward_layernorm': norm('blk.#.post_ffw_norm'),
+};
+
+const checkLayers = (config: Config): void => {
+  const kinds = config.get('layer_types');
+  const wanted = (layer: number) =>
+    (layer + 1) % slidingPeriod === 0 ? 'full_attention' : 'sliding_attention';
+  if (kinds === undefined) config.expect('sliding_window_pattern', slidingPeriod);
+  else if (!Array.isArray(kinds) || kinds.some((kind, layer) => kind !== wanted(layer))) {
+    config.refuse(`layer_types must have full_attention in every ${slidingPeriod}th layer and no other`);
+  }
+};
+
+const metadata = (config: Config, keys: Keys): void => {
+  config.expect('hidden_activation', 'gelu_pytorch_tanh');
+  checkLayers(config);
+  config.expect('attn_logit_softcapping');
+  writeCommon(config, keys);
+  writeRope(config, keys);
+  // Attention is scaled by the width of a head, but for the 27B model.
+  const scaledBy = config.number('query_pre_attn_scalar');
+  if (scaledBy !== config.number('head_dim')) keys.float('attention.scale', 1 / Math.sqrt(scaledBy));
+  keys.float('final_logit_softcapping', config.optional('final_logit_softcapping'));
+  keys.set('attention.sliding_window', config.count('sliding_window'));
+};
+
+/** Gemma 3, also the text half of those that see. */
+export const gemma3: Family = {
+  architecture: 'gemma3',
+  defaults: {
+    vocab_size: 262_208,
+    hidden_size: 2304,
+    intermediate_size: 9216,
+    num_hidden_layers: 26,
+    num_attention_heads: 8,
+    num_key_value_heads: 4,
+    head_dim: 256,
+    max_position_embeddings: 131_072,
+    rms_norm_eps: 1e-6,
+    query_pre_attn_scalar: 256,
+    sliding_window: 4096,
+    sliding_window_pattern: slidingPeriod,
+    rope_theta: 1_000_000,
+    rope_local_base_freq: 10_000,
+    tie_word_embeddings: true,
+  },
+  prefixes: ['model.language_model.', 'language_model.model.', 'language_model.', 'model.'],
+  ignored: /^(model\.)?(vision_tower|multi_modal_projector)\./,
+  tensors,
+  metadata(config, keys) {
+    config.expect('use_bidirectional_attention', false);
+    metadata(config, keys);
+  },
+};
+
+/** EmbeddingGemma: sees the whole text, pools, and sends the result through dense layers. */
+export const gemmaEmbedding: Family = {
+  ...gemma3,
+  architecture: 'gemma-embedding',
+  tensors: { ...tensors, dense_2: 'dense_2', dense_3: 'dense_3' },
+  metadata(config, keys) {
+    config.expect('use_bidirectional_attention', true);
+    metadata(config, keys);
+  },
+};

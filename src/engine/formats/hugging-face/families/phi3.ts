@@ -1,0 +1,88 @@
+import type { Config } from '../config.ts';
+import type { Family } from '../family.ts';
+import { writeCommon } from './common.ts';
+import { decoderPrefixes } from './decoder-tensors.ts';
+import { fullRope } from './rope.ts';
+
+/** Types that are LongRoPE under older names. */
+const longRopes: readonly unknown[] = ['longrope', 'su', 'yarn'];
+
+const trainedContext = (config: Config): number => config.count('original_max_position_embeddings');
+
+const rotatedOf = (config: Config): number => {
+  const part = fullRope(config).optional('partial_rotary_factor') ?? config.number('partial_rotary_factor');
+  return Math.floor(Math.floor(part * config.number('hidden_size')) / config.number('num_attention_heads'));
+};
+
+/** Divisors of LongRoPE, for texts longer and shorter than what the model first learnt; undefined without it. */
+const longFactors = (config: Config): { long: Float32Array; short: Float32Array } | undefined => {
+  const rope = fullRope(config);
+  const type = rope.get('rope_type', 'type');
+  if (type === undefined || type === 'default') return undefined;
+  if (!longRopes.includes(type)) {
+    config.refuse(`rope_scaling of type ${JSON.stringify(type)} is not supported (supported: longrope)`);
+    return undefined;
+  }
+  const count = rotatedOf(config) / 2;
+  const factors = (key: string): Float32Array => {
+    const values = rope.get(key);
+    if (Array.isArray(values) && values.length === count && values.every((one) => typeof one === 'number')) {
+      return new Float32Array(values);
+    }
+    const came = Array.isArray(values) ? `${values.length}` : JSON.stringify(values);
+    config.refuse(`rope_scaling.${key} must be ${count} numbers, got ${came}`);
+    return new Float32Array(0);
+  };
+  return { long: factors('long_factor'), short: factors('short_factor') };
+};
+
+/** Attention is sharpened by as much as the context was stretched. */
+const attentionFactor = (config: Config): number => {
+  const stretch = config.count('max_position_embeddings') / trainedContext(config);
+  return stretch > 1 ? Math.sqrt(1 + Math.log(stretch) / Math.log(trainedContext(config))) : 1;
+};
+
+/** Phi-3, Phi-3.5 and Phi-4-mini: q, k and v in one matrix, gate and up in another. */
+export const phi3: Family = {
+  architecture: 'phi3',
+  defaults: {
+    max_position_embeddings: 4096,
+    original_max_position_embeddings: 4096,
+    rms_norm_eps: 1e-5,
+    rope_theta: 10_000,
+    partial_rotary_factor: 1,
+    tie_word_embeddings: false,
+  },
+  prefixes: decoderPrefixes,
+  tensors: {
+    embed_tokens: 'token_embd',
+    norm: 'output_norm',
+    lm_head: 'output',
+    'layers.#.input_layernorm': 'blk.#.attn_norm',
+    'layers.#.self_attn.qkv_proj': 'blk.#.attn_qkv',
+    'layers.#.self_attn.o_proj': 'blk.#.attn_output',
+    'layers.#.post_attention_layernorm': 'blk.#.ffn_norm',
+    'layers.#.mlp.gate_up_proj': 'blk.#.ffn_up',
+    'layers.#.mlp.down_proj': 'blk.#.ffn_down',
+  },
+  metadata(config, keys) {
+    config.expect('hidden_act', 'silu', 'swish');
+    writeCommon(config, keys);
+    const kvHeads = config.optional('num_key_value_heads') ?? config.count('num_attention_heads');
+    keys.set('attention.head_count_kv', kvHeads);
+    keys.float('rope.freq_base', fullRope(config).number('rope_theta'));
+    keys.set('rope.dimension_count', rotatedOf(config));
+    keys.set('rope.scaling.original_context_length', trainedContext(config));
+    // 0 tells Phi-4 from those with a window.
+    keys.set('attention.sliding_window', config.optional('sliding_window') ?? 0);
+    if (longFactors(config)) keys.float('rope.scaling.attn_factor', attentionFactor(config));
+  },
+  vectors(config) {
+    const factors = longFactors(config);
+    if (!factors) return new Map();
+    return new Map([
+      ['rope_factors_long.weight', factors.long],
+      ['rope_factors_short.weight', factors.short],
+    ]);
+  },
+};

@@ -1,0 +1,58 @@
+import { ModelFileError } from '../../model-file.ts';
+import type { Family } from '../family.ts';
+import type { JsonObject } from '../json-file.ts';
+import { bert, nomicBert } from './bert.ts';
+import { gemma3, gemmaEmbedding } from './gemma3.ts';
+import { granite } from './granite.ts';
+import { llama, mistral } from './llama.ts';
+import { phi3 } from './phi3.ts';
+import { qwen2, qwen3 } from './qwen.ts';
+import { smollm3 } from './smollm3.ts';
+
+interface Entry {
+  readonly family: Family;
+  /** `architectures[0]`; the first is what a configuration without any means. */
+  readonly classes: readonly [string, ...string[]];
+}
+
+/** `model_type` of config.json to what it means. */
+const registry: Readonly<Record<string, readonly Entry[]>> = {
+  llama: [{ family: llama, classes: ['LlamaForCausalLM', 'LlamaModel'] }],
+  mistral: [{ family: mistral, classes: ['MistralForCausalLM', 'MistralModel'] }],
+  qwen2: [{ family: qwen2, classes: ['Qwen2ForCausalLM', 'Qwen2Model'] }],
+  qwen3: [{ family: qwen3, classes: ['Qwen3ForCausalLM', 'Qwen3Model'] }],
+  gemma3: [{ family: gemma3, classes: ['Gemma3ForConditionalGeneration'] }],
+  gemma3_text: [
+    { family: gemma3, classes: ['Gemma3ForCausalLM'] },
+    { family: gemmaEmbedding, classes: ['Gemma3TextModel'] },
+  ],
+  phi3: [{ family: phi3, classes: ['Phi3ForCausalLM'] }],
+  smollm3: [{ family: smollm3, classes: ['SmolLM3ForCausalLM'] }],
+  granite: [{ family: granite, classes: ['GraniteForCausalLM'] }],
+  bert: [{ family: bert, classes: ['BertModel', 'BertForMaskedLM'] }],
+  nomic_bert: [{ family: nomicBert, classes: ['NomicBertModel'] }],
+};
+
+/** @throws ModelFileError `unsupported_architecture` listing what is supported */
+export const familyOf = (name: string, config: JsonObject): Family => {
+  const type = String(config.model_type);
+  const entries = Object.hasOwn(registry, type) ? registry[type] : undefined;
+  if (!entries) {
+    throw new ModelFileError(
+      'unsupported_architecture',
+      `${name}: config.json: unknown model_type '${type}' (supported: ${Object.keys(registry).join(', ')})`,
+    );
+  }
+  const [first] = entries;
+  const architecture = classOf(config) ?? first?.classes[0] ?? '';
+  const entry = entries.find(({ classes }) => classes.includes(architecture));
+  if (entry) return entry.family;
+  const supported = entries.flatMap(({ classes }) => classes).join(', ');
+  throw new ModelFileError(
+    'unsupported_architecture',
+    `${name}: config.json: '${architecture}' of model_type '${type}' is not supported (supported: ${supported})`,
+  );
+};
+
+const classOf = ({ architectures: names }: JsonObject): string | undefined =>
+  Array.isArray(names) && typeof names[0] === 'string' ? names[0] : undefined;

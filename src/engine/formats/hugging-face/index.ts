@@ -1,0 +1,123 @@
+import type { ByteSource, ModelFiles } from '../../platform.ts';
+import { type MetadataArray, type MetadataScalar, type ModelFile, ModelFileError } from '../model-file.ts';
+import { checkRows } from '../rows.ts';
+import { readChatTemplates } from './chat-templates.ts';
+import { Config } from './config.ts';
+import { familyOf } from './families/registry.ts';
+import { isObject, type JsonObject, readJson, readObject } from './json-file.ts';
+import { Keys } from './keys.ts';
+import { type Presented, presentTensors } from './present.ts';
+import { readModules } from './sentence.ts';
+import { tokenizerMetadata } from './tokenizer.ts';
+import { readWeightFiles } from './weight-files.ts';
+
+/**
+ * Opens a folder as Hugging Face lays out models, presented as llama.cpp's converter would have written it to GGUF:
+ * the same metadata, the same tensors. Reads headers and configuration only; weights come by `readRows`.
+ * @throws ModelFileError `not_found`, `unsupported_architecture`, `bad_config`, `unsupported_tensors`,
+ *   `unsupported_type`, `unsupported_pooling`, `bad_tensors`, `truncated` or `corrupt`; the message names the file and
+ *   what to do
+ */
+export const openHuggingFace = async (files: ModelFiles): Promise<ModelFile> => {
+  const opened: ByteSource[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(opened.map((source) => source.close()));
+  };
+  try {
+    const model = await readModel(files, opened);
+    return { ...model, sizeBytes: opened.reduce((sum, source) => sum + source.sizeBytes, 0), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+};
+
+const readModel = async (
+  files: ModelFiles,
+  opened: ByteSource[],
+): Promise<Omit<ModelFile, 'sizeBytes' | 'close'>> => {
+  const { name } = files;
+  const json = await readConfig(files);
+  const family = familyOf(name, json);
+  const config = new Config(name, json, family.defaults);
+  const keys = new Keys(family.architecture);
+  family.metadata(config, keys);
+  const notes = family.notes?.(config) ?? [];
+  config.check();
+
+  const stored = await readWeightFiles(files, opened);
+  const { pools, dense } = await readModules(files, { family, keys, opened });
+  const tensors = presentTensors(new Map([...stored, ...dense]), { family, config, name });
+  if (!pools) checkHead(files, config, tensors);
+  const tokenizer = await readTokenizer(files, json, tensors);
+  return {
+    format: 'hugging-face',
+    name,
+    metadata: new Map([...keys.entries, ...tokenizer]),
+    tensors: new Map([...tensors].map(([key, { info }]) => [key, info])),
+    ...(notes.length > 0 ? { notes } : {}),
+    async readRows(tensor, firstRow, rows, into) {
+      const found = tensors.get(tensor.name);
+      if (!found) throw new RangeError(`${name} has no tensor '${tensor.name}'`);
+      checkRows(found.info, firstRow, rows);
+      return found.read(firstRow, rows, into);
+    },
+  };
+};
+
+/** config.json, the text model's part of it brought to the top. */
+const readConfig = async (files: ModelFiles): Promise<JsonObject> => {
+  const json = await readObject(files, 'config.json');
+  if (!json) throw new ModelFileError('not_found', `${files.name}: there is no file 'config.json'`);
+  const quantization = json.quantization_config;
+  if (isObject(quantization)) {
+    const { quant_method: method } = quantization;
+    throw new ModelFileError(
+      'unsupported_type',
+      `${files.name}: config.json: the weights are quantised by ${typeof method === 'string' ? method : 'an unknown method'}; get the original weights (F32, F16 or ` +
+        'BF16), or a GGUF file',
+    );
+  }
+  const { text_config: text, model_type, architectures } = json;
+  if (!isObject(text)) return json;
+  // The whole model's type says what it is; the part's only that it is a part.
+  return { ...json, ...text, model_type, architectures: text.architectures ?? architectures };
+};
+
+/** A checkpoint whose head is its own must have it. */
+const checkHead = ({ name }: ModelFiles, config: Config, tensors: ReadonlyMap<string, Presented>): void => {
+  if (tensors.has('output.weight') || config.get('tie_word_embeddings') !== false) return;
+  // Bare models have none.
+  const [architecture] = (config.get('architectures') ?? []) as unknown[];
+  if (!String(architecture).endsWith('ForCausalLM')) return;
+  throw new ModelFileError(
+    'bad_tensors',
+    `${name}: there is no tensor 'lm_head.weight', and config.json does not set tie_word_embeddings`,
+  );
+};
+
+/** The folder's tokenizer and chat templates in GGUF's keys. */
+const readTokenizer = async (
+  files: ModelFiles,
+  config: JsonObject,
+  tensors: ReadonlyMap<string, Presented>,
+): Promise<Map<string, MetadataScalar | MetadataArray>> => {
+  const tokenizer = await readJson(files, 'tokenizer.json');
+  if (tokenizer === undefined) {
+    throw new ModelFileError(
+      'not_found',
+      `${files.name}: there is no file 'tokenizer.json'; other tokenizer files are not read, transformers writes ` +
+        "this one with save_pretrained of AutoTokenizer's tokenizer",
+    );
+  }
+  const tokenizerConfig = await readObject(files, 'tokenizer_config.json');
+  const rows = tensors.get('token_embd.weight')?.info.shape[0];
+  const metadata = tokenizerMetadata({
+    tokenizer,
+    tokenizerConfig,
+    specialTokensMap: await readObject(files, 'special_tokens_map.json'),
+    generationConfig: await readObject(files, 'generation_config.json'),
+    config: rows === undefined ? config : { ...config, vocab_size: rows },
+  });
+  return new Map([...metadata, ...(await readChatTemplates(files, tokenizerConfig))]);
+};

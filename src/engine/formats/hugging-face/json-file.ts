@@ -1,0 +1,50 @@
+import type { ByteSource, ModelFiles } from '../../platform.ts';
+import { ModelFileError } from '../model-file.ts';
+import { describeForeignFile } from '../recognise.ts';
+
+/** The largest are tokenizers of 260,000 words: 35 MB. */
+const limitBytes = 256 << 20;
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** A small file of a model's folder as text; undefined when there is none. */
+export const readText = async (files: ModelFiles, name: string): Promise<string | undefined> => {
+  const source = await files.open(name);
+  if (!source) return undefined;
+  try {
+    return new TextDecoder().decode(await wholeOf(source));
+  } finally {
+    await source.close();
+  }
+};
+
+const wholeOf = async (source: ByteSource): Promise<Uint8Array> => {
+  if (source.sizeBytes <= limitBytes) return source.read(0, source.sizeBytes);
+  throw new ModelFileError(
+    'corrupt',
+    `${source.name}: ${source.sizeBytes} bytes are more than such a file ever has (${limitBytes}); download it again`,
+  );
+};
+
+/** A JSON file of a model's folder; undefined when there is none. */
+export const readJson = async (files: ModelFiles, name: string): Promise<unknown> => {
+  const text = await readText(files, name);
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    const found = describeForeignFile(new TextEncoder().encode(text.slice(0, 64)));
+    const reason = /^(JSON|something else)/.test(found) ? (error as Error).message : `it is ${found}`;
+    throw new ModelFileError('corrupt', `${files.name}: ${name} is not JSON: ${reason}`);
+  }
+};
+
+/** As `readJson`, for files that hold an object. */
+export const readObject = async (files: ModelFiles, name: string): Promise<JsonObject | undefined> => {
+  const value = await readJson(files, name);
+  if (value === undefined || isObject(value)) return value;
+  throw new ModelFileError('corrupt', `${files.name}: ${name} must hold a JSON object`);
+};

@@ -1,0 +1,158 @@
+import type { ByteSource } from '../../platform.ts';
+import { ModelFileError } from '../model-file.ts';
+import { describeForeignFile } from '../recognise.ts';
+import { topLevelKeys } from './json-keys.ts';
+
+/** A tensor as a safetensors file has it. */
+export interface StoredTensor {
+  readonly name: string;
+  /** As the file writes it: 'F32', 'BF16', 'I64' ... */
+  readonly dtype: string;
+  /** Outermost first. */
+  readonly shape: readonly number[];
+  /** Absolute byte offset in the file. */
+  readonly offset: number;
+  readonly sizeBytes: number;
+}
+
+/** The header's length is a u64 before it. */
+const lengthBytes = 8;
+/** The format allows no longer header. */
+const headerLimitBytes = 100_000_000;
+
+const bitsOf: ReadonlyMap<string, number> = new Map([
+  ['F64', 64],
+  ['F32', 32],
+  ['F16', 16],
+  ['BF16', 16],
+  ['I64', 64],
+  ['I32', 32],
+  ['I16', 16],
+  ['I8', 8],
+  ['U64', 64],
+  ['U32', 32],
+  ['U16', 16],
+  ['U8', 8],
+  ['BOOL', 8],
+  ['C64', 64],
+  ['F8_E4M3', 8],
+  ['F8_E5M2', 8],
+  ['F8_E8M0', 8],
+  ['F6_E2M3', 6],
+  ['F6_E3M2', 6],
+  ['F4', 4],
+]);
+
+type Fail = (code: 'corrupt' | 'truncated' | 'wrong_magic', message: string) => ModelFileError;
+
+/**
+ * The tensor table of a safetensors file, checked: the tensors cover the data exactly once, each as large as its dtype
+ * and shape say.
+ * @throws ModelFileError `truncated`, `corrupt` or `wrong_magic`
+ */
+export const readSafetensors = async (source: ByteSource): Promise<Map<string, StoredTensor>> => {
+  const fail: Fail = (code, message) => new ModelFileError(code, `${source.name}: ${message}`);
+  const header = await readHeader(source, fail);
+  const dataStart = lengthBytes + header.bytes;
+  const tensors = new Map<string, StoredTensor>();
+  for (const [name, entry] of Object.entries(header.entries)) {
+    if (name === '__metadata__') continue;
+    tensors.set(name, place(name, entry, dataStart, fail));
+  }
+  checkPlaces([...tensors.values()], dataStart, source.sizeBytes, fail);
+  return tensors;
+};
+
+const readHeader = async (
+  source: ByteSource,
+  fail: Fail,
+): Promise<{ bytes: number; entries: Record<string, unknown> }> => {
+  const size = source.sizeBytes;
+  if (size < lengthBytes) {
+    throw fail('truncated', `the file has ${size} bytes, not even a header; download it again`);
+  }
+  const head = await source.read(0, Math.min(64, size));
+  const bytes = Number(new DataView(head.buffer, head.byteOffset).getBigUint64(0, true));
+  if (bytes > headerLimitBytes || (head.length > lengthBytes && head[lengthBytes] !== 0x7b)) {
+    const found = describeForeignFile(head);
+    // Right as far as the first bytes tell: then it is the length that is wrong.
+    throw found.startsWith('a safetensors')
+      ? fail('corrupt', `the header is said to have ${bytes} bytes, more than any has; the file is corrupt`)
+      : fail('wrong_magic', `not a safetensors file: this is ${found}`);
+  }
+  if (lengthBytes + bytes > size) {
+    throw fail(
+      'truncated',
+      `the file has ${size} bytes, but its header alone ends at ${lengthBytes + bytes}; download it again`,
+    );
+  }
+  const text = new TextDecoder().decode(await source.read(lengthBytes, bytes));
+  let entries: unknown;
+  try {
+    entries = JSON.parse(text);
+  } catch (error) {
+    throw fail('corrupt', `the header is not JSON (${(error as Error).message}); download the file again`);
+  }
+  if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) {
+    throw fail('corrupt', 'the header is not a JSON object; download the file again');
+  }
+  refuseDuplicates(text, fail);
+  return { bytes, entries: entries as Record<string, unknown> };
+};
+
+/** `JSON.parse` keeps the last of two equal names and says nothing. */
+const refuseDuplicates = (header: string, fail: Fail): void => {
+  const seen = new Set<string>();
+  for (const name of topLevelKeys(header)) {
+    if (seen.has(name)) throw fail('corrupt', `tensor '${name}' is there twice; the file is corrupt`);
+    seen.add(name);
+  }
+};
+
+const isExtent = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const areExtents = (value: unknown): value is number[] => Array.isArray(value) && value.every(isExtent);
+
+const place = (name: string, entry: unknown, dataStart: number, fail: Fail): StoredTensor => {
+  const { dtype, shape, data_offsets: offsets } = (entry ?? {}) as Record<string, unknown>;
+  const what = `tensor '${name}'`;
+  const wrong = (key: string, wanted: string, came: unknown) =>
+    fail('corrupt', `${what} has ${key} ${JSON.stringify(came)}, not ${wanted}; the file is corrupt`);
+  if (typeof dtype !== 'string') throw wrong('dtype', 'a name', dtype);
+  if (!areExtents(shape)) throw wrong('shape', 'a list of whole numbers', shape);
+  if (!areExtents(offsets) || offsets.length !== 2) throw wrong('data_offsets', 'two offsets', offsets);
+  const [begin = 0, end = 0] = offsets;
+  if (end < begin) throw wrong('data_offsets', 'a range', offsets);
+  const elements = shape.reduce((product, extent) => product * extent, 1);
+  const bits = bitsOf.get(dtype);
+  if (bits !== undefined && (elements * bits) / 8 !== end - begin) {
+    throw fail(
+      'corrupt',
+      `${what} is ${dtype} [${shape.join(', ')}], that is ${(elements * bits) / 8} bytes, but has ${end - begin}; the file is corrupt`,
+    );
+  }
+  return { name, dtype, shape, offset: dataStart + begin, sizeBytes: end - begin };
+};
+
+const checkPlaces = (tensors: StoredTensor[], dataStart: number, fileBytes: number, fail: Fail): void => {
+  tensors.sort((a, b) => a.offset - b.offset || a.sizeBytes - b.sizeBytes);
+  let end = dataStart;
+  let before = 'the header';
+  for (const { name, offset, sizeBytes } of tensors) {
+    if (offset < end) throw fail('corrupt', `${before} and tensor '${name}' overlap; the file is corrupt`);
+    if (offset > end) {
+      const gap = `${offset - end} bytes between ${before} and tensor '${name}'`;
+      throw fail('corrupt', `the ${gap} belong to no tensor; the file is corrupt`);
+    }
+    end = offset + sizeBytes;
+    before = `tensor '${name}'`;
+  }
+  if (end > fileBytes) {
+    throw fail(
+      'truncated',
+      `the file has ${fileBytes} bytes, but ${before} ends at ${end}; download it again`,
+    );
+  }
+  if (end < fileBytes) {
+    throw fail('corrupt', `${fileBytes - end} bytes follow ${before}, the last; the file is corrupt`);
+  }
+};

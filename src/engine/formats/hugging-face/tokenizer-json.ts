@@ -1,0 +1,92 @@
+import type { Step } from '../../tokenizer/steps.ts';
+import { ModelFileError } from '../model-file.ts';
+
+export type { Step } from '../../tokenizer/steps.ts';
+
+export interface AddedToken {
+  readonly id: number;
+  readonly content: string;
+  readonly special: boolean;
+  readonly lstrip: boolean;
+  readonly rstrip: boolean;
+  readonly single_word: boolean;
+}
+
+export interface TokenizerJson {
+  readonly model: Step;
+  readonly addedTokens: readonly AddedToken[];
+  /** Sequences within sequences are laid flat; empty where the file says null. */
+  readonly normalizers: readonly Step[];
+  readonly preTokenizers: readonly Step[];
+  readonly processors: readonly Step[];
+  readonly decoders: readonly Step[];
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function asObject(value: unknown): Readonly<Record<string, unknown>> {
+  return isObject(value) ? value : {};
+}
+
+export function invalid(what: string): ModelFileError {
+  return new ModelFileError(
+    'invalid_tokenizer',
+    `tokenizer.json: ${what}: the file is damaged, fetch it again`,
+  );
+}
+
+export function unsupported(what: string): ModelFileError {
+  return new ModelFileError(
+    'unsupported_tokenizer',
+    `tokenizer.json: ${what}; use a GGUF file of the model instead`,
+  );
+}
+
+/** Checks the frame of a parsed tokenizer.json; the model's own lists are checked where they are read. */
+export function readTokenizerJson(value: unknown): TokenizerJson {
+  if (!isObject(value)) throw invalid(`expected an object, found ${value === null ? 'null' : typeof value}`);
+  const { model } = value;
+  if (!isObject(model)) throw invalid("'model' must be an object");
+  // Files of before 2021 leave the type out.
+  const type = model['type'] ?? (Array.isArray(model['merges']) ? 'BPE' : undefined);
+  if (typeof type !== 'string') throw invalid('\'model.type\' must be a text such as "BPE"');
+  return {
+    model: { ...model, type },
+    addedTokens: readAddedTokens(value['added_tokens'] ?? []),
+    normalizers: flatten(value['normalizer'], 'normalizer', 'normalizers'),
+    preTokenizers: flatten(value['pre_tokenizer'], 'pre_tokenizer', 'pretokenizers'),
+    processors: flatten(value['post_processor'], 'post_processor', 'processors'),
+    decoders: flatten(value['decoder'], 'decoder', 'decoders'),
+  };
+}
+
+function readAddedTokens(value: unknown): readonly AddedToken[] {
+  if (!Array.isArray(value)) throw invalid("'added_tokens' must be a list");
+  return value.map((entry: unknown, index) => {
+    const { id, content, ...flags } = asObject(entry);
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || typeof content !== 'string') {
+      throw invalid(`'added_tokens[${index}]' must have an 'id' and a 'content'`);
+    }
+    return {
+      id,
+      content,
+      special: flags['special'] === true,
+      lstrip: flags['lstrip'] === true,
+      rstrip: flags['rstrip'] === true,
+      single_word: flags['single_word'] === true,
+    };
+  });
+}
+
+function flatten(value: unknown, name: string, members: string): readonly Step[] {
+  if (value === undefined || value === null) return [];
+  if (!isObject(value) || typeof value['type'] !== 'string') {
+    throw invalid(`'${name}' must be null or an object with a 'type'`);
+  }
+  if (value['type'] !== 'Sequence') return [value as Step];
+  const inner = value[members];
+  if (!Array.isArray(inner)) throw invalid(`'${name}.${members}' must be a list`);
+  return inner.flatMap((step: unknown, index) => flatten(step, `${name}.${members}[${index}]`, members));
+}

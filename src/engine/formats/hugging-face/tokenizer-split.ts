@@ -1,0 +1,129 @@
+import type { MetadataArray, MetadataScalar } from '../model-file.ts';
+import { gpt2, preTokenizers } from '../../tokenizer/pre-tokenizers.ts';
+import { type Step, type TokenizerJson, unsupported } from './tokenizer-json.ts';
+import type { Kind } from './tokenizer.ts';
+
+type Entry = readonly [name: string, value: MetadataScalar | MetadataArray];
+
+/** How texts are normalised and cut, as far as the kind does not say it already. */
+export function splitEntries(json: TokenizerJson, kind: Kind): Entry[] {
+  if (kind === 'gpt2') return byteLevelEntries(json);
+  if (kind === 'bert') return wordPieceEntries(json);
+  const spacePrefix = kind === 'llama' ? plainSpacePrefix(json) : undefined;
+  if (spacePrefix !== undefined) return [['tokenizer.ggml.add_space_prefix', spacePrefix]];
+  return [
+    ...stepEntries('normalizer', json.normalizers),
+    ...stepEntries('pre_tokenizer', json.preTokenizers, true),
+  ];
+}
+
+/** Steps that GGUF has no key for, as JSON. */
+function stepEntries(name: string, steps: readonly Step[], always = false): Entry[] {
+  if (steps.length === 0 && !always) return [];
+  return [[`tokenizer.hugging_face.${name}`, JSON.stringify(steps)]];
+}
+
+/** The names of GGUF that we look for, of those with the same expressions the best known. */
+const names = [
+  'gpt-2',
+  'smollm',
+  'qwen2',
+  'llama-bpe',
+  'dbrx',
+  'gpt-4o',
+  'tekken',
+  'qwen35',
+  'seed-coder',
+  'bailingmoe',
+  'deepseek-v3',
+  'deepseek-llm',
+  'deepseek-coder',
+  'bloom',
+];
+
+function byteLevelEntries(json: TokenizerJson): Entry[] {
+  const { normalizers, preTokenizers: steps, model } = json;
+  if (normalizers.some(({ type }) => type === 'ByteLevel')) {
+    throw unsupported('a ByteLevel normalizer');
+  }
+  const onlyNfc = normalizers.length === 1 && normalizers[0]?.type === 'NFC';
+  const entries: Entry[] = onlyNfc
+    ? [['tokenizer.ggml.normalizer.nfc', true]]
+    : stepEntries('normalizer', normalizers);
+  const ignoreMerges = model['ignore_merges'] === true;
+  const expressions = JSON.stringify(steps.flatMap(expressionOf));
+  const same = names.filter((name) => JSON.stringify(preTokenizers[name]?.steps) === expressions);
+  const ignores = (name: string | undefined) =>
+    name !== undefined && preTokenizers[name]?.ignoreMerges === true;
+  const name = same.find((found) => ignores(found) === ignoreMerges) ?? same[0];
+  if (name === undefined) entries.push(...stepEntries('pre_tokenizer', steps, true));
+  else entries.push(['tokenizer.ggml.pre', name]);
+  if (ignores(name) !== ignoreMerges) entries.push(['tokenizer.hugging_face.ignore_merges', ignoreMerges]);
+  return entries;
+}
+
+/** The expression of a step that isolates what it finds; its JSON for one that does anything else. */
+function expressionOf(step: Step): string[] {
+  const found = (expression: string) => [expression];
+  if (step.type === 'ByteLevel' && step['add_prefix_space'] !== true) {
+    return step['use_regex'] === false ? [] : found(gpt2);
+  }
+  if (step.type === 'Digits') return found(step['individual_digits'] === true ? '\\p{N}' : '\\p{N}+');
+  const { Regex } = (step['pattern'] ?? {}) as { Regex?: unknown };
+  // Where an expression leaves nothing out, keeping its matches and removing the rest is the same.
+  const isolates =
+    (step['behavior'] === 'Isolated' && step['invert'] !== true) ||
+    (step['behavior'] === 'Removed' && step['invert'] === true);
+  if (step.type !== 'Split' || typeof Regex !== 'string' || !isolates) return found(JSON.stringify(step));
+  // Line breaks are written as such or escaped.
+  return found(Regex.replaceAll('\r', '\\r').replaceAll('\n', '\\n'));
+}
+
+function wordPieceEntries(json: TokenizerJson): Entry[] {
+  const [pre, ...more] = json.preTokenizers;
+  if (pre?.type !== 'BertPreTokenizer' || more.length > 0) {
+    const found = json.preTokenizers.map(({ type }) => type).join(', ') || 'none';
+    throw unsupported(`WordPiece with the pre-tokenizer ${found} (supported: BertPreTokenizer)`);
+  }
+  const bert = json.normalizers.find(({ type }) => type === 'BertNormalizer') ?? {
+    type: 'none',
+    lowercase: false,
+    strip_accents: false,
+    clean_text: false,
+    handle_chinese_chars: false,
+  };
+  const lowerCase = bert['lowercase'] !== false;
+  const strips = bert['strip_accents'];
+  return [
+    ['tokenizer.ggml.normalizer.lowercase', lowerCase],
+    ['tokenizer.ggml.normalizer.strip_accents', typeof strips === 'boolean' ? strips : lowerCase],
+    ['tokenizer.hugging_face.clean', bert['clean_text'] !== false],
+    ['tokenizer.hugging_face.part_han', bert['handle_chinese_chars'] !== false],
+    ...stepEntries(
+      'normalizer',
+      json.normalizers.filter((step) => step !== bert),
+    ),
+  ];
+}
+
+const mark = '▁';
+
+/**
+ * Whether a text begins with a space of its own, for the normalizers of Llama (`Prepend`, `Replace`) and Gemma
+ * (`Replace`); undefined when the file wants something else.
+ */
+function plainSpacePrefix(json: TokenizerJson): boolean | undefined {
+  const [first, ...rest] = json.normalizers;
+  const prepends = first?.type === 'Prepend' && first['prepend'] === mark;
+  const [replace, ...more] = prepends ? rest : json.normalizers;
+  const marks =
+    replace?.type === 'Replace' &&
+    stringOf(replace) === ' ' &&
+    replace['content'] === mark &&
+    more.length === 0;
+  // Gemma also splits at spaces, of which none is left.
+  const cuts = json.preTokenizers.some((step) => step.type !== 'Split' || stringOf(step) !== ' ');
+  return marks && !cuts ? prepends : undefined;
+}
+
+const stringOf = (step: Step) => (step['pattern'] as { String?: unknown } | undefined)?.String;

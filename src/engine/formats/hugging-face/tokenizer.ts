@@ -1,0 +1,211 @@
+import type { MetadataArray, MetadataScalar } from '../model-file.ts';
+import { tokenType } from '../../tokenizer/vocabulary.ts';
+import {
+  asObject,
+  invalid,
+  isObject,
+  readTokenizerJson,
+  type Step,
+  type TokenizerJson,
+  unsupported,
+} from './tokenizer-json.ts';
+import { specialTokenEntries, type TokenizerFiles } from './tokenizer-special.ts';
+import { splitEntries } from './tokenizer-split.ts';
+
+export type { TokenizerFiles } from './tokenizer-special.ts';
+
+type Entry = readonly [name: string, value: MetadataScalar | MetadataArray];
+
+interface Tokens {
+  readonly texts: string[];
+  readonly types: Int32Array;
+  /** By the text that tokenizer.json has for it. */
+  readonly idOf: (text: string) => number | undefined;
+}
+
+/**
+ * tokenizer.json and the documents beside it in GGUF's vocabulary, as `createTokenizer` reads it. What GGUF has no key
+ * for stands under `tokenizer.hugging_face.*`.
+ * @throws ModelFileError `unsupported_tokenizer` or `invalid_tokenizer`
+ */
+export function tokenizerMetadata(files: TokenizerFiles): Map<string, MetadataScalar | MetadataArray> {
+  const json = readTokenizerJson(files.tokenizer);
+  const kind = kindOf(json);
+  const tokens = readTokens(files, json, kind);
+  return new Map<string, MetadataScalar | MetadataArray>([
+    ['tokenizer.ggml.model', kind],
+    ['tokenizer.ggml.tokens', kind === 'bert' ? withPhantomSpaces(json.model, tokens) : tokens.texts],
+    ['tokenizer.ggml.token_type', tokens.types],
+    ...modelEntries(json.model, kind, tokens),
+    ...splitEntries(json, kind),
+    ...flagEntries(json, tokens.texts.length),
+    ...specialTokenEntries(files, json, tokens.idOf, tokens.texts.length),
+  ]);
+}
+
+export type Kind = 'gpt2' | 'llama' | 'bert' | 't5';
+
+function kindOf(json: TokenizerJson): Kind {
+  const { type } = json.model;
+  if (type === 'WordPiece') return 'bert';
+  if (type === 'Unigram') return 't5';
+  if (type !== 'BPE') {
+    throw unsupported(`the model type '${type}' (supported: BPE, WordPiece, Unigram)`);
+  }
+  const steps = [...json.normalizers, ...json.preTokenizers, ...json.decoders];
+  if (steps.some((step) => step.type === 'ByteLevel')) return 'gpt2';
+  const affixes = ['continuing_subword_prefix', 'end_of_word_suffix'].filter((name) => json.model[name]);
+  if (affixes.length > 0) throw unsupported(`BPE with '${affixes.join("' and '")}'`);
+  return 'llama';
+}
+
+function readTokens(files: TokenizerFiles, json: TokenizerJson, kind: Kind): Tokens {
+  const given = readVocabulary(json.model);
+  const last = json.addedTokens.reduce((most, { id }) => Math.max(most, id), given.texts.length - 1);
+  // The model's rows decide: tokens beyond them cannot be used, rows beyond the tokens are never drawn.
+  const config = asObject(files.config);
+  const rows = config['vocab_size'] ?? asObject(config['text_config'])['vocab_size'];
+  const size = typeof rows === 'number' ? rows : last + 1;
+  const texts: string[] = Array.from({ length: size }, () => '');
+  const types = new Int32Array(size).fill(tokenType.unused);
+  for (let id = 0; id < Math.min(size, given.texts.length); id++) {
+    const text = given.texts[id];
+    if (text === undefined) continue;
+    texts[id] = text;
+    types[id] = tokenType.normal;
+  }
+  const added = new Map(json.addedTokens.map(({ content, id }) => [content, id]));
+  const idOf = (text: string) => {
+    const id = added.get(text) ?? given.idOf(text);
+    return id !== undefined && id < size ? id : undefined;
+  };
+  if (kind === 'llama' || kind === 't5') markBytes(json.model, types, idOf);
+  for (const { id, content, special } of json.addedTokens) {
+    if (id >= size) continue;
+    texts[id] = content;
+    types[id] = special || looksSpecial(content) ? tokenType.control : tokenType.userDefined;
+  }
+  for (let id = 0; id < size; id++) if (types[id] === tokenType.unused) texts[id] = `[PAD${id}]`;
+  const unknown = unknownId(json.model, idOf);
+  if (unknown !== undefined && (kind === 'llama' || kind === 't5')) types[unknown] = tokenType.unknown;
+  return { texts, types, idOf };
+}
+
+/** Ids beyond come from a damaged file and would only fill memory. */
+const mostTokens = 2 ** 24;
+
+interface GivenVocabulary {
+  /** By id; undefined where there is none. */
+  readonly texts: readonly (string | undefined)[];
+  readonly idOf: (text: string) => number | undefined;
+}
+
+/** An object of texts and ids for BPE and WordPiece, a list of `[text, score]` for Unigram. */
+function readVocabulary(model: Step): GivenVocabulary {
+  const { vocab } = model;
+  if (model.type === 'Unigram') return readUnigramVocabulary(vocab);
+  if (!isObject(vocab)) throw invalid("'model.vocab' must be an object of texts and ids");
+  const ids = vocab as Readonly<Record<string, number>>;
+  const texts: string[] = [];
+  // Not Object.entries: a pair for each of a quarter of a million tokens takes longer than all the rest.
+  for (const text in ids) {
+    const id = ids[text] as number;
+    if (!Number.isInteger(id) || id < 0 || id > mostTokens) {
+      throw invalid(`'model.vocab' has ${id} for the id of ${JSON.stringify(text)}`);
+    }
+    texts[id] = text;
+  }
+  return { texts, idOf: (text) => (Object.hasOwn(ids, text) ? ids[text] : undefined) };
+}
+
+function readUnigramVocabulary(vocab: unknown): GivenVocabulary {
+  if (!Array.isArray(vocab)) throw invalid("'model.vocab' must be a list of texts with scores");
+  const texts = vocab.map((entry: unknown, id) => {
+    const [text, score]: unknown[] = Array.isArray(entry) ? entry : [];
+    if (typeof text !== 'string' || typeof score !== 'number') {
+      throw invalid(`'model.vocab[${id}]' must be a text and a score`);
+    }
+    return text;
+  });
+  const ids = new Map(texts.map((text, id) => [text, id]));
+  return { texts, idOf: (text) => ids.get(text) };
+}
+
+function markBytes(model: Step, types: Int32Array, idOf: Tokens['idOf']): void {
+  if (model['byte_fallback'] !== true) return;
+  for (let byte = 0; byte < 256; byte++) {
+    const id = idOf(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`);
+    if (id !== undefined) types[id] = tokenType.byte;
+  }
+}
+
+function unknownId(model: Step, idOf: Tokens['idOf']): number | undefined {
+  if (typeof model['unk_id'] === 'number') return model['unk_id'];
+  return typeof model['unk_token'] === 'string' ? idOf(model['unk_token']) : undefined;
+}
+
+/** Tokens that files forget to call special; converters to GGUF go by the same looks. */
+function looksSpecial(text: string): boolean {
+  return (
+    ['<pad>', '<mask>', '<2mass>', '[@BOS@]'].includes(text) ||
+    (text.startsWith('<|') && text.endsWith('|>')) ||
+    (text.startsWith('<｜') && text.endsWith('｜>')) ||
+    (text.startsWith('<unused') && text.endsWith('>'))
+  );
+}
+
+/** GGUF marks the tokens that begin a word; Hugging Face those that do not. */
+function withPhantomSpaces(model: Step, tokens: Tokens): readonly string[] {
+  const prefix = model['continuing_subword_prefix'];
+  const continues = typeof prefix === 'string' ? prefix : '##';
+  return tokens.texts.map((text, id) => {
+    if (tokens.types[id] === tokenType.control) return text;
+    return text.startsWith(continues) ? text.slice(continues.length) : `▁${text}`;
+  });
+}
+
+function modelEntries(model: Step, kind: Kind, tokens: Tokens): Entry[] {
+  const entries: Entry[] = [];
+  const unknown = unknownId(model, tokens.idOf);
+  if (unknown !== undefined) entries.push(['tokenizer.ggml.unknown_token_id', unknown]);
+  if (kind === 'gpt2' || kind === 'llama') {
+    entries.push(['tokenizer.ggml.merges', readMerges(model['merges'])]);
+  } else if (kind === 't5') {
+    entries.push(['tokenizer.ggml.scores', unigramScores(model, tokens.texts.length)]);
+  } else {
+    const longest = model['max_input_chars_per_word'];
+    entries.push(['tokenizer.hugging_face.longest_word', typeof longest === 'number' ? longest : 100]);
+  }
+  return entries;
+}
+
+/** `"a b"` of older files and `["a", "b"]` of newer ones, both as the former. */
+function readMerges(merges: unknown): string[] {
+  if (!Array.isArray(merges)) throw invalid("'model.merges' must be a list");
+  return merges.map((merge: unknown, index) => {
+    if (typeof merge === 'string') return merge;
+    if (!Array.isArray(merge) || merge.length !== 2) {
+      throw invalid(`'model.merges[${index}]' must be two texts`);
+    }
+    return `${merge[0]} ${merge[1]}`;
+  });
+}
+
+function unigramScores(model: Step, size: number): Float64Array {
+  const scores = new Float64Array(size);
+  (model['vocab'] as readonly (readonly [string, number])[]).forEach(([, score], id) => {
+    if (id < size) scores[id] = score;
+  });
+  return scores;
+}
+
+/** What an added token takes from the text around it, which GGUF has no keys for. */
+function flagEntries(json: TokenizerJson, size: number): Entry[] {
+  const flags = { lstrip: 'strips_left', rstrip: 'strips_right', single_word: 'single_words' } as const;
+  return (Object.keys(flags) as (keyof typeof flags)[]).flatMap((flag) => {
+    const ids = json.addedTokens.filter((token) => token[flag] && token.id < size).map(({ id }) => id);
+    // That nothing strips what follows must be said: without the list the model's name decides.
+    if (ids.length === 0 && flag !== 'rstrip') return [];
+    return [[`tokenizer.hugging_face.${flags[flag]}`, Int32Array.from(ids)] as const];
+  });
+}

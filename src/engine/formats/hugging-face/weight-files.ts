@@ -1,0 +1,124 @@
+import type { ByteSource, ModelFiles } from '../../platform.ts';
+import { checkFileName } from '../file-name.ts';
+import { ModelFileError } from '../model-file.ts';
+import { isObject, readObject } from './json-file.ts';
+import { readSafetensors, type StoredTensor } from './safetensors.ts';
+
+/** A tensor and the file that it lies in. */
+export interface LocatedTensor extends StoredTensor {
+  readonly source: ByteSource;
+}
+
+const single = 'model.safetensors';
+const index = 'model.safetensors.index.json';
+
+/**
+ * All weights of a folder: one safetensors file, or the shards that its index names, checked against it.
+ * @param opened every source opened goes here, also when this throws: the caller closes them
+ * @throws ModelFileError `not_found`, `truncated`, `corrupt`
+ */
+export const readWeightFiles = async (
+  files: ModelFiles,
+  opened: ByteSource[],
+): Promise<Map<string, LocatedTensor>> => {
+  const shards = await readIndex(files);
+  const named = files.entry?.endsWith('.safetensors') ? files.entry : undefined;
+  if (named !== undefined && !shards?.has(named)) {
+    return readWeights(files, named, opened);
+  }
+  if (named === undefined) {
+    const source = await files.open(single);
+    if (source) {
+      opened.push(source);
+      return locate(source);
+    }
+  }
+  if (!shards) throw nothingThere(files, await files.list());
+  return readShards(files, shards, opened);
+};
+
+/** The tensors of one file that has to be there. */
+export const readWeights = async (
+  files: ModelFiles,
+  name: string,
+  opened: ByteSource[],
+): Promise<Map<string, LocatedTensor>> => {
+  const source = await files.open(name);
+  if (!source) throw new ModelFileError('not_found', `${files.name}: there is no file '${name}'`);
+  opened.push(source);
+  return locate(source);
+};
+
+const locate = async (source: ByteSource): Promise<Map<string, LocatedTensor>> => {
+  const tensors = await readSafetensors(source);
+  return new Map([...tensors].map(([name, tensor]) => [name, { ...tensor, source }]));
+};
+
+/** Names of tensors by the shard that holds them; undefined when there is no index. */
+const readIndex = async (files: ModelFiles): Promise<Map<string, string[]> | undefined> => {
+  const found = await readObject(files, index);
+  if (!found) return undefined;
+  const map = found.weight_map;
+  if (!isObject(map)) throw new ModelFileError('corrupt', `${files.name}: ${index} has no weight_map`);
+  const shards = new Map<string, string[]>();
+  for (const [tensor, shard] of Object.entries(map)) {
+    if (typeof shard !== 'string') {
+      throw new ModelFileError('corrupt', `${files.name}: ${index} names no file for tensor '${tensor}'`);
+    }
+    checkFileName(files.name, shard);
+    const tensors = shards.get(shard);
+    if (tensors) tensors.push(tensor);
+    else shards.set(shard, [tensor]);
+  }
+  if (shards.size === 0) throw new ModelFileError('corrupt', `${files.name}: ${index} names no tensors`);
+  return shards;
+};
+
+const readShards = async (
+  files: ModelFiles,
+  shards: ReadonlyMap<string, readonly string[]>,
+  opened: ByteSource[],
+): Promise<Map<string, LocatedTensor>> => {
+  const missing: string[] = [];
+  const sources = new Map<string, ByteSource>();
+  for (const shard of shards.keys()) {
+    const source = await files.open(shard);
+    if (source) {
+      opened.push(source);
+      sources.set(shard, source);
+    } else missing.push(shard);
+  }
+  if (missing.length > 0) {
+    throw new ModelFileError(
+      'not_found',
+      `${files.name}: ${missing.length} of ${shards.size} shards are missing: ${missing.join(', ')}; download the rest`,
+    );
+  }
+  const tensors = new Map<string, LocatedTensor>();
+  const problems: string[] = [];
+  for (const [shard, source] of sources) {
+    const expected = new Set(shards.get(shard));
+    const found = await locate(source);
+    for (const name of expected) if (!found.has(name)) problems.push(`'${name}' is not in ${shard}`);
+    for (const [name, tensor] of found) {
+      if (expected.has(name)) tensors.set(name, tensor);
+      else problems.push(`'${name}' is in ${shard} unannounced`);
+    }
+  }
+  if (problems.length === 0) return tensors;
+  const more = problems.length > 8 ? ` and ${problems.length - 8} more` : '';
+  throw new ModelFileError(
+    'corrupt',
+    `${files.name}: ${index} does not fit its shards: tensor ${problems.slice(0, 8).join(', ')}${more}; ` +
+      'download the files again, all of one version',
+  );
+};
+
+const nothingThere = (files: ModelFiles, names: readonly string[] = []): ModelFileError => {
+  const others = names.filter((name) => /\.(bin|pt|pth|ckpt|h5|msgpack|safetensors)$/.test(name));
+  const found = others.length > 0 ? `; there are ${others.slice(0, 5).join(', ')}` : '';
+  return new ModelFileError(
+    'not_found',
+    `${files.name}: no weights: neither ${single} nor ${index}${found}; get the model in safetensors`,
+  );
+};

@@ -1,0 +1,64 @@
+import type { ModelFiles } from '../../platform.ts';
+import { isObject, type JsonObject, readObject } from '../hugging-face/json-file.ts';
+import { ModelFileError } from '../model-file.ts';
+import { type Quantization, quantizationOf } from './quantization.ts';
+
+export const configName = 'mlc-chat-config.json';
+
+export interface MlcConfig {
+  /** What transformers would have in config.json. */
+  readonly model: JsonObject;
+  readonly quantization: Quantization;
+  /** How conversations are written, when the configuration says so itself. */
+  readonly conversation: unknown;
+}
+
+/**
+ * mlc-chat-config.json in the words of transformers' config.json.
+ * @throws ModelFileError `not_found`, `corrupt`, `unsupported_architecture` or `unsupported_type`
+ */
+export const readMlcConfig = async (files: ModelFiles): Promise<MlcConfig> => {
+  const json = await readObject(files, configName);
+  if (!json) throw new ModelFileError('not_found', `${files.name}: there is no file '${configName}'`);
+  const { model_type: type, model_config: own, quantization, conv_template: conversation } = json;
+  if (typeof type !== 'string' || !isObject(own)) {
+    throw new ModelFileError(
+      'corrupt',
+      `${files.name}: ${configName} must have 'model_type' and 'model_config'; download it again`,
+    );
+  }
+  return {
+    model: inTransformersWords(type, json, own),
+    quantization: quantizationOf(files.name, quantization),
+    conversation,
+  };
+};
+
+/** MLC's own names of numbers, and what transformers calls them. */
+const renamed: Readonly<Record<string, string>> = {
+  position_embedding_base: 'rope_theta',
+  context_window_size: 'max_position_embeddings',
+  sliding_window_size: 'sliding_window',
+};
+
+const inTransformersWords = (type: string, json: JsonObject, own: JsonObject): JsonObject => {
+  const { text_config: text, kwargs, ...rest } = own;
+  const config: Record<string, unknown> = {
+    ...(isObject(kwargs) ? kwargs : {}),
+    ...rest,
+    ...(isObject(text) ? { ...text, ...(isObject(text['kwargs']) ? text['kwargs'] : {}) } : {}),
+    model_type: type,
+    vocab_size: own['vocab_size'] ?? json['vocab_size'],
+    bos_token_id: json['bos_token_id'],
+    eos_token_id: json['eos_token_id'],
+    pad_token_id: json['pad_token_id'],
+  };
+  for (const [ours, theirs] of Object.entries(renamed)) {
+    const value = config[ours] ?? json[ours];
+    // -1 and 0 stand for none.
+    if (config[theirs] === undefined && typeof value === 'number' && value > 0) config[theirs] = value;
+  }
+  // Gemma's number for no stretching; transformers has an object there or nothing.
+  if (!isObject(config['rope_scaling'])) delete config['rope_scaling'];
+  return config;
+};

@@ -1,0 +1,96 @@
+import type { ByteSource, ModelFiles } from '../../platform.ts';
+import { readChatTemplates } from '../hugging-face/chat-templates.ts';
+import { Config } from '../hugging-face/config.ts';
+import { familyOf } from '../hugging-face/families/registry.ts';
+import type { JsonObject } from '../hugging-face/json-file.ts';
+import { readJson, readObject } from '../hugging-face/json-file.ts';
+import { Keys } from '../hugging-face/keys.ts';
+import { tokenizerMetadata } from '../hugging-face/tokenizer.ts';
+import { type MetadataArray, type MetadataScalar, type ModelFile, ModelFileError } from '../model-file.ts';
+import { checkRows } from '../rows.ts';
+import { configName, readMlcConfig } from './config.ts';
+import { conversationTemplate } from './conversation.ts';
+import { readArrays } from './records.ts';
+import { storedTensors } from './stored.ts';
+import { presentStored } from './tensors.ts';
+
+/**
+ * Opens a folder as MLC compiles weights for (`mlc-chat-config.json`, `tensor-cache.json`, its shards), presented as
+ * llama.cpp's converter would have written the model to GGUF: the same metadata, the same tensors, in blocks that hold
+ * the same values. Reads configuration only; weights come by `readRows`.
+ * @throws ModelFileError `not_found`, `unsupported_architecture`, `unsupported_type`, `unsupported_tensors`,
+ *   `bad_config`, `bad_tensors`, `truncated` or `corrupt`; the message names the file and what to do
+ */
+export const openMlc = async (files: ModelFiles): Promise<ModelFile> => {
+  const opened: ByteSource[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(opened.map((source) => source.close()));
+  };
+  try {
+    return { ...(await readModel(files, opened)), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+};
+
+const readModel = async (files: ModelFiles, opened: ByteSource[]): Promise<Omit<ModelFile, 'close'>> => {
+  const { name } = files;
+  const { model, quantization, conversation } = await readMlcConfig(files);
+  const family = familyOf(name, model);
+  const config = new Config(name, model, family.defaults);
+  const keys = new Keys(family.architecture);
+  family.metadata(config, keys);
+  const notes = [...(family.notes?.(config) ?? [])];
+  config.check();
+
+  const problems: string[] = [];
+  const stored = storedTensors(await readArrays(files, opened), { config, quantization }, problems);
+  const tensors = presentStored(stored, { name, family, config }, problems);
+  if (!tensors.has('output.weight') && config.get('tie_word_embeddings') !== true) {
+    throw new ModelFileError(
+      'bad_tensors',
+      `${name}: there is no tensor 'lm_head', and ${configName} does not set tie_word_embeddings`,
+    );
+  }
+  const tokenizer = await readTokenizer(files, model, conversation);
+  if (!tokenizer.has('tokenizer.chat_template')) {
+    notes.push(
+      `it has no chat template: neither tokenizer_config.json nor conv_template of ${configName} says how chats are written`,
+    );
+  }
+  return {
+    format: 'mlc',
+    name,
+    sizeBytes: opened.reduce((sum, source) => sum + source.sizeBytes, 0),
+    metadata: new Map([...keys.entries, ...tokenizer]),
+    tensors: new Map([...tensors].map(([key, { info }]) => [key, info])),
+    ...(notes.length > 0 ? { notes } : {}),
+    async readRows(tensor, firstRow, rows, into) {
+      const found = tensors.get(tensor.name);
+      if (!found) throw new RangeError(`${name} has no tensor '${tensor.name}'`);
+      checkRows(found.info, firstRow, rows);
+      return found.read(firstRow, rows, into);
+    },
+  };
+};
+
+const readTokenizer = async (
+  files: ModelFiles,
+  config: JsonObject,
+  conversation: unknown,
+): Promise<Map<string, MetadataScalar | MetadataArray>> => {
+  const tokenizer = await readJson(files, 'tokenizer.json');
+  if (tokenizer === undefined) {
+    throw new ModelFileError(
+      'not_found',
+      `${files.name}: there is no file 'tokenizer.json'; take the one of the model that this was compiled from`,
+    );
+  }
+  const tokenizerConfig = await readObject(files, 'tokenizer_config.json');
+  const metadata = tokenizerMetadata({ tokenizer, tokenizerConfig, config });
+  const templates = await readChatTemplates(files, tokenizerConfig);
+  const told = templates.size === 0 ? conversationTemplate(conversation, config['bos_token_id']) : undefined;
+  if (told !== undefined) templates.set('tokenizer.chat_template', told);
+  return new Map([...metadata, ...templates]);
+};

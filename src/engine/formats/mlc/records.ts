@@ -1,0 +1,181 @@
+import type { ByteSource, ModelFiles } from '../../platform.ts';
+import { isObject, readObject } from '../hugging-face/json-file.ts';
+import { type FloatType, isFloatType } from '../float-bytes.ts';
+import { checkFileName } from '../file-name.ts';
+import { ModelFileError, tensorTypes } from '../model-file.ts';
+
+/** An array as a shard holds it, in order of its rows. */
+export interface MlcArray {
+  readonly name: string;
+  readonly type: FloatType | 'U32';
+  readonly shape: readonly number[];
+  readonly source: ByteSource;
+  readonly offset: number;
+}
+
+/** The list of shards is called one or the other by the version of MLC that wrote it. */
+const cacheNames = ['tensor-cache.json', 'ndarray-cache.json'];
+const shardsAtOnce = 8;
+const mostNamed = 8;
+
+interface Shard {
+  readonly path: string;
+  readonly bytes: number;
+  readonly arrays: readonly Omit<MlcArray, 'source'>[];
+}
+
+/** A shard with the checksum it is announced with. */
+export interface ShardFile {
+  readonly path: string;
+  readonly bytes: number;
+  /** Of its content, lower-case hex; undefined in very old folders. */
+  readonly md5: string | undefined;
+}
+
+/**
+ * Every array of the folder by name; the shards are opened and have the sizes that they are announced with.
+ * @param opened every source opened goes here, also when this throws: the caller closes them
+ * @throws ModelFileError `not_found`, `truncated` or `corrupt`, naming every shard or array that is wrong
+ */
+export const readArrays = async (files: ModelFiles, opened: ByteSource[]): Promise<Map<string, MlcArray>> => {
+  const { cache, shards } = await readCache(files);
+  const problems: string[] = [];
+  const parsed = shards.map((shard) => parseShard(shard, problems));
+  const seen = new Set<string>();
+  for (const { name } of parsed.flatMap((shard) => shard.arrays)) {
+    if (seen.has(name)) problems.push(`'${name}' is there twice`);
+    seen.add(name);
+  }
+  if (problems.length > 0) {
+    throw new ModelFileError(
+      'corrupt',
+      `${files.name}: ${cache}: ${few(problems, '; ')}; the file is corrupt, download it again`,
+    );
+  }
+  const sources = await openShards(files, parsed, opened);
+  return new Map(
+    parsed.flatMap(({ path, arrays }) => {
+      const source = sources.get(path);
+      return source ? arrays.map((array) => [array.name, { ...array, source }] as const) : [];
+    }),
+  );
+};
+
+/** The shards that the folder announces. */
+export const readShardFiles = async (files: ModelFiles): Promise<ShardFile[]> => {
+  const { shards } = await readCache(files);
+  return shards.map(({ dataPath, nbytes, md5sum }) => ({
+    path: String(dataPath),
+    bytes: Number(nbytes),
+    md5: typeof md5sum === 'string' ? md5sum.toLowerCase() : undefined,
+  }));
+};
+
+const readCache = async (
+  files: ModelFiles,
+): Promise<{ cache: string; shards: Readonly<Record<string, unknown>>[] }> => {
+  for (const cache of cacheNames) {
+    const found = await readObject(files, cache);
+    if (!found) continue;
+    const { records } = found;
+    if (Array.isArray(records) && records.length > 0 && records.every(isObject))
+      return { cache, shards: records };
+    throw new ModelFileError('corrupt', `${files.name}: ${cache} lists no shards; download it again`);
+  }
+  throw new ModelFileError(
+    'not_found',
+    `${files.name}: neither ${cacheNames.join(' nor ')} is there, which list the shards of an MLC model; download the rest`,
+  );
+};
+
+const parseShard = (shard: Readonly<Record<string, unknown>>, problems: string[]): Shard => {
+  const { dataPath, nbytes, records } = shard;
+  if (typeof dataPath !== 'string' || !isSize(nbytes) || !Array.isArray(records)) {
+    problems.push(`a shard without path, size or records (${JSON.stringify(dataPath)})`);
+    return { path: '', bytes: 0, arrays: [] };
+  }
+  const arrays = records.flatMap((record: unknown) => {
+    const array = parseArray(record, nbytes);
+    if (typeof array === 'object') return [array];
+    problems.push(`${dataPath}: ${array}`);
+    return [];
+  });
+  return { path: dataPath, bytes: nbytes, arrays };
+};
+
+/** What is wrong with it, in words, when something is. */
+const parseArray = (record: unknown, shardBytes: number): Omit<MlcArray, 'source'> | string => {
+  const { name, dtype, format, shape, nbytes, byteOffset } = isObject(record) ? record : {};
+  if (typeof name !== 'string') return 'an array without a name';
+  if (!Array.isArray(shape) || !shape.every((extent) => isSize(extent) && extent > 0))
+    return `'${name}' has no shape`;
+  const type = typeOf(dtype, format);
+  if (type === undefined) return `'${name}' is ${String(dtype)} as ${String(format)}, which is not known`;
+  const extents = shape as number[];
+  const bytes =
+    extents.reduce((product, extent) => product * extent, 1) *
+    (isFloatType(type) ? tensorTypes[type].blockBytes : 4);
+  if (nbytes !== bytes) return `'${name}' has ${String(nbytes)} bytes, its shape takes ${bytes}`;
+  if (!isSize(byteOffset) || byteOffset + bytes > shardBytes)
+    return `'${name}' at ${String(byteOffset)} leaves its shard of ${shardBytes} bytes`;
+  return { name, type, shape: extents, offset: byteOffset };
+};
+
+const isSize = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+
+/** The format says that f32 values were cut to their upper halves; of other types it says nothing. */
+const typeOf = (dtype: unknown, format: unknown): MlcArray['type'] | undefined => {
+  switch (dtype) {
+    case 'uint32':
+      return 'U32';
+    case 'float16':
+      return 'F16';
+    case 'bfloat16':
+      return 'BF16';
+    case 'float32':
+      return format === 'f32-to-bf16' ? 'BF16' : 'F32';
+    default:
+      return undefined;
+  }
+};
+
+const openShards = async (
+  files: ModelFiles,
+  shards: readonly Shard[],
+  opened: ByteSource[],
+): Promise<Map<string, ByteSource>> => {
+  for (const { path } of shards) checkFileName(files.name, path);
+  const sources = new Map<string, ByteSource>();
+  const missing: string[] = [];
+  const wrong: string[] = [];
+  for (let at = 0; at < shards.length; at += shardsAtOnce) {
+    const wave = shards.slice(at, at + shardsAtOnce);
+    // All are awaited even when one fails: the caller closes what was opened.
+    const found = await Promise.allSettled(
+      wave.map(async ({ path, bytes }) => {
+        const source = await files.open(path);
+        if (source) opened.push(source);
+        if (!source) missing.push(path);
+        else if (source.sizeBytes !== bytes)
+          wrong.push(`${path} has ${source.sizeBytes} bytes, it should have ${bytes}`);
+        else sources.set(path, source);
+      }),
+    );
+    for (const result of found) if (result.status === 'rejected') throw result.reason;
+  }
+  if (missing.length > 0) {
+    throw new ModelFileError(
+      'not_found',
+      `${files.name}: ${missing.length} of ${shards.length} shards are missing: ${few(missing)}; download the rest`,
+    );
+  }
+  if (wrong.length > 0)
+    throw new ModelFileError('truncated', `${files.name}: ${few(wrong, '; ')}; download them again`);
+  return sources;
+};
+
+const few = (words: readonly string[], separator = ', '): string =>
+  words.length <= mostNamed
+    ? words.join(separator)
+    : `${words.slice(0, mostNamed).join(separator)} and ${words.length - mostNamed} more`;

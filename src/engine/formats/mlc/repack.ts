@@ -1,0 +1,73 @@
+/** MLC's groups as blocks: scale and quants side by side, in the order that the block's type has. */
+import { decodeFloats } from '../float-bytes.ts';
+import { ModelFileError, type TensorType, tensorTypes } from '../model-file.ts';
+import { groupWords } from './quantization.ts';
+import type { MlcArray } from './records.ts';
+
+const groupBytes = groupWords * 4;
+/** Adds 1 to each of eight nibbles; MLC's zero is 7, Q4_0's is 8. */
+const ones = 0x11111111;
+
+/**
+ * @param quants whole groups, aligned to words
+ * @param scales one a group, in the file's bytes
+ * @param out blocks of `type`
+ * @throws ModelFileError `corrupt` for a nibble that MLC never writes
+ */
+export const repackGroups = (
+  array: Pick<MlcArray, 'name' | 'type'>,
+  {
+    type,
+    quants,
+    scales,
+    out,
+  }: { type: TensorType; quants: Uint8Array; scales: Uint8Array; out: Uint8Array },
+): void => {
+  const words = new Uint32Array(quants.buffer, quants.byteOffset, quants.length / 4);
+  const { blockBytes } = tensorTypes[type];
+  const groups = words.length / groupWords;
+  const scaleBytes = type === 'MLC_Q4F32' ? asF32(array.type, scales, groups) : scales;
+  const width = scaleBytes.length / groups;
+  for (let group = 0; group < groups; group++) {
+    const at = group * blockBytes;
+    for (let byte = 0; byte < width; byte++) out[at + byte] = scaleBytes[group * width + byte]!;
+    if (type === 'MLC_Q3F16') {
+      out.set(quants.subarray(group * groupBytes, (group + 1) * groupBytes), at + width);
+      continue;
+    }
+    const first = group * groupWords;
+    if (type === 'MLC_Q4F32') {
+      interleave(words[first]!, words[first + 2]!, out, at + width);
+      interleave(words[first + 1]!, words[first + 3]!, out, at + width + 8);
+      continue;
+    }
+    for (let word = first; word < first + groupWords; word++) refuseFifteen(array, words[word]!);
+    interleave(words[first]! + ones, words[first + 2]! + ones, out, at + width);
+    interleave(words[first + 1]! + ones, words[first + 3]! + ones, out, at + width + 8);
+  }
+};
+
+/** Eight bytes: weights i of `low` in the low nibbles, of `high`, 16 weights further, in the high ones. */
+const interleave = (low: number, high: number, out: Uint8Array, at: number): void => {
+  for (let pair = 0; pair < 4; pair++) {
+    const a = low >>> (pair * 8);
+    const b = high >>> (pair * 8);
+    out[at + 2 * pair] = (a & 15) | ((b & 15) << 4);
+    out[at + 2 * pair + 1] = ((a >>> 4) & 15) | (b & 0xf0);
+  }
+};
+
+const refuseFifteen = ({ name }: Pick<MlcArray, 'name'>, word: number): void => {
+  if ((word & (word >>> 1) & (word >>> 2) & (word >>> 3) & ones) === 0) return;
+  throw new ModelFileError(
+    'corrupt',
+    `tensor '${name}' holds the quant 15, MLC writes 0 to 14; the shard is corrupt, download it again`,
+  );
+};
+
+const asF32 = (type: MlcArray['type'], bytes: Uint8Array, count: number): Uint8Array => {
+  if (type === 'U32') throw new RangeError('scales are floats');
+  const values = new Float32Array(count);
+  decodeFloats(type, bytes, values);
+  return new Uint8Array(values.buffer);
+};

@@ -1,0 +1,95 @@
+import { isFloatType } from '../float-bytes.ts';
+import type { Config } from '../hugging-face/config.ts';
+import type { ReadRows } from '../hugging-face/tensor-rows.ts';
+import type { TensorType } from '../model-file.ts';
+import { bytesOfRow } from '../rows.ts';
+import { columnsOf } from './names.ts';
+import { groupWords, type Quantization } from './quantization.ts';
+import type { MlcArray } from './records.ts';
+import { repackGroups } from './repack.ts';
+
+/** A matrix or vector of MLC: one array, or quants and scales. */
+export interface Stored {
+  /** MLC's name without `.weight`, `.bias`, `.q_weight`. */
+  readonly base: string;
+  readonly kind: 'weight' | 'bias';
+  readonly type: TensorType;
+  /** Of two dimensions, or of one. */
+  readonly shape: readonly number[];
+  readonly read: ReadRows;
+}
+
+/** @param problems what is wrong with arrays goes here, in words */
+export const storedTensors = (
+  arrays: ReadonlyMap<string, MlcArray>,
+  { config, quantization }: { config: Config; quantization: Quantization },
+  problems: string[],
+): Stored[] => {
+  const stored: Stored[] = [];
+  for (const array of arrays.values()) {
+    const [, base = '', kind] = /^(.+)\.(weight|bias|q_weight|q_scale)$/.exec(array.name) ?? [];
+    const scales = arrays.get(`${base}.q_scale`);
+    if (kind === 'q_scale') {
+      if (!arrays.has(`${base}.q_weight`)) problems.push(`'${array.name}' has no quants`);
+      continue;
+    }
+    const found =
+      kind === 'q_weight'
+        ? quantizedMatrix(array, { base, scales, config, quantization })
+        : plain(array, base, kind === 'bias' ? 'bias' : 'weight');
+    if (typeof found === 'string') problems.push(`'${array.name}' ${found}`);
+    else stored.push(found);
+  }
+  return stored;
+};
+
+const plain = (array: MlcArray, base: string, kind: Stored['kind']): Stored | string => {
+  const { type, shape, source, offset } = array;
+  if (base === '') return 'is neither weight nor bias';
+  if (!isFloatType(type)) return 'holds words, not weights';
+  if (shape.length > 2) return `has shape [${shape.join(', ')}], neither a vector nor a matrix`;
+  const rowBytes = bytesOfRow({ type, shape });
+  const read: ReadRows = (firstRow, rows, into) =>
+    source.read(offset + firstRow * rowBytes, rows * rowBytes, into);
+  return { base, kind, type, shape, read };
+};
+
+const quantizedMatrix = (
+  quants: MlcArray,
+  context: { base: string; scales: MlcArray | undefined; config: Config; quantization: Quantization },
+): Stored | string => {
+  const { base, scales, config, quantization } = context;
+  const { group, name } = quantization;
+  if (!group) return `is quantised, but the model is ${name}`;
+  if (!scales) return 'has no scales';
+  const [rows = 0, words = 0] = quants.shape;
+  const columns = columnsOf(base, config);
+  const groups = Math.ceil(columns / group.columns);
+  const wanted = [rows, groups * groupWords];
+  if (quants.type !== 'U32' || quants.shape.length !== 2 || words !== wanted[1])
+    return `must be [${wanted.join(', ')}] words, is [${quants.shape.join(', ')}]`;
+  if (scales.shape.length !== 2 || scales.shape[0] !== rows || scales.shape[1] !== groups)
+    return `must have [${rows}, ${groups}] scales, has [${scales.shape.join(', ')}]`;
+  const type = group.types[scales.type];
+  if (!type || scales.type === 'U32') return `has scales of ${scales.type}, not usual in ${name}`;
+  if (type !== 'MLC_Q3F16' && columns % group.columns !== 0)
+    return `has rows of ${columns} weights, no multiple of ${group.columns}`;
+  const shape = [rows, columns];
+  const quantBytes = words * 4;
+  const scaleBytes = bytesOfRow({ type: scales.type, shape: scales.shape });
+  const rowBytes = bytesOfRow({ type, shape });
+  const read: ReadRows = async (firstRow, count, into) => {
+    const out = into ? into.subarray(0, count * rowBytes) : new Uint8Array(count * rowBytes);
+    const [quantRows, scaleRows] = await Promise.all([
+      quants.source.read(
+        quants.offset + firstRow * quantBytes,
+        count * quantBytes,
+        new Uint8Array(count * quantBytes),
+      ),
+      scales.source.read(scales.offset + firstRow * scaleBytes, count * scaleBytes),
+    ]);
+    repackGroups(scales, { type, quants: quantRows, scales: scaleRows, out });
+    return out;
+  };
+  return { base, kind: 'weight', type, shape, read };
+};

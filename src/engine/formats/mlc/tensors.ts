@@ -1,0 +1,119 @@
+import { decodeFloats, isFloatType } from '../float-bytes.ts';
+import type { Config } from '../hugging-face/config.ts';
+import type { Family } from '../hugging-face/family.ts';
+import { isIgnored, type Presented, targetOf } from '../hugging-face/present.ts';
+import { constantRows, pairedFrom, type ReadRows } from '../hugging-face/tensor-rows.ts';
+import { ModelFileError } from '../model-file.ts';
+import { bytesOfRow, rowsOf } from '../rows.ts';
+import { type Part, partsOf } from './names.ts';
+import type { Stored } from './stored.ts';
+
+const mostNamed = 8;
+
+/**
+ * Everything stored as the tensors that it holds, under GGUF's names.
+ * @param problems what is wrong with what is stored
+ * @throws ModelFileError `unsupported_tensors` or `bad_tensors`, naming the tensors: one that is left out silently would
+ *   be another model
+ */
+export const presentStored = (
+  all: readonly Stored[],
+  { name, family, config }: { name: string; family: Family; config: Config },
+  problems: string[],
+): Map<string, Presented> => {
+  const layers = config.number('num_hidden_layers', 'n_layer');
+  const find = (tensor: string) => targetOf(tensor, family, layers);
+  const tensors = new Map<string, Presented>();
+  const unknown: string[] = [];
+  for (const stored of all) {
+    const total = countOf(stored);
+    const parts = partsOf(stored.base, config, (part) => find(`${part}.weight`) !== undefined);
+    const taken = parts.reduce((sum, { rows = total }) => sum + rows, 0);
+    if (taken !== total) {
+      problems.push(
+        `'${stored.base}' has ${total} rows for ${parts.map((part) => part.name).join(', ')}, which have ${taken}`,
+      );
+      continue;
+    }
+    for (const part of parts) {
+      const full = `${part.name}.${stored.kind}`;
+      if (isIgnored(full, family, config)) continue;
+      const target = find(full);
+      if (!target) unknown.push(`'${full}'`);
+      else {
+        const heads = target.pairUp && config.number(...target.pairUp);
+        tensors.set(target.name, presentPart(stored, { part, name: target.name, heads }));
+      }
+    }
+  }
+  refuse('unsupported_tensors', name, unknown, {
+    what: `no part of ${family.architecture}, and leaving them out would make another model`,
+  });
+  refuse('bad_tensors', name, problems, { what: 'the weights do not fit mlc-chat-config.json' });
+  for (const [vector, values] of family.vectors?.(config) ?? []) {
+    const info = { name: vector, type: 'F32', shape: [values.length], offset: 0 } as const;
+    tensors.set(vector, { info: { ...info, sizeBytes: values.byteLength }, read: constantRows(values) });
+  }
+  return tensors;
+};
+
+const refuse = (code: string, name: string, found: readonly string[], { what }: { what: string }): void => {
+  if (found.length === 0) return;
+  const more = found.length > mostNamed ? ` and ${found.length - mostNamed} more` : '';
+  throw new ModelFileError(code, `${name}: tensors ${found.slice(0, mostNamed).join('; ')}${more}: ${what}`);
+};
+
+/** Rows of a matrix, elements of a vector. */
+const countOf = ({ shape }: Stored): number => (shape.length === 1 ? (shape[0] ?? 0) : rowsOf({ shape }));
+
+const presentPart = (
+  stored: Stored,
+  { part, name, heads }: { part: Part; name: string; heads: number | undefined },
+): Presented => {
+  const { first, rows = countOf(stored) } = part;
+  // Norms of Gemma have the 1 in them that its architecture adds.
+  if (stored.shape.length === 1) return presentVector(stored, { name, first, count: rows, heads });
+  const shape = [rows, stored.shape[1] ?? 0];
+  const rowBytes = bytesOfRow({ type: stored.type, shape });
+  const below: ReadRows = (firstRow, count, into) => stored.read(first + firstRow, count, into);
+  return {
+    info: { name, type: stored.type, shape, offset: first * rowBytes, sizeBytes: rows * rowBytes },
+    read: heads === undefined ? below : paired(below, { rowBytes, headRows: rows / heads }),
+  };
+};
+
+const presentVector = (
+  stored: Stored,
+  { name, first, count, heads }: { name: string; first: number; count: number; heads: number | undefined },
+): Presented => {
+  const { type } = stored;
+  if (!isFloatType(type)) throw new RangeError(`${name}: a vector is not quantised`);
+  return {
+    info: { name, type: 'F32', shape: [count], offset: first, sizeBytes: 4 * count },
+    async read(_firstRow, rows, into) {
+      const all = new Float32Array(stored.shape[0] ?? 0);
+      decodeFloats(type, await stored.read(0, 1), all);
+      const values = all.slice(first, first + rows * count);
+      const own =
+        heads === undefined ? values : values.map((_, at) => values[pairedFrom(at, count / heads)] ?? 0);
+      return constantRows(own)(0, 1, into);
+    },
+  };
+};
+
+/** Rows of q or k with the pairs of a rotation side by side, whatever the rows are encoded in. */
+const paired =
+  (read: ReadRows, { rowBytes, headRows }: { rowBytes: number; headRows: number }): ReadRows =>
+  async (firstRow, rows, into) => {
+    const out = into ? into.subarray(0, rows * rowBytes) : new Uint8Array(rows * rowBytes);
+    if (rows === 0) return out;
+    // The neighbours of a row come from both halves of its head, so whole heads are read.
+    const from = firstRow - (firstRow % headRows);
+    const end = Math.ceil((firstRow + rows) / headRows) * headRows;
+    const stored = await read(from, end - from);
+    for (let row = 0; row < rows; row++) {
+      const at = pairedFrom(firstRow + row, headRows) - from;
+      out.set(stored.subarray(at * rowBytes, (at + 1) * rowBytes), row * rowBytes);
+    }
+    return out;
+  };

@@ -1,0 +1,61 @@
+import type { ModelFiles } from '../platform.ts';
+import { openGguf } from './gguf.ts';
+import { openHuggingFace } from './hugging-face/index.ts';
+import { openMlc } from './mlc/index.ts';
+import { type ModelFile, ModelFileError } from './model-file.ts';
+import { splitNameOf } from './split-name.ts';
+
+/** Formats that are a folder, by the file that tells: MLC's first, because its folders may keep a config.json too. */
+const folderFormats = [
+  { tells: 'mlc-chat-config.json', open: openMlc },
+  { tells: 'config.json', open: openHuggingFace },
+] as const;
+
+/** Files that are part of a folder and mean all of it when they are named. */
+const partOfFolder = /\.safetensors$|\.json$|(^|\/)params_shard_\d+\.bin$/i;
+
+/**
+ * Opens a model in whatever format it is: a GGUF file (or a split set, by any of its parts), a Hugging Face folder,
+ * an MLC folder. Reads headers only; weights come by `readRows`.
+ * @throws ModelFileError naming the file and what to do
+ */
+export const openModelFile = async (files: ModelFiles): Promise<ModelFile> => {
+  const { entry } = files;
+  if (entry !== undefined && !partOfFolder.test(entry)) return openGguf(files, entry);
+  if (entry === undefined) {
+    const gguf = chooseGguf(files, (await files.list()) ?? []);
+    if (gguf !== undefined) return openGguf(files, gguf);
+  }
+  for (const { tells, open } of folderFormats) {
+    if (await exists(files, tells)) return open(files);
+  }
+  // The reader of GGUF says what such a file is.
+  if (entry !== undefined) return openGguf(files, entry);
+  throw new ModelFileError(
+    'not_found',
+    `${files.name}: no model in this folder; it needs a .gguf file, or config.json with its .safetensors files, ` +
+      'or mlc-chat-config.json with its shards',
+  );
+};
+
+const exists = async (files: ModelFiles, name: string): Promise<boolean> => {
+  const source = await files.open(name);
+  await source?.close();
+  return source !== undefined;
+};
+
+/** The only GGUF model among the files; the parts of a split set are one. Undefined when there is none. */
+const chooseGguf = (files: ModelFiles, names: readonly string[]): string | undefined => {
+  const models = new Map<string, string>();
+  // Image projectors are no models by themselves.
+  for (const name of names.filter((one) => /\.gguf$/i.test(one) && !/mmproj/i.test(one))) {
+    const model = splitNameOf(name)?.model ?? name;
+    if (!models.has(model)) models.set(model, name);
+  }
+  const [first, ...others] = models.values();
+  if (others.length === 0) return first;
+  throw new ModelFileError(
+    'several_models',
+    `${files.name}: there are several models in this folder, name one: ${[...models.values()].join(', ')}`,
+  );
+};

@@ -1,0 +1,122 @@
+import { quantizers } from '../../../kernels/quantize/index.ts';
+import type { QuantizeType } from '../types.ts';
+import { decodeFloats, type FloatType, isFloatType } from './float-bytes.ts';
+import { type ModelFile, ModelFileError, type TensorInfo, tensorTypes } from './model-file.ts';
+import { bytesOfRow, checkRows, columnsOf, rowsOf } from './rows.ts';
+
+/** Weights quantised at a time: little enough to stay in the processor's caches. */
+const chunkWeights = 1 << 18;
+
+/** Looked up, not multiplied: nothing is saved, and positions that lie close together become one. */
+const keptNames: readonly string[] = ['position_embd.weight', 'token_types.weight'];
+
+interface Planned {
+  readonly info: TensorInfo;
+  /** As the file has it. */
+  readonly source: TensorInfo & { readonly type: FloatType };
+  readonly type: QuantizeType;
+}
+
+/**
+ * The same model with its F32, F16 and BF16 matrices quantised as they are read, a few rows at a time; the bytes are
+ * those of ggml's quantiser. What is quantised already stays as it is. `notes` tell where the wish was not met.
+ * @throws ModelFileError `nothing_to_quantize`
+ */
+export const quantized = (file: ModelFile, wanted: QuantizeType): ModelFile => {
+  const planned = new Map<string, Planned>();
+  const notes = new Notes();
+  const head = headOf(file);
+  for (const tensor of file.tensors.values()) {
+    const { type, name } = tensor;
+    if (!isFloatType(type) || tensor.shape.length !== 2 || keptNames.includes(name)) continue;
+    const fitting = fittingType(tensor, wanted);
+    // Rounding in the logits' own matrix is not averaged out by anything behind it.
+    const finer = wanted === 'Q4_K' && fitting === wanted && name === head;
+    const target = finer ? 'Q8_0' : fitting;
+    if (finer) notes.add(`Q8_0 instead of ${wanted}, because it makes the logits`, name);
+    else if (target !== wanted) notes.add(misfit(tensor, wanted, target), name);
+    if (!target) continue;
+    const sizeBytes = rowsOf(tensor) * bytesOfRow({ type: target, shape: tensor.shape });
+    planned.set(name, {
+      info: { ...tensor, type: target, sizeBytes },
+      source: { ...tensor, type },
+      type: target,
+    });
+  }
+  if (planned.size === 0) throw nothingToQuantize(file, wanted, notes);
+  return {
+    ...file,
+    tensors: new Map([...file.tensors].map(([name, info]) => [name, planned.get(name)?.info ?? info])),
+    notes: [...(file.notes ?? []), ...notes.sentences()],
+    async readRows(tensor, firstRow, rows, into) {
+      const plan = planned.get(tensor.name);
+      if (!plan) return file.readRows(tensor, firstRow, rows, into);
+      checkRows(plan.info, firstRow, rows);
+      const bytes = rows * bytesOfRow(plan.info);
+      const out = into ? into.subarray(0, bytes) : new Uint8Array(bytes);
+      await encodeRows(file, plan, { firstRow, rows, out });
+      return out;
+    },
+    close: () => file.close(),
+  };
+};
+
+const encodeRows = async (
+  file: ModelFile,
+  { source, info, type }: Planned,
+  { firstRow, rows, out }: { firstRow: number; rows: number; out: Uint8Array },
+): Promise<void> => {
+  const columns = columnsOf(source);
+  const rowBytes = bytesOfRow(info);
+  const step = Math.max(1, Math.floor(chunkWeights / columns));
+  const values = new Float32Array(Math.min(step, rows) * columns);
+  for (let row = 0; row < rows; row += step) {
+    const count = Math.min(step, rows - row);
+    const part = values.subarray(0, count * columns);
+    decodeFloats(source.type, await file.readRows(source, firstRow + row, count), part);
+    out.set(quantizers[type](part), row * rowBytes);
+  }
+};
+
+/** The matrix that makes the logits: the embedding again where there is no other. */
+const headOf = ({ tensors }: ModelFile): string =>
+  tensors.has('output.weight') ? 'output.weight' : 'token_embd.weight';
+
+/** The wanted type or the next that rows of such a length can have. */
+const fittingType = (tensor: TensorInfo, wanted: QuantizeType): QuantizeType | undefined => {
+  const fits = (type: QuantizeType) => columnsOf(tensor) % tensorTypes[type].blockElements === 0;
+  return [wanted, 'Q8_0' as const].find(fits);
+};
+
+const misfit = (tensor: TensorInfo, wanted: QuantizeType, target: QuantizeType | undefined): string => {
+  const block = tensorTypes[target ? wanted : 'Q8_0'].blockElements;
+  const becomes = target ? `${target} instead of ${wanted}` : `kept as ${tensor.type}`;
+  return `${becomes}, because rows of ${columnsOf(tensor)} weights are no multiple of ${block}`;
+};
+
+/** What happened to which matrices, told once for all of a kind. */
+class Notes {
+  readonly #names = new Map<string, string[]>();
+
+  add(what: string, name: string): void {
+    const names = this.#names.get(what);
+    if (names) names.push(name);
+    else this.#names.set(what, [name]);
+  }
+
+  sentences(): string[] {
+    return [...this.#names].map(([what, names]) => {
+      const more = names.length > 3 ? ` and ${names.length - 3} more` : '';
+      return `${names.slice(0, 3).join(', ')}${more}: ${what}`;
+    });
+  }
+}
+
+const nothingToQuantize = (file: ModelFile, wanted: QuantizeType, notes: Notes): ModelFileError => {
+  const types = [...new Set([...file.tensors.values()].map(({ type }) => type))].join(', ');
+  const reason = notes.sentences().join('; ') || `its tensors are ${types}`;
+  return new ModelFileError(
+    'nothing_to_quantize',
+    `${file.name}: nothing to quantise to ${wanted.toLowerCase()}: ${reason}; load it as it is`,
+  );
+};

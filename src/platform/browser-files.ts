@@ -1,0 +1,102 @@
+/** Models that a page was given: files dropped on it or chosen, and what it keeps in its private file system. */
+import { type ByteSource, checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
+
+/** The part of a directory handle (of the private file system, or of a folder that the user opened) that is used here. */
+export interface FolderHandle {
+  readonly name: string;
+  getFileHandle(name: string): Promise<{ getFile(): Promise<Blob> }>;
+  getDirectoryHandle(name: string): Promise<FolderHandle>;
+  values(): AsyncIterable<{ readonly kind: 'file' | 'directory'; readonly name: string }>;
+}
+
+/** Models keep their files at the top, or one folder per quantisation below. */
+const deepestFolder = 2;
+
+/** Ranges of a file of the browser; nothing else of it is read. */
+export const blobSource = (blob: Blob, name: string): ByteSource => ({
+  name,
+  sizeBytes: blob.size,
+  async read(offset, length, into) {
+    if (offset < 0 || length < 0 || offset + length > blob.size) {
+      throw new RangeError(
+        `${name}: bytes ${offset} to ${offset + length} leave the file (${blob.size} bytes)`,
+      );
+    }
+    if (into && into.length < length) {
+      throw new RangeError(`${name}: ${length} bytes do not fit into ${into.length}`);
+    }
+    let bytes: Uint8Array;
+    try {
+      bytes = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
+    } catch (error) {
+      // Browsers refuse to read a file that was changed or removed after it was given to the page.
+      throw new ModelFileError(
+        'changed',
+        `${name} can no longer be read (${error instanceof Error ? error.message : String(error)}); choose the file again`,
+      );
+    }
+    if (!into) return bytes;
+    into.set(bytes);
+    return into.subarray(0, length);
+  },
+  async close() {},
+});
+
+/** Files dropped on a page or chosen in it: one of them alone is the model, several are its folder. */
+export const droppedFiles = (files: readonly File[]): ModelFiles => {
+  const byName = new Map(files.map((file) => [pathOf(file), file]));
+  const [only] = byName.keys();
+  const entry = byName.size === 1 ? only : undefined;
+  const name = entry ?? `${byName.size} files`;
+  return {
+    name,
+    entry,
+    list: async () => [...byName.keys()].sort(),
+    async open(wanted) {
+      const file = byName.get(wanted);
+      return file && blobSource(file, wanted);
+    },
+  };
+};
+
+/** A folder that is dropped names its files `folder/file`; the folder is the model. */
+const pathOf = (file: File): string => {
+  const path = file.webkitRelativePath ?? '';
+  return path === '' ? file.name : path.slice(path.indexOf('/') + 1);
+};
+
+/**
+ * A folder behind a handle.
+ * @param entry the file that is meant; without it the folder is
+ */
+export const handleFiles = (folder: FolderHandle, entry?: string): ModelFiles => ({
+  name: entry ?? folder.name,
+  entry,
+  list: () => listBelow(folder, '', 0),
+  async open(name) {
+    checkFileName(folder.name, name);
+    const parts = name.split('/');
+    const last = parts.pop() ?? '';
+    try {
+      let place = folder;
+      for (const part of parts) place = await place.getDirectoryHandle(part);
+      return blobSource(await (await place.getFileHandle(last)).getFile(), name);
+    } catch (error) {
+      // A folder of that name is no file either.
+      if (error instanceof Error && (error.name === 'NotFoundError' || error.name === 'TypeMismatchError'))
+        return undefined;
+      throw error;
+    }
+  },
+});
+
+const listBelow = async (folder: FolderHandle, prefix: string, depth: number): Promise<string[]> => {
+  const names: string[] = [];
+  for await (const { kind, name } of folder.values()) {
+    if (name.startsWith('.')) continue;
+    if (kind === 'file') names.push(`${prefix}${name}`);
+    else if (depth < deepestFolder)
+      names.push(...(await listBelow(await folder.getDirectoryHandle(name), `${prefix}${name}/`, depth + 1)));
+  }
+  return names.sort();
+};

@@ -1,0 +1,50 @@
+import { readdir, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { type ByteSource, checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
+import { openFile } from './node-file.ts';
+
+/** Models keep their files at the top, or one folder per quantisation below. */
+const deepestFolder = 2;
+
+/**
+ * A file with what lies beside it, or a folder.
+ * @throws ModelFileError `not_found` or `unreadable`
+ */
+export const localFiles = async (path: string): Promise<ModelFiles> => {
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isDirectory()) return folderFiles(path, undefined);
+  // Says what is wrong with the path, where something is.
+  await (await openFile(path)).close();
+  return folderFiles(dirname(path), basename(path));
+};
+
+const folderFiles = (folder: string, entry: string | undefined): ModelFiles => ({
+  name: entry === undefined ? folder : join(folder, entry),
+  entry,
+  list: () => listBelow(folder, '', 0),
+  async open(name): Promise<ByteSource | undefined> {
+    if (name !== entry) checkFileName(folder, name);
+    try {
+      return await openFile(join(folder, ...name.split('/')));
+    } catch (error) {
+      if (error instanceof ModelFileError && error.code === 'not_found') return undefined;
+      throw error;
+    }
+  },
+});
+
+/** Files below the folder, sorted; hidden ones and what Git and caches keep are left out. */
+const listBelow = async (folder: string, prefix: string, depth: number): Promise<string[]> => {
+  const entries = await readdir(join(folder, prefix), { withFileTypes: true });
+  const names: string[] = [];
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const name = `${prefix}${entry.name}`;
+    if (entry.name.startsWith('.')) continue;
+    // Files may be links: a cache of the hub is made of them.
+    const found = entry.isSymbolicLink() ? await stat(join(folder, name)).catch(() => undefined) : entry;
+    if (found?.isFile()) names.push(name);
+    else if (entry.isDirectory() && depth < deepestFolder)
+      names.push(...(await listBelow(folder, `${name}/`, depth + 1)));
+  }
+  return names;
+};

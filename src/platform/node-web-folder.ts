@@ -1,0 +1,73 @@
+import { checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
+import { type HttpOptions, openUrl } from './node-http.ts';
+
+/** Endings of addresses that are a file without asking. */
+const fileEnding = /\.(gguf|safetensors|json|bin|pt|pth|onnx|ggml|zip|gz|zst|xz)$/i;
+/** What tells that an address without such an ending is a folder. */
+const folderMarks = ['config.json', 'mlc-chat-config.json'];
+
+/**
+ * A file on a web server with what lies beside it, or a folder: an address that ends in a slash or below which
+ * `config.json` or `mlc-chat-config.json` is found. A web server does not list its folders.
+ */
+export const webFiles = async (url: string, options: HttpOptions = {}): Promise<ModelFiles> => {
+  const { pathname } = new URL(url);
+  if (pathname.endsWith('/')) return below(url, { entry: undefined, options });
+  const asFile = below(url, { entry: decode(pathname.slice(pathname.lastIndexOf('/') + 1)), options });
+  if (fileEnding.test(pathname)) return asFile;
+  const asFolder = below(withPath(url, `${pathname}/`), { entry: undefined, options });
+  for (const mark of folderMarks) {
+    const source = await asFolder.open(mark).catch((error: unknown) => {
+      // A server that cannot give this one may still give the file that was named.
+      if (error instanceof ModelFileError) return undefined;
+      throw error;
+    });
+    await source?.close();
+    if (source) return { ...asFolder, name: url };
+  }
+  return asFile;
+};
+
+const below = (
+  url: string,
+  { entry, options }: { entry: string | undefined; options: HttpOptions },
+): ModelFiles => {
+  const { pathname } = new URL(url);
+  const folder = pathname.slice(0, pathname.lastIndexOf('/') + 1);
+  return {
+    name: url,
+    entry,
+    list: async () => undefined,
+    async open(name) {
+      if (name !== entry) checkFileName(url, name);
+      // What follows the path (a signature, a version) goes with every file.
+      const path = `${folder}${name.split('/').map(encodeURIComponent).join('/')}`;
+      return await openIfThere(name === entry ? url : withPath(url, path), options);
+    },
+  };
+};
+
+/** Undefined where the server says that there is no such file. */
+export const openIfThere = async (url: string, options: HttpOptions) => {
+  try {
+    return await openUrl(url, options);
+  } catch (error) {
+    if (error instanceof ModelFileError && error.code === 'not_found') return undefined;
+    throw error;
+  }
+};
+
+const withPath = (url: string, pathname: string): string => {
+  const changed = new URL(url);
+  changed.pathname = pathname;
+  return changed.href;
+};
+
+const decode = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // A lone % is itself.
+    return text;
+  }
+};

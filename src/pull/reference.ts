@@ -1,0 +1,19 @@
+/** `OWNER/NAME[:FILE][@REVISION]`: a repository of a hub, a file or quantisation in it, and a branch, tag or commit. */
+export interface Reference {
+  readonly repo: string;
+  readonly file?: string;
+  readonly revision?: string;
+}
+
+/** Undefined for what is no such reference. */
+export const parseReference = (text: string): Reference | undefined => {
+  const [, repo, file, revision] = /^([\w.-]+\/[\w.-]+)(?::([^@]+))?(?:@(.+))?$/.exec(text) ?? [];
+  if (repo === undefined || repo.includes('..')) return undefined;
+  return {
+    repo,
+    ...(file === undefined ? {} : { file }),
+    ...(revision === undefined ? {} : { revision }),
+  };
+};
+
+export const hubPrefix = 'hf:';
