@@ -1,4 +1,6 @@
 import { chooseCapacity } from './capacity.ts';
+import { matricesOf } from './capacity-advice.ts';
+import { chooseEmbeddingCapacity } from './embedding-capacity.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { openGpu } from './gpu/device.ts';
 import type { Graph } from './graph.ts';
@@ -8,6 +10,8 @@ import type { EngineOptions } from './types.ts';
 import { weightBytes } from './weights.ts';
 
 const defaultSlots = 8;
+/** Texts that share a step; short ones would leave most of it empty. */
+const defaultTexts = 32;
 
 /** Everything one device needs to be opened again. */
 export interface Source {
@@ -32,18 +36,21 @@ export async function bringUp(source: Source, fresh = false): Promise<Runner> {
     gpu.device.addEventListener('uncapturederror', (event) => {
       options.onNotice?.(`GPU error: ${event.error.message}`);
     });
-    const capacity = chooseCapacity({
+    const { embedding } = graph.shape;
+    const wanted = {
       shape: graph.shape,
       weightBytes: weightBytes(file, graph),
       // Only a CPU's memory is known; a GPU refuses by itself when it is full.
       memoryBytes: gpu.caps.software ? platform.memoryBytes() : undefined,
       maxBindingBytes,
       software: gpu.caps.software,
-      slots: options.parallel ?? defaultSlots,
+      slots: options.parallel ?? (embedding ? defaultTexts : defaultSlots),
       name: file.name,
+      matrices: matricesOf(file, graph),
       ...(context === undefined ? {} : { context }),
       ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
-    });
+    };
+    const capacity = embedding ? chooseEmbeddingCapacity(wanted, embedding) : chooseCapacity(wanted);
     return await Runner.load({
       gpu,
       file,

@@ -1,6 +1,9 @@
 import type { Binding, LabKernel } from './bindings.ts';
 import { bringUp, type Source } from './bring-up.ts';
-import { openGguf } from './formats/gguf.ts';
+import { openModelFile } from './formats/open.ts';
+import { quantized } from './formats/quantized.ts';
+import { Embedder } from './embedder.ts';
+import { normalised, refuseEmbedding } from './embedding-request.ts';
 import type { Graph } from './graph.ts';
 import { digestOf } from './digest.ts';
 import { describeModel } from './model-info.ts';
@@ -14,6 +17,8 @@ import type { ChatTemplate, Tokenizer } from './tokenizer/types.ts';
 import {
   EngineError,
   type AdapterFacts,
+  type Embeddings,
+  type EmbedRequest,
   type Engine,
   type EngineOptions,
   type EngineStats,
@@ -40,15 +45,17 @@ const lossTellsMs = 200;
  */
 export async function loadEngine(platform: Platform, options: EngineOptions): Promise<ResidentEngine> {
   options.onProgress?.({ stage: 'open', done: 0, total: 1 });
-  const file = await openGguf(await platform.openModel(options.model));
+  const original = await openModelFile(await platform.modelFiles(options.model));
   try {
+    const file = options.quantize === undefined ? original : quantized(original, options.quantize);
+    for (const note of file.notes ?? []) options.onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
     const tokenizer = createTokenizer(file.metadata);
     const chatTemplate = createChatTemplate(file.metadata, tokenizer);
     const source = { platform, options, file, graph };
     const runner = await bringUp(source);
     // A small file is hashed before it is ready, a big one beside the first requests.
-    const digest = digestOf(platform, options.model);
+    const digest = digestOf(platform, original, options.quantize);
     const small = file.sizeBytes <= hashedFirstBytes;
     const engine = new ResidentEngine(source, {
       runner,
@@ -58,12 +65,14 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     });
     digest.then(
       (value) => (engine.model.digest = value),
-      (error: unknown) => options.onNotice?.(`the model file could not be hashed: ${String(error)}`),
+      (error: unknown) => {
+        if (!engine.closed) options.onNotice?.(`the model file could not be hashed: ${String(error)}`);
+      },
     );
     if (small) await digest;
     return engine;
   } catch (error) {
-    await file.close();
+    await original.close();
     throw error;
   }
 }
@@ -71,7 +80,7 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
 /** The engine behind the planes: owns the runner of the present device and replaces it when that is lost. */
 export class ResidentEngine implements Engine {
   readonly model: ModelInfo;
-  /** `sha256:<hex>` over the model's file; `model.digest` is `pending` before it is known. */
+  /** `sha256:<hex>` over the model's contents; `model.digest` is `pending` before it is known. */
   readonly digest: Promise<string>;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
@@ -79,11 +88,14 @@ export class ResidentEngine implements Engine {
   readonly #queueLimit: number;
   #runner: Runner;
   #scheduler: Scheduler;
+  /** Of a model for embeddings; its steps are interludes of the scheduler, which has nothing else to run. */
+  #embedder: Embedder | undefined;
   #state: 'ready' | 'rebuilding' | 'lost' | 'closed' = 'ready';
   /** A step was answered since the device was opened: it is worth opening another one. */
   #proven = true;
   readonly #counts = {
     completions: 0,
+    embeddings: 0,
     promptTokens: 0,
     completionTokens: 0,
     cachedTokens: 0,
@@ -123,7 +135,12 @@ export class ResidentEngine implements Engine {
     };
     this.digest = digest;
     this.#scheduler = this.#schedulerOf(runner);
+    this.#embedder = this.#embedderOf(runner, this.#scheduler);
     this.#watch(runner);
+  }
+
+  get closed(): boolean {
+    return this.#state === 'closed';
   }
 
   get adapter(): AdapterFacts {
@@ -258,8 +275,24 @@ export class ResidentEngine implements Engine {
     }
   }
 
+  async embed(request: EmbedRequest): Promise<Embeddings> {
+    this.#refuseState();
+    const dimensions = refuseEmbedding(request, this.model);
+    this.#refuseQueue();
+    const { inputs, signal } = request;
+    signal?.throwIfAborted();
+    const rows = (await this.#embedder?.embed(inputs, signal)) ?? [];
+    const embeddings = rows.map((row) => normalised(row, dimensions));
+    const promptTokens = inputs.reduce((sum, { length }) => sum + length, 0);
+    this.#proven = true;
+    this.#counts.embeddings += inputs.length;
+    this.#counts.promptTokens += promptTokens;
+    return { embeddings, promptTokens };
+  }
+
   stats(): EngineStats {
-    const { running, waiting, pages } = this.#scheduler;
+    const { pages } = this.#scheduler;
+    const { running, waiting } = this.#embedder ?? this.#scheduler;
     const { preemptions, drafted, accepted } = this.#schedulerCounts;
     return {
       running,
@@ -275,12 +308,26 @@ export class ResidentEngine implements Engine {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
     clearInterval(this.#watchdog);
-    this.#scheduler.stop(new EngineError('shutting_down', 'the host is shutting down'));
+    this.#stop(new EngineError('shutting_down', 'the host is shutting down'));
     const timeout = new Promise<'late'>((resolve) => setTimeout(() => resolve('late'), graceMs));
     const settled = await Promise.race([this.#scheduler.settled(), timeout]);
     // Destroying a device that still computes blocks the thread until it is done, which may be never.
     if (settled !== 'late') this.#runner.destroy();
     await this.#source.file.close();
+  }
+
+  /** Fails everything that runs or waits on the present device. */
+  #stop(reason: EngineError): void {
+    this.#scheduler.stop(reason);
+    this.#embedder?.stop(reason);
+  }
+
+  #embedderOf(runner: Runner, scheduler: Scheduler): Embedder | undefined {
+    if (!runner.graph.shape.embedding) return undefined;
+    return new Embedder(runner, {
+      withDevice: (work) => scheduler.interlude(work),
+      onFailure: (reason) => void this.#replaceFailed(runner, reason),
+    });
   }
 
   #schedulerOf(runner: Runner): Scheduler {
@@ -310,7 +357,10 @@ export class ResidentEngine implements Engine {
 
   #refuse(request: GenerateRequest): void {
     this.#refuseState();
-    const { contextLength } = this.model;
+    const { contextLength, kind, id } = this.model;
+    if (kind === 'embed') {
+      throw new EngineError('invalid_request', `the model '${id}' makes embeddings and generates no text`);
+    }
     const { length } = request.prompt;
     if (length === 0) throw new EngineError('invalid_request', 'the prompt is empty');
     if (request.maxTokens < 1) throw new EngineError('invalid_request', 'maxTokens must be at least 1');
@@ -321,7 +371,11 @@ export class ResidentEngine implements Engine {
           `(${length} in the prompt, ${request.maxTokens} for the answer)`,
       );
     }
-    const { running, waiting } = this.#scheduler;
+    this.#refuseQueue();
+  }
+
+  #refuseQueue(): void {
+    const { running, waiting } = this.#embedder ?? this.#scheduler;
     if (running + waiting >= this.#runner.memory.capacity.slots + this.#queueLimit) {
       throw new EngineError(
         'queue_full',
@@ -357,9 +411,7 @@ export class ResidentEngine implements Engine {
         notice(`the lab failed on the loss of its kernels: ${String(error)}`);
       }
     }
-    this.#scheduler.stop(
-      new EngineError('device_lost', `the GPU was lost in the middle of the answer (${reason})`),
-    );
+    this.#stop(new EngineError('device_lost', `the GPU was lost in the middle of the answer (${reason})`));
     if (!this.#proven) {
       this.#state = 'lost';
       notice(`the GPU was lost again before it answered anything (${reason}); giving up`);
@@ -377,6 +429,7 @@ export class ResidentEngine implements Engine {
       this.#proven = false;
       this.#runner = next;
       this.#scheduler = this.#schedulerOf(next);
+      this.#embedder = this.#embedderOf(next, this.#scheduler);
       this.#state = 'ready';
       this.#watch(next);
       const cores = how === 'hangs' && next.gpu.caps.software;

@@ -8,14 +8,21 @@ export {
   type Target,
   targetsOf,
 } from './bindings.ts';
+export { checkModel } from './digest.ts';
 export { klDivergence } from './divergence.ts';
 export { loadEngine, ResidentEngine } from './engine.ts';
+export { checkFileName } from './formats/file-name.ts';
+export { readShardFiles } from './formats/mlc/records.ts';
 export { ModelFileError } from './formats/model-file.ts';
+export { openModelFile } from './formats/open.ts';
+export { partNames, splitNameOf } from './formats/split-name.ts';
+export { formatBytes } from './format-bytes.ts';
 export type { Graph, GraphNode } from './graph.ts';
+export { inspectModel, type ModelFacts } from './inspect.ts';
 export type { Observed } from './observe.ts';
 export type { LabDispatch } from './plan-context.ts';
 export { choiceOf, type Plan } from './plan.ts';
-export type { ByteSource, Hasher, Platform, Store, WgslSources } from './platform.ts';
+export type { ByteSource, Hasher, ModelFiles, Platform, Store, WgslSources } from './platform.ts';
 export type { Plans, Runner } from './runner.ts';
 export { feedback } from './step.ts';
 export type { ChatMessage, ChatTemplate, Tokenizer, TokenStream } from './tokenizer/types.ts';

@@ -2,24 +2,33 @@ import type { ModelFile, TensorType } from './formats/model-file.ts';
 import type { Graph } from './graph.ts';
 import type { ModelInfo } from './types.ts';
 
+/** How many weights a model has, in which types; the one of most comes first. */
+export function weightsOf(file: ModelFile) {
+  const byType = new Map<TensorType, { tensors: number; weights: number; bytes: number }>();
+  let parameters = 0;
+  for (const { type, shape, sizeBytes } of file.tensors.values()) {
+    const elements = shape.reduce((product, size) => product * size, 1);
+    const { tensors, weights, bytes } = byType.get(type) ?? { tensors: 0, weights: 0, bytes: 0 };
+    byType.set(type, { tensors: tensors + 1, weights: weights + elements, bytes: bytes + sizeBytes });
+    parameters += elements;
+  }
+  const types = [...byType].sort(([, a], [, b]) => b.weights - a.weights);
+  return { parameters, types, quantization: types[0]?.[0] ?? 'F32' };
+}
+
 /** What there is to say about a model. The digest is filled in by the caller. */
 export function describeModel(
   file: ModelFile,
   graph: Graph,
   contextLength: number,
 ): Omit<ModelInfo, 'digest'> {
-  const counts = new Map<TensorType, number>();
-  let parameters = 0;
-  for (const tensor of file.tensors.values()) {
-    const elements = tensor.shape.reduce((product, size) => product * size, 1);
-    parameters += elements;
-    counts.set(tensor.type, (counts.get(tensor.type) ?? 0) + elements);
-  }
-  const [quantization = 'F32'] = [...counts].sort((a, b) => b[1] - a[1]).map(([type]) => type);
+  const { parameters, quantization } = weightsOf(file);
   const description = file.metadata.get('general.description');
   return {
     id: modelId(file),
     architecture: String(file.metadata.get('general.architecture')),
+    kind: graph.shape.embedding ? 'embed' : 'generate',
+    ...(graph.shape.embedding ? { embeddingDimensions: graph.shape.embedding.dimensions } : {}),
     parameters,
     quantization,
     contextLength,
@@ -37,7 +46,7 @@ function modelId(file: ModelFile): string {
     file.name
       .split(/[\\/]/)
       .at(-1)
-      ?.replace(/\.gguf$/i, '') ?? 'model';
+      ?.replace(/(-\d{5}-of-\d{5})?\.gguf$/i, '') ?? 'model';
   const words = typeof name === 'string' && name.trim() !== '' ? name : base;
   const id = words
     .trim()

@@ -1,6 +1,10 @@
 import type { Speculation } from './draft-policy.ts';
 import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
 
+/** What weights can be quantised to while they are loaded. */
+export const quantizeTypes = ['Q8_0', 'Q4_0', 'Q4_K'] as const;
+export type QuantizeType = (typeof quantizeTypes)[number];
+
 /** Every member is optional on the wires; the planes fill the defaults and check the ranges. */
 export interface Sampling {
   /** 0 is greedy. */
@@ -46,6 +50,20 @@ export interface GenerateRequest {
   signal?: AbortSignal;
 }
 
+export interface EmbedRequest {
+  /** Token ids of each text, with the special tokens that the model wants; each of 1 to `contextLength`. */
+  inputs: readonly (readonly number[])[];
+  /** Only so many of the first elements, at most the model's `embeddingDimensions`; the default is all. */
+  dimensions?: number;
+  signal?: AbortSignal;
+}
+
+export interface Embeddings {
+  /** In the order of the inputs, each of unit length. */
+  embeddings: Float32Array[];
+  promptTokens: number;
+}
+
 export type FinishReason = 'stop' | 'length';
 
 export interface Timings {
@@ -71,6 +89,10 @@ export interface ModelInfo {
   /** What `/v1/models` calls it. */
   id: string;
   architecture: string;
+  /** What it is for. */
+  kind: 'generate' | 'embed';
+  /** Elements of an embedding, of a model that makes them. */
+  embeddingDimensions?: number;
   parameters: number;
   /** The type that holds most of the weights, for example `Q8_0`. */
   quantization: string;
@@ -79,7 +101,7 @@ export interface ModelInfo {
   /** Tokens the model was trained for. */
   trainedContextLength: number;
   vocabSize: number;
-  /** `sha256:<hex>` over the file. */
+  /** `sha256:<hex>` over architecture and tensors, whatever container they came in. */
   digest: string;
   sizeBytes: number;
   /** Limits or origin that a user should hear at start-up; from `general.description`. */
@@ -98,6 +120,8 @@ export interface EngineStats {
   running: number;
   queued: number;
   completions: number;
+  /** Texts embedded. */
+  embeddings: number;
   promptTokens: number;
   completionTokens: number;
   /** Part of `promptTokens` that was not computed again. */
@@ -123,6 +147,11 @@ export interface Engine {
    * generation within a token. An aborted generation throws the signal's reason.
    */
   generate(request: GenerateRequest): AsyncIterable<GenerationEvent>;
+  /**
+   * One vector for each text, of a model for embeddings. Rejects like `generate`, and with `invalid_request` where the
+   * model generates; with the signal's reason when it aborts.
+   */
+  embed(request: EmbedRequest): Promise<Embeddings>;
   stats(): EngineStats;
   /** Aborts what runs, releases the device. Resolves within `graceMs` also when the device hangs. */
   close(graceMs?: number): Promise<void>;
@@ -156,8 +185,10 @@ export interface LoadProgress {
 }
 
 export interface EngineOptions {
-  /** Path or URL of the model. */
+  /** Path or URL of the model, or `hf:OWNER/NAME[:FILE][@REVISION]`. */
   model: string;
+  /** Quantise matrices that are stored in 16 or 32 bits while they are loaded. */
+  quantize?: QuantizeType;
   /** A part of the adapter's name. */
   adapter?: string;
   /** Tokens a sequence may hold; the default is the model's own, at most what the memory budget allows. */

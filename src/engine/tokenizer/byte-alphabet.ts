@@ -25,3 +25,12 @@ export function bytesOfAlphabet(text: string): Uint8Array | undefined {
   }
   return bytes;
 }
+
+const utf8 = new TextEncoder();
+
+/** A text's UTF-8 bytes as visible characters. */
+export function toAlphabet(text: string): string {
+  let written = '';
+  for (const byte of utf8.encode(text)) written += byteToChar[byte];
+  return written;
+}

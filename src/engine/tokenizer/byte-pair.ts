@@ -1,14 +1,15 @@
 import { byteToChar, bytesOfAlphabet } from './byte-alphabet.ts';
-import { Merger, type Pairs, PairTable } from './merge.ts';
-import { type PreTokenizer, WordSplitter } from './pre-tokenizers.ts';
+import { Merger } from './merge.ts';
+import { ListedPairs, SymbolTable } from './merge-list.ts';
 import type { TextModel } from './text-model.ts';
 import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
+import type { Words } from './words.ts';
 
 /** Byte-level BPE (`tokenizer.ggml.model` 'gpt2'): words of bytes, joined in the order of a merge list. */
 export class BytePairModel implements TextModel {
   readonly #vocabulary: Vocabulary;
-  readonly #splitter: WordSplitter;
+  readonly #words: Words;
   readonly #ignoreMerges: boolean;
   readonly #symbols: SymbolTable;
   readonly #merger: Merger;
@@ -17,37 +18,43 @@ export class BytePairModel implements TextModel {
   readonly #byteSymbols: Int32Array;
   #work = new Int32Array(256);
 
-  /** @param merges lines `left right` in the byte alphabet, most important first */
-  constructor(vocabulary: Vocabulary, merges: readonly string[], preTokenizer: PreTokenizer) {
+  /**
+   * @param parts.merges lines `left right` in the byte alphabet, most important first
+   * @param parts.ignoreMerges whether a word that is a token is that token, whatever the merges say
+   */
+  constructor(parts: {
+    vocabulary: Vocabulary;
+    merges: readonly string[];
+    words: Words;
+    ignoreMerges: boolean;
+  }) {
+    const { vocabulary } = parts;
     this.#vocabulary = vocabulary;
-    this.#splitter = new WordSplitter(preTokenizer.steps);
-    this.#ignoreMerges = preTokenizer.ignoreMerges === true;
+    this.#words = parts.words;
+    this.#ignoreMerges = parts.ignoreMerges;
     this.#symbols = new SymbolTable(vocabulary);
     this.#byteSymbols = Int32Array.from(byteToChar, (char) => this.#symbols.of(char));
-    this.#merger = new Merger(readMerges(merges, this.#symbols));
+    this.#merger = new Merger(new ListedPairs(this.#symbols, parts.merges));
   }
 
-  encode(text: string, _start: boolean, ids: number[]): void {
-    let start = 0;
-    for (const end of this.#splitter.split(text)) {
-      const word = text.slice(start, end);
-      start = end;
+  encode(text: string, first: boolean, ids: number[]): void {
+    this.#words.visit(text, first, (word) => {
       const known = this.#cache.get(word);
       if (known) {
         for (const id of known) ids.push(id);
-        continue;
+        return;
       }
-      const first = ids.length;
+      const from = ids.length;
       this.#encodeWord(word, ids);
-      this.#cache.keep(word, ids, first);
-    }
+      this.#cache.keep(word, ids, from);
+    });
   }
 
   #encodeWord(word: string, ids: number[]): void {
     // No code unit takes more than 3 bytes.
     if (this.#work.length < word.length * 3) this.#work = new Int32Array(word.length * 3);
     const work = this.#work;
-    const length = this.#writeBytes(word, work);
+    const length = this.#words.inBytes ? this.#readBytes(word, work) : this.#writeBytes(word, work);
     if (this.#ignoreMerges && length > 1) {
       const id = this.#wholeWord(work, length);
       if (id !== undefined) {
@@ -56,9 +63,21 @@ export class BytePairModel implements TextModel {
       }
     }
     const count = this.#merger.merge(work, length);
-    for (let i = 0; i < count; i++) this.#symbols.emit(work[i] as number, ids);
+    for (let i = 0; i < count; i++) this.#emit(work[i] as number, ids);
     // One huge word must not hold its memory for good.
     if (this.#work.length > 2 ** 20) this.#work = new Int32Array(256);
+  }
+
+  /** Appends the symbol's id, or the ids of its bytes. A byte that no token stands for is the unknown token. */
+  #emit(symbol: number, ids: number[]): void {
+    if (symbol < this.#vocabulary.tokens.length) {
+      ids.push(symbol);
+      return;
+    }
+    for (const char of this.#symbols.text(symbol)) {
+      const id = this.#vocabulary.ids.get(char) ?? this.#vocabulary.unknownId;
+      if (id !== undefined) ids.push(id);
+    }
   }
 
   /** Writes the symbols of the word's UTF-8 bytes; returns how many. */
@@ -88,6 +107,12 @@ export class BytePairModel implements TextModel {
     return length;
   }
 
+  /** The same of a word that is written in the byte alphabet already. */
+  #readBytes(word: string, into: Int32Array): number {
+    for (let i = 0; i < word.length; i++) into[i] = this.#symbols.of(word.charAt(i));
+    return word.length;
+  }
+
   #wholeWord(symbols: Int32Array, length: number): number | undefined {
     // No vocabulary has a word this long, and a prompt can.
     if (length > 1024) return undefined;
@@ -103,60 +128,4 @@ export class BytePairModel implements TextModel {
     const written = type === tokenType.normal ? bytesOfAlphabet(text) : undefined;
     return written ?? new TextEncoder().encode(text);
   }
-}
-
-/** Texts as numbers: token ids, and numbers beyond the vocabulary for what only occurs on the way to a token. */
-class SymbolTable {
-  readonly #vocabulary: Vocabulary;
-  readonly #extra = new Map<string, number>();
-  readonly #extraTexts: string[] = [];
-
-  constructor(vocabulary: Vocabulary) {
-    this.#vocabulary = vocabulary;
-  }
-
-  of(text: string): number {
-    const known = this.#vocabulary.ids.get(text) ?? this.#extra.get(text);
-    if (known !== undefined) return known;
-    const symbol = this.#vocabulary.tokens.length + this.#extraTexts.length;
-    this.#extra.set(text, symbol);
-    this.#extraTexts.push(text);
-    return symbol;
-  }
-
-  text(symbol: number): string {
-    return (this.#vocabulary.tokens[symbol] ??
-      this.#extraTexts[symbol - this.#vocabulary.tokens.length]) as string;
-  }
-
-  /** Appends the symbol's id, or the ids of its bytes. A byte that no token stands for is the unknown token. */
-  emit(symbol: number, ids: number[]): void {
-    if (symbol < this.#vocabulary.tokens.length) {
-      ids.push(symbol);
-      return;
-    }
-    for (const char of this.text(symbol)) {
-      const id = this.#vocabulary.ids.get(char) ?? this.#vocabulary.unknownId;
-      if (id !== undefined) ids.push(id);
-    }
-  }
-}
-
-function readMerges(merges: readonly string[], symbols: SymbolTable): Pairs {
-  const table = new PairTable(merges.length);
-  merges.forEach((line, rank) => {
-    // The left part has at least one character, which may be a space itself.
-    const space = line.indexOf(' ', 1);
-    if (space < 0) return;
-    const left = line.slice(0, space);
-    const right = line.slice(space + 1);
-    table.add(symbols.of(left), symbols.of(right), rank, symbols.of(left + right));
-  });
-  return {
-    rankOf(left, right) {
-      const entry = table.find(left, right);
-      return entry < 0 ? -1 : (table.rank[entry] as number);
-    },
-    mergedOf: (left, right) => table.merged[table.find(left, right)] as number,
-  };
 }

@@ -1,37 +1,59 @@
 import { type Metadata, ModelFileError } from '../formats/model-file.ts';
 import { BytePairModel } from './byte-pair.ts';
+import { CharacterMap } from './character-map.ts';
+import { createNormalizer } from './normalizer.ts';
 import { preTokenizer } from './pre-tokenizers.ts';
 import { SentencePieceModel } from './sentence-piece.ts';
+import { readSteps } from './steps.ts';
+import type { TextModel } from './text-model.ts';
 import { ModelTokenizer } from './tokenizer.ts';
 import type { Tokenizer } from './types.ts';
-import { readFlag, readString, readStrings, readVocabulary } from './vocabulary.ts';
+import { UnigramModel } from './unigram.ts';
+import { readFlag, readIds, readString, readStrings, readVocabulary, type Vocabulary } from './vocabulary.ts';
 import { WordPieceModel } from './word-piece.ts';
+import { WordSplitter } from './word-splitter.ts';
+import { markedWords, splitWords, stepWords, tidyWords, type Words } from './words.ts';
 
 export { ChatTemplateError, createChatTemplate } from './chat-template.ts';
 export type { ChatTemplate, Tokenizer } from './types.ts';
 
+/** What a kind has beside its special tokens. `addBos` and `addEos` stand unless the metadata says otherwise. */
+interface Parts {
+  readonly vocabulary: Vocabulary;
+  readonly model: TextModel;
+  readonly addBos: boolean;
+  readonly addEos: boolean;
+  /** Comes before what tokenizer.json has for a normalizer. */
+  readonly normalize?: (text: string) => string;
+}
+
 /** By `tokenizer.ggml.model`. */
-const kinds: Readonly<Record<string, (metadata: Metadata) => Tokenizer>> = {
+const kinds: Readonly<Record<string, (metadata: Metadata) => Parts>> = {
   gpt2(metadata) {
-    const pre = preTokenizer(readString(metadata, 'pre') ?? 'default');
+    const steps = stepsUnder(metadata, 'pre_tokenizer');
+    const pre = steps ? undefined : preTokenizer(readString(metadata, 'pre') ?? 'default');
     const vocabulary = readVocabulary(metadata);
-    return new ModelTokenizer({
-      kind: 'gpt2',
+    const ignoreMerges = metadata.get('tokenizer.hugging_face.ignore_merges') ?? pre?.ignoreMerges;
+    const model = new BytePairModel({
       vocabulary,
-      model: new BytePairModel(vocabulary, readStrings(metadata, 'merges'), pre),
-      addBos: readFlag(metadata, 'add_bos_token') ?? pre.addBos === true,
-      addEos: readFlag(metadata, 'add_eos_token') ?? false,
+      merges: readStrings(metadata, 'merges'),
+      words: pre ? splitWords(new WordSplitter(pre.steps)) : stepWords(steps ?? []),
+      ignoreMerges: ignoreMerges === true,
     });
+    return { vocabulary, model, addBos: pre?.addBos === true, addEos: false };
   },
   llama(metadata) {
     const vocabulary = readVocabulary(metadata, { bosId: 1, eosId: 2, unknownId: 0 });
-    return new ModelTokenizer({
-      kind: 'llama',
+    // Some GGUF files have merges beside the scores; the scores are what counts there.
+    const scored = metadata.has('tokenizer.ggml.scores') || !metadata.has('tokenizer.ggml.merges');
+    const words = wordsUnder(metadata) ?? markedWords(readFlag(metadata, 'add_space_prefix') ?? true);
+    const merges = scored ? undefined : readStrings(metadata, 'merges');
+    return {
       vocabulary,
-      model: new SentencePieceModel(vocabulary, readFlag(metadata, 'add_space_prefix') ?? true),
-      addBos: readFlag(metadata, 'add_bos_token') ?? true,
-      addEos: readFlag(metadata, 'add_eos_token') ?? false,
-    });
+      model: new SentencePieceModel(vocabulary, words, merges),
+      addBos: true,
+      addEos: false,
+    };
   },
   bert(metadata) {
     // [CLS] and [SEP] frame every text; GGUF spells the key of the second one like this.
@@ -43,15 +65,44 @@ const kinds: Readonly<Record<string, (metadata: Metadata) => Tokenizer>> = {
     });
     const lowerCase = readFlag(metadata, 'normalizer.lowercase') ?? true;
     const stripAccents = readFlag(metadata, 'normalizer.strip_accents') ?? lowerCase;
-    return new ModelTokenizer({
-      kind: 'bert',
-      vocabulary,
-      model: new WordPieceModel(vocabulary, { lowerCase, stripAccents }),
-      addBos: true,
-      addEos: true,
+    const longestWord = metadata.get('tokenizer.hugging_face.longest_word');
+    const model = new WordPieceModel(vocabulary, {
+      lowerCase,
+      stripAccents,
+      partHan: metadata.get('tokenizer.hugging_face.part_han') !== false,
+      clean: metadata.get('tokenizer.hugging_face.clean') !== false,
+      longestWord: typeof longestWord === 'number' ? longestWord : Number.POSITIVE_INFINITY,
     });
+    return { vocabulary, model, addBos: true, addEos: true };
+  },
+  t5(metadata) {
+    const vocabulary = readVocabulary(metadata, { eosId: 1, unknownId: 2 });
+    const spacePrefix = readFlag(metadata, 'add_space_prefix') ?? false;
+    const tidy = readFlag(metadata, 'remove_extra_whitespaces') ?? false;
+    const words = wordsUnder(metadata) ?? (tidy ? tidyWords(spacePrefix) : markedWords(spacePrefix));
+    const table = metadata.get('tokenizer.ggml.precompiled_charsmap');
+    const map = ArrayBuffer.isView(table)
+      ? new CharacterMap(Uint8Array.from(table as Uint8Array))
+      : undefined;
+    const model = new UnigramModel(vocabulary, words);
+    return {
+      vocabulary,
+      model,
+      addBos: false,
+      addEos: true,
+      ...(map ? { normalize: (text: string) => map.apply(text) } : {}),
+    };
   },
 };
+
+function stepsUnder(metadata: Metadata, name: string) {
+  return readSteps(metadata.get(`tokenizer.hugging_face.${name}`));
+}
+
+function wordsUnder(metadata: Metadata): Words | undefined {
+  const steps = stepsUnder(metadata, 'pre_tokenizer');
+  return steps && stepWords(steps);
+}
 
 /**
  * The tokenizer that a model file describes.
@@ -61,12 +112,28 @@ const kinds: Readonly<Record<string, (metadata: Metadata) => Tokenizer>> = {
 export function createTokenizer(metadata: Metadata): Tokenizer {
   const kind = readString(metadata, 'model');
   const create = kind !== undefined && Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
-  if (!create) {
+  if (!create || kind === undefined) {
     const found = kind === undefined ? 'the model file names no tokenizer' : `unknown tokenizer '${kind}'`;
     throw new ModelFileError(
       'unsupported_tokenizer',
       `${found} (supported: ${Object.keys(kinds).join(', ')})`,
     );
   }
-  return create(metadata);
+  const { vocabulary, model, addBos, addEos, normalize } = create(metadata);
+  const frame = (list: string, flag: string, byDefault: boolean, id: number | undefined) => {
+    const listed = readIds(metadata, list);
+    if (listed) return [...listed];
+    return (readFlag(metadata, flag) ?? byDefault) && id !== undefined ? [id] : [];
+  };
+  const nfc = readFlag(metadata, 'normalizer.nfc') === true;
+  const steps = [...(nfc ? [{ type: 'NFC' }] : []), ...(stepsUnder(metadata, 'normalizer') ?? [])];
+  const change = createNormalizer(steps);
+  return new ModelTokenizer({
+    kind,
+    vocabulary,
+    model,
+    leading: frame('leading_token_ids', 'add_bos_token', addBos, vocabulary.bosId),
+    trailing: frame('trailing_token_ids', 'add_eos_token', addEos, vocabulary.eosId),
+    normalize: normalize ? (text) => change(normalize(text)) : change,
+  });
 }

@@ -1,58 +1,65 @@
 import { ModelFileError } from '../formats/model-file.ts';
-import { ClassPattern } from './character-classes.ts';
+import type { Split } from './word-splitter.ts';
 
 /**
  * How a byte-level BPE vocabulary wants its text cut into words: `tokenizer.ggml.pre`. No merge crosses a cut.
- * The expressions are the ones in the models' own tokenizer.json; `\p{name}` is a class of character-classes.ts.
+ * The expressions are the ones in the models' own tokenizer.json.
  */
 export interface PreTokenizer {
   /** Applied one after the other, each to every piece that the one before left. */
-  readonly steps: readonly string[];
+  readonly steps: readonly (string | Split)[];
   /** A word that is a token is that token, whatever the merges say. */
   readonly ignoreMerges?: true;
   /** The text begins with BOS unless the metadata says otherwise. */
   readonly addBos?: true;
 }
 
-const contraction = "'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])";
-const marks = ' ?[^\\p{space}\\p{L}\\p{N}]+';
-const spaces = '[\\p{space}]+(?![^\\p{space}])|[\\p{space}]+';
-const linesAndSpaces = `[\\p{space}]*[\\r\\n]+|${spaces}`;
-const word = '[^\\r\\n\\p{L}\\p{N}]?[\\p{L}]+';
-const digit = '[\\p{N}]';
+const contraction = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+const marks = ' ?[^\\s\\p{L}\\p{N}]+';
+const spaces = '\\s+(?!\\S)|\\s+';
+const linesAndSpaces = `\\s*[\\r\\n]+|${spaces}`;
+const lead = '[^\\r\\n\\p{L}\\p{N}]?';
+const word = `${lead}\\p{L}+`;
+const digit = '\\p{N}';
+const upTo3 = `${digit}{1,3}`;
 
-const gpt2 = `'(?:[sdmt]|ll|ve|re)| ?[\\p{L}]+| ?[\\p{N}]+|${marks}|${spaces}`;
+export const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|${marks}|${spaces}`;
 /** GPT-4's cl100k with the vocabulary's own way to group digits. */
 const cl100k = (digits: string) => `${contraction}|${word}|${digits}|${marks}[\\r\\n]*|${linesAndSpaces}`;
 /** GPT-4o's o200k: words also break where small letters turn to capitals. */
-const o200k = (suffix: string, digits: string) => {
-  const lead = '[^\\r\\n\\p{L}\\p{N}]?';
-  return (
-    `${lead}[\\p{upper}]*[\\p{lower}]+${suffix}|${lead}[\\p{upper}]+[\\p{lower}]*${suffix}|` +
-    `${digits}|${marks}[\\r\\n/]*|${linesAndSpaces}`
-  );
-};
-const upTo3 = `${digit}{1,3}`;
+const upper = '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]';
+const lower = '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]';
+const o200k = (suffix: string, digits: string) =>
+  `${lead}${upper}*${lower}+${suffix}|${lead}${upper}+${lower}*${suffix}|` +
+  `${digits}|${marks}[\\r\\n/]*|${linesAndSpaces}`;
 // Falcon's list has the backtick, the default one does not.
-const asciiSymbols = '$+<=>^~|';
+const asciiSymbols = '$+<=>\\^~|';
+/** Cased letters, as DeepSeek LLM lists them (Unicode 13 and without some later blocks). */
+const deepseekCased =
+  '[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]';
+const deepseekMarks = '[!-/:-~！-／：-～‘-‟　-。]';
+/** Han, and nearly all of U+0800 to U+4E00 and Hangul: DeepSeek's first vocabularies. */
+const deepseekCjk = '[一-龥ࠀ-一가-퟿]+';
 
 const llama3: PreTokenizer = { steps: [cl100k(upTo3)], ignoreMerges: true, addBos: true };
 const cl100kDigits3: PreTokenizer = { steps: [cl100k(upTo3)] };
 const qwen2: PreTokenizer = { steps: [cl100k(digit)] };
 const plainGpt2: PreTokenizer = { steps: [gpt2] };
 const singleDigits: PreTokenizer = { steps: [digit, gpt2] };
-const gpt4o: PreTokenizer = { steps: [o200k(`(?:${contraction})?`, upTo3)] };
+const gpt4o: PreTokenizer = { steps: [o200k(`${contraction}?`, upTo3)] };
 const deepseekV3: PreTokenizer = {
   steps: [
     upTo3,
-    '[\\p{hanKana}]+',
+    '[一-龥぀-ゟ゠-ヿ]+',
     '[!"#$%&\'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|' +
       ` ?[\\p{P}\\p{S}]+[\\r\\n]*|${linesAndSpaces}`,
   ],
 };
-const bloom: PreTokenizer = { steps: [' ?[^(\\p{space}|.,!?\\p{bloomMarks})]+'] };
+const bloom: PreTokenizer = { steps: [' ?[^(\\s|.,!?…。，、।۔،)]+'] };
 const bailing: PreTokenizer = {
-  steps: [`${contraction}|${word}|${digit}|${marks}[\\r\\n]*|[\\p{space}]*[\\r\\n]|${spaces}`],
+  steps: [
+    `'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|${spaces}`,
+  ],
 };
 
 export const preTokenizers: Readonly<Record<string, PreTokenizer>> = {
@@ -107,22 +114,14 @@ export const preTokenizers: Readonly<Record<string, PreTokenizer>> = {
   qwen35: {
     steps: [
       `${contraction}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|${digit}|` +
-        ` ?[^\\p{space}\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|${linesAndSpaces}`,
+        ` ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|${linesAndSpaces}`,
     ],
   },
   'deepseek-llm': {
-    steps: [
-      '[\\r\\n]',
-      '[\\p{space}]?[\\p{deepseekCased}]+',
-      '[\\p{space}]?[\\p{deepseekMarks}]+',
-      // The look-behind only keeps a long run from being tried again at each of its characters.
-      '(?<![\\p{space}])[\\p{space}]+$',
-      '[\\p{deepseekCjk}]+',
-      `${digit}+`,
-    ],
+    steps: ['[\\r\\n]', `\\s?${deepseekCased}+`, `\\s?${deepseekMarks}+`, '\\s+$', deepseekCjk, `${digit}+`],
   },
   'deepseek-coder': {
-    steps: ['[\\r\\n]', '[\\p{space}]?[\\p{L}]+', '[\\p{space}]?[\\p{P}]+', '[\\p{deepseekCjk}]+', digit],
+    steps: ['[\\r\\n]', '\\s?\\p{L}+', '\\s?\\p{P}+', deepseekCjk, digit],
   },
   'deepseek-v3': deepseekV3,
   'hunyuan-dense': deepseekV3,
@@ -147,7 +146,7 @@ export const preTokenizers: Readonly<Record<string, PreTokenizer>> = {
   // Groups of three digits counted from the right: the head of a run is what three does not divide.
   superbpe: { steps: [`${digit}+`, '(?<![0-9])[0-9]{1,3}(?=(?:[0-9]{3})*(?![0-9]))|[0-9]{3}'] },
   'seed-coder': {
-    steps: [`${contraction}|${word}|${digit}| ?[^\\p{space}\\p{L}\\p{N}\\r\\n]+|${linesAndSpaces}`],
+    steps: [`${contraction}|${word}|${digit}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|${linesAndSpaces}`],
   },
   bailingmoe: bailing,
   bailingmoe2: bailing,
@@ -167,43 +166,4 @@ export function preTokenizer(name: string): PreTokenizer {
     );
   }
   return found;
-}
-
-/** Cuts texts into words. Makes every word's place known; the pieces join to the text again. */
-export class WordSplitter {
-  readonly #steps: readonly ClassPattern[];
-
-  constructor(steps: readonly string[]) {
-    this.#steps = steps.map((step) => new ClassPattern(step));
-  }
-
-  /** Ends of the words, in code units. */
-  split(text: string): number[] {
-    let ends: number[] = [];
-    let codePoints = text.length;
-    this.#steps.forEach((step, index) => {
-      const projected = step.project(text);
-      codePoints = projected.length;
-      if (index === 0) return step.cut(projected, 0, ends);
-      const finer: number[] = [];
-      let start = 0;
-      for (const end of ends) {
-        // One character cannot fall apart.
-        if (end - start === 1) finer.push(end);
-        else step.cut(projected.slice(start, end), start, finer);
-        start = end;
-      }
-      ends = finer;
-    });
-    return codePoints === text.length ? ends : inCodeUnits(text, ends);
-  }
-}
-
-function inCodeUnits(text: string, ends: readonly number[]): number[] {
-  let point = 0;
-  let unit = 0;
-  return ends.map((end) => {
-    for (; point < end; point++) unit += (text.codePointAt(unit) as number) > 0xffff ? 2 : 1;
-    return unit;
-  });
 }

@@ -1,135 +1,99 @@
 import { Merger, type Pairs, PairTable } from './merge.ts';
+import { isText, ListedPairs, pairCapacity, SymbolTable } from './merge-list.ts';
+import { ByteSpeller, pieceBytes, PieceSpans } from './pieces.ts';
 import type { TextModel } from './text-model.ts';
-import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
+import type { Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
-
-const space = '▁';
-const spaceUnit = space.charCodeAt(0);
-/** Pairs remembered before the table starts again: at most about 24 MB. */
-const pairCapacity = (vocabSize: number) => Math.min(2 ** 20, vocabSize * 32);
+import type { Words } from './words.ts';
 
 /**
  * SentencePiece's BPE (`tokenizer.ggml.model` 'llama'): characters joined where the result is a token, the best
- * score first; a character that no token has is written as `<0xNN>` bytes.
+ * score first, or in the order of a merge list; a character that no token has is written as `<0xNN>` bytes.
  */
 export class SentencePieceModel implements TextModel {
   readonly #vocabulary: Vocabulary;
-  readonly #spacePrefix: boolean;
-  readonly #pairs: ScoredPairs;
+  readonly #words: Words;
+  readonly #symbols: SymbolTable;
   readonly #merger: Merger;
   readonly #cache = new WordCache();
-  readonly #byteIds: readonly (number | undefined)[];
+  readonly #speller: ByteSpeller;
   /** Characters without a token, as the ids of their bytes. */
   readonly #spelled = new Map<number, readonly number[]>();
-  /** Code units that some token has right before a space: only there may a token reach over a word's end. */
-  readonly #joinsSpace: ReadonlySet<number>;
+  readonly #spans: PieceSpans;
   #work = new Int32Array(256);
 
-  /** @param spacePrefix whether a text begins with a space of its own (`add_space_prefix`) */
-  constructor(vocabulary: Vocabulary, spacePrefix: boolean) {
+  /**
+   * @param words gives texts with their spaces written as `▁`
+   * @param merges lines `left right`; without them the scores decide
+   */
+  constructor(vocabulary: Vocabulary, words: Words, merges: readonly string[] | undefined) {
     this.#vocabulary = vocabulary;
-    this.#spacePrefix = spacePrefix;
-    this.#pairs = new ScoredPairs(vocabulary);
-    this.#merger = new Merger(this.#pairs);
-    this.#byteIds = Array.from({ length: 256 }, (_, byte) => {
-      const hex = byte.toString(16).toUpperCase().padStart(2, '0');
-      return vocabulary.ids.get(`<0x${hex}>`) ?? vocabulary.unknownId;
-    });
-    this.#joinsSpace = unitsBeforeSpace(vocabulary.tokens);
+    this.#words = words;
+    this.#symbols = new SymbolTable(vocabulary);
+    this.#merger = new Merger(
+      merges ? new ListedPairs(this.#symbols, merges) : new ScoredPairs(vocabulary, this.#symbols),
+    );
+    this.#speller = new ByteSpeller(vocabulary);
+    this.#spans = new PieceSpans(vocabulary.tokens);
   }
 
-  encode(text: string, start: boolean, ids: number[]): void {
-    // Not `space + text.replace(...)`: that would be a rope, and V8 flattens a long rope again for every search in it.
-    const escaped = ((start && this.#spacePrefix ? ' ' : '') + text).replace(/ /g, space);
-    let from = 0;
-    while (from < escaped.length) {
-      const end = this.#wordEnd(escaped, from);
-      const word = escaped.slice(from, end);
-      from = end;
-      const known = this.#cache.get(word);
-      if (known) {
-        for (const id of known) ids.push(id);
-        continue;
-      }
-      const first = ids.length;
-      this.#encodeWord(word, ids);
-      this.#cache.keep(word, ids, first);
-    }
+  encode(text: string, first: boolean, ids: number[]): void {
+    this.#words.visit(text, first, (piece) =>
+      this.#spans.visit(piece, (word) => this.#encodeCached(word, ids)),
+    );
   }
 
-  /** The next place that no token reaches over: before a space that nothing joins to what precedes it. */
-  #wordEnd(text: string, from: number): number {
-    for (let at = text.indexOf(space, from + 1); at >= 0; at = text.indexOf(space, at + 1)) {
-      const before = text.charCodeAt(at - 1);
-      if (before !== spaceUnit && !this.#joinsSpace.has(before)) return at;
+  #encodeCached(word: string, ids: number[]): void {
+    const known = this.#cache.get(word);
+    if (known) {
+      for (const id of known) ids.push(id);
+      return;
     }
-    return text.length;
+    const from = ids.length;
+    this.#encodeWord(word, ids);
+    this.#cache.keep(word, ids, from);
   }
 
   #encodeWord(word: string, ids: number[]): void {
     if (this.#work.length < word.length) this.#work = new Int32Array(word.length);
     const work = this.#work;
     let length = 0;
-    for (const char of word) work[length++] = this.#pairs.symbolOf(char);
+    for (const char of word) work[length++] = this.#symbols.of(char);
     const count = this.#merger.merge(work, length);
     for (let i = 0; i < count; i++) {
       const symbol = work[i] as number;
       if (symbol < this.#vocabulary.tokens.length) ids.push(symbol);
-      else for (const id of this.#byteIdsOf(symbol)) ids.push(id);
+      else for (const id of this.#spell(symbol)) ids.push(id);
     }
     // One huge word must not hold its memory for good.
     if (this.#work.length > 2 ** 20) this.#work = new Int32Array(256);
   }
 
-  #byteIdsOf(symbol: number): readonly number[] {
+  #spell(symbol: number): readonly number[] {
     let ids = this.#spelled.get(symbol);
     if (!ids) {
-      const bytes = new TextEncoder().encode(this.#pairs.textOf(symbol));
-      ids = [...bytes].map((byte) => this.#byteIds[byte]).filter((id) => id !== undefined);
+      ids = this.#speller.spell(this.#symbols.text(symbol));
       this.#spelled.set(symbol, ids);
     }
     return ids;
   }
 
   bytes(id: number): Uint8Array {
-    const text = this.#vocabulary.tokens[id] as string;
-    const type = this.#vocabulary.types[id];
-    if (type === tokenType.byte) {
-      const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(text)?.[1];
-      if (byte) return Uint8Array.of(Number.parseInt(byte, 16));
-    }
-    return new TextEncoder().encode(type === tokenType.userDefined ? text : text.replaceAll(space, ' '));
+    return pieceBytes(this.#vocabulary, id);
   }
 }
 
 /** Finds out which pairs join when they first meet: a vocabulary has no list of them. */
 class ScoredPairs implements Pairs {
-  readonly #vocabulary: Vocabulary;
+  readonly #symbols: SymbolTable;
   /** By token: 0 for the best score; -1 for what text never becomes. */
   readonly #ranks: Int32Array;
   readonly #table: PairTable;
-  readonly #unknown = new Map<string, number>();
-  readonly #unknownChars: string[] = [];
 
-  constructor(vocabulary: Vocabulary) {
-    this.#vocabulary = vocabulary;
+  constructor(vocabulary: Vocabulary, symbols: SymbolTable) {
+    this.#symbols = symbols;
     this.#ranks = ranksByScore(vocabulary);
     this.#table = new PairTable(pairCapacity(vocabulary.tokens.length));
-  }
-
-  /** The token of a character, or a number beyond the vocabulary. */
-  symbolOf(char: string): number {
-    const id = this.#tokenOf(char) ?? this.#unknown.get(char);
-    if (id !== undefined) return id;
-    const symbol = this.#vocabulary.tokens.length + this.#unknownChars.length;
-    this.#unknown.set(char, symbol);
-    this.#unknownChars.push(char);
-    return symbol;
-  }
-
-  textOf(symbol: number): string {
-    return (this.#vocabulary.tokens[symbol] ??
-      this.#unknownChars[symbol - this.#vocabulary.tokens.length]) as string;
   }
 
   rankOf(left: number, right: number): number {
@@ -144,14 +108,8 @@ class ScoredPairs implements Pairs {
     const found = this.#table.find(left, right);
     if (found >= 0) return found;
     if (this.#table.full) this.#table.clear();
-    const id = this.#tokenOf(this.textOf(left) + this.textOf(right));
+    const id = this.#symbols.token(this.#symbols.text(left) + this.#symbols.text(right));
     return this.#table.add(left, right, id === undefined ? -1 : (this.#ranks[id] as number), id ?? 0);
-  }
-
-  /** A text is never a control or byte token, even where it is written like one. */
-  #tokenOf(text: string): number | undefined {
-    const id = this.#vocabulary.ids.get(text);
-    return id !== undefined && (this.#ranks[id] as number) >= 0 ? id : undefined;
   }
 }
 
@@ -160,7 +118,7 @@ function ranksByScore(vocabulary: Vocabulary): Int32Array {
   const ranks = new Int32Array(types.length).fill(-1);
   const order: number[] = [];
   types.forEach((type, id) => {
-    if (!isSpecial(type) && type !== tokenType.byte) order.push(id);
+    if (isText(type)) order.push(id);
   });
   order.sort((a, b) => (scores[b] as number) - (scores[a] as number));
   let rank = 0;
@@ -170,15 +128,4 @@ function ranksByScore(vocabulary: Vocabulary): Int32Array {
     ranks[id] = rank;
   });
   return ranks;
-}
-
-function unitsBeforeSpace(tokens: readonly string[]): ReadonlySet<number> {
-  const units = new Set<number>();
-  for (const token of tokens) {
-    for (let at = token.indexOf(space, 1); at >= 0; at = token.indexOf(space, at + 1)) {
-      const before = token.charCodeAt(at - 1);
-      if (before !== spaceUnit) units.add(before);
-    }
-  }
-  return units;
 }

@@ -5,6 +5,15 @@ export interface Fragment {
   readonly id?: number;
 }
 
+/** Special tokens that do more than stand where they are written. */
+export interface TokenHabits {
+  /** They swallow the white space before them, or after them. */
+  readonly stripsLeft: ReadonlySet<number>;
+  readonly stripsRight: ReadonlySet<number>;
+  /** They are text where a letter or digit stands beside them. */
+  readonly singleWords: ReadonlySet<number>;
+}
+
 interface Node {
   /** By code unit. */
   readonly next: Map<number, Node>;
@@ -14,12 +23,12 @@ interface Node {
 /** Finds tokens written in a text: leftmost first, of several that start there the longest. */
 export class SpecialTokens {
   readonly #root: Node = { next: new Map() };
-  readonly #stripsRight: ReadonlySet<number>;
+  readonly #habits: TokenHabits;
   /** 1 for code units that a token begins with. */
   readonly #starts = new Uint8Array(0x10000);
 
-  constructor(tokens: Iterable<readonly [id: number, text: string]>, stripsRight: ReadonlySet<number>) {
-    this.#stripsRight = stripsRight;
+  constructor(tokens: Iterable<readonly [id: number, text: string]>, habits: TokenHabits) {
+    this.#habits = habits;
     for (const [id, text] of tokens) {
       if (text === '') continue;
       this.#starts[text.charCodeAt(0)] = 1;
@@ -48,10 +57,16 @@ export class SpecialTokens {
         at++;
         continue;
       }
-      if (at > start) fragments.push({ start, end: at });
+      if (this.#habits.singleWords.has(found.id) && !standsAlone(text, found)) {
+        at = found.end;
+        continue;
+      }
+      let end = at;
+      if (this.#habits.stripsLeft.has(found.id)) while (end > start && isSpace(text, end - 1)) end--;
+      if (end > start) fragments.push({ start, end });
       fragments.push(found);
       at = found.end;
-      if (this.#stripsRight.has(found.id)) while (isSpace(text.charCodeAt(at))) at++;
+      if (this.#habits.stripsRight.has(found.id)) while (isSpace(text, at)) at++;
       start = at;
     }
     if (start < text.length) fragments.push({ start, end: text.length });
@@ -70,6 +85,16 @@ export class SpecialTokens {
   }
 }
 
-function isSpace(unit: number): boolean {
-  return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d);
+function isSpace(text: string, at: number): boolean {
+  return /\p{White_Space}/u.test(text.charAt(at));
+}
+
+const letterBefore = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]$/u;
+const letterAfter = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]/u;
+
+function standsAlone(text: string, { start, end }: Fragment): boolean {
+  return (
+    !letterBefore.test(text.slice(Math.max(0, start - 2), start)) &&
+    !letterAfter.test(text.slice(end, end + 2))
+  );
 }

@@ -2,9 +2,9 @@
 export interface TextModel {
   /**
    * Appends the ids of a text without special tokens.
-   * @param start whether the text begins the prompt or follows a special token
+   * @param first whether the text begins the prompt; otherwise it follows a special token
    */
-  encode(text: string, start: boolean, ids: number[]): void;
+  encode(text: string, first: boolean, ids: number[]): void;
   /** The bytes that a token which is no special one stands for. */
   bytes(id: number): Uint8Array;
 }

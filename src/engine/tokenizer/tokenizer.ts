@@ -16,6 +16,7 @@ export class ModelTokenizer implements Tokenizer {
   readonly #model: TextModel;
   readonly #leading: readonly number[];
   readonly #trailing: readonly number[];
+  readonly #normalize: (text: string) => string;
   /** User-defined tokens are found in any text, the special ones only where they are asked for. */
   readonly #userDefined: SpecialTokens;
   readonly #allSpecial: SpecialTokens;
@@ -26,8 +27,11 @@ export class ModelTokenizer implements Tokenizer {
     kind: string;
     vocabulary: Vocabulary;
     model: TextModel;
-    addBos: boolean;
-    addEos: boolean;
+    /** Ids around every text. */
+    leading: readonly number[];
+    trailing: readonly number[];
+    /** What happens to a text before the model sees it. */
+    normalize: (text: string) => string;
   }) {
     const { vocabulary } = parts;
     this.kind = parts.kind;
@@ -37,14 +41,15 @@ export class ModelTokenizer implements Tokenizer {
     this.endIds = vocabulary.endIds;
     this.#vocabulary = vocabulary;
     this.#model = parts.model;
-    this.#leading = parts.addBos && this.bosId !== undefined ? [this.bosId] : [];
-    this.#trailing = parts.addEos && this.eosId !== undefined ? [this.eosId] : [];
+    this.#leading = parts.leading;
+    this.#trailing = parts.trailing;
+    this.#normalize = parts.normalize;
     const ofTypes = (wanted: (type: number) => boolean) =>
       new SpecialTokens(
         vocabulary.tokens
           .map((text, id) => [id, text] as const)
           .filter(([id]) => wanted(vocabulary.types[id] as number)),
-        vocabulary.stripsRight,
+        vocabulary.habits,
       );
     this.#userDefined = ofTypes((type) => type === tokenType.userDefined);
     this.#allSpecial = ofTypes((type) => type === tokenType.userDefined || isSpecial(type));
@@ -55,14 +60,13 @@ export class ModelTokenizer implements Tokenizer {
     const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
     const special = options.parseSpecial ? this.#allSpecial : this.#userDefined;
     const ids: number[] = options.addSpecial ? [...this.#leading] : [];
-    let start = true;
-    for (const fragment of special.split(wellFormed)) {
-      if (fragment.id === undefined) {
-        this.#model.encode(wellFormed.slice(fragment.start, fragment.end), start, ids);
-      } else {
-        ids.push(fragment.id);
+    for (const { id, start, end } of special.split(wellFormed)) {
+      if (id !== undefined) {
+        ids.push(id);
+        continue;
       }
-      start = fragment.id !== undefined;
+      const plain = this.#normalize(wellFormed.slice(start, end));
+      if (plain !== '') this.#model.encode(plain, start === 0, ids);
     }
     if (options.addSpecial) ids.push(...this.#trailing);
     return ids;

@@ -1,5 +1,6 @@
 import { type Metadata, type MetadataArray, ModelFileError } from '../formats/model-file.ts';
 import { endNames, endTokens, fillInTheMiddleNames } from './end-tokens.ts';
+import type { TokenHabits } from './special-tokens.ts';
 
 /** `tokenizer.ggml.token_type`, as GGUF numbers it. */
 export const tokenType = {
@@ -20,13 +21,12 @@ export interface Vocabulary {
   readonly ids: ReadonlyMap<string, number>;
   readonly types: Uint8Array;
   /** By id; all 0 when the file has none. */
-  readonly scores: Float32Array;
+  readonly scores: Float64Array;
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
   readonly unknownId: number | undefined;
   readonly endIds: ReadonlySet<number>;
-  /** Special tokens that swallow the white space after them. */
-  readonly stripsRight: ReadonlySet<number>;
+  readonly habits: TokenHabits;
 }
 
 const key = (name: string) => `tokenizer.ggml.${name}`;
@@ -60,6 +60,12 @@ function readId(metadata: Metadata, name: string, size: number): number | undefi
   return id >= 0 && id < size ? id : undefined;
 }
 
+/** A list of ids that only tokenizer.json has. */
+export function readIds(metadata: Metadata, name: string): Iterable<number> | undefined {
+  const value = metadata.get(`tokenizer.hugging_face.${name}`);
+  return value instanceof Int32Array ? value : undefined;
+}
+
 function readNumbers(metadata: Metadata, name: string, size: number): ArrayLike<number> | undefined {
   const value = metadata.get(key(name));
   if (value === undefined) return undefined;
@@ -87,7 +93,7 @@ export function readVocabulary(
   }
   const types = new Uint8Array(size).fill(tokenType.normal);
   const givenTypes = readNumbers(metadata, 'token_type', size);
-  const scores = new Float32Array(size);
+  const scores = new Float64Array(size);
   const givenScores = readNumbers(metadata, 'scores', size);
   for (let id = 0; id < size; id++) {
     if (givenTypes) types[id] = givenTypes[id] as number;
@@ -98,6 +104,7 @@ export function readVocabulary(
     named(name) ?? (id !== undefined && id < size ? id : undefined);
   const eosId = withDefault('eos_token_id', defaults.eosId);
   const endIds = endTokens(ids, [
+    ...(readIds(metadata, 'end_token_ids') ?? []),
     eosId,
     named('eot_token_id'),
     named('eom_token_id'),
@@ -120,7 +127,11 @@ export function readVocabulary(
     eosId,
     unknownId: withDefault('unknown_token_id', defaults.unknownId),
     endIds,
-    stripsRight: tokensThatStripRight(metadata, ids, types),
+    habits: {
+      stripsLeft: new Set(readIds(metadata, 'strips_left')),
+      stripsRight: new Set(readIds(metadata, 'strips_right') ?? phi3Tokens(metadata, ids, types)),
+      singleWords: new Set(readIds(metadata, 'single_words')),
+    },
   };
 }
 
@@ -128,11 +139,11 @@ export function readVocabulary(
  * GGUF does not carry Hugging Face's `rstrip` mark. Phi-3 is the family that needs it: its template writes a line
  * break after every role and the model never saw one there.
  */
-function tokensThatStripRight(
+function phi3Tokens(
   metadata: Metadata,
   ids: ReadonlyMap<string, number>,
   types: Uint8Array,
-): ReadonlySet<number> {
+): Iterable<number> {
   const name = metadata.get('general.name');
   const strips = new Set<number>();
   if (typeof name !== 'string' || !/phi-?3/i.test(name)) return strips;

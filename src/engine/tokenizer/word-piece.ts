@@ -1,13 +1,31 @@
+import { lowerCase as lowerCased } from './normalizer.ts';
+import { mark } from './pieces.ts';
 import type { TextModel } from './text-model.ts';
-import type { Vocabulary } from './vocabulary.ts';
+import { isSpecial, type Vocabulary } from './vocabulary.ts';
+import { WordCache } from './word-cache.ts';
 
-const wordStart = '▁';
+/** What a character does to the word that is being read. */
+const role = { unmet: 0, letter: 1, space: 2, dropped: 3, alone: 4 } as const;
+type Role = (typeof role)[keyof typeof role];
+
 const isSpace = /\p{White_Space}/u;
-const isDropped = /[\0\ufffd\p{Cc}\p{Cf}]/u;
+/** Tabs and line breaks are control characters that part words. */
+const isDropped = /[[\p{Cc}\p{Cf}\p{Co}\ufffd]--[\t\n\r]]/v;
 /** Unicode punctuation and the ASCII symbols: a token each. */
 const isMark = /[\p{P}$+<=>^`|~]/u;
 const isHan =
   /[\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/u;
+
+export interface WordPieceOptions {
+  readonly lowerCase: boolean;
+  readonly stripAccents: boolean;
+  /** Whether every Han character is a word. */
+  readonly partHan: boolean;
+  /** Whether control characters are left out. */
+  readonly clean: boolean;
+  /** Words of more characters are unknown. */
+  readonly longestWord: number;
+}
 
 /**
  * BERT's WordPiece (`tokenizer.ggml.model` 'bert'): words without case and accents, each cut greedily into the
@@ -15,35 +33,88 @@ const isHan =
  */
 export class WordPieceModel implements TextModel {
   readonly #vocabulary: Vocabulary;
-  readonly #lowerCase: boolean;
-  readonly #stripAccents: boolean;
+  readonly #options: WordPieceOptions;
   readonly #longestToken: number;
+  readonly #cache = new WordCache();
+  /** By code point; filled as characters are met. */
+  readonly #roles = new Uint8Array(0x110000);
 
-  constructor(vocabulary: Vocabulary, normalizer: { lowerCase: boolean; stripAccents: boolean }) {
+  constructor(vocabulary: Vocabulary, options: WordPieceOptions) {
     this.#vocabulary = vocabulary;
-    this.#lowerCase = normalizer.lowerCase;
-    this.#stripAccents = normalizer.stripAccents;
+    this.#options = options;
     this.#longestToken = vocabulary.tokens.reduce((longest, token) => Math.max(longest, token.length), 0);
   }
 
-  encode(text: string, _start: boolean, ids: number[]): void {
-    for (const word of this.#words(text)) {
-      const first = ids.length;
-      if (this.#encodeWord(wordStart + word, ids)) continue;
-      ids.length = first;
+  encode(text: string, _first: boolean, ids: number[]): void {
+    const { lowerCase, stripAccents } = this.#options;
+    const plain = stripAccents ? text.normalize('NFD').replaceAll(/\p{Mn}/gu, '') : text;
+    // Dropped characters part no word, so a word is put together from the spans between them.
+    let word = '';
+    let start = 0;
+    let at = 0;
+    const finish = () => {
+      const whole = word + plain.slice(start, at);
+      word = '';
+      if (whole !== '') this.#encodeCached(lowerCase ? lowerCased(whole) : whole, ids);
+    };
+    while (at < plain.length) {
+      const point = plain.codePointAt(at) as number;
+      const next = at + (point > 0xffff ? 2 : 1);
+      const what = this.#roleOf(point);
+      if (what === role.dropped) word += plain.slice(start, at);
+      else if (what !== role.letter) finish();
+      if (what !== role.letter) start = next;
+      if (what === role.alone) {
+        start = at;
+        at = next;
+        finish();
+        start = next;
+      }
+      at = next;
+    }
+    finish();
+  }
+
+  #roleOf(point: number): Role {
+    const known = this.#roles[point] as Role;
+    if (known !== role.unmet) return known;
+    const char = String.fromCodePoint(point);
+    let found: Role = role.letter;
+    if (this.#options.clean && isDropped.test(char)) found = role.dropped;
+    else if (isSpace.test(char)) found = role.space;
+    else if (isMark.test(char) || (this.#options.partHan && isHan.test(char))) found = role.alone;
+    this.#roles[point] = found;
+    return found;
+  }
+
+  #encodeCached(word: string, ids: number[]): void {
+    const known = this.#cache.get(word);
+    if (known) {
+      for (const id of known) ids.push(id);
+      return;
+    }
+    const from = ids.length;
+    if (!this.#encodeWord(word, ids)) {
+      ids.length = from;
       if (this.#vocabulary.unknownId !== undefined) ids.push(this.#vocabulary.unknownId);
     }
+    this.#cache.keep(word, ids, from);
   }
 
   /** False when some part of the word has no token. */
   #encodeWord(word: string, ids: number[]): boolean {
+    if (codePoints(word) > this.#options.longestWord) return false;
+    const marked = mark + word;
     let start = 0;
-    while (start < word.length) {
-      let end = Math.min(word.length, start + this.#longestToken);
+    while (start < marked.length) {
+      // A sign like the one of a word's start, within a word, begins no word.
+      if (start > 0 && marked.startsWith(mark, start)) return false;
       let id: number | undefined;
+      let end = Math.min(marked.length, start + this.#longestToken);
       for (; end > start; end--) {
-        id = this.#vocabulary.ids.get(word.slice(start, end));
-        if (id !== undefined) break;
+        id = this.#vocabulary.ids.get(marked.slice(start, end));
+        if (id !== undefined && !isSpecial(this.#vocabulary.types[id] as number)) break;
+        id = undefined;
       }
       if (id === undefined) return false;
       ids.push(id);
@@ -52,24 +123,13 @@ export class WordPieceModel implements TextModel {
     return true;
   }
 
-  *#words(text: string): Generator<string> {
-    const plain = this.#stripAccents ? text.normalize('NFD').replace(/\p{Mn}/gu, '') : text;
-    let word = '';
-    for (const char of plain) {
-      const apart = isMark.test(char) || isHan.test(char);
-      const breaks = apart || isSpace.test(char);
-      if (breaks) {
-        if (word) yield word;
-        word = '';
-        if (apart) yield this.#lowerCase ? char.toLowerCase() : char;
-      } else if (!isDropped.test(char)) {
-        word += this.#lowerCase ? char.toLowerCase() : char;
-      }
-    }
-    if (word) yield word;
-  }
-
   bytes(id: number): Uint8Array {
-    return new TextEncoder().encode((this.#vocabulary.tokens[id] as string).replace(wordStart, ' '));
+    return new TextEncoder().encode((this.#vocabulary.tokens[id] as string).replace(mark, ' '));
   }
+}
+
+function codePoints(word: string): number {
+  let count = 0;
+  for (let i = 0; i < word.length; i++) if ((word.charCodeAt(i) & 0xfc00) !== 0xdc00) count++;
+  return count;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { didYouMean } from '../../config/suggest.ts';
-import { kernelName } from '../../lab/types.ts';
+import { formatNames, kernelName } from '../../lab/types.ts';
 import { dictionary, list } from '../list.ts';
 
 /** What was expected, and the value that came instead. */
@@ -32,7 +32,6 @@ const text = (most: number, what = `a text of 1 to ${most} characters`) => {
 
 const sourceLimit = 256 * 1024;
 const identifier = /^(?!_$|__)[_\p{XID_Start}]\p{XID_Continue}{0,127}$/u;
-const formats = ['q8_0', 'q4_0', 'f16', 'bf16', 'f32'] as const;
 const features = ['shader-f16', 'subgroups'] as const;
 const mostCombinations = 1024;
 
@@ -107,8 +106,8 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
         })
           .optional()
           .describe('Features of the adapter.'),
-        dtypes: list(oneOf(formats), {
-          error: `expected a list of ${formats.join(', ')}`,
+        dtypes: list(oneOf(formatNames), {
+          error: `expected a list of ${formatNames.join(', ')}`,
           empty: 'expected at least one format',
           most: { count: 16, error: 'expected at most 16 formats' },
         })

@@ -14,7 +14,7 @@ import {
 import { answerLimit } from './encode.ts';
 import { eventStream } from './event-stream.ts';
 import { type Answer, collect, generate } from './generation.ts';
-import { answerHead, randomSeed, requireModel } from './identity.ts';
+import { answerHead, randomSeed, requireKind, requireModel } from './identity.ts';
 import { toSampling, toStops } from './sampling.ts';
 import { toUsage } from './usage.ts';
 
@@ -46,6 +46,7 @@ export function chatRoute(resident: Resident, served: Served) {
     async handle({ body, signal, asProblem }) {
       const { engine } = resident.require();
       requireModel(body.model, engine.model);
+      requireKind(engine.model, 'generate');
       const sampling = toSampling(body, engine.tokenizer.vocabSize, randomSeed);
       const prompt = await chatPrompt(engine, body.messages);
       const wanted = body.max_completion_tokens ?? body.max_tokens;

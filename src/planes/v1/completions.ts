@@ -16,7 +16,7 @@ import {
 import { answerLimit, refuseOverlong } from './encode.ts';
 import { eventStream } from './event-stream.ts';
 import { collect, generate } from './generation.ts';
-import { answerHead, randomSeed, requireModel } from './identity.ts';
+import { answerHead, randomSeed, requireKind, requireModel } from './identity.ts';
 import { toSampling, toStops } from './sampling.ts';
 import { toUsage } from './usage.ts';
 
@@ -55,6 +55,7 @@ export function completionsRoute(resident: Resident, served: Served) {
     async handle({ body, signal, asProblem }) {
       const { engine } = resident.require();
       requireModel(body.model, engine.model);
+      requireKind(engine.model, 'generate');
       const jobs = await toJobs(engine, body);
       const head: Head = { ...answerHead('cmpl', engine.model), object: 'text_completion' };
       if (body.stream) {

@@ -15,7 +15,7 @@ export async function refuseOverlong(
   tokenizer: Tokenizer,
   text: string,
   limit: number,
-  param: 'messages' | 'prompt',
+  param: Param,
   options: { parseSpecial?: boolean } = {},
 ): Promise<void> {
   // A token is at least a byte, and a UTF-16 unit is at least one byte: so long a text may fit.
@@ -26,21 +26,25 @@ export async function refuseOverlong(
     least += Math.max(0, tokenizer.encode(slice, options).length - cutTokens);
     if (least > limit) {
       const estimate = Math.round((least * text.length) / Math.min(text.length, at + sliceLength));
-      throw contextExceeded(limit, `the prompt has about ${estimate}`, param);
+      const what = isInput(param) ? param : 'the prompt';
+      throw contextExceeded(limit, `${what} has about ${estimate}`, param);
     }
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
 /** @param what the other number, as a part of the sentence */
-export function contextExceeded(limit: number, what: string, param: string): Problem {
-  return new Problem(
-    400,
-    'context_length_exceeded',
-    `This model's context holds ${limit} tokens, but ${what}. Shorten the prompt or ask for a shorter answer.`,
-    { param },
-  );
+export function contextExceeded(limit: number, what: string, param: Param): Problem {
+  const message = isInput(param)
+    ? `This model embeds texts of up to ${limit} tokens, but ${what}. Cut them into shorter pieces.`
+    : `This model's context holds ${limit} tokens, but ${what}. Shorten the prompt or ask for a shorter answer.`;
+  return new Problem(400, 'context_length_exceeded', message, { param });
 }
+
+/** The member that holds the text: what goes on with an answer, or a text to embed. */
+type Param = 'messages' | 'prompt' | InputParam;
+export type InputParam = 'input' | `input.${number}`;
+const isInput = (param: Param): param is InputParam => param.startsWith('input');
 
 /**
  * Tokens that an answer may have. Throws `context_length_exceeded` when prompt and answer do not fit.

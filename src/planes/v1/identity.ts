@@ -21,6 +21,18 @@ export function requireModel(asked: string | null | undefined, model: ModelInfo)
   throw modelNotFound(asked, model.id);
 }
 
+/** What a model is for is part of it: one that generates makes no embeddings, and the other way round. */
+export function requireKind(model: ModelInfo, kind: ModelInfo['kind']): void {
+  if (model.kind === kind) return;
+  const why =
+    kind === 'embed'
+      ? 'generates text and lacks the capability `embeddings`; load a model for embeddings'
+      : 'makes embeddings and generates no text; use POST /v1/embeddings';
+  throw new Problem(400, 'unsupported_capability', `The resident model '${model.id}' ${why}.`, {
+    param: 'model',
+  });
+}
+
 export const modelNotFound = (asked: string, resident: string): Problem =>
   new Problem(
     404,

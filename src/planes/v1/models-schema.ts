@@ -9,7 +9,8 @@ export const modelEntry = z
     architecture: z.string(),
     parameters: z.int(),
     quantization: z.string(),
-    context_length: z.int().describe('Tokens of prompt and answer together.'),
+    context_length: z.int().describe('Tokens of prompt and answer together, or of a text to embed.'),
+    embedding_dimensions: z.int().optional().describe('Of a model that makes embeddings, and no text.'),
     digest: z.string(),
   })
   .meta({ id: 'Model' });

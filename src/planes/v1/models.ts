@@ -55,5 +55,6 @@ const toEntry = (model: ModelInfo, loadedAt: Date): ModelEntry => ({
   parameters: model.parameters,
   quantization: model.quantization,
   context_length: model.contextLength,
+  ...(model.embeddingDimensions === undefined ? {} : { embedding_dimensions: model.embeddingDimensions }),
   digest: model.digest,
 });

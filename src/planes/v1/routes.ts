@@ -4,16 +4,22 @@ import type { Plane } from '../route.ts';
 import type { Served } from '../served.ts';
 import { chatRoute } from './chat.ts';
 import { completionsRoute } from './completions.ts';
+import { embeddingsRoute } from './embeddings.ts';
 import { openaiEnvelope } from './envelope.ts';
 import { modelRoutes } from './models.ts';
 
 export function v1Plane(resident: Resident, served: Served): Plane {
   return {
     name: 'v1',
-    summary: "OpenAI's completions wire.",
+    summary: "OpenAI's wire: completions and embeddings.",
     prefix: '/v1',
     envelope: openaiEnvelope,
     errorSchema: openaiError,
-    routes: [...modelRoutes(resident), chatRoute(resident, served), completionsRoute(resident, served)],
+    routes: [
+      ...modelRoutes(resident),
+      chatRoute(resident, served),
+      completionsRoute(resident, served),
+      embeddingsRoute(resident),
+    ],
   };
 }

@@ -1,0 +1,65 @@
+import { pageTokens } from '../../kernels/rope-kv-write.ts';
+import { type CapacityRequest, refuseUntrained } from './capacity.ts';
+import { adviseQuantization } from './capacity-advice.ts';
+import { formatBytes } from './format-bytes.ts';
+import type { Embedding } from './graph.ts';
+import { type Capacity, largestBinding, pageBytes, workBytes } from './memory.ts';
+import { EngineError } from './types.ts';
+
+/** Without `--context`, no longer than this: a step holds a whole text, or the cache does. */
+const defaultContext = { whole: 2048, inChunks: 8192 };
+const leastContext = 512;
+
+/**
+ * Sizes the steps of a model for embeddings: one holds the longest text, and keys and values are kept no longer than it
+ * takes. Where texts may come in chunks, the cache holds the longest.
+ * Throws `model_too_large` with both sizes before anything is loaded.
+ */
+export function chooseEmbeddingCapacity(request: CapacityRequest, embedding: Embedding): Capacity {
+  refuseUntrained(request);
+  const { shape, name } = request;
+  const usual = embedding.whole ? defaultContext.whole : defaultContext.inChunks;
+  const wanted = request.context ?? Math.min(shape.trainedContext, usual);
+  let context = wanted;
+  let problem = problemOf(request, capacityFor(request, embedding, context));
+  // A context the user named is kept or refused; a default one shrinks.
+  const least = Math.min(wanted, leastContext);
+  while (problem && request.context === undefined && context > least) {
+    context = Math.max(least, context >> 1);
+    problem = problemOf(request, capacityFor(request, embedding, context));
+  }
+  if (problem === undefined) return capacityFor(request, embedding, context);
+  throw new EngineError(
+    'model_too_large',
+    `${name}: texts of ${context} tokens: ${problem}; or use a smaller --context or --parallel`,
+  );
+}
+
+function capacityFor({ slots, software }: CapacityRequest, { whole }: Embedding, context: number): Capacity {
+  const usual = software ? 128 : 1024;
+  const stepTokens = whole ? Math.max(context, usual) : usual;
+  // The last page of each text may be all but empty.
+  const pages = Math.ceil(stepTokens / pageTokens) + slots + (whole ? 0 : Math.ceil(context / pageTokens));
+  return { context, slots, stepTokens, pages };
+}
+
+/** Why it does not fit; undefined when it does. */
+function problemOf(request: CapacityRequest, capacity: Capacity): string | undefined {
+  const { shape, weightBytes, memoryBytes, maxBindingBytes, kvCacheBytes, matrices } = request;
+  const cache = capacity.pages * pageBytes(shape);
+  if (kvCacheBytes !== undefined && cache > kvCacheBytes) {
+    return `keys and values take ${cache} bytes, --kv-cache-bytes allows ${kvCacheBytes}`;
+  }
+  const binding = largestBinding(shape, capacity);
+  if (binding > maxBindingBytes) {
+    return `a buffer takes ${formatBytes(binding)}, the adapter binds at most ${formatBytes(maxBindingBytes)} at once`;
+  }
+  const needed = weightBytes + workBytes(shape, capacity) + cache;
+  if (memoryBytes !== undefined && needed > memoryBytes) {
+    const sizes = `${formatBytes(needed)} are needed (weights ${formatBytes(weightBytes)})`;
+    const spare = memoryBytes - (needed - weightBytes);
+    const advice = matrices ? `; ${adviseQuantization(matrices, { spare, weightBytes })}` : '';
+    return `${sizes}, the device offers ${formatBytes(memoryBytes)}${advice}`;
+  }
+  return undefined;
+}

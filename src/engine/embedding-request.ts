@@ -1,0 +1,49 @@
+/** What is checked of a request for embeddings, and what becomes of the rows that a model makes. */
+import { type EmbedRequest, EngineError, type ModelInfo } from './types.ts';
+
+/** @throws EngineError that names every text that cannot be embedded */
+export function refuseEmbedding(request: EmbedRequest, model: ModelInfo): number {
+  const { inputs, dimensions } = request;
+  const own = model.embeddingDimensions;
+  if (own === undefined) {
+    throw new EngineError(
+      'invalid_request',
+      `the model '${model.id}' generates text and makes no embeddings; load a model for embeddings`,
+    );
+  }
+  const problems: string[] = [];
+  const empty = inputs.flatMap(({ length }, index) => (length === 0 ? [index] : []));
+  if (empty.length > 0) problems.push(`without tokens: input ${shortList(empty)}`);
+  if (dimensions !== undefined && !(Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= own)) {
+    problems.push(`dimensions must be a whole number from 1 to ${own}, got ${dimensions}`);
+  }
+  if (problems.length > 0) throw new EngineError('invalid_request', problems.join('; '));
+  const long = inputs.flatMap(({ length }, index) =>
+    length > model.contextLength ? [`input ${index} has ${length}`] : [],
+  );
+  if (long.length > 0) {
+    throw new EngineError(
+      'context_length_exceeded',
+      `the model embeds texts of up to ${model.contextLength} tokens, but ${shortList(long)}`,
+    );
+  }
+  return dimensions ?? own;
+}
+
+const shown = 8;
+const shortList = (items: readonly (string | number)[]): string =>
+  items.slice(0, shown).join(', ') + (items.length > shown ? ` and ${items.length - shown} more` : '');
+
+/** The row's beginning, of unit length. */
+export function normalised(row: Float32Array, dimensions: number): Float32Array<ArrayBuffer> {
+  const part = row.slice(0, dimensions);
+  // In doubles; their squares do not overflow.
+  const length = Math.sqrt(part.reduce((sum, value) => sum + value * value, 0));
+  if (!Number.isFinite(length) || length === 0) {
+    throw new EngineError(
+      'broken_model',
+      'an embedding has no direction, because its elements are zero or not numbers: the model file is damaged, or its values overflow',
+    );
+  }
+  return part.map((value) => value / length);
+}

@@ -1,0 +1,365 @@
+import { propertyClass } from './character-properties.ts';
+
+/**
+ * Reads the regular expressions of tokenizer.json, which are Oniguruma's, and says them again in JavaScript's words.
+ * Every class of characters becomes a numbered set; what a set is in a text of one byte a character is the business
+ * of character-classes.ts.
+ */
+export interface Expression {
+  readonly source: string;
+  /** JavaScript between the sets; a number stands for a set. */
+  readonly parts: readonly (string | number)[];
+  /** By number: matches one character. */
+  readonly sets: readonly RegExp[];
+}
+
+export class ExpressionError extends Error {}
+
+/** A capturing group on its way to a number: JavaScript counts them from the left, also those that we add. */
+interface Group {
+  used: boolean;
+  /** It may hold characters beyond ASCII, which look alike once they are classes. */
+  wide: boolean;
+}
+type Part = string | number | { readonly open: Group } | { readonly back: Group };
+
+/** Of a bracketed class. */
+type Member =
+  | { readonly isClass: true; readonly text: string }
+  | { readonly isClass: false; readonly char: string };
+
+interface Flags {
+  readonly ignoreCase: boolean;
+  readonly dotAll: boolean;
+}
+
+const wordInBrackets = '[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]';
+/** Outside brackets Oniguruma counts six more digits of Latin-1 to words. */
+const word = `[${wordInBrackets}²³¹¼½¾]`;
+const shorthands: Readonly<Record<string, string>> = {
+  d: '\\p{Nd}',
+  w: wordInBrackets,
+  s: '\\p{White_Space}',
+  h: '[0-9A-Fa-f]',
+};
+const controls: Readonly<Record<string, string>> = {
+  t: '\t',
+  n: '\n',
+  r: '\r',
+  f: '\f',
+  v: '\v',
+  a: '\x07',
+  e: '\x1b',
+};
+
+/** @throws ExpressionError for what JavaScript cannot do in the same way */
+export function parseExpression(source: string): Expression {
+  return new Parser(source).parse();
+}
+
+class Parser {
+  readonly #source: string;
+  #at = 0;
+  readonly #parts: Part[] = [];
+  readonly #sets: RegExp[] = [];
+  readonly #setNumbers = new Map<string, number>();
+  /** The capturing groups that the expression itself has, and those that are open. */
+  readonly #groups: Group[] = [];
+  readonly #open: Group[] = [];
+
+  constructor(source: string) {
+    this.#source = source;
+  }
+
+  parse(): Expression {
+    this.#alternatives({ ignoreCase: false, dotAll: false });
+    if (this.#at < this.#source.length) throw this.#error('an unmatched )');
+    return { source: this.#source, parts: this.#numbered(), sets: this.#sets };
+  }
+
+  #error(what: string): ExpressionError {
+    return new ExpressionError(`${what} at character ${this.#at} of ${JSON.stringify(this.#source)}`);
+  }
+
+  #peek(text: string): boolean {
+    return this.#source.startsWith(text, this.#at);
+  }
+
+  #take(text: string): boolean {
+    if (!this.#peek(text)) return false;
+    this.#at += text.length;
+    return true;
+  }
+
+  /** One whole character. */
+  #next(): string {
+    const point = this.#source.codePointAt(this.#at);
+    if (point === undefined) throw this.#error('an unfinished expression');
+    const char = String.fromCodePoint(point);
+    this.#at += char.length;
+    return char;
+  }
+
+  #matching(pattern: RegExp): RegExpExecArray | undefined {
+    pattern.lastIndex = this.#at;
+    const match = pattern.exec(this.#source);
+    if (match) this.#at += match[0].length;
+    return match ?? undefined;
+  }
+
+  /** Up to the end or the `)` that closes the group. */
+  #alternatives(outer: Flags): void {
+    let flags = outer;
+    while (this.#at < this.#source.length && !this.#peek(')')) {
+      if (this.#take('|')) {
+        this.#parts.push('|');
+        continue;
+      }
+      const inline = this.#matching(/\(\?([im]*)(?:-([im]+))?\)/y);
+      if (inline) {
+        flags = changed(flags, inline[1] ?? '', inline[2] ?? '');
+        continue;
+      }
+      const start = this.#parts.length;
+      this.#atom(flags);
+      this.#quantifiers(start);
+    }
+  }
+
+  #atom(flags: Flags): void {
+    if (this.#peek('(')) return this.#group(flags);
+    if (this.#peek('[')) return this.#set(this.#class(), flags);
+    if (this.#peek('\\')) return this.#escape(flags);
+    const char = this.#next();
+    if (char === '.') this.#set(flags.dotAll ? '[^]' : '[^\\n]', flags);
+    // Ruby's: they stand at lines.
+    else if (char === '^') this.#parts.push('(?<![^\\n])');
+    else if (char === '$') this.#parts.push('(?![^\\n])');
+    else if (char === '*' || char === '+' || char === '?') throw this.#error(`nothing to repeat`);
+    else this.#literal(char, flags);
+  }
+
+  #literal(char: string, flags: Flags): void {
+    const cased = flags.ignoreCase && char.toLowerCase() !== char.toUpperCase();
+    if (cased || char > '\x7f') this.#set(`[${escaped(char)}]`, flags);
+    else this.#parts.push(escaped(char));
+  }
+
+  #set(text: string, flags: Flags): void {
+    const mode = flags.ignoreCase ? 'vi' : 'v';
+    const key = `${mode}${text}`;
+    let number = this.#setNumbers.get(key);
+    if (number === undefined) {
+      number = this.#sets.push(this.#compiled(`^${text}$`, mode)) - 1;
+      this.#setNumbers.set(key, number);
+    }
+    // Only plain ASCII is sure to stay itself.
+    const narrow = /^\[(?:\\u\{[0-7]?[0-9a-f]\}-?)*\]$/.test(text) && !flags.ignoreCase;
+    if (!narrow) for (const group of this.#open) group.wide = true;
+    this.#parts.push(number);
+  }
+
+  #compiled(text: string, mode: string): RegExp {
+    try {
+      return new RegExp(text, mode);
+    } catch {
+      throw this.#error(`a class that JavaScript does not have (${text})`);
+    }
+  }
+
+  #group(flags: Flags): void {
+    const opening = this.#matching(
+      /\((?:\?(?:[:=!>]|<[=!]|#[^)]*\)|<\w+>|([im]*)(?:-([im]+))?:))?/y,
+    ) as RegExpExecArray;
+    const head = opening[0];
+    if (head.startsWith('(?#')) return;
+    if (head === '(' && this.#peek('?')) throw this.#error('a group of an unknown kind');
+    const inner = head.endsWith(':') ? changed(flags, opening[1] ?? '', opening[2] ?? '') : flags;
+    if (head === '(' || /^\(\?<\w/.test(head)) this.#capture(inner);
+    else if (head === '(?>') this.#atomic(this.#parts.length, () => this.#alternatives(inner));
+    else {
+      this.#parts.push(head.endsWith(':') ? '(?:' : head);
+      this.#alternatives(inner);
+      this.#parts.push(')');
+    }
+    if (!this.#take(')')) throw this.#error('a group without its )');
+  }
+
+  #capture(flags: Flags): void {
+    const group: Group = { used: false, wide: false };
+    this.#groups.push(group);
+    this.#open.push(group);
+    this.#parts.push({ open: group });
+    this.#alternatives(flags);
+    this.#parts.push(')');
+    this.#open.splice(this.#open.indexOf(group), 1);
+  }
+
+  /** What JavaScript lacks: what has matched is not given back. A look-ahead is never entered again. */
+  #atomic(start: number, body?: () => void): void {
+    const group: Group = { used: true, wide: false };
+    this.#parts.splice(start, 0, '(?:(?=', { open: group });
+    body?.();
+    this.#parts.push('))', { back: group }, ')');
+  }
+
+  #quantifiers(start: number): void {
+    let repeated = false;
+    for (;;) {
+      const found = this.#matching(/([*+?])([?+]?)|\{(\d*)(,?)(\d*)\}(\??)/y);
+      if (!found) return;
+      const [text, sign, mode, from, comma, to] = found;
+      if (!sign && from === '' && to === '') {
+        // `{,}` and `{}` are text.
+        this.#at -= text.length;
+        return;
+      }
+      if (repeated) {
+        this.#parts.splice(start, 0, '(?:');
+        this.#parts.push(')');
+      }
+      repeated = true;
+      if (sign) {
+        this.#parts.push(mode === '?' ? `${sign}?` : sign);
+        if (mode === '+') this.#atomic(start);
+      } else {
+        if (text.endsWith('?')) throw this.#error('a lazy {}');
+        this.#parts.push(comma ? `{${from || '0'},${to ?? ''}}` : `{${from}}`);
+      }
+    }
+  }
+
+  #escape(flags: Flags): void {
+    this.#at++;
+    const reference = this.#matching(/[1-9]/y);
+    if (reference) return this.#reference(Number(reference[0]));
+    const at = this.#at;
+    const char = this.#next();
+    if (char === 'A') this.#parts.push('^');
+    else if (char === 'z') this.#parts.push('$');
+    else if (char === 'Z') this.#parts.push('(?=\\n?$)');
+    else if (char === 'b' || char === 'B') this.#wordBoundary(char === 'b', flags);
+    else if (char === 'w' || char === 'W') this.#set(char === 'w' ? word : `[^${word}]`, flags);
+    else if ('GKRXyYkgN'.includes(char)) throw this.#error(`\\${char}`);
+    else {
+      this.#at = at;
+      const found = this.#classEscape();
+      if (found.isClass) this.#set(`[${found.text}]`, flags);
+      else this.#literal(found.char, flags);
+    }
+  }
+
+  #reference(number: number): void {
+    const group = this.#groups[number - 1];
+    if (!group || group.wide) throw this.#error('a back-reference to more than ASCII');
+    group.used = true;
+    this.#parts.push({ back: group });
+  }
+
+  #wordBoundary(wanted: boolean, flags: Flags): void {
+    const side = (sign: string) => {
+      this.#parts.push(`(?${sign}`);
+      this.#set(word, flags);
+      this.#parts.push(')');
+    };
+    this.#parts.push('(?:');
+    side('<=');
+    side(wanted ? '!' : '=');
+    this.#parts.push('|');
+    side('<!');
+    side(wanted ? '=' : '!');
+    this.#parts.push(')');
+  }
+
+  /** After a backslash: a class, or a character by another name. */
+  #classEscape(): Member {
+    const property = this.#matching(/([pP])\{(\^?)([^}]+)\}/y);
+    if (property) {
+      const [, letter, not, name] = property as unknown as [string, string, string, string];
+      const text = propertyClass(name);
+      if (!text) throw this.#error(`the unknown property ${name}`);
+      return { isClass: true, text: (letter === 'P') !== (not === '^') ? `[^${text}]` : text };
+    }
+    const code = this.#matching(/x\{([0-9a-fA-F]+)\}|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|0([0-7]{0,2})/y);
+    if (code) {
+      const hex = code[1] ?? code[2] ?? code[3];
+      const point = hex === undefined ? Number.parseInt(code[4] || '0', 8) : Number.parseInt(hex, 16);
+      return { isClass: false, char: String.fromCodePoint(point) };
+    }
+    const char = this.#next();
+    const lower = char.toLowerCase();
+    const text = shorthands[lower];
+    if (text) return { isClass: true, text: char === lower ? text : `[^${text}]` };
+    if (controls[char]) return { isClass: false, char: controls[char] };
+    if (/[a-zA-Z0-9]/.test(char)) throw this.#error(`\\${char}`);
+    return { isClass: false, char };
+  }
+
+  /** A bracketed class in the words of JavaScript's `v` mode. */
+  #class(): string {
+    this.#at++;
+    const not = this.#take('^') ? '^' : '';
+    const operands: string[] = [];
+    let items = this.#take(']') ? escaped(']') : '';
+    while (!this.#take(']')) {
+      if (this.#take('&&')) {
+        operands.push(`[${items}]`);
+        items = '';
+      } else {
+        items += this.#classItem();
+      }
+    }
+    return `[${not}${operands.length > 0 ? [...operands, `[${items}]`].join('&&') : items}]`;
+  }
+
+  #classItem(): string {
+    const posix = this.#matching(/\[:(\^?)(\w+):\]/y);
+    if (posix) {
+      const text = propertyClass(posix[2] as string);
+      if (!text) throw this.#error(`the unknown class ${posix[0]}`);
+      return posix[1] ? `[^${text}]` : text;
+    }
+    if (this.#peek('[')) return this.#class();
+    const first = this.#classMember();
+    if (first.isClass) return first.text;
+    const from = escaped(first.char);
+    if (!this.#peek('-') || this.#peek('-]') || this.#peek('-[')) return from;
+    const dash = this.#at++;
+    const last = this.#classMember();
+    // `a-\w` is three members, the dash among them.
+    if (last.isClass) {
+      this.#at = dash + 1;
+      return from + escaped('-');
+    }
+    return `${from}-${escaped(last.char)}`;
+  }
+
+  #classMember(): Member {
+    if (!this.#take('\\')) return { isClass: false, char: this.#next() };
+    if (this.#take('b')) return { isClass: false, char: '\b' };
+    return this.#classEscape();
+  }
+
+  /** Groups nobody refers to capture nothing; the others get their numbers. */
+  #numbered(): (string | number)[] {
+    const numbers = new Map<Group, number>();
+    return this.#parts.map((part) => {
+      if (typeof part !== 'object') return part;
+      if ('back' in part) return `(?:\\${numbers.get(part.back)})`;
+      if (!part.open.used) return '(?:';
+      numbers.set(part.open, numbers.size + 1);
+      return '(';
+    });
+  }
+}
+
+function changed(flags: Flags, on: string, off: string): Flags {
+  const state = (letter: string, now: boolean) => (now || on.includes(letter)) && !off.includes(letter);
+  return { ignoreCase: state('i', flags.ignoreCase), dotAll: state('m', flags.dotAll) };
+}
+
+/** A character that means itself, within brackets and outside. */
+function escaped(char: string): string {
+  const point = char.codePointAt(0) as number;
+  return point < 0x80 && /[A-Za-z0-9 ]/.test(char) ? char : `\\u{${point.toString(16)}}`;
+}

@@ -1,0 +1,85 @@
+import { CharacterMap } from './character-map.ts';
+import { patternOf, readingStep, type Step, unsupportedStep } from './steps.ts';
+import { WordSplitter } from './word-splitter.ts';
+
+type Change = (text: string) => string;
+
+const what = 'normalizer';
+
+/** By tokenizer.json's types. */
+const changes: Readonly<Record<string, (step: Step) => Change>> = {
+  NFC: () => (text) => text.normalize('NFC'),
+  NFD: () => (text) => text.normalize('NFD'),
+  NFKC: () => (text) => text.normalize('NFKC'),
+  NFKD: () => (text) => text.normalize('NFKD'),
+  Lowercase: () => lowerCase,
+  StripAccents: () => (text) => text.replaceAll(/\p{M}/gu, ''),
+  Prepend: (step) => (text) => (text === '' ? text : step['prepend'] + text),
+  Strip(step) {
+    const left = step['strip_left'] !== false;
+    const right = step['strip_right'] !== false;
+    return (text) => stripped(text, left, right);
+  },
+  Replace(step) {
+    const { content } = step;
+    const pattern = patternOf(step);
+    if (pattern === undefined || typeof content !== 'string') throw unsupportedStep(what, step);
+    return replacement(step, pattern, content);
+  },
+  Precompiled(step) {
+    const map = step['precompiled_charsmap'];
+    // Files without one say null.
+    if (typeof map !== 'string') return (text) => text;
+    const table = new CharacterMap(Uint8Array.from(atob(map), (char) => char.charCodeAt(0)));
+    return (text) => table.apply(text);
+  },
+};
+
+/** What tokenizer.json does to a text before it is cut. */
+export function createNormalizer(steps: readonly Step[]): Change {
+  const list = steps.map((step) => {
+    const make = Object.hasOwn(changes, step.type) ? changes[step.type] : undefined;
+    if (!make) throw unsupportedStep(what, step);
+    return make(step);
+  });
+  return (text) => list.reduce((changed, change) => change(changed), text);
+}
+
+/** Character by character: JavaScript would write another sigma at a word's end. */
+export function lowerCase(text: string): string {
+  return text.replaceAll('Σ', 'σ').toLowerCase();
+}
+
+/** Not by a regular expression: that would try again at every space of a long run. */
+function stripped(text: string, left: boolean, right: boolean): string {
+  const isSpace = (at: number) => /\p{White_Space}/u.test(text.charAt(at));
+  let start = 0;
+  let end = text.length;
+  if (left) while (start < end && isSpace(start)) start++;
+  if (right) while (end > start && isSpace(end - 1)) end--;
+  return text.slice(start, end);
+}
+
+function replacement(step: Step, pattern: string, content: string): Change {
+  const plain = (step['pattern'] as { String?: string }).String;
+  if (plain !== undefined)
+    return plain === '' ? (text) => text : (text) => text.replaceAll(plain, () => content);
+  const gaps = readingStep(
+    what,
+    step,
+    () => new WordSplitter([{ expression: pattern, behavior: 'isolated' }]),
+  );
+  const matches = new WordSplitter([{ expression: pattern, behavior: 'removed' }]);
+  return (text) => {
+    const kept = new Set<number>();
+    const rest = matches.split(text);
+    for (let i = 0; i < rest.length; i += 2) kept.add(rest[i] as number);
+    const all = gaps.split(text);
+    let result = '';
+    for (let i = 0; i < all.length; i += 2) {
+      const start = all[i] as number;
+      result += kept.has(start) ? text.slice(start, all[i + 1]) : content;
+    }
+    return result;
+  };
+}

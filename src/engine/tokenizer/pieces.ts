@@ -1,0 +1,66 @@
+import { tokenType, type Vocabulary } from './vocabulary.ts';
+
+/** How SentencePiece writes a space. */
+export const mark = '▁';
+const markUnit = mark.charCodeAt(0);
+
+/** Writes characters that no token has: as the tokens `<0x00>` to `<0xFF>` of their bytes, or as the unknown token. */
+export class ByteSpeller {
+  readonly #ids: readonly (number | undefined)[];
+  readonly #unknown: readonly number[];
+
+  constructor(vocabulary: Vocabulary) {
+    this.#ids = Array.from({ length: 256 }, (_, byte) =>
+      vocabulary.ids.get(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`),
+    );
+    this.#unknown = vocabulary.unknownId === undefined ? [] : [vocabulary.unknownId];
+  }
+
+  spell(text: string): readonly number[] {
+    const ids = Array.from(new TextEncoder().encode(text), (byte) => this.#ids[byte]);
+    return ids.every((id) => id !== undefined) ? ids : this.#unknown;
+  }
+}
+
+export function pieceBytes(vocabulary: Vocabulary, id: number): Uint8Array {
+  const text = vocabulary.tokens[id] as string;
+  if (vocabulary.types[id] === tokenType.byte) {
+    const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(text)?.[1];
+    if (byte) return Uint8Array.of(Number.parseInt(byte, 16));
+  }
+  return new TextEncoder().encode(text.replaceAll(mark, ' '));
+}
+
+/** Cuts texts where no token reaches over: before a `▁` that nothing joins to what precedes it. */
+export class PieceSpans {
+  /** Code units that some token has right before a `▁`: only there may a token reach over a word's end. */
+  readonly #joins: ReadonlySet<number>;
+
+  constructor(tokens: readonly string[]) {
+    const units = new Set<number>();
+    for (const token of tokens) {
+      for (let at = token.indexOf(mark, 1); at >= 0; at = token.indexOf(mark, at + 1)) {
+        const before = token.charCodeAt(at - 1);
+        if (before !== markUnit) units.add(before);
+      }
+    }
+    this.#joins = units;
+  }
+
+  visit(text: string, word: (word: string) => void): void {
+    let from = 0;
+    while (from < text.length) {
+      const end = this.#end(text, from);
+      word(text.slice(from, end));
+      from = end;
+    }
+  }
+
+  #end(text: string, from: number): number {
+    for (let at = text.indexOf(mark, from + 1); at >= 0; at = text.indexOf(mark, at + 1)) {
+      const before = text.charCodeAt(at - 1);
+      if (before !== markUnit && !this.#joins.has(before)) return at;
+    }
+    return text.length;
+  }
+}

@@ -1,0 +1,129 @@
+import { ClassPattern } from './character-classes.ts';
+
+/** What becomes of the matches of a split's expression; the names are tokenizer.json's, in small letters. */
+export type SplitBehavior =
+  | 'isolated'
+  | 'removed'
+  | 'merged_with_previous'
+  | 'merged_with_next'
+  | 'contiguous';
+
+export interface Split {
+  readonly expression: string;
+  /** Default 'isolated': every match is a piece, and every gap between two. */
+  readonly behavior?: SplitBehavior;
+  /** The gaps are what was looked for. */
+  readonly invert?: boolean;
+}
+
+/** Cuts texts into words. Makes every word's place known; unless a split removes something, they join to the text again. */
+export class WordSplitter {
+  readonly #steps: readonly { pattern: ClassPattern; behavior: SplitBehavior; invert: boolean }[];
+
+  /**
+   * @param steps applied one after the other, each to every piece that the one before left
+   * @throws ExpressionError for an expression that JavaScript cannot run in the same way
+   */
+  constructor(steps: readonly (string | Split)[]) {
+    this.#steps = steps.map((step) => {
+      const {
+        expression,
+        behavior = 'isolated',
+        invert = false,
+      } = typeof step === 'string' ? { expression: step } : step;
+      return { pattern: new ClassPattern(expression), behavior, invert };
+    });
+  }
+
+  /** Start and end of each word in turn, in code units. */
+  split(text: string): number[] {
+    let spans: number[] | undefined;
+    let codePoints = text.length;
+    for (const { pattern, behavior, invert } of this.#steps) {
+      const projected = pattern.project(text);
+      codePoints = projected.length;
+      const finer: number[] = [];
+      const cut =
+        behavior === 'isolated'
+          ? (start: number, end: number) => isolate(pattern, projected, start, end, finer)
+          : (start: number, end: number) => {
+              const found = pieces(pattern, projected, start, end, invert);
+              for (const piece of merged(found, behavior)) finer.push(piece.start, piece.end);
+            };
+      if (!spans) {
+        if (projected !== '') cut(0, projected.length);
+      } else {
+        for (let i = 0; i < spans.length; i += 2) cut(spans[i] as number, spans[i + 1] as number);
+      }
+      spans = finer;
+    }
+    spans ??= text === '' ? [] : [0, text.length];
+    return codePoints === text.length ? spans : inCodeUnits(text, spans);
+  }
+}
+
+function isolate(pattern: ClassPattern, text: string, from: number, to: number, spans: number[]): void {
+  // No slice of the whole: that would be a second copy of a text of megabytes.
+  const piece = from === 0 && to === text.length ? text : text.slice(from, to);
+  let last = from;
+  const found = pattern.matches(piece);
+  for (let i = 0; i < found.length; i += 2) {
+    const start = from + (found[i] as number);
+    if (start > last) spans.push(last, start);
+    last = from + (found[i + 1] as number);
+    spans.push(start, last);
+  }
+  if (last < to) spans.push(last, to);
+}
+
+interface Piece {
+  start: number;
+  end: number;
+  /** What was looked for, as opposed to what lies between. */
+  readonly found: boolean;
+}
+
+function pieces(pattern: ClassPattern, text: string, from: number, to: number, invert: boolean): Piece[] {
+  const list: Piece[] = [];
+  let last = from;
+  const found = pattern.matches(text.slice(from, to));
+  for (let i = 0; i < found.length; i += 2) {
+    const start = from + (found[i] as number);
+    if (start > last) list.push({ start: last, end: start, found: invert });
+    last = from + (found[i + 1] as number);
+    list.push({ start, end: last, found: !invert });
+  }
+  if (last < to) list.push({ start: last, end: to, found: invert });
+  return list;
+}
+
+function merged(list: readonly Piece[], behavior: SplitBehavior): readonly Piece[] {
+  if (behavior === 'isolated') return list;
+  if (behavior === 'removed') return list.filter((piece) => !piece.found);
+  const result: Piece[] = [];
+  let before: Piece | undefined;
+  for (const piece of list) {
+    const last = result.at(-1);
+    // A piece joins one neighbour; several found in a row stay apart, but for 'contiguous', which joins them.
+    const joins =
+      before !== undefined &&
+      (behavior === 'contiguous'
+        ? piece.found === before.found
+        : behavior === 'merged_with_previous'
+          ? piece.found && !before.found
+          : before.found && !piece.found);
+    if (last && joins) last.end = piece.end;
+    else result.push({ ...piece });
+    before = piece;
+  }
+  return result;
+}
+
+function inCodeUnits(text: string, spans: readonly number[]): number[] {
+  let point = 0;
+  let unit = 0;
+  return spans.map((at) => {
+    for (; point < at; point++) unit += (text.codePointAt(unit) as number) > 0xffff ? 2 : 1;
+    return unit;
+  });
+}
