@@ -40,7 +40,7 @@ cp -R docs/samples "$app/docs/"
 cp -R bench/*.ts bench/gpu "$app/bench/"
 mkdir "$app/bench/peers"
 cp bench/peers/*.ts bench/peers/package.json "$app/bench/peers/"
-cp -R test/gpu test/golden test/support "$app/test/"
+cp -R test/fixtures test/gpu test/golden test/support "$app/test/"
 git describe --always --dirty >"$app/commit" 2>/dev/null || rm -f "$app/commit"
 
 # What runs is TypeScript, as Node takes it; so each package goes whole, but for what is only for compilers.

@@ -1,6 +1,6 @@
 /** The kernels that a real GPU is given (matrix-vector, tiles, workgroup reductions), run here on what adapter there is. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { openModelFile } from '../../src/engine/formats/open.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
@@ -24,7 +24,7 @@ for (const f16 of [true, false]) {
 
     beforeAll(async () => {
       const platform = nodePlatform();
-      file = await openGguf(await platform.openModel(modelsPath('lathe-tiny-q8_0.gguf')));
+      file = await openModelFile(await platform.modelFiles(modelsPath('lathe-tiny-q8_0.gguf')));
       const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
       ids = createTokenizer(file.metadata).encode(text);
       const reference = await ReferenceModel.load(file);

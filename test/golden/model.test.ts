@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { argmax } from '../../kernels/reference/index.ts';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { openModelFile } from '../../src/engine/formats/open.ts';
 import { type GenerateRequest, greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { memorySource } from '../support/byte-source.ts';
+import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { llama2cAsGguf } from '../support/llama2c.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
@@ -80,7 +80,7 @@ describe('the embedded model, lathe-tiny-q8_0', () => {
   );
 
   it('every logit of prompts and answers is that of the CPU oracle', async () => {
-    const file = await openGguf(await nodePlatform().openModel(modelsPath('lathe-tiny-q8_0.gguf')));
+    const file = await openModelFile(await nodePlatform().modelFiles(modelsPath('lathe-tiny-q8_0.gguf')));
     const reference = await ReferenceModel.load(file, 'F16');
     await file.close();
     for (const name of ['who', 'json', 'tool answer']) {
@@ -187,6 +187,32 @@ describe('random weights: every variation of an architecture equals the CPU orac
       type: 'Q8_0',
       untied: true,
     },
+    'llama with a window, as Mistral has it': { architecture: 'llama', type: 'Q8_0', window: 24 },
+    'gemma3, a window in one layer, heads of 256': {
+      architecture: 'gemma3',
+      type: 'Q8_0',
+      heads: 2,
+      headDim: 256,
+      window: 20,
+    },
+    'gemma3, odd sizes, positions stretched': {
+      architecture: 'gemma3',
+      width: 96,
+      headDim: 48,
+      rotary: 48,
+      feedForward: 100,
+      window: 7,
+      ropeScale: 8,
+    },
+    'phi3, three quarters of a head of 96 rotated': {
+      architecture: 'phi3',
+      type: 'Q8_0',
+      headDim: 96,
+      rotary: 72,
+      window: 33,
+    },
+    'smollm3, one layer without positions': { architecture: 'smollm3', type: 'F16', layers: 5 },
+    'granite, all scales, biases': { architecture: 'granite', type: 'Q4_0', biases: true },
     'types that differ inside of one product': {
       architecture: 'qwen2',
       biases: true,
@@ -207,7 +233,7 @@ describe('random weights: every variation of an architecture equals the CPU orac
   for (const [name, model] of Object.entries(models)) {
     it(name, async () => {
       const bytes = tinyModel(model);
-      const file = await openGguf(memorySource(bytes));
+      const file = await openSource(memorySource(bytes));
       const reference = await ReferenceModel.load(file, 'F16');
       const engine = await loadFromMemory(bytes, { context: 96, parallel: 2 });
       // A prompt over a page's edge, then some tokens by themselves.

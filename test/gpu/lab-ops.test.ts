@@ -32,7 +32,11 @@ function liveOf(op: string): LiveShape {
       return { dims: { vocabulary: 3000 }, params: { vocabulary: 3000 } };
     case 'head_norm':
       return { dims: { count: 2, head_dim: 64 }, params: { stride: 640, offset: 384, eps: 1e-6 } };
+    case 'attention':
+    case 'attention_decode':
+      return { dims: heads, params: { ...heads, max_pages: 8, scale: 0.2, window: 40 } };
     case 'rms_norm':
+    case 'norm_add':
     case 'add':
       return { dims: { columns: 96 }, params: { columns: 96, eps: 1e-6 } };
     case 'gated_activation':
@@ -57,9 +61,14 @@ async function faults(op: string, stub: Stub, cases: readonly ParityCase[]): Pro
   return found;
 }
 
+/** Every op is tried with these weights, and some with all: how a block is read is the same text in each. */
+const usualFormats = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'];
+const allFormats = ['embed', 'matvec', 'norm_gated_matmul'];
+
 for (const [op, lab] of labOps) {
   describe(op, () => {
-    const formats = readsWeights(op) ? formatNames : ['none'];
+    const readBy = allFormats.includes(op) ? formatNames : usualFormats;
+    const formats = readsWeights(op) ? readBy : ['none'];
 
     it.each(formats)(
       'every stub equals the oracle on every case, %s',
@@ -140,7 +149,18 @@ const mistakes: readonly (readonly [
   ['written, not added', 'matmul_add', 'plain', 'y[at] += value', 'y[at] = value'],
   ['no eps', 'norm_matvec', 'plain', ' + params.eps', ''],
   ['no gain', 'norm_matmul', 'plain', ' * gain[quad]', ''],
-  ['gate and up exchanged', 'gated_matmul', 'plain', 'silu(sum) * up_sum', 'silu(up_sum) * sum'],
+  ['gate and up exchanged', 'gated_matmul', 'plain', 'activate(sum) * up_sum', 'activate(up_sum) * sum'],
+  ['silu alone', 'norm_gated_matvec', 'plain', 'params.activation == 1u', 'false'],
+  ['silu alone', 'gated_activation', 'plain', 'params.activation == 1u', 'false'],
+  ['results not scaled', 'matvec', 'plain', 'value *= params.scale;', ''],
+  [
+    'the sum scaled with what is added',
+    'matmul_add',
+    'plain',
+    'y[at] += value',
+    'y[at] += value * params.scale',
+  ],
+  ['written, not added', 'norm_add', 'plain', 'y[start + c] += ', 'y[start + c] = '],
   ['no eps', 'rms_norm', 'plain', ' + params.eps', ''],
   [
     'f16 sums',
@@ -169,6 +189,22 @@ const mistakes: readonly (readonly [
   ['slots taken for rows', 'kv_write', 'plain', 'token[t].z', 't'],
   ['keys not rotated', 'rope_kv_write', 'plain', 'element >= params.rotary', 'true'],
   ['no greatest score', 'attention', 'plain', 'max(greatest, workgroup_max(score, local, count))', '0.0'],
+  ['no window', 'attention', 'plain', 'params.window == 0u || ', 'true || '],
+  ['no window', 'attention_decode', 'plain', 'params.window == 0u || ', 'true || '],
+  [
+    'a window of one too many',
+    'attention',
+    'plain',
+    'position + 1u - window',
+    'max(position, window) - window',
+  ],
+  [
+    'a scale of its own',
+    'attention',
+    'plain',
+    'score *= params.scale',
+    'score *= inverseSqrt(f32(params.head_dim))',
+  ],
   ['one position too many', 'attention', 'plain', 'position + 1u - first', 'position + 2u - first'],
   [
     'a key head for each head',

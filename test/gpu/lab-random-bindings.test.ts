@@ -36,6 +36,16 @@ const models: Readonly<Record<string, string | TinyModel>> = {
     type: { attn_q: 'Q4_0', attn_k: 'Q8_0', attn_v: 'F16', ffn_gate: 'Q8_0', ffn_up: 'Q4_0', output: 'Q4_0' },
   },
   'qwen3, head norms': { architecture: 'qwen3', type: 'F16', headDim: 32 },
+  'gemma3, norms that are added, a window': { architecture: 'gemma3', type: 'Q8_0', headDim: 32, window: 20 },
+  'phi3, one matrix of q, k and v': {
+    architecture: 'phi3',
+    type: 'Q8_0',
+    headDim: 32,
+    rotary: 24,
+    window: 40,
+  },
+  'smollm3, a layer without positions': { architecture: 'smollm3', type: 'Q8_0', headDim: 32, layers: 4 },
+  'granite, scales': { architecture: 'granite', type: 'Q8_0', headDim: 32 },
   'llama, f32, one head of keys': { architecture: 'llama', kvHeads: 1, type: 'F32' },
 };
 const rounds = 12;

@@ -1,6 +1,6 @@
 /** Contexts that attention reads in several parts, and steps that hold sequences of very different lengths. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { openModelFile } from '../../src/engine/formats/open.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { greedy } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
@@ -18,7 +18,7 @@ let prompt: number[];
 
 beforeAll(async () => {
   const platform = nodePlatform();
-  const file = await openGguf(await platform.openModel(model));
+  const file = await openModelFile(await platform.modelFiles(model));
   // Splits as on a GPU: a software adapter has them beyond 4,096 tokens only.
   engine = {
     runner: await Runner.load({
@@ -64,7 +64,7 @@ describe('a long context', () => {
   });
 
   it('gives the logits of the CPU oracle at its last positions', async () => {
-    const file = await openGguf(await nodePlatform().openModel(model));
+    const file = await openModelFile(await nodePlatform().modelFiles(model));
     const reference = await ReferenceModel.load(file, 'F16');
     await file.close();
     reference.forward(prompt.slice(0, 640));

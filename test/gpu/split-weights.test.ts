@@ -1,7 +1,6 @@
 /** Matrices larger than a binding may be lie in several buffers; the model must not notice. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { matmulFamilies, type MatmulFamily } from '../../kernels/matmul.ts';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import { BufferPool } from '../../src/engine/gpu/buffers.ts';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
@@ -15,7 +14,7 @@ import { StepInput } from '../../src/engine/step.ts';
 import { greedy } from '../../src/engine/types.ts';
 import { stackKey, stacksOf, WeightLoader } from '../../src/engine/weights.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { memorySource } from '../support/byte-source.ts';
+import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { referenceForward } from '../support/reference-model.ts';
 import { tinyModel } from '../support/tiny-model.ts';
@@ -34,7 +33,7 @@ beforeAll(async () => {
     biases: true,
     type: { token_embd: 'Q8_0', attn_q: 'F32', attn_k: 'F32', attn_v: 'Q8_0', ffn_down: 'Q8_0' },
   });
-  file = await openGguf(memorySource(bytes));
+  file = await openSource(memorySource(bytes));
   graph = await buildGraph(file);
 });
 afterAll(() => gpu.device.destroy());
@@ -55,13 +54,11 @@ async function logitsWith(
   const stacks = new Map<string, ReturnType<WeightLoader['allocate']>>();
   for (const names of stacksOf(graph)) {
     const stack = loader.allocate(names);
-    await loader.fill(stack);
+    await loader.fill([stack]);
     stacks.set(stackKey(names), stack);
   }
   const family = matmulFamilies(gpu.caps)[0] as MatmulFamily;
-  const works = joined
-    ? worksOf(gpu, { headDim: graph.shape.headDim, units: graph.units }, family, stacks)
-    : graph.units.map((unit) => ({ unit }));
+  const works = joined ? worksOf(gpu, graph, family, stacks) : graph.units.map((unit) => ({ unit }));
   const vectors = new Map<string, GPUBuffer>();
   for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.vector(names));
   const pipelines = new PipelineCache(device, await nodePlatform().wgsl());

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { type MatmulFamily, matmulFamilies } from '../../kernels/matmul.ts';
 import { int8Tolerance, klDivergence } from '../../src/engine/divergence.ts';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { openModelFile } from '../../src/engine/formats/open.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
@@ -15,7 +15,7 @@ import { loadTimes, saveTimes } from '../../src/engine/tuning-file.ts';
 import { Tuning } from '../../src/engine/tuning.ts';
 import { greedy } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { memorySource } from '../support/byte-source.ts';
+import { memorySource, openSource } from '../support/byte-source.ts';
 import { memoryPlatform, tinyModel } from '../support/tiny-model.ts';
 import { modelsPath } from '../support/shared.ts';
 
@@ -84,7 +84,7 @@ describe('measuring', () => {
 
   async function prepared(spoil: (wgsl: Map<string, string>) => void) {
     const platform = nodePlatform();
-    const file = await openGguf(memorySource(bytes));
+    const file = await openSource(memorySource(bytes));
     const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
     const graph = await buildGraph(file);
     const wgsl = new Map(await platform.wgsl());
@@ -149,7 +149,7 @@ describe('activations rounded to 8 bits', () => {
   /** The embedded model on the kernels for GPUs, where measurements say that rounding is faster. */
   async function load(exact: boolean) {
     const platform = nodePlatform();
-    const file = await openGguf(await platform.openModel(modelsPath('lathe-tiny-q8_0.gguf')));
+    const file = await openModelFile(await platform.modelFiles(modelsPath('lathe-tiny-q8_0.gguf')));
     const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
     const forGpu = { ...gpu, caps: { ...gpu.caps, software: false } };
     const wgsl = await platform.wgsl();

@@ -309,7 +309,7 @@ describe('refusals', () => {
       overrides: { 'a b': 1, N: 'x' },
       tunables: { N: [], M: Array(17).fill(1), K: 4 },
       requires: ['timestamp-query'],
-      dtypes: ['q5_0'],
+      dtypes: ['q8_1'],
     };
     expect(await violations('POST', '/kernels', wrong)).toEqual([
       'name: expected a name that matches ^[a-z][a-z0-9_.-]{0,63}$, got "Fast"',
@@ -324,7 +324,7 @@ describe('refusals', () => {
       'tunables.M: expected at most 16 numbers',
       'tunables.K: expected a list of numbers',
       'requires.0: expected one of shader-f16, subgroups, got "timestamp-query"',
-      'dtypes.0: expected one of q8_0, q4_0, f16, bf16, f32, got "q5_0"',
+      'dtypes.0: expected one of f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, mlc_q4f32, mlc_q3f16, got "q8_1"',
     ]);
     expect(await violations('POST', '/kernels', {})).toEqual([
       'name: expected a name, got nothing',

@@ -83,6 +83,18 @@ describe.skipIf(file === undefined)("OpenAI's published schemas (skipped where .
     }
   });
 
+  test('accept embeddings, and what we refuse of them', async () => {
+    const embeds = await serveScripted({ embeds: 4 });
+    for (const [name, body] of [
+      ['CreateEmbeddingResponse', { input: ['a', 'b'] }],
+      ['ErrorResponse', { input: [] }],
+    ] as const) {
+      const response = await embeds.post('/v1/embeddings', body);
+      expect(published(name).safeParse(await response.json()).error?.issues ?? []).toEqual([]);
+    }
+    await embeds.close();
+  });
+
   test('would notice a missing member', async () => {
     const { post } = host;
     const body = (await (await post('/v1/chat/completions', chat)).json()) as { choices: Json[] };

@@ -1,4 +1,6 @@
-import type { ByteSource } from '../../src/engine/platform.ts';
+import { openGguf } from '../../src/engine/formats/gguf.ts';
+import type { ModelFile } from '../../src/engine/formats/model-file.ts';
+import type { ByteSource, ModelFiles } from '../../src/engine/platform.ts';
 
 /** A file in memory that records what is read of it. */
 export interface MemorySource extends ByteSource {
@@ -38,3 +40,22 @@ export const memorySource = (bytes: Uint8Array, name = 'test.gguf'): MemorySourc
     },
   };
 };
+
+/** A folder of files that are open already; `entry` is the one that was named. */
+export const filesOf = (sources: Readonly<Record<string, ByteSource>>, entry?: string): ModelFiles => ({
+  name: entry === undefined ? 'folder' : `folder/${entry}`,
+  entry,
+  list: async () => Object.keys(sources),
+  open: async (name) => (Object.hasOwn(sources, name) ? sources[name] : undefined),
+});
+
+/** A folder in memory. */
+export const memoryFiles = (contents: Readonly<Record<string, Uint8Array>>, entry?: string): ModelFiles =>
+  filesOf(
+    Object.fromEntries(Object.entries(contents).map(([name, bytes]) => [name, memorySource(bytes, name)])),
+    entry,
+  );
+
+/** Opens one GGUF file that is open already. */
+export const openSource = (source: ByteSource): Promise<ModelFile> =>
+  openGguf(filesOf({ 'test.gguf': source }), 'test.gguf');

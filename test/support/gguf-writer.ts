@@ -2,7 +2,24 @@
 import { open } from 'node:fs/promises';
 import { tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
 
-const typeNumbers: Readonly<Record<TensorType, number>> = { F32: 0, F16: 1, Q4_0: 2, Q8_0: 8, BF16: 30 };
+/** What GGUF can hold. */
+export type GgufType = Exclude<TensorType, 'MLC_Q4F32' | 'MLC_Q3F16'>;
+
+const typeNumbers: Readonly<Record<GgufType, number>> = {
+  F32: 0,
+  F16: 1,
+  Q4_0: 2,
+  Q4_1: 3,
+  Q5_0: 6,
+  Q5_1: 7,
+  Q8_0: 8,
+  Q2_K: 10,
+  Q3_K: 11,
+  Q4_K: 12,
+  Q5_K: 13,
+  Q6_K: 14,
+  BF16: 30,
+};
 const valueTypes = {
   u8: 0,
   i8: 1,
@@ -44,7 +61,7 @@ export const scalars = (of: ScalarType, values: readonly (number | bigint | bool
 
 export interface GgufTensor {
   readonly name: string;
-  readonly type: TensorType;
+  readonly type: GgufType;
   /** Outermost first, as `TensorInfo` has it. */
   readonly shape: readonly number[];
   /** In the file's encoding; made only when it is written. */

@@ -1,6 +1,16 @@
 /** Models of real shapes with random weights: what a bench or a memory test needs, in seconds and from nothing. */
-import type { TensorType } from '../../src/engine/formats/model-file.ts';
-import { type GgufTensor, type GgufValue, f32, scalars, text, texts, u32, writeGguf } from './gguf-writer.ts';
+import {
+  type GgufTensor,
+  type GgufType,
+  type GgufValue,
+  f32,
+  scalars,
+  text,
+  texts,
+  u32,
+  writeGguf,
+} from './gguf-writer.ts';
+import { randomBlocks } from './random-blocks.ts';
 
 export interface ModelShape {
   readonly architecture: 'llama' | 'qwen2' | 'qwen3';
@@ -14,7 +24,7 @@ export interface ModelShape {
   readonly vocab: number;
   readonly context: number;
   /** Of the matrices; vectors are F32. */
-  readonly type: TensorType;
+  readonly type: GgufType;
   readonly tiedEmbeddings?: boolean;
   readonly ropeBase?: number;
   readonly seed?: number;
@@ -119,7 +129,7 @@ const tensorsOf = (shape: ModelShape): GgufTensor[] => {
     name,
     type: shape.type,
     shape: [rows, columns],
-    data: () => randomBlocks[shape.type](rows * columns, 1 / Math.sqrt(columns), random),
+    data: () => randomBlocks(shape.type, { rows, columns }, 1 / Math.sqrt(columns), random),
   });
   const vector = (name: string, length: number, value: number): GgufTensor => ({
     name,
@@ -170,47 +180,4 @@ const xorshift = (seed: number): (() => number) => {
     state ^= state << 5;
     return state >>> 0;
   };
-};
-
-/** Random bits under a fixed exponent: values of either sign between `scale` (rounded to a power of 2) and its double. */
-const exponent = (scale: number, bias: number): number => Math.floor(Math.log2(scale)) + bias;
-
-const halves = (elements: number, random: () => number, keep: number, set: number): Uint8Array => {
-  const words = new Uint32Array(Math.ceil(elements / 2));
-  const keepBoth = ((keep << 16) | keep) >>> 0;
-  const setBoth = ((set << 16) | set) >>> 0;
-  for (let index = 0; index < words.length; index++) words[index] = (random() & keepBoth) | setBoth;
-  return new Uint8Array(words.buffer, 0, elements * 2);
-};
-
-const blocks = (count: number, bytes: number, scaleBits: number, random: () => number): Uint8Array => {
-  const data = new Uint8Array(count * bytes);
-  for (let at = 0; at < data.length; at += bytes) {
-    data[at] = scaleBits & 255;
-    data[at + 1] = scaleBits >> 8;
-    for (let byte = 2; byte < bytes; byte += 4) {
-      const bits = random();
-      for (let part = 0; part < 4 && byte + part < bytes; part++)
-        data[at + byte + part] = bits >>> (part * 8);
-    }
-  }
-  return data;
-};
-
-const halfExponent = (scale: number): number => Math.max(1, exponent(scale, 15)) << 10;
-
-const randomBlocks: Readonly<
-  Record<TensorType, (elements: number, scale: number, random: () => number) => Uint8Array>
-> = {
-  F32(elements, scale, random) {
-    const bits = exponent(scale, 127) << 23;
-    return new Uint8Array(
-      Uint32Array.from({ length: elements }, () => (random() & 0x807fffff) | bits).buffer,
-    );
-  },
-  F16: (elements, scale, random) => halves(elements, random, 0x83ff, halfExponent(scale)),
-  BF16: (elements, scale, random) => halves(elements, random, 0x807f, exponent(scale, 127) << 7),
-  // Bytes -128..127 and nibbles -8..7 times the block's scale.
-  Q8_0: (elements, scale, random) => blocks(elements / 32, 34, halfExponent(scale / 64), random),
-  Q4_0: (elements, scale, random) => blocks(elements / 32, 18, halfExponent(scale / 4), random),
 };

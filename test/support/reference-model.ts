@@ -1,8 +1,9 @@
 /** A whole model on the CPU oracle: the truth that logits and greedy text on the GPU are held against. */
 import {
+  type Activation,
   applyRope,
   attention,
-  dequantize,
+  dequantizeRows,
   embed,
   gatedActivation,
   matmul,
@@ -19,9 +20,12 @@ interface Layer {
   k: Linear;
   v: Linear;
   output: Linear;
-  /** [headDim] each; qwen3 only. */
+  /** [headDim] each; qwen3 and gemma3. */
   qNorm: Values | undefined;
   kNorm: Values | undefined;
+  /** Norms of what is added; gemma3 only. */
+  postAttnNorm: Values | undefined;
+  postFfnNorm: Values | undefined;
   ffnNorm: Values;
   gate: Linear;
   up: Linear;
@@ -41,8 +45,6 @@ interface Weights {
   layers: Layer[];
   outputNorm: Values;
   output: Linear;
-  /** [rotaryDim / 2]; Llama 3 only. */
-  ropeFactors: Values | undefined;
 }
 
 interface Shape {
@@ -51,13 +53,24 @@ interface Shape {
   kvHeads: number;
   headDim: number;
   eps: number;
-  rope: Rope;
+  activation: Activation;
+  embeddingScale: number;
+  attentionScale: number;
+  /** Of what is added to the residual stream. */
+  residualScale: number;
+  logitScale: number;
+  /** Rotation and window of a layer. */
+  layer(index: number): { rope: Rope | undefined; window: number };
 }
 
 const ropeStyles = new Map<string, Rope['style']>([
   ['llama', 'interleaved'],
   ['qwen2', 'neox'],
   ['qwen3', 'neox'],
+  ['gemma3', 'neox'],
+  ['phi3', 'neox'],
+  ['smollm3', 'interleaved'],
+  ['granite', 'interleaved'],
 ]);
 
 type CacheType = 'F64' | 'F16';
@@ -84,10 +97,8 @@ export class ReferenceModel {
 
   /** @param cache what keys and values are rounded to when they are kept; F16 is what the GPU does */
   static async load(file: ModelFile, cache: CacheType = 'F64'): Promise<ReferenceModel> {
-    const shape = readShape(file);
-    const weights = await readWeights(file);
-    const rope = { ...shape.rope, freqFactors: weights.ropeFactors };
-    return new ReferenceModel({ ...shape, rope }, weights, cache);
+    const shape = await readShape(file);
+    return new ReferenceModel(shape, await readWeights(file, shape), cache);
   }
 
   /** A new empty sequence on the same weights. */
@@ -102,39 +113,52 @@ export class ReferenceModel {
 
   /** Appends tokens. @returns the logits of each, [vocab] */
   forward(tokens: readonly number[]): Float64Array[] {
-    const { width, eps } = this.#shape;
+    const { width, eps, activation, embeddingScale, logitScale } = this.#shape;
     const { embedding, layers, outputNorm, output } = this.#weights;
     const rows = tokens.length;
-    let x: Float64Array = embed(tokens, embedding, width);
+    let x: Float64Array = embed(tokens, embedding, width).map((value) => value * embeddingScale);
     for (const [index, layer] of layers.entries()) {
       x = this.#attend(index, layer, x, rows);
       const normed = rmsNorm(x, layer.ffnNorm, { rows, cols: width, eps });
-      const gated = gatedActivation(linear(layer.gate, normed, rows), linear(layer.up, normed, rows));
-      x = linear(layer.down, gated, rows, x);
+      const gate = linear(layer.gate, normed, rows);
+      const gated = gatedActivation(gate, linear(layer.up, normed, rows), activation);
+      x = this.#added(x, linear(layer.down, gated, rows), layer.postFfnNorm);
     }
     this.#position += rows;
     const logits = linear(output, rmsNorm(x, outputNorm, { rows, cols: width, eps }), rows);
-    return tokens.map((_, t) => logits.slice(t * this.vocabSize, (t + 1) * this.vocabSize));
+    return tokens.map((_, t) =>
+      logits.slice(t * this.vocabSize, (t + 1) * this.vocabSize).map((value) => value * logitScale),
+    );
+  }
+
+  /** The residual stream with what attention or feed-forward gives. */
+  #added(x: Float64Array, result: Float64Array, norm: Values | undefined): Float64Array {
+    const { width, eps, residualScale } = this.#shape;
+    const rows = x.length / width;
+    const given = norm ? rmsNorm(result, norm, { rows, cols: width, eps }) : result;
+    return x.map((value, i) => value + given[i]! * residualScale);
   }
 
   #attend(index: number, layer: Layer, x: Float64Array, rows: number): Float64Array {
-    const { width, heads, kvHeads, headDim, eps, rope } = this.#shape;
+    const { width, heads, kvHeads, headDim, eps, attentionScale: scale } = this.#shape;
+    const { rope, window } = this.#shape.layer(index);
     const positions = Array.from({ length: rows }, (_, t) => this.#position + t);
     const normed = rmsNorm(x, layer.attnNorm, { rows, cols: width, eps });
     let q: Float64Array = linear(layer.q, normed, rows);
     let k: Float64Array = linear(layer.k, normed, rows);
     if (layer.qNorm) q = rmsNorm(q, layer.qNorm, { rows: rows * heads, cols: headDim, eps });
     if (layer.kNorm) k = rmsNorm(k, layer.kNorm, { rows: rows * kvHeads, cols: headDim, eps });
-    q = applyRope(q, positions, { heads, headDim }, rope);
-    k = applyRope(k, positions, { heads: kvHeads, headDim }, rope);
+    if (rope) {
+      q = applyRope(q, positions, { heads, headDim }, rope);
+      k = applyRope(k, positions, { heads: kvHeads, headDim }, rope);
+    }
     const kept = (fresh: Float64Array) => (this.#cache === 'F16' ? fresh.map(roundToF16) : fresh);
     const keys = append(this.#keys[index]!, kept(k));
     const values = append(this.#values[index]!, kept(linear(layer.v, normed, rows)));
     this.#keys[index] = keys;
     this.#values[index] = values;
-    const scale = 1 / Math.sqrt(headDim);
-    const attended = attention(q, positions, keys, values, { heads, kvHeads, headDim, scale });
-    return linear(layer.output, attended, rows, x);
+    const attended = attention(q, positions, keys, values, { heads, kvHeads, headDim, scale, window });
+    return this.#added(x, linear(layer.output, attended, rows), layer.postAttnNorm);
   }
 }
 
@@ -146,9 +170,9 @@ export async function referenceForward(
   return (await ReferenceModel.load(file)).forward(tokenIds);
 }
 
-function linear(layer: Linear, x: Float64Array, tokens: number, residual?: Float64Array): Float64Array {
+function linear(layer: Linear, x: Float64Array, tokens: number): Float64Array {
   const { weight, bias, inputs, outputs } = layer;
-  return matmul(x, weight, { tokens, inputs, outputs }, { bias, residual });
+  return matmul(x, weight, { tokens, inputs, outputs }, { bias });
 }
 
 function append(cache: Float64Array, rows: Float64Array): Float64Array {
@@ -158,7 +182,7 @@ function append(cache: Float64Array, rows: Float64Array): Float64Array {
   return out;
 }
 
-function readShape(file: ModelFile): Shape {
+async function readShape(file: ModelFile): Promise<Shape> {
   const architecture = String(file.metadata.get('general.architecture'));
   const style = ropeStyles.get(architecture);
   if (style === undefined) {
@@ -173,31 +197,72 @@ function readShape(file: ModelFile): Shape {
   const heads = number('attention.head_count');
   const headDim = number('attention.key_length', width / heads);
   const scaling = file.metadata.get(`${architecture}.rope.scaling.type`) ?? 'none';
-  if (scaling !== 'none' && scaling !== 'linear') {
-    throw new Error(`the reference model has no RoPE scaling '${String(scaling)}' (it has none, linear)`);
+  if (!['none', 'linear', 'longrope'].includes(String(scaling))) {
+    throw new Error(
+      `the reference model has no RoPE scaling '${String(scaling)}' (it has none, linear, longrope)`,
+    );
   }
-  return {
+  const factors = async (name: string): Promise<Values | undefined> => {
+    const info = file.tensors.get(name);
+    if (!info) return undefined;
+    const columns = info.shape.at(-1)!;
+    return dequantizeRows(info.type, await file.readRows(info, 0, 1), { rows: 1, columns });
+  };
+  const rope: Rope = {
+    style,
+    theta: number('rope.freq_base', 10000),
+    rotaryDim: number('rope.dimension_count', headDim),
+    linearFactor: scaling === 'linear' ? number('rope.scaling.factor') : 1,
+    // Short texts only: of LongRoPE the factors up to the original context.
+    freqFactors: (await factors('rope_freqs.weight')) ?? (await factors('rope_factors_short.weight')),
+    magnitude: number('rope.scaling.attn_factor', 1),
+  };
+  const shape: Shape = {
     width,
     heads,
     headDim,
     kvHeads: number('attention.head_count_kv', heads),
     eps: number('attention.layer_norm_rms_epsilon'),
-    rope: {
-      style,
-      theta: number('rope.freq_base', 10000),
-      rotaryDim: number('rope.dimension_count', headDim),
-      linearFactor: scaling === 'linear' ? number('rope.scaling.factor') : 1,
-    },
+    activation: 'silu',
+    embeddingScale: 1,
+    attentionScale: number('attention.scale', headDim ** -0.5),
+    residualScale: 1,
+    logitScale: 1,
+    layer: () => ({ rope, window: number('attention.sliding_window', 0) || Number.POSITIVE_INFINITY }),
   };
+  switch (architecture) {
+    case 'gemma3': {
+      const local: Rope = { style, theta: number('rope.freq_base_swa', 10000), rotaryDim: rope.rotaryDim };
+      const every = number('attention.sliding_window_pattern', 6);
+      const window = number('attention.sliding_window');
+      const layer: Shape['layer'] = (index) =>
+        index % every === every - 1 ? { rope, window: Number.POSITIVE_INFINITY } : { rope: local, window };
+      return { ...shape, activation: 'gelu_tanh', embeddingScale: Math.sqrt(width), layer };
+    }
+    case 'granite':
+      return {
+        ...shape,
+        embeddingScale: number('embedding_scale', 1),
+        residualScale: number('residual_scale', 1),
+        logitScale: 1 / number('logit_scale', 1),
+      };
+    case 'smollm3':
+      return {
+        ...shape,
+        layer: (index) => ({ rope: index % 4 === 3 ? undefined : rope, window: Number.POSITIVE_INFINITY }),
+      };
+    default:
+      return shape;
+  }
 }
 
-async function readWeights(file: ModelFile): Promise<Weights> {
+async function readWeights(file: ModelFile, { heads, kvHeads, headDim }: Shape): Promise<Weights> {
   const optional = async (name: string): Promise<Values | undefined> => {
     const info = file.tensors.get(name);
     if (info === undefined) return undefined;
-    const elements = info.shape.reduce((product, size) => product * size, 1);
-    const rows = info.shape.length === 1 ? 1 : elements / info.shape[info.shape.length - 1]!;
-    return dequantize(info.type, await file.readRows(info, 0, rows), elements);
+    const columns = info.shape.at(-1)!;
+    const rows = info.shape.slice(0, -1).reduce((product, size) => product * size, 1);
+    return dequantizeRows(info.type, await file.readRows(info, 0, rows), { rows, columns });
   };
   const required = async (name: string): Promise<Values> => {
     const values = await optional(name);
@@ -209,20 +274,41 @@ async function readWeights(file: ModelFile): Promise<Weights> {
     const [outputs, inputs] = file.tensors.get(`${name}.weight`)!.shape;
     return { weight, bias: await optional(`${name}.bias`), inputs: inputs!, outputs: outputs! };
   };
+  /** Rows of one matrix as matrices of their own. */
+  const parts = async (name: string, counts: readonly number[]): Promise<Linear[]> => {
+    const { weight, bias, inputs } = await matrix(name);
+    let row = 0;
+    return counts.map((outputs) => {
+      const [from, to] = [row, (row += outputs)];
+      const own = weight.subarray(from * inputs, to * inputs);
+      return { weight: own, bias: bias?.subarray(from, to), inputs, outputs };
+    });
+  };
+  const has = (name: string) => file.tensors.has(`${name}.weight`);
   const layers: Layer[] = [];
   const architecture = String(file.metadata.get('general.architecture'));
   for (let n = 0; n < Number(file.metadata.get(`${architecture}.block_count`)); n++) {
+    const isOne = has(`blk.${n}.attn_qkv`);
+    const [q, k, v] = isOne
+      ? await parts(`blk.${n}.attn_qkv`, [heads * headDim, kvHeads * headDim, kvHeads * headDim])
+      : [await matrix(`blk.${n}.attn_q`), await matrix(`blk.${n}.attn_k`), await matrix(`blk.${n}.attn_v`)];
+    const hidden = Number(file.metadata.get(`${architecture}.feed_forward_length`));
+    const [gate, up] = has(`blk.${n}.ffn_gate`)
+      ? [await matrix(`blk.${n}.ffn_gate`), await matrix(`blk.${n}.ffn_up`)]
+      : await parts(`blk.${n}.ffn_up`, [hidden, hidden]);
     layers.push({
       attnNorm: await required(`blk.${n}.attn_norm.weight`),
-      q: await matrix(`blk.${n}.attn_q`),
-      k: await matrix(`blk.${n}.attn_k`),
-      v: await matrix(`blk.${n}.attn_v`),
+      q: q!,
+      k: k!,
+      v: v!,
       output: await matrix(`blk.${n}.attn_output`),
       qNorm: await optional(`blk.${n}.attn_q_norm.weight`),
       kNorm: await optional(`blk.${n}.attn_k_norm.weight`),
+      postAttnNorm: await optional(`blk.${n}.post_attention_norm.weight`),
+      postFfnNorm: await optional(`blk.${n}.post_ffw_norm.weight`),
       ffnNorm: await required(`blk.${n}.ffn_norm.weight`),
-      gate: await matrix(`blk.${n}.ffn_gate`),
-      up: await matrix(`blk.${n}.ffn_up`),
+      gate: gate!,
+      up: up!,
       down: await matrix(`blk.${n}.ffn_down`),
     });
   }
@@ -232,6 +318,5 @@ async function readWeights(file: ModelFile): Promise<Weights> {
     outputNorm: await required('output_norm.weight'),
     // Tied: the embedding table is the output matrix where the file has none.
     output: await matrix(file.tensors.has('output.weight') ? 'output' : 'token_embd'),
-    ropeFactors: await optional('rope_freqs.weight'),
   };
 }

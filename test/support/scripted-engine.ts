@@ -1,6 +1,8 @@
 import type { ChatTemplate, EncodeOptions, Tokenizer } from '../../src/engine/tokenizer/types.ts';
 import {
   type AdapterFacts,
+  type Embeddings,
+  type EmbedRequest,
   type Engine,
   EngineError,
   type EngineStats,
@@ -81,6 +83,8 @@ export interface Script {
   chatTemplate?: ChatTemplate | undefined;
   /** Never answers and never notices an abort, as a hung device. */
   hang?: boolean;
+  /** Makes embeddings of so many elements, and no text. */
+  embeds?: number;
 }
 
 /** An engine without a model: fixed texts, delays and failures, and a record of what it was asked. */
@@ -96,6 +100,7 @@ export class ScriptedEngine implements Engine {
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
   readonly requests: GenerateRequest[] = [];
+  readonly embedRequests: EmbedRequest[] = [];
   script: Script;
   running = 0;
   aborted = 0;
@@ -110,6 +115,8 @@ export class ScriptedEngine implements Engine {
     this.model = {
       id: 'scripted',
       architecture: 'script',
+      kind: script.embeds === undefined ? 'generate' : 'embed',
+      ...(script.embeds === undefined ? {} : { embeddingDimensions: script.embeds }),
       parameters: 1,
       quantization: 'F32',
       contextLength: script.contextLength ?? 4096,
@@ -161,11 +168,36 @@ export class ScriptedEngine implements Engine {
     }
   }
 
+  /** A vector that points where the first two tokens say, in each input's own plane. */
+  async embed(request: EmbedRequest): Promise<Embeddings> {
+    const { capacity, fail, hang, delayMs = 0, embeds = 0 } = this.script;
+    if (capacity !== undefined && this.running >= capacity)
+      throw new EngineError('queue_full', 'the queue is full');
+    this.embedRequests.push(request);
+    this.running++;
+    try {
+      if (hang) await new Promise(() => {});
+      if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+      request.signal?.throwIfAborted();
+      if (fail) throw fail.error;
+      const embeddings = request.inputs.map(([first = 0, second = 0]) => {
+        const vector = new Float32Array(request.dimensions ?? embeds);
+        const length = Math.hypot(first + 1, second);
+        vector.set([(first + 1) / length, second / length].slice(0, vector.length));
+        return vector;
+      });
+      return { embeddings, promptTokens: request.inputs.reduce((sum, { length }) => sum + length, 0) };
+    } finally {
+      this.running--;
+    }
+  }
+
   stats(): EngineStats {
     return {
       running: this.running,
       queued: 0,
       completions: 0,
+      embeddings: 0,
       promptTokens: 0,
       completionTokens: 0,
       cachedTokens: 0,

@@ -1,14 +1,24 @@
 /** Whole models of a few kilobytes with random weights, as GGUF bytes: every variation of an architecture in a second. */
-import { gumbel, quantize } from '../../kernels/reference/index.ts';
-import type { TensorType } from '../../src/engine/formats/model-file.ts';
+import { gumbel, noiseBits, quantize } from '../../kernels/reference/index.ts';
 import { loadEngine, type Platform, type ResidentEngine } from '../../src/engine/index.ts';
 import type { EngineOptions } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { memorySource } from './byte-source.ts';
-import { f32, type GgufTensor, type GgufValue, ggufBytes, scalars, text, texts, u32 } from './gguf-writer.ts';
+import { memoryFiles } from './byte-source.ts';
+import {
+  f32,
+  type GgufTensor,
+  type GgufType,
+  type GgufValue,
+  ggufBytes,
+  scalars,
+  text,
+  texts,
+  u32,
+} from './gguf-writer.ts';
+import { isEncodable, randomBlocks } from './random-blocks.ts';
 
 export interface TinyModel {
-  readonly architecture: 'llama' | 'qwen2' | 'qwen3';
+  readonly architecture: 'gemma3' | 'granite' | 'llama' | 'phi3' | 'qwen2' | 'qwen3' | 'smollm3';
   readonly layers?: number;
   readonly width?: number;
   readonly heads?: number;
@@ -19,7 +29,7 @@ export interface TinyModel {
   readonly vocab?: number;
   readonly context?: number;
   /** Of the matrices; by the name's last part (`attn_q`, `token_embd`) where they differ. */
-  readonly type?: TensorType | Readonly<Record<string, TensorType>>;
+  readonly type?: GgufType | Readonly<Record<string, GgufType>>;
   readonly biases?: boolean;
   readonly untied?: boolean;
   /** Rotated elements of a head. */
@@ -27,6 +37,10 @@ export interface TinyModel {
   readonly ropeFactors?: readonly number[];
   /** Linear stretching of the positions. */
   readonly ropeScale?: number;
+  /** Positions that a token sees in some layers, or all, as the architecture has it. */
+  readonly window?: number;
+  /** Makes it a model for embeddings; GGUF's number. */
+  readonly pooling?: number;
   readonly seed?: number;
 }
 
@@ -45,15 +59,19 @@ function byteTokens(): string[] {
 export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
   const { architecture, layers = 2, width = 64, heads = 4, kvHeads = 2, headDim = 64 } = shape;
   const { feedForward = 96, vocab = 288, context = 512, type = 'F32', rotary = headDim, seed = 1 } = shape;
+  const isOne = architecture === 'phi3';
+  const isSandwich = architecture === 'gemma3';
+  const hasHeadNorms = isSandwich || architecture === 'qwen3';
   const tensors: GgufTensor[] = [];
-  const add = (name: string, dimensions: readonly number[], of: TensorType, scale: number, around = 0) => {
+  const add = (name: string, dimensions: readonly number[], of: GgufType, scale: number, around = 0) => {
     const length = dimensions.reduce((product, size) => product * size, 1);
     const draw = seed * 1000 + tensors.length;
-    const data = () =>
-      quantize(
-        of,
-        Float32Array.from({ length }, (_, i) => around + scale * (gumbel(draw, 1, i) - 0.5772)),
-      );
+    const data = () => {
+      const values = Float32Array.from({ length }, (_, i) => around + scale * (gumbel(draw, 1, i) - 0.5772));
+      if (isEncodable(of)) return quantize(of, values);
+      let n = 0;
+      return randomBlocks(of, { rows: 1, columns: length }, scale, () => noiseBits(draw, 2, n++));
+    };
     tensors.push({ name, type: of, shape: dimensions, data });
   };
   const matrix = (name: string, rows: number, columns: number, scale = 1) => {
@@ -67,16 +85,21 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
   for (let n = 0; n < layers; n++) {
     const blk = `blk.${n}`;
     vector(`${blk}.attn_norm.weight`, width, 1);
-    for (const [part, count] of Object.entries({ q: heads, k: kvHeads, v: kvHeads })) {
+    const projections: Record<string, number> = isOne
+      ? { qkv: heads + 2 * kvHeads }
+      : { q: heads, k: kvHeads, v: kvHeads };
+    for (const [part, count] of Object.entries(projections)) {
       matrix(`${blk}.attn_${part}`, count * headDim, width);
       if (shape.biases) vector(`${blk}.attn_${part}.bias`, count * headDim, 0);
-      if (architecture === 'qwen3' && part !== 'v') vector(`${blk}.attn_${part}_norm.weight`, headDim, 1);
+      if (hasHeadNorms && part !== 'v') vector(`${blk}.attn_${part}_norm.weight`, headDim, 1);
     }
     matrix(`${blk}.attn_output`, width, heads * headDim);
+    if (isSandwich) vector(`${blk}.post_attention_norm.weight`, width, 1);
     vector(`${blk}.ffn_norm.weight`, width, 1);
-    matrix(`${blk}.ffn_gate`, feedForward, width);
-    matrix(`${blk}.ffn_up`, feedForward, width);
+    if (!isOne) matrix(`${blk}.ffn_gate`, feedForward, width);
+    matrix(`${blk}.ffn_up`, isOne ? 2 * feedForward : feedForward, width);
     matrix(`${blk}.ffn_down`, width, feedForward);
+    if (isSandwich) vector(`${blk}.post_ffw_norm.weight`, width, 1);
   }
   vector('output_norm.weight', width, 1);
   if (shape.untied) matrix('output', vocab, width);
@@ -86,8 +109,6 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
     tensors.push({ name: 'rope_freqs.weight', type: 'F32', shape: [ropeFactors.length], data });
   }
 
-  const tokens = [...byteTokens(), '<|end|>', '<|start|>'];
-  while (tokens.length < vocab) tokens.push(`<unused${tokens.length}>`);
   const members: Record<string, GgufValue> = {
     context_length: u32(context),
     embedding_length: u32(width),
@@ -102,11 +123,33 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
     ...(shape.ropeScale
       ? { 'rope.scaling.type': text('linear'), 'rope.scaling.factor': f32(shape.ropeScale) }
       : {}),
+    ...(shape.pooling ? { pooling_type: u32(shape.pooling) } : {}),
+    ...(shape.window ? { 'attention.sliding_window': u32(shape.window) } : {}),
+    // The last of the usual two layers sees everything.
+    ...(isSandwich ? { 'attention.sliding_window_pattern': u32(2), 'rope.freq_base_swa': f32(500) } : {}),
+    ...(architecture === 'granite'
+      ? {
+          embedding_scale: f32(3),
+          residual_scale: f32(0.4),
+          logit_scale: f32(4),
+          'attention.scale': f32(0.06),
+        }
+      : {}),
   };
   const metadata: [string, GgufValue][] = [
     ['general.architecture', text(architecture)],
     ['general.name', text(`tiny ${architecture}`)],
     ...Object.entries(members).map(([key, value]): [string, GgufValue] => [`${architecture}.${key}`, value]),
+    ...byteTokenizer(vocab),
+  ];
+  return ggufBytes({ metadata, tensors });
+}
+
+/** Metadata of a tokenizer whose tokens are the bytes, an end and a start. */
+export function byteTokenizer(vocab: number): [string, GgufValue][] {
+  const tokens = [...byteTokens(), '<|end|>', '<|start|>'];
+  while (tokens.length < vocab) tokens.push(`<unused${tokens.length}>`);
+  return [
     ['tokenizer.ggml.model', text('gpt2')],
     ['tokenizer.ggml.pre', text('qwen2')],
     ['tokenizer.ggml.tokens', texts(tokens)],
@@ -123,13 +166,12 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
     ['tokenizer.ggml.eos_token_id', u32(endToken)],
     ['tokenizer.ggml.add_bos_token', { type: 'bool', value: false }],
   ];
-  return ggufBytes({ metadata, tensors });
 }
 
 /** The node platform, with one model file that lies in memory whatever the location. */
 export const memoryPlatform = (bytes: Uint8Array): Platform => ({
   ...nodePlatform(),
-  openModel: async () => memorySource(bytes),
+  modelFiles: async () => memoryFiles({ 'memory.gguf': bytes }, 'memory.gguf'),
 });
 
 /** An engine on the real adapter for a model in memory. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
 import type { Metadata } from '../../src/engine/formats/model-file.ts';
 import type { ByteSource } from '../../src/engine/platform.ts';
+import { openSource } from './byte-source.ts';
 
 export async function ggufMetadata(path: string): Promise<Metadata> {
   const bytes = readFileSync(path);
@@ -15,7 +15,7 @@ export async function ggufMetadata(path: string): Promise<Metadata> {
     },
     async close() {},
   };
-  const file = await openGguf(source);
+  const file = await openSource(source);
   await file.close();
   return file.metadata;
 }

@@ -1,15 +1,24 @@
-import { chmod, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ByteSource } from '../../src/engine/platform.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
 const bytes = Uint8Array.from({ length: 10_000 }, (_, index) => (index * 13 + (index >> 8)) & 255);
 const platform = nodePlatform();
 let folder = '';
 let path = '';
+
+/** The file that a location names. */
+const openNamed = async (location: string): Promise<ByteSource> => {
+  const files = await platform.modelFiles(location);
+  const source = await files.open(files.entry ?? 'no file was named');
+  if (!source) throw new Error(`${location}: no file`);
+  return source;
+};
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'lathe-source-'));
@@ -20,7 +29,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe('a model file on disk', () => {
   it('gives any range of itself, with and without a target', async () => {
-    const source = await platform.openModel(path);
+    const source = await openNamed(path);
     expect(source).toMatchObject({ name: path, sizeBytes: bytes.length });
     await fc.assert(
       fc.asyncProperty(fc.nat(bytes.length), fc.nat(bytes.length), fc.boolean(), async (a, b, given) => {
@@ -36,7 +45,7 @@ describe('a model file on disk', () => {
   });
 
   it('refuses a range that leaves it and a target that is too small', async () => {
-    const source = await platform.openModel(path);
+    const source = await openNamed(path);
     await expect(source.read(9_999, 2)).rejects.toThrow(RangeError);
     await expect(source.read(-1, 2)).rejects.toThrow(RangeError);
     await expect(source.read(0, 10, new Uint8Array(9))).rejects.toThrow(RangeError);
@@ -44,7 +53,7 @@ describe('a model file on disk', () => {
   });
 
   it('is also named by a file: address', async () => {
-    const source = await platform.openModel(pathToFileURL(path).href);
+    const source = await openNamed(pathToFileURL(path).href);
     expect(source.sizeBytes).toBe(bytes.length);
     await source.close();
   });
@@ -52,7 +61,7 @@ describe('a model file on disk', () => {
   it('that became shorter since it was opened is refused, not read forever', async () => {
     const shrinking = join(folder, 'shrinking.gguf');
     await writeFile(shrinking, bytes);
-    const source = await platform.openModel(shrinking);
+    const source = await openNamed(shrinking);
     await truncate(shrinking, 100);
     await expect(source.read(0, 1000)).rejects.toMatchObject({ code: 'truncated' });
     await source.close();
@@ -60,18 +69,19 @@ describe('a model file on disk', () => {
 
   it('that is missing is refused with what to do', async () => {
     const missing = join(folder, 'missing.gguf');
-    await expect(platform.openModel(missing)).rejects.toMatchObject({
+    await expect(openNamed(missing)).rejects.toMatchObject({
       code: 'not_found',
-      message: expect.stringMatching(/missing\.gguf: no such file; name a GGUF file/),
+      message: expect.stringMatching(/missing\.gguf: no such file; name a GGUF file or the folder/),
     });
-    await expect(platform.openModel(join(path, 'below-a-file'))).rejects.toMatchObject({ code: 'not_found' });
+    await expect(openNamed(join(path, 'below-a-file'))).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  it('that is a directory is refused', async () => {
-    await expect(platform.openModel(folder)).rejects.toMatchObject({
-      code: 'unreadable',
-      message: expect.stringContaining('a directory'),
-    });
+  it('that is a link is read, one that leads nowhere is missing', async () => {
+    const link = join(folder, 'link.gguf');
+    await symlink(path, link);
+    expect((await openNamed(link)).sizeBytes).toBe(bytes.length);
+    await symlink(join(folder, 'nothing'), join(folder, 'dangling.gguf'));
+    await expect(openNamed(join(folder, 'dangling.gguf'))).rejects.toMatchObject({ code: 'not_found' });
   });
 
   it.skipIf(process.getuid?.() === 0)(
@@ -80,7 +90,7 @@ describe('a model file on disk', () => {
       const secret = join(folder, 'secret.gguf');
       await writeFile(secret, bytes);
       await chmod(secret, 0);
-      await expect(platform.openModel(secret)).rejects.toMatchObject({ code: 'unreadable' });
+      await expect(openNamed(secret)).rejects.toMatchObject({ code: 'unreadable' });
     },
   );
 });

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
 import { ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { openUrl } from '../../src/platform/node-http.ts';
-import { ggufBytes, u32 } from '../support/gguf-writer.ts';
+import { ggufBytes, texts, u32 } from '../support/gguf-writer.ts';
 import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
+import { openSource } from '../support/byte-source.ts';
 
 const bytes = Uint8Array.from({ length: 100_000 }, (_, index) => (index * 31 + (index >> 8)) & 255);
 const quick = { attempts: 3, retryDelayMs: 1, idleMs: 200 };
@@ -64,10 +64,30 @@ describe('a model on a web server', () => {
       metadata: [['answer', u32(42)]],
       tensors: [{ name: 'w', type: 'F32', shape: [2, 2], data: () => new Uint8Array(16).fill(9) }],
     });
-    const model = await openGguf(await openUrl(await serveFile(file), quick));
+    const model = await openSource(await openUrl(await serveFile(file), quick));
     expect(model.metadata.get('answer')).toBe(42);
     const info = model.tensors.get('w');
     expect(info && (await model.readRows(info, 1, 1))).toEqual(new Uint8Array(8).fill(9));
+    await model.close();
+  });
+
+  it('takes a handful of requests to open, however large its vocabulary', async () => {
+    const tokens = texts(Array.from({ length: 262_144 }, (_, id) => `a long token ${id}`));
+    const file = ggufBytes({ metadata: [['tokens', tokens]], tensors: [] });
+    let requests = 0;
+    const model = await openSource(
+      await openUrl(
+        await serveFile(file, () => {
+          requests += 1;
+          return false;
+        }),
+        quick,
+      ),
+    );
+    expect(model.metadata.get('tokens')).toHaveLength(262_144);
+    // The size, the first bytes, and 1, 2 and 4 MiB at a time.
+    expect(file.length).toBeGreaterThan(6 << 20);
+    expect(requests).toBeLessThanOrEqual(6);
     await model.close();
   });
 

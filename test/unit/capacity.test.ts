@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { blockBytes, weightFormats } from '../../kernels/formats.ts';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { type CapacityRequest, chooseCapacity } from '../../src/engine/capacity.ts';
 import type { Shape } from '../../src/engine/graph.ts';
@@ -20,7 +21,8 @@ const shape: Shape = {
   vocabulary: 128_256,
   eps: 1e-5,
   embeddingScale: 1,
-  rope: { theta: 500_000, rotary: 64, style: 'interleaved', scale: 1 },
+  ropes: [{ theta: 500_000, rotary: 64, style: 'interleaved', scale: 1, magnitude: 1 }],
+  sandwich: false,
   trainedContext: 131_072,
 };
 
@@ -73,7 +75,7 @@ describe('chooseCapacity', () => {
     const error = refusal(request({ context: 131_072, memoryBytes: 4 * GiB }));
     expect(error.code).toBe('model_too_large');
     expect(error.message).toMatch(
-      /^model\.gguf needs [\d.]+ GiB \(weights 1\.3 GiB, context of 131072 tokens\), the device offers 4\.0 GiB; use .*--context$/,
+      /^model\.gguf needs [\d.]+ GiB \(weights 1\.3 GiB, context of 131072 tokens\), the device offers 4\.0 GiB: 1\.4 GiB are missing; use .*, or use --context 65536$/,
     );
   });
 
@@ -82,6 +84,65 @@ describe('chooseCapacity', () => {
     expect(error.code).toBe('model_too_large');
     expect(error.message).toContain('weights 20.0 GiB');
     expect(error.message).toContain('16.0 GiB');
+  });
+
+  describe('says of a model that does not fit how much is missing and', () => {
+    // 1.2 billion weights, 2.3 GiB in F16.
+    const f16 = (memoryBytes: number, changes: Partial<CapacityRequest> = {}) =>
+      refusal(
+        request({
+          weightBytes: 2.3 * GiB,
+          matrices: { blocks: (2.3 * GiB) / 64, quantizable: true },
+          context: 512,
+          memoryBytes,
+          ...changes,
+        }),
+      ).message;
+
+    it('the best quantisation that fits, and how the engine makes one itself', () => {
+      expect(f16(2 * GiB)).toMatch(
+        /: \d+ MiB are missing; in Q8_0 its weights would take about 1\.2 GiB and fit: get the model in Q8_0, or load this one with --quantize q8_0$/,
+      );
+      expect(f16(1.1 * GiB)).toMatch(/in Q6_K its weights .*--quantize q4_0$/);
+    });
+
+    it('no more than that when the weights are quantised already', () => {
+      const quantized = { matrices: { blocks: (2.3 * GiB) / 64, quantizable: false } };
+      expect(f16(1.0 * GiB, quantized)).toMatch(
+        /in Q5_K its weights would take about \d+ MiB and fit: get the model in Q5_K$/,
+      );
+    });
+
+    it('that none does, and by how much', () => {
+      expect(f16(0.4 * GiB)).toMatch(
+        /not even Q2_K \(about \d+ MiB\) would fit, [\d.]+ MiB would be missing: use a smaller model$/,
+      );
+      const smallest = { weightBytes: 0.3 * GiB, matrices: { blocks: 40_000_000, quantizable: false } };
+      expect(f16(0.35 * GiB, smallest)).toMatch(/in the smallest quantisation already: use a smaller model$/);
+    });
+
+    it('what it names does fit, over any memory', () => {
+      fc.assert(
+        fc.property(fc.double({ min: 0.5, max: 2.5, noNaN: true }), (memory) => {
+          const one = request({
+            weightBytes: 2.3 * GiB,
+            matrices: { blocks: (2.3 * GiB) / 64, quantizable: true },
+            context: 512,
+            memoryBytes: memory * GiB,
+          });
+          let message: string;
+          try {
+            chooseCapacity(one);
+            return;
+          } catch (error) {
+            message = error instanceof Error ? error.message : '';
+          }
+          const type = /get the model in (\w+)/.exec(message)?.[1] as keyof typeof weightFormats | undefined;
+          if (type === undefined) expect(message).toContain('not even Q2_K');
+          else chooseCapacity({ ...one, weightBytes: ((2.3 * GiB) / 64) * blockBytes(weightFormats[type]) });
+        }),
+      );
+    });
   });
 
   it('refuses a cache of which one layer is more than one binding, naming both sizes', () => {

@@ -69,7 +69,20 @@ describe('the command line', () => {
     [['--kernels', '../x'], '--kernels: expected the name of a saved config'],
     [['--trust-key', 'ed25519:0123'], '--trust-key: expected ed25519: and 16 hex digits'],
     [['--retune=no'], '--retune takes no value'],
+    [['--quantize', 'q5_0'], '--quantize: expected one of q8_0, q4_0, q4_k, got "q5_0"'],
     [['pul', 'x'], "unknown command 'pul' (did you mean 'pull'?)"],
+    [['model', 'list'], "unknown command 'model' (did you mean 'models'?); the commands are: models, pull"],
+    [['models'], 'models needs one of: list, show, pull, rm, verify'],
+    [['models', 'lst'], "unknown command 'models lst' (did you mean 'models list'?)"],
+    [['models', 'list', 'x'], "models list takes no name, got also 'x'"],
+    [['models', 'show'], 'models show needs the name of a model'],
+    [['models', 'rm', 'a', 'b'], "models rm takes one name, got also 'b'"],
+    [['models', 'rm', 'a', '--json'], '--json does not belong to the command models rm'],
+    [['models', 'verify', '--gpu'], '--gpu does not belong to the command models'],
+    [['models', 'pull'], 'models pull needs REPO'],
+    [['models', 'list', '--revision', 'x'], '--revision belongs to the command pull'],
+    [['--json'], '--json belongs to the command models'],
+    [['pull', 'a/b@v1', '--revision', 'v2'], 'two revisions: @v1 and --revision v2'],
     [['pull'], 'pull needs REPO'],
     [['pull', 'a/b', 'c'], "got also 'c'"],
     [['pull', 'a/b:'], 'is not REPO or REPO:FILE'],
@@ -88,6 +101,23 @@ describe('the command line', () => {
       options: { data_dir: '/d' },
     });
     expect(parseCommandLine(['pull', 'o/r'])).toEqual({ verb: 'pull', repo: 'o/r', options: {} });
+    const whole = { verb: 'pull', repo: 'o/r', file: 'q/f.gguf', revision: 'v1', options: {} };
+    expect(parseCommandLine(['pull', 'hf:o/r:q/f.gguf@v1'])).toEqual(whole);
+    expect(parseCommandLine(['models', 'pull', 'o/r:q/f.gguf', '--revision', 'v1'])).toEqual(whole);
+  });
+
+  test('models reads an action, a name and --json', () => {
+    const shared = { verb: 'models', options: { data_dir: '/d' }, json: false };
+    const parse = (...args: string[]) => parseCommandLine(['models', ...args, '--data-dir', '/d']);
+    expect(parse('list', '--json')).toEqual({ ...shared, action: 'list', json: true });
+    expect(parse('show', 'x')).toEqual({ ...shared, action: 'show', name: 'x' });
+    expect(parse('rm', 'x')).toEqual({ ...shared, action: 'rm', name: 'x' });
+    expect(parse('verify')).toEqual({ ...shared, action: 'verify' });
+    expect(parse('verify', 'x')).toEqual({ ...shared, action: 'verify', name: 'x' });
+  });
+
+  test('--quantize takes a type in any letter case', () => {
+    expect(parseCommandLine(['--quantize', 'Q4_k'])).toMatchObject({ options: { quantize: 'Q4_K' } });
   });
 
   test('--help and --version win over everything but unknown flags before them', () => {
@@ -104,7 +134,7 @@ describe('the command line', () => {
 
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
-    const source = `gpu = true\nmodel = "tiny"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"
+    const source = `gpu = true\nmodel = "tiny"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"
 context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nallowed_host = ["x"]\nquiet = false\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));

@@ -1,13 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { fuse, type FusionLimits, type Work } from '../../src/engine/fusion.ts';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
 import type { Graph } from '../../src/engine/graph.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { memorySource } from '../support/byte-source.ts';
+import { memorySource, openSource } from '../support/byte-source.ts';
 import { tinyModel, type TinyModel } from '../support/tiny-model.ts';
 
 const graphOf = async (model: TinyModel): Promise<Graph> =>
-  buildGraph(await openGguf(memorySource(tinyModel(model))));
+  buildGraph(await openSource(memorySource(tinyModel(model))));
 
 const everything: FusionLimits = { norms: true, rotation: true, headNorms: true, isWhole: () => true };
 const nothing: FusionLimits = { norms: false, rotation: false, headNorms: false, isWhole: () => false };
@@ -38,6 +37,37 @@ describe('what a plan joins', () => {
       expect(weights).not.toContain('output_norm.weight');
     },
   );
+
+  it.each(['phi3', 'granite', 'smollm3'] as const)('%s does, too', async (architecture) => {
+    const { units } = await graphOf({ architecture, layers: 4 });
+    const works = fuse(units, everything);
+    // Of smollm3 the last of them has no positions.
+    for (const layer of [0, 3]) expect(decodedInLayer(works, layer)).toHaveLength(5);
+  });
+
+  it('gemma3 decodes in seven: who adds a norm computes the next one', async () => {
+    const { units } = await graphOf({ architecture: 'gemma3', layers: 3, window: 16 });
+    const works = fuse(units, everything);
+    for (const layer of [0, 1, 2]) {
+      expect(decodedInLayer(works, layer).map(({ unit }) => unit.op)).toEqual([
+        'matmul',
+        'attention',
+        'matmul',
+        'norm_add',
+        'matmul',
+        'matmul',
+        'norm_add',
+      ]);
+    }
+    const nexts = works.flatMap(({ next }) => next ?? []);
+    expect(nexts).toEqual(
+      [0, 1, 2].flatMap((n) => [
+        `blk.${n}.ffn_norm.weight`,
+        ...(n < 2 ? [`blk.${n + 1}.attn_norm.weight`] : []),
+      ]),
+    );
+    expect(works.filter(({ gated }) => gated).map(({ gated }) => gated)).toEqual(Array(3).fill('gelu_tanh'));
+  });
 
   it('every writer that prepares a norm is followed by a reader that expects it', async () => {
     const { units } = await graphOf({ architecture: 'qwen3', layers: 2 });

@@ -1,18 +1,33 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
 import { ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { memorySource } from '../support/byte-source.ts';
+import { openModelFile } from '../../src/engine/formats/open.ts';
+import { filesOf, memorySource, openSource } from '../support/byte-source.ts';
+import { splitGguf, splitPartName } from '../support/gguf-split-writer.ts';
+import { type GgufFile, text, texts } from '../support/gguf-writer.ts';
 import { modelsPath } from '../support/shared.ts';
 
 const original = new Uint8Array(readFileSync(modelsPath('lathe-tiny-q8_0.gguf')));
 const headerBytes = 64_160;
 
+const smallModel: GgufFile = {
+  metadata: [
+    ['general.architecture', text('llama')],
+    ['tokens', texts(['a', 'b'])],
+  ],
+  tensors: ['a', 'b', 'c', 'd'].map((name) => ({
+    name,
+    type: 'F32',
+    shape: [2, 2],
+    data: () => new Uint8Array(16),
+  })),
+};
+
 /** Opens or refuses with our own error; anything else fails the test. Returns whether it opened. */
 const survives = async (bytes: Uint8Array): Promise<boolean> => {
   try {
-    await openGguf(memorySource(bytes));
+    await openSource(memorySource(bytes));
     return true;
   } catch (error) {
     if (error instanceof ModelFileError) return false;
@@ -64,7 +79,7 @@ describe('damaged headers', () => {
           target.set(bytes.subarray(offset, offset + length));
           return target;
         };
-        await openGguf(source).catch((error: unknown) => {
+        await openSource(source).catch((error: unknown) => {
           if (!(error instanceof ModelFileError)) throw error;
         });
         expect(largest).toBeLessThanOrEqual(4 << 20);
@@ -90,5 +105,30 @@ describe('damaged headers', () => {
       }),
       { numRuns: 500 },
     );
+  });
+
+  it('random byte flips in a part of a split set either open or are refused, and close every part', async () => {
+    const parts = splitGguf('m', smallModel, 3);
+    let refused = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.nat(2), fc.nat(2), flips, async (entry, damaged, changes) => {
+        const sources = Object.entries(parts).map(([name, bytes], index) => {
+          const copy = bytes.slice();
+          if (index === damaged) {
+            for (const [at, mask] of changes) copy[at % copy.length] = (copy[at % copy.length] ?? 0) ^ mask;
+          }
+          return [name, memorySource(copy, name)] as const;
+        });
+        try {
+          await openModelFile(filesOf(Object.fromEntries(sources), splitPartName('m', entry + 1, 3)));
+        } catch (error) {
+          if (!(error instanceof ModelFileError)) throw error;
+          refused += 1;
+          for (const [, source] of sources) expect(source.closed || source.bytesRead === 0).toBe(true);
+        }
+      }),
+      { numRuns: 500 },
+    );
+    expect(refused).toBeGreaterThan(100);
   });
 });

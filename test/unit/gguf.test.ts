@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dequantize } from '../../kernels/reference/index.ts';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
-import { type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
+import { openModelFile } from '../../src/engine/formats/open.ts';
+import { tensorTypes } from '../../src/engine/formats/model-file.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { memorySource } from '../support/byte-source.ts';
+import { memorySource, openSource } from '../support/byte-source.ts';
 import {
   bool,
   f32,
+  type GgufType,
   type GgufValue,
   ggufBytes,
   scalar,
@@ -22,18 +23,19 @@ import {
 import { realShapes, writeRandomModel } from '../support/random-model.ts';
 import { modelsPath } from '../support/shared.ts';
 
-const weights = (name: string, type: TensorType, shape: number[], bytes: number) => ({
+const weights = (name: string, type: GgufType, shape: number[], bytes: number) => ({
   name,
   type,
   shape,
   data: () => Uint8Array.from({ length: bytes }, (_, index) => (index * 7 + name.length) & 255),
 });
 
-const tensorTypeNames = Object.keys(tensorTypes) as TensorType[];
+/** MLC's own blocks have no number in GGUF. */
+const tensorTypeNames = (Object.keys(tensorTypes) as GgufType[]).filter((type) => !type.startsWith('MLC_'));
 
 describe('the embedded model', () => {
   it('opens with its metadata, and the tensors have numpy shapes and lie in the file', async () => {
-    const model = await openGguf(await nodePlatform().openModel(modelsPath('lathe-tiny-q8_0.gguf')));
+    const model = await openModelFile(await nodePlatform().modelFiles(modelsPath('lathe-tiny-q8_0.gguf')));
     expect(model.metadata.get('general.architecture')).toBe('llama');
     expect(model.metadata.get('llama.context_length')).toBe(1024);
     expect(model.metadata.get('tokenizer.ggml.tokens')).toHaveLength(2048);
@@ -51,7 +53,7 @@ describe('the embedded model', () => {
 
 describe('metadata', () => {
   const metadataOf = async (metadata: [string, GgufValue][], version = 3) =>
-    (await openGguf(memorySource(ggufBytes({ metadata, tensors: [], version })))).metadata;
+    (await openSource(memorySource(ggufBytes({ metadata, tensors: [], version })))).metadata;
 
   it.each([2, 3])('every value type of version %i comes back as it was written', async (version) => {
     const found = await metadataOf(
@@ -128,16 +130,14 @@ describe('metadata', () => {
     );
   });
 
-  it('a vocabulary of 250,000 strings is read in well under a second', async () => {
+  it('a vocabulary of 250,000 strings is read once, in few chunks', async () => {
     const tokens = Array.from({ length: 250_000 }, (_, id) => `token${id}Ġé`);
     const source = memorySource(ggufBytes({ metadata: [['tokens', texts(tokens)]], tensors: [] }));
-    const began = performance.now();
-    const model = await openGguf(source);
-    expect(performance.now() - began).toBeLessThan(1000);
+    const model = await openSource(source);
     expect(model.metadata.get('tokens')).toEqual(tokens);
-    // The whole header is read once, in chunks of at most 1 MiB.
+    // The whole header is read once, in chunks of at most 4 MiB.
     expect(source.bytesRead).toBeLessThan(source.sizeBytes + 100);
-    expect(source.largestRead).toBeLessThanOrEqual(1 << 20);
+    expect(source.largestRead).toBeLessThanOrEqual(4 << 20);
   });
 });
 
@@ -151,7 +151,7 @@ describe('tensors', () => {
   ];
 
   it.each([1, 32, 64, 4096])('rows come back as they were written, with alignment %i', async (alignment) => {
-    const model = await openGguf(memorySource(ggufBytes({ metadata: [], tensors, alignment })));
+    const model = await openSource(memorySource(ggufBytes({ metadata: [], tensors, alignment })));
     for (const { name, type, shape, data } of tensors) {
       const info = model.tensors.get(name);
       if (!info) throw new Error(`no tensor ${name}`);
@@ -173,7 +173,7 @@ describe('tensors', () => {
   it('opening reads the header only', async () => {
     const big = weights('big', 'F32', [2048, 2048], 4 << 22);
     const source = memorySource(ggufBytes({ metadata: [], tensors: [big] }));
-    await openGguf(source);
+    await openSource(source);
     expect(source.bytesRead).toBeLessThan(2 << 20);
   });
 });
@@ -187,11 +187,11 @@ describe('a model of random weights', () => {
         const shape = {
           ...realShapes.qwen3_06b,
           layers: 1,
-          embedding: 64,
+          embedding: 256,
           heads: 2,
           kvHeads: 1,
-          headSize: 32,
-          feedForward: 96,
+          headSize: 128,
+          feedForward: 512,
           vocab: 300,
           type,
         };
@@ -199,17 +199,17 @@ describe('a model of random weights', () => {
         await writeRandomModel(first, shape);
         await writeRandomModel(again, shape);
         expect(await readFile(first)).toEqual(await readFile(again));
-        const model = await openGguf(await nodePlatform().openModel(first));
+        const model = await openModelFile(await nodePlatform().modelFiles(first));
         expect(model.metadata.get('general.architecture')).toBe('qwen3');
         const down = model.tensors.get('blk.0.ffn_down.weight');
         if (!down) throw new Error('no tensor');
-        expect(down).toMatchObject({ type, shape: [64, 96] });
-        const values = dequantize(type, await model.readRows(down, 0, 64), 64 * 96);
+        expect(down).toMatchObject({ type, shape: [256, 512] });
+        const values = dequantize(type, await model.readRows(down, 0, 256), 256 * 512);
         const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
         const power = values.reduce((sum, value) => sum + value * value, 0) / values.length;
         // Of the order of 1 / sqrt(columns), on both sides of zero.
-        expect(Math.sqrt(power * 96)).toBeGreaterThan(0.3);
-        expect(Math.sqrt(power * 96)).toBeLessThan(3);
+        expect(Math.sqrt(power * 512)).toBeGreaterThan(0.3);
+        expect(Math.sqrt(power * 512)).toBeLessThan(3);
         expect(Math.abs(mean)).toBeLessThan(0.3 * Math.sqrt(power));
         await model.close();
       } finally {
@@ -259,7 +259,7 @@ describe('a file larger than 4 GiB', () => {
     await handle.close();
 
     const before = process.memoryUsage().arrayBuffers;
-    const model = await openGguf(await nodePlatform().openModel(path));
+    const model = await openModelFile(await nodePlatform().modelFiles(path));
     const info = model.tensors.get('last');
     if (!info) throw new Error('no tensor');
     expect(info.offset).toBe(headerBytes + sizeBytes);

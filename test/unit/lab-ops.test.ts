@@ -1,19 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { contracts } from '../../kernels/contracts.ts';
 import { formatNames, weightFormats } from '../../kernels/formats.ts';
-import {
-  applyRope,
-  dequantize,
-  f16FromNumber,
-  quantize,
-  type WeightType,
-} from '../../kernels/reference/index.ts';
-import { repack } from '../../src/engine/weights.ts';
+import { applyRope, dequantizeRows, f16FromNumber, type WeightType } from '../../kernels/reference/index.ts';
+import { repack } from '../../src/engine/repack.ts';
 import { describeOp, labOps, type LiveShape, tolerances } from '../../src/lab/ops/index.ts';
 import { Random } from '../../src/lab/ops/random.ts';
 import { randomWeights, WeightReader } from '../../src/lab/ops/weights.ts';
 import type { ExpectedOutput, ParityCase, TensorData } from '../../src/lab/types.ts';
 import { random, randomValues } from '../support/kernel-harness.ts';
+import { sampleRows } from '../support/random-blocks.ts';
 
 const formats = ['q8_0', 'f16'];
 const opOf = (name: string) => {
@@ -125,16 +120,16 @@ describe('the cases of every op', () => {
 
 describe('weights as they lie on the GPU', () => {
   it.each(Object.entries(weightFormats))('%s reads as the file format decodes', (type, { name }) => {
-    const [rows, columns] = [3, 96];
-    const raw = quantize(type as WeightType, randomValues(rows * columns, random(4)));
-    const { quants, scales = new Uint16Array(8) } = repack(type as WeightType, raw, rows, columns);
+    const [rows, columns] = [3, type.endsWith('_K') ? 256 : 288];
+    const raw = sampleRows(type as WeightType, { rows, columns }, random(4));
+    const { quants, scales = new Uint32Array(4) } = repack(type as WeightType, raw, rows, columns);
     const wordsOf = (data: ArrayBufferView) => {
       const bytes = new Uint8Array(Math.ceil(data.byteLength / 4) * 4);
       bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
       return new Uint32Array(bytes.buffer);
     };
     const reader = new WeightReader({ quants: wordsOf(quants), scales: wordsOf(scales) }, name, columns);
-    const all = dequantize(type as WeightType, raw, rows * columns);
+    const all = dequantizeRows(type as WeightType, raw, { rows, columns });
     for (const row of [2, 0, 1]) {
       expect(reader.row(row)).toEqual(all.slice(row * columns, (row + 1) * columns));
     }
@@ -154,8 +149,8 @@ describe('weights as they lie on the GPU', () => {
   });
 
   it('refuses a format that there is not', () => {
-    expect(() => randomWeights(new Random(1, ''), 'q5_0', 1, 32, 1)).toThrow(
-      /'q5_0': expected one of f32, f16/,
+    expect(() => randomWeights(new Random(1, ''), 'q5_2', 1, 32, 1)).toThrow(
+      /'q5_2': expected one of f32, f16/,
     );
   });
 });
@@ -183,6 +178,8 @@ describe('oracles, by hand', () => {
     expect(keptOf(y)).toBe('1001');
     const biased = handmade({ ...matrices, bias: f32(0.5, 100) }, { ...product, has_bias: 1 }, dims, 'f32');
     expect([...oracle('matvec', biased, 'y').values]).toEqual([0, 12.5, 129, 0]);
+    const scaled = { ...biased, params: { ...biased.params, scale: 2 } };
+    expect([...oracle('matvec', scaled, 'y').values]).toEqual([0, 25, 258, 0]);
   });
 
   it('a product adds to what y holds', () => {
@@ -256,6 +253,26 @@ describe('oracles, by hand', () => {
     const qkv = oracle('head_norm', one, 'qkv');
     expect([...qkv.values]).toEqual([7, 3 / rms, 40 / rms, 8].map((v) => expect.closeTo(v, 12)));
     expect(keptOf(qkv)).toBe('1001');
+  });
+
+  it('norm_add adds the norm of a row', () => {
+    const one = handmade(
+      { x: f32(3, 4, 9, 9), gain: f32(1, 10), y: f32(100, 200, 5, 6) },
+      { columns: 2, eps: 0 },
+      { tokens: 1, columns: 2 },
+    );
+    const rms = Math.sqrt(12.5);
+    const y = oracle('norm_add', one, 'y');
+    expect([...y.values]).toEqual([100 + 3 / rms, 200 + 40 / rms, 5, 6].map((v) => expect.closeTo(v, 12)));
+    expect(keptOf(y)).toBe('0011');
+  });
+
+  it('GELU by tanh, where params.activation says so', () => {
+    const one = (activation: number) =>
+      handmade({ gate_up: f32(2, 3) }, { columns: 1, y_stride: 1, activation }, { tokens: 1, columns: 1 });
+    const tanh = 0.5 * 2 * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (2 + 0.044715 * 8)));
+    expect(oracle('gated_activation', one(1), 'y').values[0]).toBeCloseTo(3 * tanh, 12);
+    expect(oracle('gated_activation', one(0), 'y').values[0]).toBeCloseTo(6 / (1 + Math.exp(-2)), 12);
   });
 
   it('gated_activation leaves what lies behind its columns', () => {
@@ -368,6 +385,11 @@ describe('oracles, by hand', () => {
     const one = handmade(tensors, params, { tokens: 1 });
     const expected = (10 + 20 + 30 * Math.exp(2)) / (1 + 1 + Math.exp(2));
     expect(oracle('attention', one, 'out').values[0]).toBeCloseTo(expected, 10);
+    // Its own position is the last of the window.
+    const within = (window: number) => oracle('attention', { ...one, params: { ...params, window } }, 'out');
+    expect(within(1).values[0]).toBeCloseTo(30, 10);
+    expect(within(2).values[0]).toBeCloseTo((20 + 30 * Math.exp(2)) / (1 + Math.exp(2)), 10);
+    expect(within(0).values[0]).toBeCloseTo(expected, 10);
   });
 
   it('sample counts what it draws, only with penalties, and at the slot', () => {
@@ -442,7 +464,7 @@ describe('shapes of the resident model', () => {
 
   it('every op takes them', () => {
     const heads = { heads: 4, kv_heads: 2, head_dim: 16, rotary: 16 };
-    const table = { max_pages: 3, page: 32, neox: 1, scale: 0.25 };
+    const table = { max_pages: 3, page: 32, neox: 1, scale: 0.3, window: 20 };
     const shapes: Record<string, LiveShape> = {
       embed: { dims: { vocabulary: 50, columns: 64 }, params: { blocks: 2, scale: 3 } },
       sample: { dims: { vocabulary: 77 }, params: { vocabulary: 77 } },
@@ -452,7 +474,8 @@ describe('shapes of the resident model', () => {
       },
       rms_norm: { dims: { columns: 64 }, params: { columns: 64, eps: 1e-6 } },
       add: { dims: { columns: 64 }, params: { columns: 64 } },
-      gated_activation: { dims: { columns: 44 }, params: { columns: 44, y_stride: 64 } },
+      norm_add: { dims: { columns: 64 }, params: { columns: 64, eps: 1e-6 } },
+      gated_activation: { dims: { columns: 44 }, params: { columns: 44, y_stride: 64, activation: 1 } },
     };
     for (const [op, { contract }] of labOps) {
       const own =
@@ -507,13 +530,14 @@ describe('descriptors', () => {
   it('name the spans that take an op in', () => {
     const spans = (op: string) => describeOp(contracts.get(op) as never, [])['fusable_into'];
     expect(spans('rms_norm')).toEqual([
+      'norm_add',
       'norm_matmul',
       'norm_matvec',
       'norm_gated_matmul',
       'norm_gated_matvec',
     ]);
     expect(spans('rope')).toEqual(['rope_kv_write']);
-    expect(spans('add')).toEqual(['matmul_add', 'matvec_add']);
+    expect(spans('add')).toEqual(['norm_add', 'matmul_add', 'matvec_add']);
     expect(spans('norm_matvec')).toEqual(['norm_gated_matvec']);
     expect(spans('gated_matvec')).toEqual(['norm_gated_matvec']);
     expect(spans('head_norm')).toEqual([]);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { contracts, type Contract } from '../../kernels/contracts.ts';
+import { formatNames } from '../../kernels/formats.ts';
 import { checkInterface, type DeviceFacts } from '../../src/lab/stages/interface.ts';
 import type { Finding, KernelRegistration } from '../../src/lab/types.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';
@@ -226,8 +227,11 @@ describe('interface stage', () => {
       ['array<vec4<u32>>', 'array<vec4<f32>>', 'array<f16>', 'array<i32>', 'array<Half>'].map(quants),
     ).toEqual(Array.from({ length: 5 }, () => false));
     const scales = (type: string) => refused('matmul', 1, 'read', type);
-    expect(['array<u32>', 'array<vec2<f16>>'].map(scales)).toEqual([false, false]);
-    expect(['array<f32>', 'array<i32>'].map(scales)).toEqual([true, true]);
+    // Halves, floats or bytes, by the format.
+    expect(['array<u32>', 'array<vec2<f16>>', 'array<f32>'].map(scales)).toEqual([false, false, false]);
+    const cache = (type: string) => refused('attention', 3, 'read', type);
+    expect(['array<u32>', 'array<vec2<f16>>'].map(cache)).toEqual([false, false]);
+    expect(['array<f32>', 'array<i32>'].map(cache)).toEqual([true, true]);
     const token = (type: string) => refused('rope', 2, 'read', type);
     expect(['array<vec4<u32>>', 'array<vec4i>', 'array<Word>'].map(token)).toEqual([false, false, false]);
     expect(['array<vec4<f32>>', 'array<Half>'].map(token)).toEqual([true, true]);
@@ -373,8 +377,8 @@ describe('interface stage', () => {
       const y =
         '@group(0) @binding(3) var<storage, read_write> y: array<f32>;\n@compute @workgroup_size(1) fn main() { y[0] = 1; }';
       expect(check(y, { op: 'matmul', dtypes: ['q8_0', 'q4_0', 'f16', 'bf16', 'f32'] })).toEqual([]);
-      expect(brief(check(y, { op: 'matmul', dtypes: ['q5_1', 'f32'] }))).toEqual([
-        'unknown_dtype dtypes: expected f32, f16, bf16, q8_0, q4_0, got q5_1',
+      expect(brief(check(y, { op: 'matmul', dtypes: ['q8_1', 'f32'] }))).toEqual([
+        `unknown_dtype dtypes: expected ${formatNames.join(', ')}, got q8_1`,
       ]);
     });
   });

@@ -17,20 +17,21 @@ function graph() {
     vocabulary: 300,
     eps: 1e-5,
     embeddingScale: 1,
-    rope: { theta: 1e4, rotary: 16, style: 'neox', scale: 1 },
+    ropes: [{ theta: 1e4, rotary: 16, style: 'neox', scale: 1, magnitude: 1 }],
+    sandwich: false,
     trainedContext: 128,
   });
   builder.embed('embd');
   for (let n = 0; n < 2; n++) {
     builder.layer(n);
     builder.norm('attn.norm', `${n}.norm`);
-    builder.qkv({ q: `${n}.q`, k: `${n}.k`, v: `${n}.v` });
+    builder.qkv([`${n}.q`, `${n}.k`, `${n}.v`]);
     builder.headNorm('q', `${n}.qn`);
     builder.headNorm('k', `${n}.kn`);
-    builder.attend();
+    builder.attend({ rope: 0, window: 0, scale: 0.25 });
     builder.projectAdd('attn.o', `${n}.o`, 'context');
     builder.norm('ffn.norm', `${n}.ffn_norm`);
-    builder.gateUp(`${n}.gate`, `${n}.up`);
+    builder.gateUp([`${n}.gate`, `${n}.up`], 'silu');
     builder.projectAdd('ffn.down', `${n}.down`, 'activated');
   }
   builder.layer(undefined);
@@ -48,6 +49,7 @@ const kernel = (op: string): LabKernel => {
     contract,
     code: '',
     entryPoint: 'main',
+    params: 0,
     constants: {},
     grid: () => [1, 1, 1],
   };
@@ -106,6 +108,66 @@ describe('targets', () => {
     const present = [bound('layers.0.attn.qkv'), bound('layers.1.attn.qkv')];
     expect(overlapping(one, present, [bound('layers.1.attn.q')]).map(({ target }) => target)).toEqual([
       'layers.1.attn.qkv',
+    ]);
+  });
+});
+
+/** One layer as Gemma has it, and one without positions. */
+function sandwich() {
+  const builder = new GraphBuilder({ ...graph().shape, sandwich: true });
+  builder.embed('embd');
+  for (const [n, rope] of [0, undefined].entries()) {
+    builder.layer(n);
+    builder.norm('attn.norm', `${n}.norm`);
+    builder.qkv([`${n}.qkv`]);
+    builder.attend({ rope, window: 8, scale: 0.25 });
+    builder.projectNormAdd('attn.o', `${n}.o`, 'context', { slot: 'attn.post_norm', weight: `${n}.post` });
+    builder.norm('ffn.norm', `${n}.ffn_norm`);
+    builder.gateUp([`${n}.gate_up`], 'gelu_tanh');
+    builder.projectNormAdd('ffn.down', `${n}.down`, 'activated', {
+      slot: 'ffn.post_norm',
+      weight: `${n}.ffn_post`,
+    });
+  }
+  builder.layer(undefined);
+  builder.norm('output.norm', 'out_norm', 'hidden', 'last');
+  builder.logits('out');
+  return builder.build();
+}
+
+describe('targets of a graph with norms that are added', () => {
+  const one = sandwich();
+  const all = targetsOf(one);
+
+  it('are a span of norm and sum; a layer without positions rotates nothing', () => {
+    const ops = new Map(all.map(({ id, op }) => [id, op]));
+    expect(ops.get('layers.0.attn.post_norm_add')).toBe('norm_add');
+    expect(ops.get('layers.0.attn.rope_kv')).toBe('rope_kv_write');
+    expect(ops.get('layers.1.attn.kv_write')).toBe('kv_write');
+    for (const id of ['layers.1.attn.rope', 'layers.1.attn.rope_kv']) expect(ops.has(id), id).toBe(false);
+    for (const { op } of all) expect(contracts.has(op), op).toBe(true);
+  });
+
+  it('bound or not, compute every node once, in order', () => {
+    const whole = one.units.flatMap((unit) => unit.nodes.map(({ id }) => id));
+    for (const target of all) {
+      const units = bindUnits(one, [{ target: target.id, kernel: kernel(target.op) }], unfused);
+      const computed = units.flatMap((unit) => (unit.op === 'gather' ? [] : unit.nodes.map(({ id }) => id)));
+      expect(computed, target.id).toEqual(whole);
+    }
+  });
+
+  it('parts of one matrix are slices of it', () => {
+    const units = bindUnits(one, [{ target: 'layers.0.attn.k', kernel: kernel('matmul') }], unfused);
+    const slices = units.flatMap((unit) => {
+      if (unit.op === 'matmul') return unit.slice ? [unit.slice] : [];
+      return unit.op === 'lab' && unit.site.kind === 'product' && unit.site.slice ? [unit.site.slice] : [];
+    });
+    // Four heads of 16, then two and two.
+    expect(slices).toEqual([
+      { first: 0, rows: 64 },
+      { first: 64, rows: 32 },
+      { first: 96, rows: 32 },
     ]);
   });
 });

@@ -71,7 +71,7 @@ describe('directives', () => {
     ['//! override 64', 5, "override: expected NAME = VALUE, got '64'"],
     ['//! tune WG = 32, , 64', 5, 'tune: expected numbers for WG'],
     ['//! requires: f16', 5, "requires: expected shader-f16, subgroups, got 'f16'"],
-    ['//! dtypes: q5_0', 5, 'dtypes: expected q8_0'],
+    ['//! dtypes: q8_1', 5, 'dtypes: expected f32, f16'],
     ['//! dispatch: 1, 2, 3, 4', 5, 'dispatch: expected x, or x, y, z'],
     ['//! dispatch: tokens,', 5, 'dispatch: expected x, or x, y, z'],
     ['//!   entry: 3d', 7, "entry: expected the name of a function, got '3d'"],

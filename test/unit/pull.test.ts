@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type PullOptions, pull } from '../../src/pull/index.ts';
+import { readRecord } from '../../src/pull/record.ts';
 import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
 import { serve } from '../support/local-server.ts';
 
@@ -38,7 +39,7 @@ describe('pull', () => {
     const { path } = await run({ onProgress: ({ done, total }) => seen.push(done, total) });
     expect(path).toBe(join(home(), 'tiny-Q8_0.gguf'));
     expect(new Uint8Array(await readFile(path))).toEqual(content);
-    expect(await left()).toEqual(['tiny-Q8_0.gguf']);
+    expect(await left()).toEqual(['.lathe.json', 'tiny-Q8_0.gguf']);
     expect(seen.slice(0, 2)).toEqual([0, content.length]);
     expect(seen.slice(-2)).toEqual([content.length, content.length]);
   });
@@ -75,6 +76,100 @@ describe('pull', () => {
     await run({ token: 'secret' });
     expect(seen).toEqual([undefined]);
     await storage.close();
+  });
+});
+
+describe('a pull of several files', () => {
+  const part = (index: number) => `q8/tiny-Q8_0-0000${index}-of-00003.gguf`;
+  const parts = [1, 2, 3].map((index) => ({
+    path: part(index),
+    content: content.subarray(0, index * 50_000),
+  }));
+
+  it('fetches every part of a split set, reports them as one, and serves the first', async () => {
+    hub.files = [...parts, { path: 'README.md', content }];
+    const seen: { file: string; done: number; total: number }[] = [];
+    const { path, alreadyThere } = await run({ onProgress: (progress) => seen.push(progress) });
+    expect(path).toBe(join(home(), part(1)));
+    expect(alreadyThere).toBe(false);
+    for (const one of parts)
+      expect(new Uint8Array(await readFile(join(home(), one.path)))).toEqual(one.content);
+    expect(await left()).toEqual(['.lathe.json', 'q8']);
+    expect(seen.at(-1)).toEqual({ file: part(3), done: 300_000, total: 300_000 });
+    expect(seen.map(({ done }) => done)).toEqual(seen.map(({ done }) => done).sort((a, b) => a - b));
+    expect(await run()).toEqual({ path, alreadyThere: true });
+  });
+
+  it('goes on with the part it was cut in, and keeps the whole ones', async () => {
+    hub.files = parts;
+    hub.fault = (request, response) => {
+      if (!request.url?.includes('00002-of')) return false;
+      if (request.headers.range === 'bytes=0-') sendFile(parts[1] ?? file, request, response, 70_000);
+      else response.writeHead(503).end();
+      return true;
+    };
+    await expect(run()).rejects.toMatchObject({ code: 'interrupted' });
+    hub.fault = () => false;
+    hub.log.length = 0;
+    await run();
+    expect(ranges()).toEqual(['bytes=70000-', 'bytes=0-']);
+  });
+
+  it('brings a folder where there is no GGUF, each file checked', async () => {
+    const small = (path: string) => ({
+      path,
+      content: new TextEncoder().encode(`{"${path}":1}`),
+      small: true,
+    });
+    hub.files = [
+      small('config.json'),
+      small('tokenizer.json'),
+      { path: 'model.safetensors', content },
+      small('x.md'),
+    ];
+    const { path } = await run();
+    expect(path).toBe(home());
+    expect(await left()).toEqual(['.lathe.json', 'config.json', 'model.safetensors', 'tokenizer.json']);
+    await writeFile(join(home(), 'tokenizer.json'), 'changed');
+    expect((await run()).alreadyThere).toBe(false);
+    expect(await readFile(join(home(), 'tokenizer.json'), 'utf8')).toBe('{"tokenizer.json":1}');
+  });
+
+  it('records what it brought, for checking it later', async () => {
+    await run();
+    hub.files = [{ path: 'tiny-F16.gguf', content }];
+    await run();
+    const record = await readRecord(home());
+    expect(record?.repository).toBe(repo);
+    expect(Object.keys(record?.files ?? {})).toEqual(['tiny-Q8_0.gguf', 'tiny-F16.gguf']);
+    const hex = createHash('sha256').update(content).digest('hex');
+    expect(record?.files['tiny-F16.gguf']).toEqual({
+      sizeBytes: content.length,
+      checksum: { kind: 'sha256', hex },
+      revision: 'main',
+    });
+  });
+
+  it('is refused before the first byte when the disk has no room for all of them', async () => {
+    hub.files = parts;
+    hub.fault = (request, response) => {
+      if (!request.url?.includes('/api/models/')) return false;
+      const oid = 'ab'.repeat(32);
+      const entries = parts.map(({ path }) => ({
+        type: 'file',
+        path,
+        oid,
+        size: 1,
+        lfs: { oid, size: 2 ** 50, pointerSize: 1 },
+      }));
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(entries));
+      return true;
+    };
+    await expect(run()).rejects.toMatchObject({
+      code: 'disk_full',
+      message: expect.stringContaining(`needs ${3 * 2 ** 50} more bytes`),
+    });
+    expect(ranges()).toEqual([]);
   });
 });
 
@@ -118,7 +213,7 @@ describe('a pull that is cut mid-file', () => {
     expect(new Uint8Array(await readFile(path))).toEqual(content);
     expect(ranges()).toEqual(['bytes=100000-']);
     expect(seen[0]).toBe(100_000);
-    expect(await left()).toEqual(['tiny-Q8_0.gguf']);
+    expect(await left()).toEqual(['.lathe.json', 'tiny-Q8_0.gguf']);
   });
 
   it('begins anew when the file changed on the hub meanwhile', async () => {

@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { argmax, dequantize, quantize } from '../../kernels/reference/index.ts';
-import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { openModelFile } from '../../src/engine/formats/open.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import type { ByteSource } from '../../src/engine/platform.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { llama2cAsGguf } from '../support/llama2c.ts';
 import { ReferenceModel, referenceForward } from '../support/reference-model.ts';
 import { describeShared, modelsPath } from '../support/shared.ts';
+import { openSource } from '../support/byte-source.ts';
 
 interface Golden {
   prompts: {
@@ -23,7 +24,7 @@ interface Golden {
 const { prompts } = JSON.parse(readFileSync(modelsPath('golden.json'), 'utf8')) as Golden;
 
 async function open(path: string): Promise<ModelFile> {
-  return openGguf(await nodePlatform().openModel(path));
+  return openModelFile(await nodePlatform().modelFiles(path));
 }
 
 async function load(path: string): Promise<ReferenceModel> {
@@ -103,7 +104,7 @@ describeShared(
   (checkpoint, vocabulary) => {
     it('tells the story that its weights are known for', async () => {
       const bytes = llama2cAsGguf(readFileSync(checkpoint), readFileSync(vocabulary));
-      const file = await openGguf(memorySource(bytes));
+      const file = await openSource(memorySource(bytes));
       const pieces = file.metadata.get('tokenizer.ggml.tokens') as readonly string[];
       const model = await ReferenceModel.load(file);
       let token = Number(file.metadata.get('tokenizer.ggml.bos_token_id'));

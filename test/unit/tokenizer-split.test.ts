@@ -2,17 +2,13 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { preTokenizer, preTokenizers, WordSplitter } from '../../src/engine/tokenizer/pre-tokenizers.ts';
+import { preTokenizer, preTokenizers } from '../../src/engine/tokenizer/pre-tokenizers.ts';
+import { type Split, WordSplitter } from '../../src/engine/tokenizer/word-splitter.ts';
 import { describeShared } from '../support/shared.ts';
 
-function split(steps: readonly string[], text: string): string[] {
-  const words: string[] = [];
-  let start = 0;
-  for (const end of new WordSplitter(steps).split(text)) {
-    words.push(text.slice(start, end));
-    start = end;
-  }
-  return words;
+function split(steps: readonly (string | Split)[], text: string): string[] {
+  const spans = new WordSplitter(steps).split(text);
+  return spans.flatMap((start, i) => (i % 2 === 0 ? [text.slice(start, spans[i + 1])] : []));
 }
 
 /** Characters that the expressions tell apart, and some of everything. */
@@ -34,9 +30,12 @@ describe('words of a text', () => {
     const splitter = new WordSplitter(preTokenizer(name).steps);
     fc.assert(
       fc.property(texts, (text) => {
-        const ends = splitter.split(text);
-        expect(ends.at(-1) ?? 0).toBe(text.length);
-        ends.forEach((end, i) => expect(end).toBeGreaterThan(ends[i - 1] ?? 0));
+        const spans = splitter.split(text);
+        expect(spans.at(-1) ?? 0).toBe(text.length);
+        for (let i = 0; i < spans.length; i += 2) {
+          expect(spans[i]).toBe(spans[i - 1] ?? 0);
+          expect(spans[i + 1]).toBeGreaterThan(spans[i] as number);
+        }
       }),
       { numRuns: 50 },
     );
@@ -134,6 +133,37 @@ describeShared(
         const steps = [preTokenizer(name).steps[step] as string];
         expect([input, split(steps, input)]).toEqual([input, isolate(input, expected[i] as string[])]);
       });
+    });
+  },
+);
+
+describeShared(
+  "Oniguruma's matches",
+  [
+    'data/tokenizers/split-regex/splitRegexPatterns.json',
+    'data/tokenizers/split-regex/splitRegexOracle.json.gz',
+  ],
+  (patternPath, oraclePath) => {
+    const { patterns, defaults } = JSON.parse(readFileSync(patternPath, 'utf8')) as Patterns;
+    const oracle = JSON.parse(gunzipSync(readFileSync(oraclePath)).toString()) as {
+      tokens: Record<string, string[][]>;
+    };
+    const known = patterns.filter(({ id }) => oracle.tokens[id]);
+    const inverted = (expression: string) => [{ expression, behavior: 'removed', invert: true }] as const;
+
+    it('of every pattern of real models that does not look back at the last match', () => {
+      const runnable = known.filter(({ pattern }) => !pattern.includes('\\G'));
+      expect(runnable.length).toBeGreaterThan(130);
+      for (const { id, pattern, inputs = defaults.inputs } of runnable) {
+        // `ß` is no match for `ss` here.
+        if (id === 'edge-ci-full-fold') continue;
+        const found = inputs.map((input) => split(inverted(pattern), input));
+        expect([id, found]).toEqual([id, oracle.tokens[id]]);
+      }
+    });
+
+    it.each(known.filter(({ pattern }) => pattern.includes('\\G')))('$id is refused', ({ pattern }) => {
+      expect(() => new WordSplitter([pattern])).toThrow(/\\G at character \d+ of/);
     });
   },
 );

@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
+import type { Metadata } from '../../src/engine/formats/model-file.ts';
+import { tokenizerMetadata } from '../../src/engine/formats/hugging-face/tokenizer.ts';
+import { createTokenizer, type Tokenizer } from '../../src/engine/tokenizer/index.ts';
 import { describeShared, modelsPath } from '../support/shared.ts';
 import { bpeMetadata, ggufMetadata, readJson, readMergeLines } from '../support/tokenizer-files.ts';
+import { byteLevelJson, sentencePieceJson, wordPieceJson } from '../support/tokenizer-json.ts';
 
 type Vocabulary = Readonly<Record<string, number>>;
 
@@ -15,17 +18,35 @@ function vectors(input: string, output: string): [text: string, ids: number[]][]
 
 const folder = 'data/vocab/ggml-vocab-';
 
-for (const name of ['gpt-2', 'starcoder', 'deepseek-coder', 'llama-spm', 'phi-3', 'bert-bge']) {
+function expectVectors(tokenizer: Tokenizer, inp: string, out: string): void {
+  const cases = vectors(inp, out);
+  expect(cases.length).toBeGreaterThan(40);
+  for (const [text, ids] of cases) expect([text, tokenizer.encode(text)]).toEqual([text, ids]);
+}
+
+/** The tokenizer.json of the same vocabulary. */
+const documents = {
+  'gpt-2': (metadata: Metadata) => byteLevelJson(metadata, 'gpt-2'),
+  starcoder: (metadata: Metadata) => byteLevelJson(metadata, 'starcoder'),
+  'deepseek-coder': (metadata: Metadata) => byteLevelJson(metadata, 'deepseek-coder'),
+  'llama-spm': sentencePieceJson,
+  'phi-3': sentencePieceJson,
+  'bert-bge': wordPieceJson,
+};
+
+for (const [name, document] of Object.entries(documents)) {
   const input = name === 'bert-bge' ? 'bert-bge' : 'llama-bpe';
   describeShared(
     `tokenizer ${name}`,
     [`${folder}${name}.gguf`, `${folder}${input}.gguf.inp`, `${folder}${name}.gguf.out`],
     (model, inp, out) => {
       it('gives every vector the ids of llama.cpp', async () => {
-        const tokenizer = createTokenizer(await ggufMetadata(model));
-        const cases = vectors(inp, out);
-        expect(cases.length).toBeGreaterThan(40);
-        for (const [text, ids] of cases) expect([text, tokenizer.encode(text)]).toEqual([text, ids]);
+        expectVectors(createTokenizer(await ggufMetadata(model)), inp, out);
+      });
+
+      it('gives them from tokenizer.json, too', async () => {
+        const tokenizer = document(await ggufMetadata(model));
+        expectVectors(createTokenizer(tokenizerMetadata({ tokenizer })), inp, out);
       });
     },
   );
@@ -42,16 +63,14 @@ for (const name of ['qwen2', 'deepseek-r1-qwen']) {
     ],
     (vocabulary, merges, inp, out) => {
       it('gives every vector the ids of llama.cpp', () => {
-        const tokenizer = createTokenizer(
-          bpeMetadata({
-            pre: name,
-            vocabulary: readJson(vocabulary) as Vocabulary,
-            merges: readMergeLines(merges),
-          }),
-        );
-        for (const [text, ids] of vectors(inp, out)) {
-          expect([text, tokenizer.encode(text)]).toEqual([text, ids]);
-        }
+        const metadata = bpeMetadata({
+          pre: name,
+          vocabulary: readJson(vocabulary) as Vocabulary,
+          merges: readMergeLines(merges),
+        });
+        expectVectors(createTokenizer(metadata), inp, out);
+        const tokenizer = byteLevelJson(metadata, 'qwen2');
+        expectVectors(createTokenizer(tokenizerMetadata({ tokenizer })), inp, out);
       });
     },
   );
@@ -70,22 +89,21 @@ describeShared(
     'data/tokenizers/expected/tokenizer_tests.json',
   ],
   (vocabulary, merges, inp, out, encoded, tests) => {
-    const tokenizer = () =>
-      createTokenizer(
-        bpeMetadata({
-          pre: 'llama-bpe',
-          vocabulary: readJson(vocabulary) as Vocabulary,
-          merges: readMergeLines(merges),
-          special: llama3Special,
-          more: { bos_token_id: 128000, eos_token_id: 128009 },
-        }),
-      );
+    const metadata = () =>
+      bpeMetadata({
+        pre: 'llama-bpe',
+        vocabulary: readJson(vocabulary) as Vocabulary,
+        merges: readMergeLines(merges),
+        special: llama3Special,
+        more: { bos_token_id: 128000, eos_token_id: 128009 },
+      });
+    const tokenizer = () => createTokenizer(metadata());
 
-    it('gives every vector the ids of llama.cpp', () => {
-      const llama = tokenizer();
-      for (const [text, ids] of vectors(inp, out)) {
-        expect([text, llama.encode(text)]).toEqual([text, ids]);
-      }
+    it('gives every vector the ids of llama.cpp', () => expectVectors(tokenizer(), inp, out));
+
+    it('gives them from tokenizer.json, too', () => {
+      const document = byteLevelJson(metadata(), 'llama-bpe');
+      expectVectors(createTokenizer(tokenizerMetadata({ tokenizer: document })), inp, out);
     });
 
     it("gives Hugging Face's ids with the leading BOS, and their text back", () => {
@@ -104,7 +122,7 @@ interface Encoding {
   encoded: { input_ids: number[] };
 }
 
-function expectEncodings(tokenizer: ReturnType<typeof createTokenizer>, path: string, name: string) {
+function expectEncodings(tokenizer: Tokenizer, path: string, name: string) {
   const cases = (readJson(path) as Record<string, Encoding[]>)[name] ?? [];
   expect(cases.length).toBeGreaterThan(10);
   for (const { input, encoded } of cases) {
@@ -137,6 +155,101 @@ describeShared(
     });
   },
 );
+
+describeShared(
+  "Whisper's encodings, on GPT-2's vocabulary",
+  [
+    `${folder}gpt-2.gguf`,
+    'data/tokenizers/expected/tokenizer_tests.json',
+    'data/tokenizers/expected/whisper_tiny_en_encoded.json',
+  ],
+  (gpt2, tests, longText) => {
+    it('openai/whisper-tiny.en: the same ids, with the two tokens that begin every text', async () => {
+      const document = byteLevelJson(await ggufMetadata(gpt2), 'gpt-2');
+      const special = { '<|startoftranscript|>': 50257, '<|notimestamps|>': 50362, '<|endoftext|>': 50256 };
+      const part = (id: string) => ({ SpecialToken: { id, type_id: 0 } });
+      const tokenizer = createTokenizer(
+        tokenizerMetadata({
+          tokenizer: {
+            ...document,
+            added_tokens: Object.entries(special).map(([content, id]) => ({ id, content, special: true })),
+            post_processor: {
+              type: 'TemplateProcessing',
+              single: [
+                part('<|startoftranscript|>'),
+                part('<|notimestamps|>'),
+                { Sequence: { id: 'A', type_id: 0 } },
+                part('<|endoftext|>'),
+              ],
+              special_tokens: Object.fromEntries(
+                Object.entries(special).map(([id, number]) => [id, { id, ids: [number], tokens: [id] }]),
+              ),
+            },
+          },
+        }),
+      );
+      expectEncodings(tokenizer, tests, 'openai/whisper-tiny.en');
+      const expected = readJson(longText) as { text: string; token_ids: number[]; decoded_text: string };
+      expect(tokenizer.encode(expected.text, { addSpecial: true })).toEqual(expected.token_ids);
+      expect(tokenizer.decode(expected.token_ids, { special: true })).toBe(expected.decoded_text);
+    });
+  },
+);
+
+// Of these only one text's ids are there, and no vocabulary: what its tokens stand for can be held to.
+const decoded: [name: string, model: string, leading: number, trailing: number][] = [
+  ['gemma_encoded', 'llama', 1, 0],
+  ['t5_base_encoded', 't5', 0, 1],
+  ['falcon_encoded', 'gpt2', 0, 0],
+  ['whisper_large_v2_encoded', 'gpt2', 2, 1],
+];
+for (const [name, model, leading, trailing] of decoded) {
+  describeShared(name, [`data/tokenizers/expected/${name}.json`], (path) => {
+    it('its tokens are its text', () => {
+      const expected = readJson(path) as { decoded_text: string; bpe_tokens: string[]; token_ids: number[] };
+      const ids = expected.token_ids.slice(leading, expected.token_ids.length - trailing);
+      expect(expected.bpe_tokens.length).toBe(ids.length);
+      const tokens: string[] = Array.from({ length: Math.max(...ids) + 1 }, (_, id) => `[unused ${id}]`);
+      expected.bpe_tokens.forEach((token, i) => (tokens[ids[i] as number] = token));
+      const tokenizer = createTokenizer(
+        new Map<string, string | string[]>([
+          ['tokenizer.ggml.model', model],
+          ['tokenizer.ggml.pre', 'falcon'],
+          ['tokenizer.ggml.tokens', tokens],
+          ['tokenizer.ggml.merges', ['a b']],
+        ]),
+      );
+      // SentencePiece's first token begins with the space that a text has before it.
+      const text = expected.decoded_text.replaceAll(/<[^>]*>/g, '');
+      expect(tokenizer.decode(ids).replace(/^ /, '')).toBe(text);
+    });
+  });
+}
+
+it('the embedded model: tokenizer.json says what its GGUF file says', async () => {
+  const gguf = await ggufMetadata(modelsPath('lathe-tiny-q8_0.gguf'));
+  const read = (name: string) => readJson(modelsPath(`${name}.json`));
+  const metadata = tokenizerMetadata({
+    tokenizer: read('tokenizer'),
+    tokenizerConfig: read('tokenizer_config'),
+    generationConfig: read('generation_config'),
+    config: read('config'),
+  });
+  const keys = [
+    'model',
+    'pre',
+    'tokens',
+    'token_type',
+    'merges',
+    'eos_token_id',
+    'padding_token_id',
+    'add_bos_token',
+  ];
+  for (const key of keys) {
+    expect([key, metadata.get(`tokenizer.ggml.${key}`)]).toEqual([key, gguf.get(`tokenizer.ggml.${key}`)]);
+  }
+  expect(createTokenizer(metadata).endIds).toEqual(createTokenizer(gguf).endIds);
+});
 
 it('the embedded model: prompts of golden.json have the ids that llama.cpp gave them', async () => {
   const tokenizer = createTokenizer(await ggufMetadata(modelsPath('lathe-tiny-q8_0.gguf')));

@@ -288,7 +288,9 @@ describe('what cannot be used', () => {
 
   it('an unknown kind or pre-tokenizer is refused with the supported ones', () => {
     const rwkv = new Map([['tokenizer.ggml.model', 'rwkv']]);
-    expect(() => createTokenizer(rwkv)).toThrow("unknown tokenizer 'rwkv' (supported: gpt2, llama, bert)");
+    expect(() => createTokenizer(rwkv)).toThrow(
+      "unknown tokenizer 'rwkv' (supported: gpt2, llama, bert, t5)",
+    );
     expect(() => createTokenizer(without('model'))).toThrow(/names no tokenizer \(supported/);
     const odd = bpeMetadata({ pre: 'odd', vocabulary: { a: 0 }, merges: ['a a'] });
     expect(() => createTokenizer(odd)).toThrow(

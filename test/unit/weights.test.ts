@@ -1,12 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { globals } from 'webgpu';
-import { weightFormats } from '../../kernels/formats.ts';
+import { quantBytes, scaleBytes, type WeightFormat, weightFormats } from '../../kernels/formats.ts';
 import { bf16FromNumber, f16FromNumber, quantize, type WeightType } from '../../kernels/reference/index.ts';
 import type { ModelFile, TensorInfo } from '../../src/engine/formats/model-file.ts';
 import { BufferPool } from '../../src/engine/gpu/buffers.ts';
-import { readVector, repack, WeightLoader } from '../../src/engine/weights.ts';
+import type { Graph } from '../../src/engine/graph.ts';
+import { repack } from '../../src/engine/repack.ts';
+import type { Bound, PlanContext } from '../../src/engine/plan-context.ts';
+import { partsOf, type SlicedPart } from '../../src/engine/weight-slices.ts';
+import { readVector, weightBytes, WeightLoader } from '../../src/engine/weights.ts';
 import { random, randomValues } from '../support/kernel-harness.ts';
+import { sampleRows, wholeColumns } from '../support/random-blocks.ts';
 
 Object.assign(globalThis, globals);
 const types = Object.keys(weightFormats) as WeightType[];
@@ -14,7 +19,9 @@ const types = Object.keys(weightFormats) as WeightType[];
 /** A device that only remembers what was written where, as strict about sizes as WebGPU. */
 class RecordingDevice {
   readonly contents = new Map<object, Uint8Array<ArrayBuffer>>();
+  readonly limits = { minStorageBufferOffsetAlignment: 256 };
   readonly queue = {
+    submit() {},
     writeBuffer: (buffer: object, offset: number, data: ArrayBufferView | ArrayBuffer) => {
       const bytes = ArrayBuffer.isView(data)
         ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
@@ -28,6 +35,27 @@ class RecordingDevice {
     const buffer = { size, label };
     this.contents.set(buffer, new Uint8Array(size));
     return buffer;
+  }
+  createCommandEncoder() {
+    return {
+      copyBufferToBuffer: (from: object, offset: number, to: object, at: number, size: number) => {
+        expect(offset % 4, 'offset in whole words').toBe(0);
+        expect(size % 4, 'size in whole words').toBe(0);
+        const source = this.contents.get(from) as Uint8Array;
+        expect(offset + size).toBeLessThanOrEqual(source.length);
+        this.contents.get(to)?.set(source.subarray(offset, offset + size), at);
+      },
+      finish: () => ({}),
+    };
+  }
+  /** What a shader finds there. */
+  read(bound: Bound): Uint8Array {
+    if (!('buffer' in bound)) return this.contents.get(bound) as Uint8Array;
+    const { buffer, offset = 0, size = 0 } = bound;
+    expect(size % 16, 'whole 16-byte words').toBe(0);
+    const contents = this.contents.get(buffer) as Uint8Array;
+    expect(offset + size).toBeLessThanOrEqual(contents.length);
+    return contents.subarray(offset, offset + size);
   }
   pool(): BufferPool {
     return new BufferPool(this as unknown as GPUDevice);
@@ -46,7 +74,7 @@ function fileOf(matrices: readonly Matrix[], columns: number, seed: number) {
   const tensors = new Map<string, TensorInfo>();
   for (const [index, { type, rows }] of matrices.entries()) {
     const name = `w${index}`;
-    const raw = quantize(type, randomValues(rows * columns, next));
+    const raw = sampleRows(type, { rows, columns }, next);
     raws.set(name, raw);
     tensors.set(name, { name, type, shape: [rows, columns], offset: 0, sizeBytes: raw.length });
   }
@@ -66,29 +94,17 @@ function fileOf(matrices: readonly Matrix[], columns: number, seed: number) {
 }
 
 describe('repack', () => {
-  it('moves the scales of quantised blocks apart and keeps everything else as it is', () => {
-    for (const type of ['Q8_0', 'Q4_0'] as const) {
-      const { quantBytesPerBlock } = weightFormats[type];
-      const raw = quantize(type, randomValues(3 * 64, random(1)));
-      const { quants, scales } = repack(type, raw, 3, 64);
-      const blockBytes = quantBytesPerBlock + 2;
-      const bytes = new Uint8Array(quants.buffer, quants.byteOffset, quants.byteLength);
-      for (let block = 0; block < 6; block++) {
-        const from = block * blockBytes;
-        const scale = (raw[from] as number) | ((raw[from + 1] as number) << 8);
-        expect(scales?.[block]).toBe(scale);
-        expect(bytes.slice(block * quantBytesPerBlock, (block + 1) * quantBytesPerBlock)).toEqual(
-          raw.slice(from + 2, from + blockBytes),
-        );
-      }
-    }
-  });
-
   it('reads bytes at any alignment', () => {
-    const raw = quantize('Q8_0', randomValues(64, random(2)));
-    const shifted = new Uint8Array(raw.length + 1);
-    shifted.set(raw, 1);
-    expect(repack('Q8_0', shifted.subarray(1), 1, 64)).toEqual(repack('Q8_0', raw, 1, 64));
+    for (const type of types) {
+      const raw = sampleRows(type, { rows: 1, columns: 256 }, random(2));
+      const shifted = new Uint8Array(raw.length + 1);
+      shifted.set(raw, 1);
+      const packed = repack(type, raw, 1, 256);
+      expect(repack(type, shifted.subarray(1), 1, 256), type).toEqual({
+        ...packed,
+        ...(packed.quants === raw ? { quants: shifted.subarray(1) } : {}),
+      });
+    }
   });
 
   it('fills the rows of plain types with zeros to whole blocks', () => {
@@ -118,7 +134,9 @@ describe('WeightLoader', () => {
         matrices,
         fc.integer({ min: 1, max: 3 }),
         fc.integer({ min: 1, max: 30 }),
-        async (list, blocks, rowsHeld) => {
+        async (list, width, rowsHeld) => {
+          // Rows of K types are whole blocks of 256.
+          const blocks = list.some(({ type }) => type.endsWith('_K')) ? 8 * width : width;
           const columns = blocks * 32;
           const { file, raws } = fileOf(list, columns, rowsHeld);
           const device = new RecordingDevice();
@@ -131,38 +149,38 @@ describe('WeightLoader', () => {
             onBytes: (bytes) => (read += bytes),
           });
           const stack = loader.allocate(list.map((_, index) => `w${index}`));
-          await loader.fill(stack);
+          await loader.fill([stack]);
 
-          // What every row of the stack must be.
-          const rows = list.flatMap(({ type, rows: count }, index) => {
-            const raw = raws.get(`w${index}`) as Uint8Array;
-            const rowBytes = raw.length / count;
-            return Array.from({ length: count }, (_, row) => ({
-              format: weightFormats[type],
-              packed: repack(type, raw.slice(row * rowBytes, (row + 1) * rowBytes), 1, columns),
-            }));
-          });
           let next = 0;
+          const all = list.flatMap(({ type, rows }, index) =>
+            Array.from({ length: rows }, (_, row) => ({ type, row, rows, raw: raws.get(`w${index}`) })),
+          );
           for (const part of stack.parts) {
             expect(part.firstRow).toBe(next);
             expect(part.blocks).toBe(blocks);
-            const quants = device.contents.get(part.quants) as Uint8Array;
-            const scales = device.contents.get(part.scales) as Uint8Array;
-            for (let row = 0; row < part.rows; row++) {
-              const { format, packed } = rows[next++] as (typeof rows)[number];
-              expect(part.format).toBe(format.name);
-              const bytes = blocks * format.quantBytesPerBlock;
-              expect(part.rows * bytes).toBeLessThanOrEqual(maxBindingBytes);
-              expect(quants.slice(row * bytes, (row + 1) * bytes)).toEqual(
-                new Uint8Array(packed.quants.buffer, packed.quants.byteOffset, packed.quants.byteLength),
-              );
-              const at = row * blocks * 2;
-              if (packed.scales) {
-                expect(new Uint16Array(scales.slice(at, at + blocks * 2).buffer)).toEqual(packed.scales);
-              }
+            const own = all.slice(next, next + part.rows);
+            next += part.rows;
+            const { type } = own[0] as (typeof all)[number];
+            const format: WeightFormat = weightFormats[type];
+            expect(part.format).toBe(format.name);
+            expect(own.every((one) => one.type === type)).toBe(true);
+            expect(quantBytes(format, part)).toBeLessThanOrEqual(maxBindingBytes);
+            expect(scaleBytes(format, part)).toBeLessThanOrEqual(maxBindingBytes);
+            // The part must be what its rows are when they are repacked at once.
+            const together = own.map(({ raw, row, rows }) => {
+              const bytes = (raw?.length ?? 0) / rows;
+              return raw?.subarray(row * bytes, (row + 1) * bytes) ?? new Uint8Array(0);
+            });
+            const packed = repack(type, new Uint8Array(Buffer.concat(together)), part.rows, columns);
+            for (const [name, words] of [
+              ['quants', packed.quants],
+              ['scales', packed.scales ?? new Uint8Array(0)],
+            ] as const) {
+              const expected = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
+              expect(device.contents.get(part[name])?.slice(0, expected.length), name).toEqual(expected);
             }
           }
-          expect(next).toBe(rows.length);
+          expect(next).toBe(all.length);
           expect(read).toBe([...raws.values()].reduce((sum, raw) => sum + raw.length, 0));
         },
       ),
@@ -194,6 +212,70 @@ describe('WeightLoader', () => {
       ['f16', 15, 4],
       ['q8_0', 19, 3],
     ]);
+  });
+});
+
+describe('rows out of a stack', () => {
+  it('are bound as if they were alone, in every format', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...types),
+        fc.integer({ min: 1, max: 9 }),
+        fc.nat(20),
+        fc.integer({ min: 1, max: 20 }),
+        async (type, width, skipped, rows) => {
+          const columns = wholeColumns(type, 32 * width);
+          const { file, raws } = fileOf([{ type, rows: 41 }], columns, width);
+          const device = new RecordingDevice();
+          const pool = device.pool();
+          const loader = new WeightLoader(file, pool, { maxBindingBytes: 2 ** 27, onBytes() {} });
+          const stack = loader.allocate(['w0']);
+          await loader.fill([stack]);
+          const context = { gpu: { device }, pool } as unknown as PlanContext;
+          const slice = () => partsOf(context, stack, { first: skipped, rows });
+          const { scaleGroup }: WeightFormat = weightFormats[type];
+          if (!scaleGroup.byRow && (skipped * (columns / 32)) % scaleGroup.blocks !== 0) {
+            expect(slice).toThrow(`rows from ${skipped} on begin within a group of 2 scales`);
+            return;
+          }
+          const [part] = slice();
+          expect(part).toMatchObject({ firstRow: skipped, rows, blocks: columns / 32 });
+          const raw = raws.get('w0') as Uint8Array;
+          const rowBytes = raw.length / 41;
+          const own = raw.slice(skipped * rowBytes, (skipped + rows) * rowBytes);
+          const packed = repack(type, own, rows, columns);
+          const got = device.read((part as SlicedPart).quants);
+          const { buffer, byteOffset, byteLength } = packed.quants;
+          expect(got.slice(0, byteLength)).toEqual(new Uint8Array(buffer, byteOffset, byteLength));
+          if (!packed.scales) return;
+          const scales = new Uint32Array(device.read((part as SlicedPart).scales).slice().buffer);
+          // The last group may hold blocks of the next row, too.
+          const whole = packed.scales.length - scaleGroup.bytes / 4;
+          expect(scales.slice(0, whole)).toEqual(packed.scales.slice(0, whole));
+          for (let i = whole; i < packed.scales.length; i++) {
+            const [word = 0, expected = 0] = [scales[i], packed.scales[i]];
+            expect(word & expected).toBe(expected | 0);
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe('weightBytes', () => {
+  it('is within a tenth of what the file holds, and what is allocated, for every type', () => {
+    for (const type of types) {
+      // An even row count: buffers are whole 16-byte words.
+      const { file, raws } = fileOf([{ type, rows: 64 }], 1280, 1);
+      const units = [{ op: 'matmul', weights: ['w0'] }];
+      const bytes = weightBytes(file, { units } as unknown as Graph);
+      const raw = raws.get('w0')?.length ?? 0;
+      expect(Math.abs(bytes / raw - 1), `${type}: ${bytes} of ${raw}`).toBeLessThan(0.1);
+      const pool = new RecordingDevice().pool();
+      new WeightLoader(file, pool, { maxBindingBytes: 2 ** 27, onBytes() {} }).allocate(['w0']);
+      expect(pool.bytes - bytes, type).toBe(['F32', 'F16', 'BF16'].includes(type) ? 16 : 0);
+    }
   });
 });
 

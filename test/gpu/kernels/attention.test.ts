@@ -24,6 +24,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
+import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { PagedCache } from './paged-cache.ts';
 
 let harness: KernelHarness;
@@ -48,6 +49,10 @@ interface Scene {
   runs: readonly Run[];
   /** Scores grow with it. */
   size?: number;
+  /** Every token sees the whole of its run. */
+  bidirectional?: boolean;
+  /** Positions that a token sees. */
+  window?: number;
 }
 
 const eps = 1e-6;
@@ -67,7 +72,7 @@ function rotationOf(variant: AttentionVariant, kind: { rotary: number; gains: Fl
     return applyRope(normed, [position], { heads, headDim }, { style, theta, rotaryDim: rotary });
   };
   return {
-    table: (positions: number) => ropeTable({ theta, rotary, style, scale: 1 }, positions),
+    table: (positions: number) => ropeTable({ theta, rotary, style, scale: 1, magnitude: 1 }, positions),
     q: (rows: Float32Array, position: number) => turn(rows, position, gains.subarray(0, headDim)),
     k: (rows: Float32Array, position: number) => turn(rows, position, gains.subarray(headDim)),
   };
@@ -76,7 +81,7 @@ type Rotation = ReturnType<typeof rotationOf>;
 
 /** The inputs of a scene, and what the oracle says; [tokens, heads, headDim]. */
 function build(scene: Scene, seed: number, rotation?: Rotation) {
-  const { heads, kvHeads, headDim, runs, size = 1 } = scene;
+  const { heads, kvHeads, headDim, runs, size = 1, window = Number.POSITIVE_INFINITY } = scene;
   const next = random(seed);
   const slots = Math.max(...runs.map((run) => run.slot)) + 1;
   const longest = Math.max(...runs.map((run) => run.first + run.count));
@@ -102,11 +107,12 @@ function build(scene: Scene, seed: number, rotation?: Rotation) {
       own.push({ slot, position: first, ...made });
       const keys = Float64Array.from([...before[0], ...made.k]);
       const values = Float64Array.from([...before[1], ...made.v]);
-      const shape = { heads, kvHeads, headDim, scale };
+      const shape = { heads, kvHeads, headDim, scale, window };
       for (const value of reference(rotation.q(q, first), [first], keys, values, shape)) expected.push(value);
       row += 1;
       continue;
     }
+    const shape = { heads, kvHeads, headDim, scale, window, bidirectional: scene.bidirectional ?? false };
     const keys = cache.fill(k, slot, randomValues((first + count) * kvHeads * headDim, next));
     const values = cache.fill(v, slot, randomValues((first + count) * kvHeads * headDim, next));
     const queries = randomValues(count * heads * headDim, next, size);
@@ -115,21 +121,27 @@ function build(scene: Scene, seed: number, rotation?: Rotation) {
       qkv.set(queries.subarray(t * width, (t + 1) * width), (row + t) * stride);
     }
     const positions = Array.from({ length: count }, (_, t) => first + t);
-    for (const value of reference(queries, positions, keys, values, { heads, kvHeads, headDim, scale })) {
+    for (const value of reference(queries, positions, keys, values, shape)) {
       expected.push(value);
     }
     row += count;
+  }
+  // Pages that no query of a sequence sees hold NaN: whoever reads them shows it.
+  for (const { slot, first } of runs) {
+    const unseen = Math.floor(Math.max(0, first + 1 - window) / pageTokens) * pageTokens;
+    for (const buffer of [k, v]) cache.spoil(buffer, slot, unseen);
   }
   return { cache, k, v, qkv, tokens, scale, expected, own };
 }
 
 /** Cuts runs into tiles of at most `tile` tokens. */
-function tilesOf(runs: readonly Run[], tile: number): number[][] {
+function tilesOf(runs: readonly Run[], tile: number, bidirectional = false): number[][] {
   const tiles: number[][] = [];
   let row = 0;
   for (const { slot, first, count } of runs) {
     for (let done = 0; done < count; done += tile) {
-      tiles.push([row + done, Math.min(tile, count - done), slot, first + done]);
+      const tokens = Math.min(tile, count - done) + (bidirectional ? count << 16 : 0);
+      tiles.push([row + done, tokens, slot, first + done]);
     }
     row += count;
   }
@@ -177,7 +189,7 @@ async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): 
   const { heads, kvHeads, headDim } = scene;
   const { rotation, rotary = 0, gains } = rotationFor(variant, seed);
   const made = build(scene, seed, rotation);
-  const tiles = tilesOf(scene.runs, variant.TILE);
+  const tiles = tilesOf(scene.runs, variant.TILE, variant.BIDIRECTIONAL);
   const stride = heads * headDim + 6;
   const before = poisoned((made.tokens + 2) * stride);
   const out = await harness.run(
@@ -195,6 +207,7 @@ async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): 
         many: 1024,
         rotary,
         eps,
+        window: scene.window ?? 0,
       },
       dims: {
         tokens: made.tokens,
@@ -227,6 +240,9 @@ async function runSplit(
   const made = build(scene, seed, rotation);
   const tiles = tilesOf(scene.runs, 1);
   const splitsOf = (position: number) => Math.floor(position / splitTokens) + 1;
+  const { window = 0 } = scene;
+  const firstSplitOf = (position: number) =>
+    window > 0 ? Math.floor(Math.max(0, position + 1 - window) / splitTokens) : 0;
   const splits = Math.max(...tiles.map((tile) => splitsOf(tile[3] as number)));
   expect(splits, 'the scene must have splits').toBeGreaterThan(1);
   const maxSplits = splits + 1;
@@ -250,6 +266,7 @@ async function runSplit(
         many: 1024,
         rotary,
         eps,
+        window: scene.window ?? 0,
       },
       dims,
       buffers: {
@@ -271,7 +288,8 @@ async function runSplit(
     (word) => {
       const split = Math.floor(word / words) % maxSplits;
       const tile = tiles[Math.floor(word / (words * maxSplits * heads))];
-      return tile !== undefined && split < splitsOf(tile[3] as number);
+      const position = tile?.[3];
+      return position !== undefined && split < splitsOf(position) && split >= firstSplitOf(position);
     },
     'partial sums',
   );
@@ -281,7 +299,7 @@ async function runSplit(
     attentionCombine,
     { WG: 64 },
     {
-      params: { heads, head_dim: headDim, ...limits, out_stride: stride },
+      params: { heads, head_dim: headDim, ...limits, out_stride: stride, window },
       dims,
       buffers: { partial: new Uint8Array(partial['out'] as ArrayBuffer), tiles: tileWords, out: result },
     },
@@ -317,6 +335,14 @@ const prompts: Run[] = [
   { slot: 2, first: 64, count: 1 },
 ];
 
+/** Whole sequences of one step, where tokens also see what comes after them. */
+const wholes: Run[] = [
+  { slot: 1, first: 0, count: 11 },
+  { slot: 0, first: 0, count: 1 },
+  { slot: 3, first: 0, count: 133 },
+  { slot: 2, first: 0, count: 32 },
+];
+
 /** Heads that make the variant's group; twice as many where that can be. */
 const headsOf = (variant: AttentionVariant) => ({ heads: variant.GROUP * 2, kvHeads: 2 });
 
@@ -325,7 +351,25 @@ async function runVariant(
   model: { heads: number; kvHeads: number },
 ): Promise<void> {
   const scene = { ...model, headDim: variant.HEAD_DIM };
-  if (variant.WIDE) {
+  if (variant.BIDIRECTIONAL) {
+    const both = { ...scene, bidirectional: true };
+    for (const [index, window] of (variant.WINDOW ? [1, 5, 32, 33, 5000] : [undefined]).entries()) {
+      const own = window === undefined ? both : { ...both, window };
+      await runWhole(variant, { ...own, runs: wholes }, 100 + index);
+      await runWhole(variant, { ...own, runs: wholes.slice(0, 1), size: 20 }, 110 + index);
+    }
+    if (!variant.WINDOW) await runWhole(variant, { ...both, runs: [{ slot: 0, first: 0, count: 301 }] }, 9);
+  } else if (variant.WINDOW) {
+    // Narrower than a tile, as wide as a page and a little more, and across splits.
+    for (const [index, window] of [5, 32, 33, 600].entries()) {
+      const own = { ...scene, window };
+      if (variant.WIDE) await runWhole(variant, { ...own, runs: prompts }, 20 + index);
+      else if (variant.SPLIT) {
+        await runSplit(variant, { ...own, runs: single(...contexts) }, 512, 40 + index);
+        await runSplit(variant, { ...own, runs: single(100, 1, 64, 65, 300) }, 64, 60 + index);
+      } else await runWhole(variant, { ...own, runs: single(...contexts) }, 80 + index);
+    }
+  } else if (variant.WIDE) {
     await runWhole(variant, { ...scene, runs: prompts }, 1);
     await runWhole(variant, { ...scene, runs: [{ slot: 0, first: 0, count: 1 }] }, 2);
     await runWhole(variant, { ...scene, runs: [{ slot: 0, first: 1020, count: 9 }] }, 3);
@@ -350,13 +394,21 @@ describe('attention equals the oracle', () => {
 
 describe('attention as the engine chooses it on this adapter equals the oracle', () => {
   const [whole, wide, split] = [{}, { wide: true }, { split: true }];
+  const both = { wide: true, bidirectional: true };
+  const near = { ...both, window: true };
   const turning = { rope: 'interleaved' } as const;
+  const windowed = { wide: true, window: true };
+  const turned = { rope: 'neox', qkNorm: true, window: true } as const;
   const normed = { rope: 'neox', qkNorm: true, split: true } as const;
   const models = [
     { heads: 8, kvHeads: 4, headDim: 8, modes: [whole, wide, split] },
-    { heads: 4, kvHeads: 2, headDim: 64, modes: [whole, wide, split, turning, normed] },
+    { heads: 4, kvHeads: 2, headDim: 64, modes: [whole, wide, split, turning, normed, windowed, turned] },
+    { heads: 4, kvHeads: 1, headDim: 256, modes: [whole, wide, windowed, turned] },
+    { heads: 4, kvHeads: 4, headDim: 96, modes: [whole, wide, turning] },
     { heads: 14, kvHeads: 2, headDim: 64, modes: [whole, wide, split] },
     { heads: 16, kvHeads: 2, headDim: 32, modes: [whole, wide, turning] },
+    { heads: 12, kvHeads: 12, headDim: 32, modes: [both] },
+    { heads: 3, kvHeads: 1, headDim: 256, modes: [both, near] },
     { heads: 9, kvHeads: 3, headDim: 40, modes: [wide] },
     { heads: 11, kvHeads: 1, headDim: 16, modes: [wide] },
   ];

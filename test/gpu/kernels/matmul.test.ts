@@ -12,14 +12,14 @@ import {
   matvec,
 } from '../../../kernels/matmul.ts';
 import {
-  dequantize,
+  type Activation,
+  dequantizeRows,
   gatedActivation,
   matmul as reference,
-  quantize,
   rmsNorm,
   type WeightType,
 } from '../../../kernels/reference/index.ts';
-import { repack } from '../../../src/engine/weights.ts';
+import { repack } from '../../../src/engine/repack.ts';
 import {
   expectClose,
   expectUntouched,
@@ -30,6 +30,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
+import { sampleRows, wholeColumns } from '../../support/random-blocks.ts';
 
 let harness: KernelHarness;
 beforeAll(async () => {
@@ -55,6 +56,10 @@ interface Case {
   size?: number;
   /** Half of the rows are gate, half are up. */
   gated?: boolean;
+  /** With `gated`: GELU by tanh in place of silu. */
+  geluTanh?: boolean;
+  /** Of the results. */
+  scale?: number;
 }
 
 const eps = 1e-5;
@@ -67,17 +72,19 @@ async function runCase<V extends Variant>(
   shape: Case,
   seed: number,
 ): Promise<void> {
-  const { tokens, rows, columns, bias = false, add = false, sampled = false, offset = 0 } = shape;
+  const { tokens, rows, bias = false, add = false, sampled = false, offset = 0 } = shape;
   const { normIn = false, normOut = false, gated = false, size = 1 } = shape;
+  const { geluTanh = false, scale = 1 } = shape;
   const outputs = gated ? rows / 2 : rows;
   const stride = shape.stride ?? outputs;
   const type = typeOf.get(String(variant['FORMAT'])) as WeightType;
+  const columns = wholeColumns(type, shape.columns);
   const int8 = kernel.source.includes('int8');
   const columnsAtOnce = Number(variant['COLS'] ?? variant['TILE'] ?? 64);
   const next = random(seed);
   const padded = Math.ceil(columns / blockColumns) * blockColumns;
-  const raw = quantize(type, randomValues(rows * columns, next));
-  const weight = dequantize(type, raw, rows * columns);
+  const raw = sampleRows(type, { rows, columns }, next);
+  const weight = dequantizeRows(type, raw, { rows, columns });
   const { quants, scales } = repack(type, raw, rows, columns);
   const x = randomValues(tokens * columns, next, size);
   // Rows are padded to blocks with zeros; rows past the last token hold rubbish that must not matter.
@@ -129,7 +136,8 @@ async function runCase<V extends Variant>(
           (sampled ? matmulFlags.sampled : 0) |
           (normIn ? matmulFlags.normIn : 0) |
           (normOut ? matmulFlags.normOut : 0) |
-          (gated ? matmulFlags.gated : 0),
+          (gated ? matmulFlags.gated : 0) |
+          (geluTanh ? matmulFlags.geluTanh : 0),
         bias_offset: 0,
         gain_offset: rows,
         half: rows / 2,
@@ -137,12 +145,13 @@ async function runCase<V extends Variant>(
         width: widthOfNorm,
         eps,
         many: 1024,
+        scale,
       },
       // Rows of the other kind would be written too far if they were taken.
       dims: sampled ? { tokens: tokens + 2, samples: tokens } : { tokens, samples: tokens + 2 },
       buffers: {
         quants,
-        scales: scales ?? new Uint16Array(8),
+        scales: scales ?? new Uint32Array(4),
         vectors: Float32Array.from([...biases, ...gain]),
         x: given,
         y,
@@ -157,9 +166,11 @@ async function runCase<V extends Variant>(
     input,
     weight,
     { tokens, inputs: columns, outputs: rows },
-    { bias: bias ? biases : undefined, residual: add ? before : undefined },
+    { bias: bias ? biases : undefined, scale, residual: add ? before : undefined },
   );
-  const expected = Array.from(gated ? halves(product, tokens, rows) : product);
+  const expected = Array.from(
+    gated ? halves(product, tokens, rows, geluTanh ? 'gelu_tanh' : 'silu') : product,
+  );
   const rowsGot: number[] = [];
   for (let t = 0; t < tokens; t++) {
     rowsGot.push(...got.subarray(t * stride + offset, t * stride + offset + outputs));
@@ -211,14 +222,13 @@ async function runCase<V extends Variant>(
   expectUntouched(out['squares'] as ArrayBuffer, squares, (word) => word < tokens * parts, 'squares');
 }
 
-/** silu(gate) * up of rows that hold both. */
-function halves(rows: ArrayLike<number>, tokens: number, width: number): number[] {
+/** activation(gate) * up of rows that hold both. */
+function halves(rows: ArrayLike<number>, tokens: number, width: number, activation: Activation): number[] {
   const all = Array.from(rows);
   return Array.from({ length: tokens }, (_, t) => {
     const row = all.slice(t * width, (t + 1) * width);
-    return [
-      ...gatedActivation(Float64Array.from(row.slice(0, width / 2)), Float64Array.from(row.slice(width / 2))),
-    ];
+    const [gate, up] = [row.slice(0, width / 2), row.slice(width / 2)];
+    return [...gatedActivation(Float64Array.from(gate), Float64Array.from(up), activation)];
   }).flat();
 }
 
@@ -232,18 +242,30 @@ function fixedCases(flags: number): Case[] {
     normIn: has(matmulFlags.normIn),
     normOut: has(matmulFlags.normOut),
     gated: has(matmulFlags.gated),
+    geluTanh: has(matmulFlags.geluTanh),
   };
   const strided = asked.normOut ? {} : { stride: 411, offset: 7 };
   return [
     { tokens: 1, rows: 2, columns: 32, ...asked },
     { tokens: 1, rows: 58, columns: 992, ...asked },
-    { tokens: 1, rows: 300, columns: 96, ...asked, ...strided },
+    { tokens: 1, rows: 300, columns: 96, ...asked, ...strided, ...(asked.gated ? {} : { scale: 0.22 }) },
   ];
+}
+
+/** Formats that every variant is run in. */
+const thorough = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'];
+
+/** For the others, which differ in nothing but how a block is read: few tokens and many of each kernel. */
+function isSample({ FORMAT, COLS, ROWS, WG, TILE, F16, FLAGS = 0 }: Variant): boolean {
+  if (thorough.includes(String(FORMAT))) return true;
+  if (COLS === undefined) return TILE === undefined || (TILE === 64) === F16;
+  return FLAGS === 0 && (COLS === 8 ? ROWS === 4 : COLS === 1 && (ROWS === 2 || WG === undefined));
 }
 
 /** What is done with the sums does not depend on the format: the flags are tried in one of them. */
 const worthRunning = (variant: Variant): boolean =>
-  !variant['FLAGS'] || variant['FORMAT'] === 'q8_0' || variant['FLAGS'] === matmulFlags.bias;
+  isSample(variant) &&
+  (!variant['FLAGS'] || variant['FORMAT'] === 'q8_0' || variant['FLAGS'] === matmulFlags.bias);
 
 /** Awkward shapes: one row, primes, strided results, more tokens than one pass serves. */
 function casesFor(variant: Variant): Case[] {
@@ -271,6 +293,9 @@ function casesFor(variant: Variant): Case[] {
     cases.push({ tokens: width === 1 ? 1 : 3, rows: 40, columns: 64, normIn: true, size: 1e5 });
   }
   cases.push({ tokens: width === 1 ? 1 : width + 1, rows: 2 * 131, columns: 64, gated: true, stride: 140 });
+  const odd = { tokens: width === 1 ? 1 : 3, columns: 64 };
+  cases.push({ ...odd, rows: 86, gated: true, geluTanh: true });
+  cases.push({ ...odd, rows: 45, bias: true, add: true, scale: -0.22 });
   // Plain types need not be whole blocks wide.
   if (['f32', 'f16', 'bf16'].includes(String(variant['FORMAT']))) {
     cases.push({ tokens: 2, rows: 57, columns: 1001 });
@@ -303,13 +328,13 @@ async function sameTokens<V extends Variant>(
 ): Promise<Map<string, Float32Array[]>> {
   const next = random(7);
   const [rows, columns] = [64, 256];
-  const weights = randomValues(rows * columns, next);
   const x = randomValues(8 * columns, next);
   const results = new Map<string, Float32Array[]>();
   for (const variant of kernel.variants) {
-    if (!harness.supports(variant) || variant['FLAGS']) continue;
+    if (!harness.supports(variant) || variant['FLAGS'] || !isSample(variant)) continue;
     const type = typeOf.get(String(variant['FORMAT'])) as WeightType;
-    const { quants, scales = new Uint16Array(8) } = repack(type, quantize(type, weights), rows, columns);
+    const raw = sampleRows(type, { rows, columns }, random(8));
+    const { quants, scales = new Uint32Array(4) } = repack(type, raw, rows, columns);
     const out = await harness.run(
       kernel,
       variant,
@@ -327,6 +352,7 @@ async function sameTokens<V extends Variant>(
           width: 1,
           eps,
           many: 1024,
+          scale: 1,
         },
         dims: { tokens: 8 },
         buffers: {
@@ -353,7 +379,7 @@ describe('a token is computed alike whatever stands beside it', () => {
       const byLanes = await sameTokens(kernel as Kernel<Variant, MatmulParams>);
       expect(byLanes.size).toBeGreaterThanOrEqual(typeOf.size);
       for (const results of byLanes.values()) {
-        expect(results.length).toBeGreaterThan(2);
+        expect(results.length).toBeGreaterThan(1);
         for (const result of results) expect(result).toEqual(results[0]);
       }
     });

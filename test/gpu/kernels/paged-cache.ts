@@ -58,4 +58,15 @@ export class PagedCache {
     });
     return stored;
   }
+
+  /** Puts NaN into the first positions of a slot. */
+  spoil(buffer: Uint16Array, slot: number, positions: number): void {
+    const { kvHeads, headDim } = this.shape;
+    for (let position = 0; position < positions; position++) {
+      for (let head = 0; head < kvHeads; head++) {
+        const at = this.at(slot, position, head);
+        buffer.fill(0x7e00, at, at + headDim);
+      }
+    }
+  }
 }

@@ -50,6 +50,7 @@ async function runCase(
     theta: 10000,
     rotaryDim: rotary,
     linearFactor: 2,
+    magnitude: factors ? 1.3 : 1,
     ...(factors ? { freqFactors: Float32Array.from({ length: rotary / 2 }, (_, i) => 1 + i / 3) } : {}),
   };
   const table = ropeTable(
@@ -58,6 +59,7 @@ async function runCase(
       rotary,
       style: rope.style,
       scale: 2,
+      magnitude: factors ? 1.3 : 1,
       ...(factors ? { factors: rope.freqFactors as Float32Array } : {}),
     },
     maxPosition + 1,

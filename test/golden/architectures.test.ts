@@ -1,0 +1,210 @@
+/** Every architecture and every type of weights against Hugging Face transformers, on models of random weights. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadEngine } from '../../src/engine/index.ts';
+import type { Runner } from '../../src/engine/runner.ts';
+import { greedy } from '../../src/engine/types.ts';
+import { boundsOf, comparisons, expectEmbeddings, expectLogits } from '../support/against-transformers.ts';
+import {
+  type EmbeddingModel,
+  embeddingModels,
+  everyType,
+  type Fixture,
+  type GeneratingModel,
+  generatingModels,
+  loadRunner,
+  type LoadOptions,
+  type LogitsRun,
+  platforms,
+} from '../support/architectures.ts';
+import { logitsAt, takePages } from '../support/logits-at.ts';
+import { argmax, maxDifference } from '../support/rows.ts';
+
+// oxlint-disable-next-line no-console -- the figures are what one wants to see of this file
+afterAll(() => console.log(comparisons()));
+
+const slots = 4;
+const quantizeTypes = ['Q8_0', 'Q4_0'] as const;
+
+const logitsRun = ({ model }: Fixture<GeneratingModel>, name: string, weights = 'BF16'): LogitsRun => {
+  const run = model.runs.find((one) => one.name === name && one.weights === weights);
+  if (!run) throw new Error(`there is no run '${name}' of ${weights}`);
+  return run;
+};
+
+/** Loads, answers, and gives the device back. */
+async function using(
+  path: string,
+  options: LoadOptions,
+  work: (runner: Runner) => Promise<void>,
+): Promise<void> {
+  const runner = await loadRunner(path, { parallel: slots, ...options });
+  try {
+    for (let slot = 0; slot < slots; slot++) takePages(runner, slot);
+    await work(runner);
+  } finally {
+    runner.destroy();
+  }
+}
+
+/** The logits after one more token of a slot, as generating computes them. */
+async function decode(runner: Runner, id: number, position: number, slot: number): Promise<Float32Array> {
+  const step = runner.newStep();
+  step.clear();
+  step.sample(step.decodeToken(id, position, slot), slot, position + 1, greedy);
+  const [row] = await runner.logits(step);
+  return row as Float32Array;
+}
+
+/** The logits of the last tokens when four sequences share a step: three that generate, and the beginning of a prompt. */
+async function together(
+  runner: Runner,
+  ids: readonly number[],
+  lengths: readonly number[],
+): Promise<Float32Array[]> {
+  for (const [slot, length] of lengths.slice(1).entries())
+    await logitsAt(runner, ids.slice(0, length - 1), [], { slot: slot + 1 });
+  const step = runner.newStep();
+  step.clear();
+  for (const [slot, length] of lengths.entries()) {
+    const row =
+      slot === 0
+        ? step.prefillTokens(ids, 0, length, slot)
+        : step.decodeToken(ids[length - 1] as number, length - 1, slot);
+    step.sample(row, slot, length, greedy);
+  }
+  return await runner.logits(step);
+}
+
+describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const))('%s', (name, fixture) => {
+  const { path, rows, model } = fixture;
+  const prompt = logitsRun(fixture, 'prompt');
+  const lengths = [29, 41, 12, 64];
+  // A model with other positions in long contexts is asked in a short one.
+  const long = model.runs.find((run) => run.name === 'long factors');
+  const context = long ? 256 : model.context;
+  let runner: Runner;
+  let whole: Float32Array[];
+
+  beforeAll(async () => {
+    runner = await loadRunner(path('model.gguf'), { context, parallel: slots });
+    for (let slot = 0; slot < slots; slot++) takePages(runner, slot);
+    whole = await logitsAt(runner, prompt.ids, prompt.positions);
+  });
+  afterAll(() => runner.destroy());
+
+  it('gives the logits of transformers at every position', () => {
+    expectLogits(`${name}, BF16`, runner, whole, { run: prompt, rows });
+  });
+
+  it('gives the same whatever chunks a prompt comes in, and token by token', async () => {
+    const { sameWay } = boundsOf(runner).logits;
+    for (const chunks of [[1], [3, 17, 1, 30], [31, 2, 32]]) {
+      const got = await logitsAt(runner, prompt.ids, prompt.positions, { chunks, slot: 1 });
+      expect(maxDifference(got, whole), `chunks of ${chunks.join(', ')}`).toBeLessThan(sameWay);
+    }
+    const decoded: Float32Array[] = [];
+    for (const [position, id] of prompt.ids.entries()) decoded.push(await decode(runner, id, position, 2));
+    expect(maxDifference(decoded, whole)).toBeLessThan(sameWay);
+  });
+
+  it('gives the same when sequences share a step', async () => {
+    const got = await together(runner, prompt.ids, lengths);
+    const alone = lengths.map((length) => whole[length - 1] as Float32Array);
+    expect(maxDifference(got, alone)).toBeLessThan(boundsOf(runner).logits.sameWay);
+  });
+
+  it('continues greedily with the tokens of transformers', async () => {
+    const { prompt: ids, ids: expected } = model.greedy;
+    const said: number[] = [];
+    let [row] = await logitsAt(runner, ids, [ids.length - 1]);
+    while (said.length < expected.length) {
+      const id = argmax(row as Float32Array);
+      row = await decode(runner, id, ids.length + said.push(id) - 1, 0);
+    }
+    expect(said).toEqual(expected);
+  });
+
+  it('gives the logits of transformers at the edges of windows and at the end of the context', () =>
+    using(path('model.gguf'), { context: model.context }, async (other) => {
+      const run = logitsRun(fixture, 'whole context');
+      const got = await logitsAt(other, run.ids, run.positions, { chunks: [100, 28, 128] });
+      expectLogits(`${name}, whole context`, other, got, { run, rows });
+      if (!long) return;
+      const beyond = await logitsAt(other, long.ids, long.positions);
+      expectLogits(`${name}, long factors`, other, beyond, { run: long, rows });
+    }));
+
+  it('gives the logits of transformers on the kernels for GPUs', () =>
+    using(path('model.gguf'), { context, on: 'hardware' }, async (gpu) => {
+      const got = await logitsAt(gpu, prompt.ids, prompt.positions);
+      expectLogits(`${name}, kernels for GPUs`, gpu, got, { run: prompt, rows });
+      const shared = await together(gpu, prompt.ids, lengths);
+      const alone = lengths.map((length) => got[length - 1] as Float32Array);
+      expect(maxDifference(shared, alone)).toBeLessThan(boundsOf(gpu).logits.sameWay);
+    }));
+
+  it.each(['hf', 'hf-sharded'].filter((folder) => fixture.has(folder)))(
+    'is the same model as a folder of Hugging Face (%s)',
+    (folder) =>
+      using(path(folder), { context }, async (other) =>
+        expect(await logitsAt(other, prompt.ids, prompt.positions)).toEqual(whole),
+      ),
+  );
+
+  it.each(quantizeTypes)('gives the logits of transformers quantised to %s', (quantize) =>
+    using(path('model.gguf'), { context, quantize }, async (other) => {
+      const run = logitsRun(fixture, 'prompt', quantize);
+      const got = await logitsAt(other, run.ids, run.positions);
+      expectLogits(`${name}, ${quantize}`, other, got, { run, rows });
+    }),
+  );
+});
+
+describe('files of llama-quantize', () => {
+  it.each(everyType.model.runs.map((run) => [run.file ?? '', run] as const))(
+    '%s gives the logits of what it says',
+    (file, run) =>
+      using(everyType.path(file), { context: 128 }, async (runner) => {
+        const got = await logitsAt(runner, run.ids, run.positions);
+        expectLogits(`types, ${run.weights}`, runner, got, { run, rows: everyType.rows });
+      }),
+  );
+});
+
+/** The embeddings of all inputs in one request; each alone must be the same. */
+async function expectSameEmbeddings(
+  { name, path, rows, model }: Fixture<EmbeddingModel>,
+  file: string,
+  { on = 'software', ...options }: LoadOptions,
+  label = 'BF16',
+): Promise<Float32Array[]> {
+  const { inputs, context } = model;
+  const engine = await loadEngine(platforms[on], { context, exact: true, ...options, model: path(file) });
+  try {
+    const { embeddings } = await engine.embed({ inputs });
+    const alone: Float32Array[] = [];
+    for (const input of inputs) alone.push(...(await engine.embed({ inputs: [input] })).embeddings);
+    expect(maxDifference(alone, embeddings)).toBeLessThan(boundsOf(engine.runner).embedding.sameWay);
+    const run = model.runs.find(({ weights }) => weights === (options.quantize ?? 'BF16'));
+    if (!run) throw new Error(`${name}: there are no embeddings of ${options.quantize}`);
+    expectEmbeddings(`${name}, ${label}`, engine.runner, embeddings, { run, rows });
+    return embeddings;
+  } finally {
+    await engine.close();
+  }
+}
+
+describe.each(embeddingModels.map((fixture) => [fixture.name, fixture] as const))('%s', (_name, fixture) => {
+  it('gives the embeddings of transformers, and the same ones as a folder of Hugging Face', async () => {
+    const converted = await expectSameEmbeddings(fixture, 'model.gguf', {});
+    expect(await expectSameEmbeddings(fixture, 'hf', {}, 'BF16 (hf)')).toEqual(converted);
+  });
+
+  it('gives the embeddings of transformers on the kernels for GPUs', async () => {
+    await expectSameEmbeddings(fixture, 'model.gguf', { on: 'hardware' }, 'kernels for GPUs');
+  });
+
+  it.each(quantizeTypes)('gives the embeddings of transformers quantised to %s', async (quantize) => {
+    await expectSameEmbeddings(fixture, 'model.gguf', { quantize }, quantize);
+  });
+});

@@ -1,0 +1,90 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { weightFormats } from '../../../kernels/formats.ts';
+import { positionEmbed } from '../../../kernels/position-embed.ts';
+import { dequantize, quantize } from '../../../kernels/reference/index.ts';
+import { repack } from '../../../src/engine/repack.ts';
+import {
+  expectClose,
+  expectUntouched,
+  type KernelHarness,
+  kernelHarness,
+  random,
+  randomValues,
+} from '../../support/kernel-harness.ts';
+
+let harness: KernelHarness;
+beforeAll(async () => {
+  harness = await kernelHarness();
+});
+
+const columns = 96;
+const blocks = columns / 32;
+const tokens = 37;
+const next = random(1);
+const y = randomValues((tokens + 1) * columns, next);
+const tokenType = randomValues(columns, next);
+const positions = Array.from({ length: tokens }, (_, t) => (t * 7) % 50);
+/** [id, position, slot, mark] each; only the position counts. */
+const token = Uint32Array.from({ length: tokens * 4 }, (_, word) =>
+  word % 4 === 1 ? (positions[word >> 2] as number) : 0x7fffffff,
+);
+
+function expectRows(out: ArrayBuffer, added: (t: number, c: number) => number): void {
+  const expected = y
+    .subarray(0, tokens * columns)
+    .map((value, at) => value + added(Math.floor(at / columns), at % columns));
+  const got = new Float32Array(out).subarray(0, tokens * columns);
+  expectClose(got, expected, { nmse: 1e-13, maxAbs: 1e-6 }, 'rows');
+  expectUntouched(out, y, (word) => word < tokens * columns, 'position_embed');
+}
+
+describe('position_embed equals the oracle', () => {
+  it.each(['F32', 'F16', 'Q8_0'] as const)('a table of %s, in two parts, and a type', async (type) => {
+    const raw = quantize(type, randomValues(50 * columns, random(2)));
+    const table = dequantize(type, raw, 50 * columns);
+    const variant = positionEmbed.variants.find(
+      (one) => one.POSITIONS && one.FORMAT === weightFormats[type].name,
+    );
+    expect(variant).toBeDefined();
+    let held: Float32Array<ArrayBuffer> = y;
+    let out = new ArrayBuffer();
+    for (const [index, [first, rows]] of (
+      [
+        [0, 20],
+        [20, 30],
+      ] as const
+    ).entries()) {
+      const rowBytes = raw.length / 50;
+      const part = raw.slice(first * rowBytes, (first + rows) * rowBytes);
+      const { quants, scales = new Uint16Array(8) } = repack(type, part, rows, columns);
+      const buffers = {
+        y: held,
+        token_type: tokenType,
+        token,
+        quants: quants.slice(),
+        scales: scales.slice(),
+      };
+      const params = { rows, first_row: first, blocks, typed: index === 0 ? 1 : 0 };
+      const made = await harness.run(
+        positionEmbed,
+        variant as NonNullable<typeof variant>,
+        { params, dims: { tokens }, buffers },
+        ['y'],
+      );
+      out = made['y'] as ArrayBuffer;
+      held = new Float32Array(out);
+    }
+    expectRows(
+      out,
+      (t, c) => (tokenType[c] as number) + (table[(positions[t] as number) * columns + c] as number),
+    );
+  });
+
+  it('no table: the type alone', async () => {
+    const variant = { POSITIONS: false, FORMAT: '', WG: 64 };
+    const params = { rows: 0, first_row: 0, blocks, typed: 1 };
+    const buffers = { y, token_type: tokenType };
+    const out = await harness.run(positionEmbed, variant, { params, dims: { tokens }, buffers }, ['y']);
+    expectRows(out['y'] as ArrayBuffer, (_, c) => tokenType[c] as number);
+  });
+});

@@ -1,0 +1,105 @@
+/** Models in every type of weights, and in mixtures of them, against the CPU. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type ModelFile, type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
+import { openGpu } from '../../src/engine/gpu/device.ts';
+import { buildGraph } from '../../src/engine/models/registry.ts';
+import { Runner } from '../../src/engine/runner.ts';
+import type { Store } from '../../src/engine/platform.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { memorySource, openSource } from '../support/byte-source.ts';
+import { expectClose } from '../support/kernel-harness.ts';
+import { ReferenceModel } from '../support/reference-model.ts';
+import { retyped } from '../support/retyped.ts';
+import { RunnerSequence } from '../support/runner-sequence.ts';
+import { tinyModel } from '../support/tiny-model.ts';
+
+const platform = nodePlatform();
+let base: ModelFile;
+beforeAll(async () => {
+  // Rows of K types are whole blocks of 256.
+  const shape = { layers: 1, width: 256, feedForward: 512, biases: true, untied: true } as const;
+  base = await openSource(memorySource(tinyModel({ architecture: 'qwen2', ...shape })));
+});
+
+const prompt = [0, 287, 31, 32, 128, 255, 64, 100, 99, 3];
+/** Beside doubles: sums in f32, keys and values in f16 on both sides. */
+const tolerance = { nmse: 1e-7, maxAbs: 1e-2 };
+
+/** A prompt, then two tokens one by one: the kernels for many and for one. */
+async function expectOracle(file: ModelFile, what: string, store?: Store): Promise<void> {
+  const runner = await Runner.load({
+    gpu: await openGpu(await platform.requestAdapter({}), platform.backend),
+    file,
+    graph: await buildGraph(file),
+    capacity: { context: 64, slots: 1, stepTokens: 16, pages: 2 },
+    wgsl: await platform.wgsl(),
+    store,
+    exact: true,
+    onProgress() {},
+  });
+  try {
+    const oracle = await ReferenceModel.load(file, 'F16');
+    const sequence = new RunnerSequence(runner, 0, [1, 0]);
+    expectClose(await sequence.prefill(prompt), oracle.forward(prompt).at(-1) ?? [], tolerance, what);
+    for (const id of [77, 200])
+      expectClose(await sequence.decode(id), oracle.step(id), tolerance, `${what}, one token`);
+  } finally {
+    runner.destroy();
+  }
+}
+
+describe('logits equal the oracle', () => {
+  it.each(Object.keys(tensorTypes) as TensorType[])(
+    'of a model in %s',
+    async (type) =>
+      expectOracle(
+        retyped(base, () => type),
+        type,
+      ),
+    120_000,
+  );
+
+  const mixtures: Readonly<Record<string, Readonly<Record<string, TensorType>>>> = {
+    // As llama.cpp mixes them where rows are whole blocks of 256, and where they are not.
+    Q4_K_M: { token_embd: 'Q6_K', attn_v: 'Q6_K', ffn_down: 'Q6_K', output: 'Q6_K', '*': 'Q4_K' },
+    'Q4_K_M of narrow rows': { attn_v: 'Q8_0', ffn_down: 'Q6_K', output: 'Q8_0', '*': 'Q5_0' },
+    'q, k, v, gate and up of five types': {
+      attn_q: 'Q5_K',
+      attn_k: 'MLC_Q3F16',
+      attn_v: 'Q2_K',
+      ffn_gate: 'Q4_1',
+      ffn_up: 'Q3_K',
+      '*': 'Q8_0',
+    },
+  };
+  it.each(Object.keys(mixtures))(
+    'of a model in %s',
+    async (name) => {
+      const types = mixtures[name] ?? {};
+      await expectOracle(
+        retyped(base, (part) => types[part] ?? types['*']),
+        name,
+      );
+    },
+    120_000,
+  );
+
+  it('of a mixture whose kernels were chosen by measuring each of its types', async () => {
+    let text = '';
+    const store: Store = {
+      read: async () => undefined,
+      write: async (_name, written) => void (text = written),
+    };
+    const { Q4_K_M: types } = mixtures;
+    const file = retyped(base, (part) => types?.[part] ?? types?.['*']);
+    await expectOracle(file, 'measured', store);
+    const measured = Object.entries(JSON.parse(text) as Record<string, Record<string, number>>);
+    for (const format of ['q4_k', 'q6_k']) {
+      const own = measured.filter(([product]) => product.startsWith(format));
+      expect(own.length, format).toBeGreaterThan(2);
+      // What was wrong or did not compile is recorded as slower than anything.
+      for (const [product, options] of own)
+        for (const ms of Object.values(options)) expect(ms, product).toBeLessThan(1e6);
+    }
+  }, 120_000);
+});

@@ -1,0 +1,144 @@
+/** Layers that see a window: whatever step a token comes in, it sees the same positions and gives the same text. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openGpu } from '../../src/engine/gpu/device.ts';
+import { type GenerateRequest, greedy, type ResidentEngine } from '../../src/engine/index.ts';
+import { buildGraph } from '../../src/engine/models/registry.ts';
+import { Runner } from '../../src/engine/runner.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { memorySource, openSource } from '../support/byte-source.ts';
+import { expectClose } from '../support/kernel-harness.ts';
+import { ReferenceModel } from '../support/reference-model.ts';
+import { RunnerSequence } from '../support/runner-sequence.ts';
+import { loadFromMemory, tinyModel } from '../support/tiny-model.ts';
+
+const window = 40;
+const bytes = tinyModel({ architecture: 'gemma3', type: 'Q8_0', layers: 3, headDim: 32, window });
+const prompt = Array.from({ length: 300 }, (_, i) => (i * 89 + ((i * i) % 31)) % 288);
+const open = () => openSource(memorySource(bytes));
+
+/** A runner whose contexts are split as on a GPU, or not at all. */
+async function runnerWith(splitTokens: number): Promise<Runner> {
+  const platform = nodePlatform();
+  const file = await open();
+  return await Runner.load({
+    gpu: await openGpu(await platform.requestAdapter({}), platform.backend),
+    file,
+    graph: await buildGraph(file),
+    capacity: { context: 320, slots: 4, stepTokens: 128, pages: 48, splitTokens },
+    wgsl: await platform.wgsl(),
+    onProgress() {},
+  });
+}
+
+const pagesOf = (slot: number) => Array.from({ length: 10 }, (_, page) => slot * 10 + ((page * 7 + 3) % 10));
+
+describe.each([4096, 64])('with splits of %i positions', (splitTokens) => {
+  let runner: Runner;
+  let reference: ReferenceModel;
+  beforeAll(async () => {
+    runner = await runnerWith(splitTokens);
+    reference = await ReferenceModel.load(await open(), 'F16');
+  });
+  afterAll(() => runner.destroy());
+
+  const prefilled = async (slot: number, length: number, chunk: number) => {
+    const sequence = new RunnerSequence(runner, slot, pagesOf(slot));
+    return { sequence, logits: await sequence.prefill(prompt.slice(0, length), chunk) };
+  };
+
+  it('gives the logits of the CPU oracle far behind the window, and at its edges', async () => {
+    const truth = reference.forward(prompt.slice(0, 200));
+    for (const length of [1, window - 1, window, window + 1, 64, 65, 103, 104, 105, 200]) {
+      const { logits } = await prefilled(0, length, 128);
+      expectClose(logits, truth[length - 1] ?? [], { nmse: 1e-7, maxAbs: 0.02 }, `${length} tokens`);
+    }
+  });
+
+  it('gives the same bits whatever chunks a prompt comes in', async () => {
+    const { logits } = await prefilled(0, 300, 128);
+    for (const chunk of [100, 33, 13]) expect((await prefilled(1, 300, chunk)).logits).toEqual(logits);
+  });
+
+  it('decodes as it prefills, over pages and splits', async () => {
+    const { sequence } = await prefilled(0, 90, 128);
+    for (let length = 91; length <= 140; length++) {
+      const decoded = await sequence.decode(prompt[length - 1] as number);
+      const { logits } = await prefilled(1, length, 128);
+      // Splits are other sums.
+      if (splitTokens > 320) expect(decoded, `token ${length}`).toEqual(logits);
+      else expectClose(decoded, logits, { nmse: 1e-8, maxAbs: 5e-3 }, `token ${length}`);
+    }
+  });
+
+  it('gives a token the same bits alone and beside others', async () => {
+    const lengths = [20, 41, 170, 295];
+    for (const [slot, length] of lengths.entries()) await prefilled(slot, length, 128);
+    const step = runner.newStep();
+    const next = (slot: number) => {
+      const length = lengths[slot] as number;
+      step.sample(step.decodeToken(prompt[length] as number, length, slot), slot, length + 1, greedy);
+    };
+    const alone: Float32Array[] = [];
+    for (const slot of lengths.keys()) {
+      step.clear();
+      next(slot);
+      alone.push(...(await runner.logits(step)));
+    }
+    step.clear();
+    for (const slot of lengths.keys()) next(slot);
+    expect(await runner.logits(step)).toEqual(alone);
+  });
+});
+
+describe('an engine', () => {
+  let engine: ResidentEngine;
+  let guessing: ResidentEngine;
+  beforeAll(async () => {
+    engine = await loadFromMemory(bytes, { context: 320, parallel: 4, speculation: 'off' });
+    guessing = await loadFromMemory(bytes, { context: 320, parallel: 4, speculation: 'always' });
+  });
+  afterAll(async () => {
+    await engine.close();
+    await guessing.close();
+  });
+
+  async function answer(by: ResidentEngine, changes: Partial<GenerateRequest>) {
+    const got = { ids: [] as number[], cached: 0 };
+    const usual = { prompt, maxTokens: 20, sampling: greedy, stop: [], ignoreEnd: true };
+    for await (const event of by.generate({ ...usual, ...changes })) {
+      if (event.type === 'text') got.ids.push(...event.ids);
+      else got.cached = event.usage.cached_tokens;
+    }
+    return got;
+  }
+
+  it('goes on from a cached beginning with the text that it has cold', async () => {
+    for (const shared of [31, 64, 150, 250]) {
+      engine.forgetPrefixes();
+      const cold = await answer(engine, {});
+      engine.forgetPrefixes();
+      // Another text that begins alike.
+      await answer(engine, { prompt: [...prompt.slice(0, shared), 7, 7, 7] });
+      const warm = await answer(engine, {});
+      expect(warm.cached).toBeGreaterThanOrEqual(shared);
+      expect(warm.ids).toEqual(cold.ids);
+    }
+  });
+
+  it('gives sequences together the texts that they have alone', async () => {
+    const prompts = [20, 90, 180, 260].map((length) => prompt.slice(300 - length));
+    const alone = [];
+    for (const one of prompts) alone.push((await answer(engine, { prompt: one, maxTokens: 50 })).ids);
+    engine.forgetPrefixes();
+    const together = await Promise.all(prompts.map((one) => answer(engine, { prompt: one, maxTokens: 50 })));
+    expect(together.map(({ ids }) => ids)).toEqual(alone);
+  });
+
+  it('writes the same with guesses as without', async () => {
+    const repeated = Array.from({ length: 180 }, (_, i) => 40 + (i % 9));
+    const plain = await answer(engine, { prompt: repeated, maxTokens: 100 });
+    const guessed = await answer(guessing, { prompt: repeated, maxTokens: 100 });
+    expect(guessed.ids).toEqual(plain.ids);
+    expect(guessing.stats().speculation.drafted).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,133 @@
+/** The tiny models of test/fixtures/architectures, and what transformers answers for them. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { bringUp } from '../../src/engine/bring-up.ts';
+import { openModelFile } from '../../src/engine/formats/open.ts';
+import { quantized } from '../../src/engine/formats/quantized.ts';
+import { buildGraph } from '../../src/engine/models/registry.ts';
+import type { Platform } from '../../src/engine/platform.ts';
+import type { Runner } from '../../src/engine/runner.ts';
+import type { EngineOptions } from '../../src/engine/types.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+
+const root = fileURLToPath(new URL('../fixtures/architectures/', import.meta.url));
+
+/** Rows of numbers in expected.bin. */
+export interface Place {
+  readonly shape: readonly [rows: number, columns: number];
+  /** In floats. */
+  readonly offset: number;
+}
+
+/**
+ * What the model answers at some positions of a text, all in float32; `rounded` with keys and values kept in 16 bits as
+ * our cache keeps them, which is nearly all that tells our logits from exact ones.
+ */
+export interface LogitsRun {
+  /** The ggml type that all its matrices went through. */
+  readonly weights: string;
+  /** 'prompt', 'whole context', 'long factors' */
+  readonly name: string;
+  /** Of the model, where the folder has several. */
+  readonly file?: string;
+  readonly ids: readonly number[];
+  readonly positions: readonly number[];
+  readonly logits: Place;
+  readonly rounded: { readonly positions: readonly number[]; readonly logits: Place };
+}
+
+/** Vectors of the inputs, of unit length. */
+export interface EmbeddingRun {
+  readonly weights: string;
+  readonly embeddings: Place;
+  readonly rounded: Place;
+}
+
+interface Common {
+  readonly vocabulary: number;
+  readonly context: number;
+}
+export interface GeneratingModel extends Common {
+  readonly runs: readonly LogitsRun[];
+  readonly greedy: { readonly prompt: readonly number[]; readonly ids: readonly number[] };
+}
+export interface EmbeddingModel extends Common {
+  readonly pooling: string;
+  readonly inputs: readonly (readonly number[])[];
+  readonly runs: readonly EmbeddingRun[];
+}
+
+export interface Fixture<Model> {
+  readonly name: string;
+  readonly model: Model;
+  /** Absolute path of a file or folder of it. */
+  readonly path: (name: string) => string;
+  readonly has: (name: string) => boolean;
+  readonly rows: (place: Place) => Float32Array[];
+}
+
+function fixtureOf<Model extends Common>(name: string): Fixture<Model> {
+  const path = (file: string) => `${root}${name}/${file}`;
+  const bytes = readFileSync(path('expected.bin'));
+  return {
+    name,
+    model: JSON.parse(readFileSync(path('expected.json'), 'utf8')) as Model,
+    path,
+    has: (file) => existsSync(path(file)),
+    rows: ({ shape: [rows, columns], offset }) =>
+      Array.from({ length: rows }, (_, row) => {
+        const first = bytes.byteOffset + (offset + row * columns) * 4;
+        return new Float32Array(bytes.buffer.slice(first, first + columns * 4));
+      }),
+  };
+}
+
+const names = readdirSync(root).filter((name) => existsSync(`${root}${name}/expected.json`));
+const models = names.filter((name) => name !== 'types').map((name) => fixtureOf<Common>(name));
+
+const isEmbedding = (one: Fixture<Common>): one is Fixture<EmbeddingModel> => 'pooling' in one.model;
+const isGenerating = (one: Fixture<Common>): one is Fixture<GeneratingModel> => !isEmbedding(one);
+export const generatingModels = models.filter(isGenerating);
+export const embeddingModels = models.filter(isEmbedding);
+/** One model in every type of ggml's: `runs` name the files. */
+export const everyType = fixtureOf<Common & { readonly runs: readonly LogitsRun[] }>('types');
+
+const software = nodePlatform();
+/** An adapter in software is taken for hardware: it gets the kernels that a GPU is given. */
+const hardware: Platform = {
+  ...software,
+  requestAdapter: async (options) => {
+    const adapter = await software.requestAdapter(options);
+    return new Proxy(adapter, {
+      get(target, key) {
+        const value: unknown = Reflect.get(target, key, target);
+        if (key === 'info') return new Proxy(target.info, { get: hardwareInfo });
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+  },
+};
+const hardwareInfo = (info: GPUAdapterInfo, key: string | symbol): unknown =>
+  key === 'isFallbackAdapter' ? false : Reflect.get(info, key, info);
+/** By whose kernels run; they are the same ones on a GPU. */
+export const platforms = { software, hardware } as const;
+
+export interface LoadOptions extends Omit<EngineOptions, 'model'> {
+  readonly on?: keyof typeof platforms;
+}
+
+/** A model on the adapter, with neither tokenizer nor scheduler. Never rounds activations to 8 bits. */
+export async function loadRunner(
+  path: string,
+  { on = 'software', ...options }: LoadOptions = {},
+): Promise<Runner> {
+  const platform = platforms[on];
+  const original = await openModelFile(await platform.modelFiles(path));
+  const file = options.quantize === undefined ? original : quantized(original, options.quantize);
+  try {
+    const graph = await buildGraph(file);
+    return await bringUp({ platform, options: { ...options, exact: true, model: path }, file, graph });
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,52 @@
+/** Logits of any positions of a text, which a step gives only for those it draws a token at. */
+import { pageTokens } from '../../kernels/rope-kv-write.ts';
+import type { Runner } from '../../src/engine/runner.ts';
+import { stepSamples } from '../../src/engine/step.ts';
+import { greedy } from '../../src/engine/types.ts';
+
+/** Gives a slot the pages of a whole context, which no other slot has. */
+export function takePages(runner: Runner, slot: number): void {
+  const { context } = runner.memory.capacity;
+  const count = Math.ceil(context / pageTokens);
+  // Not in order, so that nothing can do without the table.
+  const first = slot * count;
+  runner.setPages(
+    slot,
+    Array.from({ length: count }, (_, page) => first + count - 1 - page),
+  );
+}
+
+/**
+ * Writes a text into a slot's cache, in chunks of the sizes given (the last one again and again).
+ * @returns logits of the asked positions, in their order; a chunk runs again where it has more of them than fit a step
+ */
+export async function logitsAt(
+  runner: Runner,
+  ids: readonly number[],
+  positions: readonly number[],
+  { chunks = [ids.length], slot = 0 }: { chunks?: readonly number[]; slot?: number } = {},
+): Promise<Float32Array[]> {
+  const { slots, stepTokens } = runner.memory.capacity;
+  const found = new Map<number, Float32Array>();
+  const step = runner.newStep();
+  for (let first = 0, n = 0; first < ids.length; n++) {
+    const wanted = chunks[Math.min(n, chunks.length - 1)] ?? 1;
+    const count = Math.min(wanted, stepTokens, ids.length - first);
+    const here = positions.filter((position) => position >= first && position < first + count);
+    let done = 0;
+    do {
+      const some = here.slice(done, done + stepSamples(slots));
+      step.clear();
+      const last = step.prefillTokens(ids, first, count, slot);
+      for (const position of some)
+        step.sample(last - (first + count - 1 - position), slot, position + 1, greedy);
+      if (some.length === 0) await runner.submit(step);
+      else
+        for (const [index, row] of (await runner.logits(step)).entries())
+          found.set(some[index] as number, row);
+      done += some.length;
+    } while (done < here.length);
+    first += count;
+  }
+  return positions.map((position) => found.get(position) as Float32Array);
+}

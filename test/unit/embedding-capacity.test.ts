@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import type { CapacityRequest } from '../../src/engine/capacity.ts';
+import { chooseEmbeddingCapacity } from '../../src/engine/embedding-capacity.ts';
+import type { Embedding, Shape } from '../../src/engine/graph.ts';
+import { largestBinding, pageBytes, workBytes } from '../../src/engine/memory.ts';
+
+const whole: Embedding = { pooling: 'mean', dimensions: 384, from: 'last', whole: true, bidirectional: true };
+const inChunks: Embedding = { ...whole, pooling: 'last', whole: false, bidirectional: false };
+
+const shapeFor = (embedding: Embedding, trainedContext: number): Shape => ({
+  layers: 6,
+  width: 384,
+  heads: 12,
+  kvHeads: 12,
+  headDim: 32,
+  feedForward: 1536,
+  vocabulary: 30522,
+  eps: 1e-12,
+  embeddingScale: 1,
+  ropes: [],
+  sandwich: false,
+  trainedContext,
+  embedding,
+});
+
+const request = (
+  embedding: Embedding,
+  trained: number,
+  more: Partial<CapacityRequest> = {},
+): CapacityRequest => ({
+  shape: shapeFor(embedding, trained),
+  weightBytes: 45e6,
+  memoryBytes: undefined,
+  maxBindingBytes: 2 ** 27,
+  software: true,
+  slots: 32,
+  name: 'm.gguf',
+  ...more,
+});
+
+describe('the capacity of a model for embeddings', () => {
+  it('a step holds the longest text, and pages for a step of whole texts', () => {
+    const { context, stepTokens, pages } = chooseEmbeddingCapacity(request(whole, 512), whole);
+    expect([context, stepTokens]).toEqual([512, 512]);
+    // 32 texts of 16 tokens each take a page apiece; one of 512 takes 16.
+    expect(pages).toBeGreaterThanOrEqual(32 + 512 / 32 - 1);
+    expect(pages).toBeLessThan(64);
+  });
+
+  it('is no longer than 2048 unless --context says so', () => {
+    expect(chooseEmbeddingCapacity(request(whole, 8192), whole).context).toBe(2048);
+    const asked = chooseEmbeddingCapacity(request(whole, 8192, { context: 8192 }), whole);
+    expect(asked).toMatchObject({ context: 8192, stepTokens: 8192 });
+    expect(() => chooseEmbeddingCapacity(request(whole, 512, { context: 513 }), whole)).toThrow(/513.*512/);
+  });
+
+  it('texts in chunks: the cache holds the longest, a step does not', () => {
+    const { context, stepTokens, pages } = chooseEmbeddingCapacity(request(inChunks, 32768), inChunks);
+    expect(context).toBe(8192);
+    expect(stepTokens).toBeLessThan(1000);
+    expect(pages).toBeGreaterThanOrEqual(8192 / 32);
+  });
+
+  it('shrinks to what the adapter binds and the memory holds; what was asked for is refused instead', () => {
+    const small = { maxBindingBytes: 1024 * 2 * 1536 * 4 };
+    const got = chooseEmbeddingCapacity(request(whole, 8192, small), whole);
+    expect(got.context).toBe(1024);
+    expect(largestBinding(shapeFor(whole, 8192), got)).toBeLessThanOrEqual(small.maxBindingBytes);
+    expect(() => chooseEmbeddingCapacity(request(whole, 8192, { ...small, context: 2048 }), whole)).toThrow(
+      /2048 tokens.*binds at most/,
+    );
+
+    const memoryBytes = 100e6;
+    const fits = chooseEmbeddingCapacity(request(whole, 8192, { memoryBytes }), whole);
+    const shape = shapeFor(whole, 8192);
+    expect(fits.context).toBeLessThan(2048);
+    expect(45e6 + workBytes(shape, fits) + fits.pages * pageBytes(shape)).toBeLessThanOrEqual(memoryBytes);
+    expect(() => chooseEmbeddingCapacity(request(whole, 512, { memoryBytes: 46e6 }), whole)).toThrow(
+      /weights 42.9 MiB.*device offers/,
+    );
+  });
+
+  it('keeps to --kv-cache-bytes', () => {
+    expect(() => chooseEmbeddingCapacity(request(whole, 512, { kvCacheBytes: 1000 }), whole)).toThrow(
+      /--kv-cache-bytes allows 1000/,
+    );
+  });
+
+  it('takes no memory for what only generation needs', () => {
+    const capacity = chooseEmbeddingCapacity(request(whole, 512), whole);
+    const { embedding: _, ...generating } = shapeFor(whole, 512);
+    // Logits of every sample, and bias and counts of every slot.
+    const saved = workBytes(generating, capacity) - workBytes(shapeFor(whole, 512), capacity);
+    expect(saved).toBeGreaterThan(32 * 30522 * 12);
+  });
+});

@@ -1,0 +1,330 @@
+import { describe, expect, it } from 'vitest';
+import { openHuggingFace } from '../../src/engine/formats/hugging-face/index.ts';
+import type { ModelFile } from '../../src/engine/formats/model-file.ts';
+import { memoryFiles } from '../support/byte-source.ts';
+import { safetensorsBytes, zeros } from '../support/safetensors-writer.ts';
+import {
+  type Contents,
+  json,
+  parsed,
+  refusalOf,
+  tinyFolder,
+  weightsOf,
+  withConfig,
+} from '../support/tiny-folder.ts';
+
+const llama = tinyFolder('llama');
+const gemma = tinyFolder('gemma3');
+const open = (contents: Contents) => openHuggingFace(memoryFiles(contents));
+const numbers = async (contents: Contents) => Object.fromEntries((await open(contents)).metadata);
+
+describe('config.json', () => {
+  it('of an unknown kind is refused, listing what is supported', async () => {
+    const { code, message } = await refusalOf(withConfig(llama, { model_type: 'mamba' }));
+    expect(code).toBe('unsupported_architecture');
+    expect(message).toMatch(
+      /unknown model_type 'mamba' \(supported: llama, mistral, qwen2, qwen3, gemma3, .*bert/,
+    );
+    expect((await refusalOf(withConfig(llama, { model_type: undefined }))).message).toContain("'undefined'");
+  });
+
+  it('of a known kind for another task is refused, listing what is supported', async () => {
+    const { code, message } = await refusalOf(
+      withConfig(llama, { architectures: ['LlamaForSequenceClassification'] }),
+    );
+    expect(code).toBe('unsupported_architecture');
+    expect(message).toMatch(
+      /'LlamaForSequenceClassification' of model_type 'llama'.*LlamaForCausalLM, LlamaModel/,
+    );
+  });
+
+  it('without architectures means the common one', async () => {
+    const plain = await numbers(withConfig(gemma, { architectures: undefined }));
+    expect(plain['general.architecture']).toBe('gemma3');
+  });
+
+  it('with keys missing and wrong is refused once, naming all of them', async () => {
+    const { code, message } = await refusalOf(
+      withConfig(llama, {
+        hidden_size: undefined,
+        num_hidden_layers: 1.5,
+        num_attention_heads: null,
+        intermediate_size: 'wide',
+        hidden_act: 'gelu',
+      }),
+    );
+    expect(code).toBe('bad_config');
+    expect(message).toContain('hidden_size or n_embd is missing');
+    expect(message).toContain('num_hidden_layers or n_layer must be a whole number >= 1, got 1.5');
+    expect(message).toContain('num_attention_heads or n_head is missing');
+    expect(message).toContain('intermediate_size or n_inner must be a number, got "wide"');
+    expect(message).toContain('hidden_act "gelu" is not supported (supported: "silu" or "swish")');
+  });
+
+  it('of quantised weights is refused, naming the method', async () => {
+    const contents = withConfig(llama, { quantization_config: { quant_method: 'gptq', bits: 4 } });
+    expect(await refusalOf(contents)).toEqual({
+      code: 'unsupported_type',
+      message: expect.stringMatching(/quantised by gptq; get the original weights/),
+    });
+  });
+
+  it.each([
+    ['llama', { rope_scaling: { type: 'dynamic', factor: 2 } }, /rope_scaling of type "dynamic"/],
+    ['llama', { rope_scaling: { rope_type: 'yarn' } }, /rope_scaling\.factor is missing/],
+    ['llama', { rope_scaling: 'linear' }, /rope_scaling or rope_parameters must be an object, got "linear"/],
+    ['gemma3', { sliding_window_pattern: 4 }, /sliding_window_pattern 4 is not supported \(supported: 6\)/],
+    ['gemma3', { layer_types: ['full_attention'] }, /full_attention in every 6th layer/],
+    ['gemma3', { attn_logit_softcapping: 30 }, /attn_logit_softcapping 30 is not supported/],
+    ['gemma3', { use_bidirectional_attention: true }, /use_bidirectional_attention true/],
+    ['embedding-gemma', { use_bidirectional_attention: false }, /use_bidirectional_attention false/],
+    ['smollm3', { no_rope_layers: [1, 0, 1, 1, 1] }, /no_rope_layers must leave out every 4th/],
+    ['smollm3', { no_rope_layers: undefined, no_rope_layer_interval: 3 }, /no_rope_layer_interval 3/],
+    ['smollm3', { use_sliding_window: true }, /use_sliding_window true/],
+    ['granite', { head_dim: 48 }, /head_dim 48 is not supported \(supported: 16\)/],
+    [
+      'phi4-mini',
+      { rope_scaling: { type: 'longrope', long_factor: [1], short_factor: 2 } },
+      /long_factor must be 12 numbers, got 1; .*short_factor must be 12 numbers, got 2/,
+    ],
+    [
+      'phi4-mini',
+      { rope_scaling: { type: 'linear', factor: 2 } },
+      /type "linear" is not supported \(supported: longrope\)/,
+    ],
+    ['bert', { position_embedding_type: 'relative_key' }, /position_embedding_type "relative_key"/],
+    ['nomic-bert', { prenorm: true }, /prenorm true is not supported/],
+  ])('of %s with %o is another model than we compute', async (name, changes, message) => {
+    expect(await refusalOf(withConfig(tinyFolder(name), changes))).toEqual({
+      code: 'bad_config',
+      message: expect.stringMatching(message),
+    });
+  });
+});
+
+describe('what transformers fills in', () => {
+  it('is filled in for Llama', async () => {
+    const found = await numbers(
+      withConfig(llama, {
+        num_key_value_heads: null,
+        rms_norm_eps: undefined,
+        max_position_embeddings: undefined,
+        rope_scaling: undefined,
+        rope_theta: undefined,
+      }),
+    );
+    expect(found).toMatchObject({
+      'llama.attention.head_count_kv': 4,
+      'llama.attention.layer_norm_rms_epsilon': Math.fround(1e-6),
+      'llama.context_length': 2048,
+      'llama.rope.freq_base': 10_000,
+    });
+  });
+
+  it('is filled in for Gemma 3, whose larger models say next to nothing', async () => {
+    const found = await numbers(
+      withConfig(gemma, {
+        max_position_embeddings: undefined,
+        rms_norm_eps: undefined,
+        rope_theta: undefined,
+        rope_local_base_freq: undefined,
+        sliding_window: undefined,
+        sliding_window_pattern: undefined,
+        tie_word_embeddings: undefined,
+      }),
+    );
+    expect(found).toMatchObject({
+      'gemma3.context_length': 131_072,
+      'gemma3.attention.layer_norm_rms_epsilon': Math.fround(1e-6),
+      'gemma3.rope.freq_base': 1_000_000,
+      'gemma3.rope.freq_base_swa': 10_000,
+      'gemma3.attention.sliding_window': 4096,
+    });
+  });
+});
+
+describe('rotation', () => {
+  const nested = {
+    rope_theta: undefined,
+    rope_local_base_freq: undefined,
+    rope_parameters: {
+      full_attention: { rope_type: 'linear', factor: 8, rope_theta: 1_000_000 },
+      sliding_attention: { rope_type: 'default', rope_theta: 10_000 },
+    },
+  };
+
+  it('of each kind of layer is read from newer configurations', async () => {
+    expect(await numbers(withConfig(gemma, nested))).toMatchObject({
+      'gemma3.rope.freq_base': 1_000_000,
+      'gemma3.rope.freq_base_swa': 10_000,
+      'gemma3.rope.scaling.type': 'linear',
+      'gemma3.rope.scaling.factor': 8,
+    });
+  });
+
+  it('by YaRN keeps its numbers', async () => {
+    const yarn = {
+      type: 'yarn',
+      factor: 4,
+      original_max_position_embeddings: 64,
+      beta_fast: 32,
+      beta_slow: 1,
+      attention_factor: 1.5,
+    };
+    expect(await numbers(withConfig(tinyFolder('qwen2'), { rope_scaling: yarn }))).toMatchObject({
+      'qwen2.rope.scaling.type': 'yarn',
+      'qwen2.rope.scaling.factor': 4,
+      'qwen2.rope.scaling.original_context_length': 64,
+      'qwen2.rope.scaling.yarn_beta_fast': 32,
+      'qwen2.rope.scaling.yarn_beta_slow': 1,
+      'qwen2.rope.scaling.yarn_attn_factor': 1.5,
+    });
+  });
+});
+
+describe('a model that also sees', () => {
+  it.each(['language_model.', 'model.language_model.'])(
+    'is read as its text model below %s',
+    async (prefix) => {
+      const { architectures: _, model_type: __, ...text } = parsed(gemma['config.json']);
+      const renamed = Object.entries(weightsOf(gemma)).map(
+        ([name, tensor]) =>
+          [
+            name.replace(/^model\./, prefix === 'language_model.' ? `${prefix}model.` : prefix),
+            tensor,
+          ] as const,
+      );
+      const vision = prefix.startsWith('model.') ? 'model.vision_tower.x.weight' : 'vision_tower.x.weight';
+      const whole = {
+        ...gemma,
+        'config.json': json({
+          architectures: ['Gemma3ForConditionalGeneration'],
+          model_type: 'gemma3',
+          text_config: { ...text, architectures: null, model_type: 'gemma3_text' },
+        }),
+        'model.safetensors': safetensorsBytes({
+          ...Object.fromEntries(renamed),
+          [vision]: zeros('F32', [2, 3, 4], 4),
+        }),
+      };
+      const [plain, seeing] = [await open(gemma), await open(whole)];
+      expect([...seeing.metadata]).toEqual([...plain.metadata]);
+      const shapes = (file: ModelFile) =>
+        [...file.tensors.values()].map(({ name, type, shape }) => ({ name, type, shape }));
+      expect(shapes(seeing)).toEqual(shapes(plain));
+    },
+  );
+});
+
+describe('chat templates', () => {
+  const withTemplate = (template: unknown, more: Contents = {}): Contents => ({
+    ...llama,
+    'tokenizer_config.json': json({ ...parsed(llama['tokenizer_config.json']), chat_template: template }),
+    ...more,
+  });
+  const templates = async (contents: Contents) =>
+    Object.fromEntries(
+      [...(await open(contents)).metadata].filter(([key]) => key.startsWith('tokenizer.chat_template')),
+    );
+
+  it('of a file of their own win over the tokenizer’s', async () => {
+    const file = { 'chat_template.jinja': new TextEncoder().encode('own') };
+    expect(await templates(withTemplate('old', file))).toEqual({ 'tokenizer.chat_template': 'own' });
+    const older = { 'chat_template.json': json({ chat_template: 'older' }) };
+    expect(await templates(withTemplate('old', older))).toEqual({ 'tokenizer.chat_template': 'older' });
+  });
+
+  it('in a list go by their names', async () => {
+    const list = [
+      { name: 'default', template: 'plain' },
+      { name: 'tool_use', template: 'tools' },
+    ];
+    expect(await templates(withTemplate(list))).toEqual({
+      'tokenizer.chat_template': 'plain',
+      'tokenizer.chat_template.tool_use': 'tools',
+    });
+  });
+
+  it('may be absent', async () => {
+    expect(await templates(withTemplate(undefined))).toEqual({});
+  });
+});
+
+describe('notes', () => {
+  it('tell of a window that is not computed', async () => {
+    const mistral = tinyFolder('mistral');
+    expect((await open(mistral)).notes).toBeUndefined();
+    const { notes } = await open(withConfig(mistral, { sliding_window: 64 }));
+    expect(notes).toEqual([expect.stringContaining('slides over 64 tokens')]);
+    const qwen = tinyFolder('qwen2');
+    const slides = { use_sliding_window: true, sliding_window: 32, max_window_layers: 1 };
+    expect((await open(withConfig(qwen, slides))).notes).toHaveLength(1);
+    expect((await open(withConfig(qwen, { ...slides, max_window_layers: 2 }))).notes).toBeUndefined();
+  });
+});
+
+describe('what sentence-transformers puts behind a model', () => {
+  const bert = tinyFolder('bert');
+  const gemmaEmbedding = tinyFolder('embedding-gemma');
+  const pooling = (config: Record<string, unknown>): Contents => ({
+    ...bert,
+    '1_Pooling/config.json': json(config),
+  });
+  const poolingOf = async (contents: Contents) => (await open(contents)).metadata.get('bert.pooling_type');
+
+  it('names how tokens are pooled, in old words and new ones', async () => {
+    expect(await poolingOf(pooling({ pooling_mode_mean_tokens: true, pooling_mode_cls_token: false }))).toBe(
+      1,
+    );
+    expect(await poolingOf(pooling({ pooling_mode_cls_token: true }))).toBe(2);
+    expect(await poolingOf(pooling({ pooling_mode_lasttoken: true }))).toBe(3);
+    expect(await poolingOf(pooling({ pooling_mode: 'cls' }))).toBe(2);
+  });
+
+  it.each([
+    [
+      'two ways at once',
+      pooling({ pooling_mode_mean_tokens: true, pooling_mode_max_tokens: true }),
+      /pooling by mean and max/,
+    ],
+    [
+      'an unknown way',
+      pooling({ pooling_mode: 'max' }),
+      /pooling by max \(supported: one of mean, cls, lasttoken\)/,
+    ],
+    ['no way', pooling({}), /pooling by undefined/],
+    [
+      'another module',
+      { ...bert, 'modules.json': json([{ type: 'a.models.LSTM', path: '1_LSTM' }]) },
+      /the module LSTM/,
+    ],
+    [
+      'a dense layer where there is none',
+      { ...bert, 'modules.json': json([{ type: 'a.Dense', path: '2_Dense' }]) },
+      /the module Dense/,
+    ],
+    [
+      'a dense layer with an activation',
+      {
+        ...gemmaEmbedding,
+        '2_Dense/config.json': json({ activation_function: 'torch.nn.modules.activation.Tanh' }),
+      },
+      /Tanh \(supported: Identity\)/,
+    ],
+  ])('is refused with %s', async (_, contents, message) => {
+    expect(await refusalOf(contents)).toEqual({
+      code: 'unsupported_pooling',
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it('must be there', async () => {
+    const { '1_Pooling/config.json': _, ...rest } = bert;
+    expect(await refusalOf(rest)).toEqual({
+      code: 'not_found',
+      message: expect.stringContaining("no file '1_Pooling/config.json'"),
+    });
+    const { '3_Dense/model.safetensors': __, ...half } = gemmaEmbedding;
+    expect((await refusalOf(half)).message).toContain("no file '3_Dense/model.safetensors'");
+  });
+});

@@ -1,0 +1,89 @@
+/** What the converter of llama.cpp makes of a folder, and what we present of it, are the same model. */
+import { existsSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { decodeFloats, isFloatType } from '../../src/engine/formats/float-bytes.ts';
+import { openGguf } from '../../src/engine/formats/gguf.ts';
+import { openHuggingFace } from '../../src/engine/formats/hugging-face/index.ts';
+import type { ModelFile } from '../../src/engine/formats/model-file.ts';
+import { rowsOf } from '../../src/engine/formats/rows.ts';
+import { memoryFiles } from '../support/byte-source.ts';
+import { folderContents } from '../support/folder-contents.ts';
+
+const root = fileURLToPath(new URL('../fixtures/architectures/', import.meta.url));
+const models = readdirSync(root).filter((name) => existsSync(`${root}${name}/model.gguf`));
+
+const openBoth = async (name: string, folder = 'hf') => {
+  const contents = folderContents(`${root}${name}`);
+  const below = Object.entries(contents).filter(([path]) => path.startsWith(`${folder}/`));
+  const own = Object.fromEntries(below.map(([path, bytes]) => [path.slice(folder.length + 1), bytes]));
+  return {
+    own: await openHuggingFace(memoryFiles(own)),
+    converted: await openGguf(memoryFiles(contents), 'model.gguf'),
+  };
+};
+
+/** All values of a tensor, read in pieces of an awkward number of rows. */
+const valuesOf = async (file: ModelFile, name: string): Promise<Float32Array> => {
+  const tensor = file.tensors.get(name)!;
+  if (!isFloatType(tensor.type)) throw new Error(`${name} is ${tensor.type}`);
+  const columns = tensor.shape.at(-1)!;
+  const values = new Float32Array(rowsOf(tensor) * columns);
+  for (let row = 0; row < rowsOf(tensor); row += 7) {
+    const rows = Math.min(7, rowsOf(tensor) - row);
+    const into = values.subarray(row * columns, (row + rows) * columns);
+    decodeFloats(tensor.type, await file.readRows(tensor, row, rows), into);
+  }
+  return values;
+};
+
+/** The numbers of the architecture; the tokenizer's keys are compared elsewhere, by what they encode. */
+const numbersOf = ({ metadata }: ModelFile) => {
+  const architecture = String(metadata.get('general.architecture'));
+  const kept = [...metadata].filter(([key]) => key.startsWith(`${architecture}.`));
+  return Object.fromEntries(kept.sort(([a], [b]) => (a < b ? -1 : 1)));
+};
+
+/** Labels of a head that embeddings have none of. */
+const leftOut = ['bert.classifier.output_labels'];
+
+describe.each(models)('%s', (name) => {
+  const folders = ['hf', 'hf-sharded'].filter((folder) => existsSync(`${root}${name}/${folder}`));
+  it.each(folders)('in %s has the same numbers', async (folder) => {
+    const { own, converted } = await openBoth(name, folder);
+    const expected = numbersOf(converted);
+    for (const key of leftOut) delete expected[key];
+    expect(own.metadata.get('general.architecture')).toBe(converted.metadata.get('general.architecture'));
+    expect(numbersOf(own)).toEqual(expected);
+  });
+
+  it.each(folders)('in %s has the same tensors, value for value', async (folder) => {
+    const { own, converted } = await openBoth(name, folder);
+    const shapes = (file: ModelFile) =>
+      Object.fromEntries([...file.tensors.values()].map((tensor) => [tensor.name, tensor.shape]));
+    expect(shapes(own)).toEqual(shapes(converted));
+    for (const tensor of converted.tensors.keys()) {
+      const [mine, theirs] = [await valuesOf(own, tensor), await valuesOf(converted, tensor)];
+      expect({ tensor, difference: greatestDifference(mine, theirs) }).toEqual({ tensor, difference: 0 });
+    }
+  });
+
+  it('stores matrices as the checkpoint has them, and vectors as F32', async () => {
+    const { own, converted } = await openBoth(name);
+    for (const [tensor, { type }] of converted.tensors)
+      expect([tensor, own.tensors.get(tensor)?.type]).toEqual([tensor, type]);
+  });
+
+  it('has the same chat template', async () => {
+    const { own, converted } = await openBoth(name);
+    expect(own.metadata.get('tokenizer.chat_template')).toBe(
+      converted.metadata.get('tokenizer.chat_template'),
+    );
+  });
+});
+
+const greatestDifference = (a: Float32Array, b: Float32Array): number => {
+  let greatest = a.length === b.length ? 0 : Number.POSITIVE_INFINITY;
+  for (let i = 0; i < a.length; i++) greatest = Math.max(greatest, Math.abs(a[i]! - b[i]!));
+  return greatest;
+};
