@@ -6,7 +6,7 @@ export interface EncodeOptions {
 }
 
 export interface Tokenizer {
-  /** `tokenizer.ggml.model`: 'gpt2' (byte-level BPE), 'llama' (SentencePiece) ... */
+  /** `tokenizer.ggml.model`: 'gpt2' (byte-level BPE), 'llama' (SentencePiece), 'bert' (WordPiece), 't5' (unigram). */
   readonly kind: string;
   readonly vocabSize: number;
   readonly bosId: number | undefined;

@@ -3,6 +3,9 @@ import { ModelFileError } from '../model-file.ts';
 
 export type { Step } from '../../tokenizer/steps.ts';
 
+/** `tokenizer.ggml.model`. */
+export type Kind = 'gpt2' | 'llama' | 'bert' | 't5';
+
 export interface AddedToken {
   readonly id: number;
   readonly content: string;

@@ -37,7 +37,7 @@ export function specialTokenEntries(
 ): Entries {
   const found = roleIds(files, idOf, size);
   const config = asObject(files.tokenizerConfig);
-  const frame = readFrame(json.processors, idOf);
+  const frame = rowsOf(readFrame(json.processors, idOf), size);
   const entries: Entries = [];
   if (frame) {
     const [first, ...moreBefore] = frame.leading;
@@ -115,6 +115,12 @@ function idOfText(value: unknown, idOf: IdOf): number | undefined {
 interface Frame {
   readonly leading: readonly number[];
   readonly trailing: readonly number[];
+}
+
+/** Without the tokens that the model has no row for. */
+function rowsOf(frame: Frame | undefined, size: number): Frame | undefined {
+  const rows = (ids: readonly number[]) => ids.filter((id) => isId(id, size));
+  return frame && { leading: rows(frame.leading), trailing: rows(frame.trailing) };
 }
 
 /** What the post-processor puts around a single text; undefined when there is no processor that puts anything. */

@@ -1,7 +1,6 @@
 import type { MetadataArray, MetadataScalar } from '../model-file.ts';
 import { gpt2, preTokenizers } from '../../tokenizer/pre-tokenizers.ts';
-import { type Step, type TokenizerJson, unsupported } from './tokenizer-json.ts';
-import type { Kind } from './tokenizer.ts';
+import { type Kind, type Step, type TokenizerJson, unsupported } from './tokenizer-json.ts';
 
 type Entry = readonly [name: string, value: MetadataScalar | MetadataArray];
 

@@ -4,6 +4,7 @@ import {
   asObject,
   invalid,
   isObject,
+  type Kind,
   readTokenizerJson,
   type Step,
   type TokenizerJson,
@@ -42,8 +43,6 @@ export function tokenizerMetadata(files: TokenizerFiles): Map<string, MetadataSc
     ...specialTokenEntries(files, json, tokens.idOf, tokens.texts.length),
   ]);
 }
-
-export type Kind = 'gpt2' | 'llama' | 'bert' | 't5';
 
 function kindOf(json: TokenizerJson): Kind {
   const { type } = json.model;
