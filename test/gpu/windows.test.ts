@@ -141,4 +141,15 @@ describe('an engine', () => {
     expect(guessed.ids).toEqual(plain.ids);
     expect(guessing.stats().speculation.drafted).toBeGreaterThan(0);
   });
+
+  it('has kernels with a window only where a text can leave it', async () => {
+    const windowed = ({ runner }: ResidentEngine) =>
+      runner.plan.dispatches
+        .flatMap(({ choices }) => choices)
+        .filter(({ kernel }) => kernel.includes('WINDOW=true'));
+    expect(windowed(engine).length).toBeGreaterThan(0);
+    const short = await loadFromMemory(bytes, { context: window, parallel: 2 });
+    expect(windowed(short)).toEqual([]);
+    await short.close();
+  });
 });
