@@ -5,6 +5,7 @@ import type { Command } from '../config/commands.ts';
 import { helpText } from '../config/help.ts';
 import { type Options, UsageError } from '../config/options.ts';
 import { readToml } from '../config/toml.ts';
+import { printable } from './printable.ts';
 import { pullModel } from './pull.ts';
 import { startHost } from './serve.ts';
 import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
@@ -25,9 +26,6 @@ export async function main(world: World): Promise<void> {
     else world.exit(error instanceof Interrupted ? error.exitCode : 1);
   }
 }
-
-/** Names from damaged files may hold anything: neither a line of their own nor a command to the terminal. */
-const printable = (text: string): string => text.replaceAll(/\p{Cc}/gu, '\uFFFD');
 
 async function run(world: World): Promise<void> {
   const command = parseCommandLine(world.args);

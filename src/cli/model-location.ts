@@ -42,15 +42,28 @@ export async function locateModel(
   if (model.startsWith('.') || model.startsWith(sep)) {
     throw new StartError(`there is no model file and no folder ${resolve(model)}.`);
   }
-  throw unknownModel(model, [embeddedName, ...pulled.map(({ name }) => basename(name))]);
+  throw unknownModel(model, [...new Set([embeddedName, ...shortNames(pulled)])]);
 }
 
 /** The pulled model of this name; undefined when there is none. */
 export function findPulled(pulled: readonly PulledModel[], wanted: string): PulledModel | undefined {
   const matches = pulled.filter((model) => namesOf(model).includes(wanted.toLowerCase()));
-  if (matches.length < 2) return matches[0];
+  // A repository's name also means what lies in it; where a folder is the model, it is the folder's.
+  const exact = matches.find(({ name }) =>
+    [name, name.replace('--', '/')].some((one) => one.toLowerCase() === wanted.toLowerCase()),
+  );
+  if (matches.length < 2 || exact) return exact ?? matches[0];
   const candidates = matches.map(({ name }) => name).join(', ');
   throw new StartError(`several pulled models are called '${wanted}': ${candidates}. Name one of these.`);
+}
+
+/** What the models can be called: the short name, where it is one model's only. */
+export function shortNames(pulled: readonly PulledModel[]): string[] {
+  const short = pulled.map(({ name }) => basename(name));
+  return pulled.map(({ name }, index) => {
+    const own = short[index] ?? name;
+    return short.filter((other) => other.toLowerCase() === own.toLowerCase()).length > 1 ? name : own;
+  });
 }
 
 export const unknownModel = (wanted: string, known: readonly string[]): StartError =>

@@ -1,3 +1,5 @@
+import { printable } from './printable.ts';
+
 export interface Terminal {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -21,7 +23,7 @@ export function progressBar(out: Terminal, quiet: boolean): ProgressBar {
   return {
     show(label, done, total) {
       // A terminal that does not tell its width says 0.
-      const line = barLine(label, done, total, out.columns || 80);
+      const line = barLine(printable(label), done, total, out.columns || 80);
       const now = performance.now();
       if (line === last || (now - lastAt < intervalMs && done < total)) return;
       out.write(`\r\u001b[2K${line}`);

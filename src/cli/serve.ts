@@ -10,6 +10,7 @@ import type { Plane } from '../planes/route.ts';
 import { Served } from '../planes/served.ts';
 import { defaultDataDir, openDataDir } from './data-dir.ts';
 import { locateModel } from './model-location.ts';
+import { printable } from './printable.ts';
 import { progressBar } from './progress.ts';
 import { readyLine } from './ready-line.ts';
 import { messageOf, StartError, systemCode } from './start-error.ts';
@@ -31,7 +32,7 @@ export async function startHost(options: Options, version: string, world: World)
   const { stdout, stderr } = world;
   const quiet = options.quiet ?? false;
   const say = (text: string) => {
-    if (!quiet) stderr.write(`${text}\n`);
+    if (!quiet) stderr.write(`${printable(text)}\n`);
   };
   const host = options.host ?? '127.0.0.1';
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(world.env, world.home));

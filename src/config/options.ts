@@ -42,7 +42,9 @@ export const optionTable = {
       .pipe(z.enum(quantizeTypes, { error: `expected one of ${quantizeTypes.join(', ').toLowerCase()}` })),
     kind: 'text',
     value: 'TYPE',
-    help: `quantise a model of 16- or 32-bit weights while it is loaded: ${quantizeTypes.join(', ').toLowerCase()}`,
+    help: `quantise a model of 16- or 32-bit weights while it is loaded: ${quantizeTypes
+      .join(', ')
+      .toLowerCase()} (its digest is then not that of a GGUF of the same bytes)`,
   },
   host: {
     schema: text.refine(isLoopback, 'this version listens on loopback only; use 127.0.0.1, ::1 or localhost'),

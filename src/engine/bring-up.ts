@@ -1,9 +1,13 @@
+import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { chooseCapacity } from './capacity.ts';
 import { matricesOf } from './capacity-advice.ts';
 import { chooseEmbeddingCapacity } from './embedding-capacity.ts';
+import { formatBytes } from './format-bytes.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { openGpu } from './gpu/device.ts';
 import type { Graph } from './graph.ts';
+import { MemoryRefused } from './loading.ts';
+import { pageBytes, workBytes } from './memory.ts';
 import type { Platform } from './platform.ts';
 import { Runner } from './runner.ts';
 import type { EngineOptions } from './types.ts';
@@ -21,8 +25,16 @@ export interface Source {
   readonly graph: Graph;
 }
 
-/** Opens a device and puts the model on it. */
-export async function bringUp(source: Source, fresh = false): Promise<Runner> {
+/** Of what a device gave: the rest is for what a driver and the loading take beside buffers of the engine. */
+const usable = 31 / 32;
+
+/**
+ * Opens a device and puts the model on it. Where the device refuses, it is tried with what it gave: a context that
+ * nobody named shrinks, any other is refused with what would fit.
+ * @param offered memory that the device gave at an attempt before
+ * @throws EngineError `no_adapter`, `model_too_large`
+ */
+export async function bringUp(source: Source, fresh = false, offered?: number): Promise<Runner> {
   const { platform, options, file, graph } = source;
   const adapter = await platform.requestAdapter({
     fresh,
@@ -32,6 +44,7 @@ export async function bringUp(source: Source, fresh = false): Promise<Runner> {
   const { context, kvCacheBytes } = options;
   const { limits } = gpu.device;
   const maxBindingBytes = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
+  let asked = 0;
   try {
     gpu.device.addEventListener('uncapturederror', (event) => {
       options.onNotice?.(`GPU error: ${event.error.message}`);
@@ -41,7 +54,7 @@ export async function bringUp(source: Source, fresh = false): Promise<Runner> {
       shape: graph.shape,
       weightBytes: weightBytes(file, graph),
       // Only a CPU's memory is known; a GPU refuses by itself when it is full.
-      memoryBytes: gpu.caps.software ? platform.memoryBytes() : undefined,
+      memoryBytes: offered ?? (gpu.caps.software ? platform.memoryBytes() : undefined),
       maxBindingBytes,
       software: gpu.caps.software,
       slots: options.parallel ?? (embedding ? defaultTexts : defaultSlots),
@@ -51,7 +64,8 @@ export async function bringUp(source: Source, fresh = false): Promise<Runner> {
       ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
     };
     const capacity = embedding ? chooseEmbeddingCapacity(wanted, embedding) : chooseCapacity(wanted);
-    return await Runner.load({
+    asked = wanted.weightBytes + workBytes(graph.shape, capacity) + capacity.pages * pageBytes(graph.shape);
+    const runner = await Runner.load({
       gpu,
       file,
       graph,
@@ -63,8 +77,15 @@ export async function bringUp(source: Source, fresh = false): Promise<Runner> {
       onProgress: options.onProgress ?? (() => {}),
       onNotice: options.onNotice,
     });
+    if (offered !== undefined) {
+      const { context: tokens, pages } = capacity;
+      const room = `${formatBytes(offered)} for the model: a context of ${tokens} tokens`;
+      options.onNotice?.(`the device has ${room}, ${pages * pageTokens} tokens over all requests`);
+    }
+    return runner;
   } catch (error) {
     gpu.device.destroy();
-    throw error;
+    if (!(error instanceof MemoryRefused)) throw error;
+    return await bringUp(source, fresh, Math.max(0, asked - error.missing) * usable);
   }
 }

@@ -25,7 +25,7 @@ export interface CapacityRequest {
 
 /** Without `--context`, no longer than this: the cache of a long-context model would take all memory. */
 const defaultContext = 32768;
-/** For the cache when the device does not tell its memory. */
+/** For the cache when the device does not tell its memory and nobody named a context: a guess, so it refuses nothing. */
 const unknownCacheBytes = 4 * 2 ** 30;
 
 /**
@@ -59,12 +59,15 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
     weightBytes + workBytes(shape, { context, slots, stepTokens, splitTokens });
   const bindingPages = Math.floor(request.maxBindingBytes / pageBytesPerBinding(shape));
 
-  const cacheBudget = (context: number) =>
-    memoryBytes === undefined ? (kvCacheBytes ?? unknownCacheBytes) : memoryBytes - fixed(context);
-  let context = wanted;
-  const fits = () => cacheBudget(context) >= pagesOf(context) * perPage && pagesOf(context) <= bindingPages;
   // A context the user named is kept or refused; a default one shrinks.
   const least = Math.min(wanted, 512);
+  // What was named, and the least there can be, is the device's to refuse where its memory is not known.
+  const unknownBudget =
+    kvCacheBytes ?? Math.max(unknownCacheBytes, pagesOf(request.context ?? least) * perPage);
+  const cacheBudget = (context: number) =>
+    memoryBytes === undefined ? unknownBudget : memoryBytes - fixed(context);
+  let context = wanted;
+  const fits = () => cacheBudget(context) >= pagesOf(context) * perPage && pagesOf(context) <= bindingPages;
   while (!fits() && request.context === undefined && context > least) context = Math.max(least, context >> 1);
   if (pagesOf(context) > bindingPages) {
     const cache = pagesOf(context) * pageBytesPerBinding(shape);
@@ -74,10 +77,9 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
         `the adapter binds at most ${formatBytes(request.maxBindingBytes)} at once; use a smaller --context`,
     );
   }
-  if (!fits()) {
+  if (memoryBytes !== undefined && !fits()) {
     const needed = fixed(context) + pagesOf(context) * perPage;
-    const has = memoryBytes === undefined ? unknownCacheBytes + weightBytes : memoryBytes;
-    const spare = has - (needed - weightBytes);
+    const spare = memoryBytes - (needed - weightBytes);
     const tokens = context;
     const advice = request.matrices
       ? adviseQuantization(request.matrices, { spare, weightBytes })
@@ -88,7 +90,7 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
     throw new EngineError(
       'model_too_large',
       `${request.name} needs ${formatBytes(needed)} (weights ${formatBytes(weightBytes)}, context of ${tokens} tokens), ` +
-        `the device offers ${formatBytes(has)}: ${formatBytes(needed - has)} are missing; ${advice}${shorter}`,
+        `the device offers ${formatBytes(memoryBytes)}: ${formatBytes(needed - memoryBytes)} are missing; ${advice}${shorter}`,
     );
   }
   const pages = Math.min(

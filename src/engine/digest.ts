@@ -1,9 +1,10 @@
 import { firstNotFinite } from './finite.ts';
+import { isFloatType } from './formats/float-bytes.ts';
 import { type ModelFile, type TensorInfo, tensorTypes } from './formats/model-file.ts';
 import { bytesOfRow, rowsOf } from './formats/rows.ts';
 import type { Hasher, Platform } from './platform.ts';
 import type { QuantizeType } from './types.ts';
-import { readVector } from './weights.ts';
+import { valuesOf } from './weights.ts';
 
 const chunkBytes = 4 << 20;
 
@@ -12,13 +13,15 @@ const chunkBytes = 4 << 20;
  * type, shape and bytes. A split set, the merged file and a folder of the same weights have one digest. Vectors count
  * by their values, because containers differ in how they write them. Reads every tensor once through.
  * @param quantize what the weights are quantised to on their way; the digest then follows from the original's
+ * @param hashes of tensors that need not be read, as `hashedAsRead` takes them
  */
 export async function digestOf(
   platform: Pick<Platform, 'sha256'>,
   file: ModelFile,
   quantize?: QuantizeType,
+  hashes?: ReadonlyMap<string, string>,
 ): Promise<string> {
-  return (await readAll(platform, file, { quantize })).digest;
+  return (await readAll(platform, file, { quantize, hashes })).digest;
 }
 
 /** A tensor with a value that is no number. */
@@ -41,6 +44,8 @@ export const checkModel = (
 
 interface Reading {
   readonly quantize?: QuantizeType | undefined;
+  /** Known already, by the tensor's name. */
+  readonly hashes?: ReadonlyMap<string, string> | undefined;
   /** Look at the values, too. */
   readonly values?: boolean;
   readonly onTensor?: ((done: number, total: number) => void) | undefined;
@@ -60,10 +65,10 @@ async function readAll(
     options.onTensor?.(index, tensors.length);
     const { name, shape } = tensor;
     const type = isVector(tensor) ? 'F32' : tensor.type;
-    addText(
-      whole,
-      `${name} ${type} ${shape.join('x')} ${await hashTensor(platform, file, { tensor, buffer, bad: options.values ? bad : undefined })}`,
-    );
+    const hash =
+      options.hashes?.get(name) ??
+      (await hashTensor(platform, file, { tensor, buffer, bad: options.values ? bad : undefined }));
+    addText(whole, `${name} ${type} ${shape.join('x')} ${hash}`);
   }
   if (options.quantize !== undefined) addText(whole, `quantized to ${options.quantize}`);
   return { digest: `sha256:${whole.digest()}`, bad };
@@ -72,8 +77,12 @@ async function readAll(
 const encoder = new TextEncoder();
 const addText = (hasher: Hasher, line: string): void => hasher.update(encoder.encode(`${line}\n`));
 
-const isVector = ({ shape, type }: TensorInfo): boolean =>
-  shape.length === 1 && (type === 'F32' || type === 'F16' || type === 'BF16');
+const isVector = ({ shape, type }: TensorInfo): boolean => shape.length === 1 && isFloatType(type);
+
+/** What of these rows of a tensor goes into its hash. */
+export function hashedPart({ shape, type }: TensorInfo, bytes: Uint8Array): Uint8Array {
+  return shape.length === 1 && isFloatType(type) ? new Uint8Array(valuesOf(type, bytes).buffer) : bytes;
+}
 
 async function hashTensor(
   platform: Pick<Platform, 'sha256'>,
@@ -81,12 +90,6 @@ async function hashTensor(
   { tensor, buffer, bad }: { tensor: TensorInfo; buffer: Uint8Array; bad: BadTensor[] | undefined },
 ): Promise<string> {
   const hasher = platform.sha256();
-  if (isVector(tensor)) {
-    const values = await readVector(file, tensor.name);
-    if (bad && !values.every(Number.isFinite)) bad.push({ name: tensor.name, row: 0 });
-    hasher.update(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
-    return hasher.digest();
-  }
   const rows = rowsOf(tensor);
   const rowBytes = bytesOfRow(tensor);
   const most = Math.max(1, Math.floor(chunkBytes / rowBytes));
@@ -94,7 +97,7 @@ async function hashTensor(
     const count = Math.min(most, rows - row);
     const into = count * rowBytes <= buffer.length ? buffer : undefined;
     const bytes = await file.readRows(tensor, row, count, into);
-    hasher.update(bytes);
+    hasher.update(hashedPart(tensor, bytes));
     // One a tensor is enough to tell.
     if (!bad || bad.at(-1)?.name === tensor.name) continue;
     const found = firstNotFinite(tensor.type, bytes);

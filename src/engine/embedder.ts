@@ -61,7 +61,8 @@ export class Embedder {
   /** Gets the device for itself, runs the work, and gives it back. */
   readonly #withDevice: (work: () => Promise<void>) => Promise<void>;
   #busy = false;
-  #stopped = false;
+  /** Why nothing more is computed here. */
+  #stopped: { readonly reason: unknown } | undefined;
 
   constructor(
     runner: EmbeddingRunner,
@@ -99,6 +100,8 @@ export class Embedder {
    */
   embed(inputs: readonly (readonly number[])[], signal?: AbortSignal): Promise<Float32Array[]> {
     return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      if (this.#stopped) throw this.#stopped.reason;
       if (inputs.length === 0) {
         resolve([]);
         return;
@@ -133,7 +136,7 @@ export class Embedder {
 
   /** Fails everything and forms no further step. */
   stop(reason: unknown): void {
-    this.#stopped = true;
+    this.#stopped = { reason };
     for (const job of this.#jobs.splice(0)) job.reject(reason);
   }
 

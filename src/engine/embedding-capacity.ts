@@ -29,10 +29,10 @@ export function chooseEmbeddingCapacity(request: CapacityRequest, embedding: Emb
     problem = problemOf(request, capacityFor(request, embedding, context));
   }
   if (problem === undefined) return capacityFor(request, embedding, context);
-  throw new EngineError(
-    'model_too_large',
-    `${name}: texts of ${context} tokens: ${problem}; or use a smaller --context or --parallel`,
-  );
+  // One text of a page: when not even that fits, no setting helps.
+  const smallest = capacityFor({ ...request, slots: 1 }, embedding, Math.min(context, pageTokens));
+  const others = problemOf(request, smallest) ? '' : '; or use a smaller --context or --parallel';
+  throw new EngineError('model_too_large', `${name}: texts of ${context} tokens: ${problem}${others}`);
 }
 
 function capacityFor({ slots, software }: CapacityRequest, { whole }: Embedding, context: number): Capacity {
@@ -59,7 +59,8 @@ function problemOf(request: CapacityRequest, capacity: Capacity): string | undef
     const sizes = `${formatBytes(needed)} are needed (weights ${formatBytes(weightBytes)})`;
     const spare = memoryBytes - (needed - weightBytes);
     const advice = matrices ? `; ${adviseQuantization(matrices, { spare, weightBytes })}` : '';
-    return `${sizes}, the device offers ${formatBytes(memoryBytes)}${advice}`;
+    const missing = `${formatBytes(needed - memoryBytes)} are missing`;
+    return `${sizes}, the device offers ${formatBytes(memoryBytes)}: ${missing}${advice}`;
   }
   return undefined;
 }

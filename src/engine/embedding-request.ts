@@ -1,4 +1,5 @@
 /** What is checked of a request for embeddings, and what becomes of the rows that a model makes. */
+import { few } from './few.ts';
 import { type EmbedRequest, EngineError, type ModelInfo } from './types.ts';
 
 /** @throws EngineError that names every text that cannot be embedded */
@@ -13,7 +14,7 @@ export function refuseEmbedding(request: EmbedRequest, model: ModelInfo): number
   }
   const problems: string[] = [];
   const empty = inputs.flatMap(({ length }, index) => (length === 0 ? [index] : []));
-  if (empty.length > 0) problems.push(`without tokens: input ${shortList(empty)}`);
+  if (empty.length > 0) problems.push(`without tokens: input ${few(empty)}`);
   if (dimensions !== undefined && !(Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= own)) {
     problems.push(`dimensions must be a whole number from 1 to ${own}, got ${dimensions}`);
   }
@@ -24,15 +25,11 @@ export function refuseEmbedding(request: EmbedRequest, model: ModelInfo): number
   if (long.length > 0) {
     throw new EngineError(
       'context_length_exceeded',
-      `the model embeds texts of up to ${model.contextLength} tokens, but ${shortList(long)}`,
+      `the model embeds texts of up to ${model.contextLength} tokens, but ${few(long)}`,
     );
   }
   return dimensions ?? own;
 }
-
-const shown = 8;
-const shortList = (items: readonly (string | number)[]): string =>
-  items.slice(0, shown).join(', ') + (items.length > shown ? ` and ${items.length - shown} more` : '');
 
 /** The row's beginning, of unit length. */
 export function normalised(row: Float32Array, dimensions: number): Float32Array<ArrayBuffer> {

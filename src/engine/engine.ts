@@ -6,6 +6,7 @@ import { Embedder } from './embedder.ts';
 import { normalised, refuseEmbedding } from './embedding-request.ts';
 import type { Graph } from './graph.ts';
 import { digestOf } from './digest.ts';
+import { hashedAsRead } from './hashed-reading.ts';
 import { describeModel } from './model-info.ts';
 import { buildGraph } from './models/registry.ts';
 import type { Platform } from './platform.ts';
@@ -45,7 +46,12 @@ const lossTellsMs = 200;
  */
 export async function loadEngine(platform: Platform, options: EngineOptions): Promise<ResidentEngine> {
   options.onProgress?.({ stage: 'open', done: 0, total: 1 });
-  const original = await openModelFile(await platform.modelFiles(options.model));
+  const files = await platform.modelFiles(options.model);
+  const opened = await openModelFile(files);
+  const { file: original, hashes } = files.remote
+    ? hashedAsRead(platform, opened)
+    : { file: opened, hashes: undefined };
+  let engine: ResidentEngine;
   try {
     const file = options.quantize === undefined ? original : quantized(original, options.quantize);
     for (const note of file.notes ?? []) options.onNotice?.(`${file.name}: ${note}`);
@@ -54,27 +60,27 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     const chatTemplate = createChatTemplate(file.metadata, tokenizer);
     const source = { platform, options, file, graph };
     const runner = await bringUp(source);
-    // A small file is hashed before it is ready, a big one beside the first requests.
-    const digest = digestOf(platform, original, options.quantize);
-    const small = file.sizeBytes <= hashedFirstBytes;
-    const engine = new ResidentEngine(source, {
-      runner,
-      tokenizer,
-      chatTemplate,
-      digest,
-    });
-    digest.then(
-      (value) => (engine.model.digest = value),
-      (error: unknown) => {
-        if (!engine.closed) options.onNotice?.(`the model file could not be hashed: ${String(error)}`);
-      },
-    );
-    if (small) await digest;
-    return engine;
+    const digest = digestOf(platform, opened, options.quantize, hashes);
+    engine = new ResidentEngine(source, { runner, tokenizer, chatTemplate, digest });
   } catch (error) {
-    await original.close();
+    await opened.close();
     throw error;
   }
+  const hashed = engine.digest.then((value) => void (engine.model.digest = value));
+  // A small file is hashed before it is ready, a big one beside the first requests.
+  if (opened.sizeBytes <= hashedFirstBytes) {
+    try {
+      await hashed;
+    } catch (error) {
+      await engine.close();
+      throw error;
+    }
+  } else {
+    hashed.catch((error: unknown) => {
+      if (!engine.closed) options.onNotice?.(`the model file could not be hashed: ${String(error)}`);
+    });
+  }
+  return engine;
 }
 
 /** The engine behind the planes: owns the runner of the present device and replaces it when that is lost. */
@@ -421,7 +427,9 @@ export class ResidentEngine implements Engine {
     try {
       // One that still works gives its memory to the next one; one that hangs cannot even be destroyed.
       if (how === 'failed') lost.destroy();
-      const next = await bringUp(this.#source, how === 'hangs');
+      // What was promised of the context holds, or the device is of no use.
+      const options = { ...this.#source.options, context: this.model.contextLength };
+      const next = await bringUp({ ...this.#source, options }, how === 'hangs');
       if (this.#isClosed()) {
         next.destroy();
         return;

@@ -95,7 +95,10 @@ export type Unit =
 export interface AttentionTraits {
   /** Index into the shape's `ropes`; positions turn nothing when there is none. */
   readonly rope: number | undefined;
-  /** A query sees so many positions, its own the last of them (or, where it sees both ways, the middle); 0: all. */
+  /**
+   * A query sees so many positions, its own the last of them; where it sees both ways, so many in each direction, its own
+   * among them; 0: all.
+   */
   readonly window: number;
   /** Scores are multiplied by it. */
   readonly scale: number;

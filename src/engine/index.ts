@@ -11,11 +11,14 @@ export {
 export { checkModel } from './digest.ts';
 export { klDivergence } from './divergence.ts';
 export { loadEngine, ResidentEngine } from './engine.ts';
-export { checkFileName } from './formats/file-name.ts';
+export { checkRange } from './formats/byte-range.ts';
+export { few } from './few.ts';
+export { checkFileName, isFileName } from './formats/file-name.ts';
+export { isGgufModel } from './formats/gguf-name.ts';
 export { readShardFiles } from './formats/mlc/records.ts';
 export { ModelFileError } from './formats/model-file.ts';
 export { openModelFile } from './formats/open.ts';
-export { partNames, splitNameOf } from './formats/split-name.ts';
+export { partNames, type SplitName, splitNameOf } from './formats/split-name.ts';
 export { formatBytes } from './format-bytes.ts';
 export type { Graph, GraphNode } from './graph.ts';
 export { inspectModel, type ModelFacts } from './inspect.ts';

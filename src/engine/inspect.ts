@@ -1,11 +1,12 @@
 /** What can be said of a model without loading it: from its header, its graph and its vocabulary. */
 import { chooseCapacity } from './capacity.ts';
 import { chooseEmbeddingCapacity } from './embedding-capacity.ts';
-import type { ModelFile, TensorType } from './formats/model-file.ts';
+import { type ModelFile, ModelFileError, type TensorType } from './formats/model-file.ts';
 import { pageBytes, workBytes } from './memory.ts';
 import { weightsOf } from './model-info.ts';
 import { buildGraph } from './models/registry.ts';
 import { createTokenizer } from './tokenizer/index.ts';
+import { EngineError } from './types.ts';
 import { weightBytes } from './weights.ts';
 
 export interface ModelFacts {
@@ -73,11 +74,13 @@ function memoryOf(
   return { context: capacity.context, bytes };
 }
 
+/** A fault of the file is a fact about it; any other is ours. */
 async function attempt<T>(problems: string[], step: () => T | Promise<T>): Promise<T | undefined> {
   try {
     return await step();
   } catch (error) {
-    problems.push(error instanceof Error ? error.message : String(error));
+    if (!(error instanceof ModelFileError || error instanceof EngineError)) throw error;
+    problems.push(error.message);
     return undefined;
   }
 }

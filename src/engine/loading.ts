@@ -3,7 +3,7 @@ import type { MatmulFamily } from '../../kernels/matmul.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { formatBytes } from './format-bytes.ts';
 import type { Work } from './fusion.ts';
-import { BufferPool } from './gpu/buffers.ts';
+import { BufferPool, type Refusal } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
 import { PipelineCache } from './gpu/pipelines.ts';
 import type { Graph } from './graph.ts';
@@ -49,16 +49,36 @@ export interface Loading {
   readonly destroy: () => void;
 }
 
+/** The device itself has no room for the model. */
+export class MemoryRefused extends EngineError {
+  /** Bytes of what it refused. */
+  readonly missing: number;
+
+  constructor(name: string, needed: number, refusals: readonly Refusal[]) {
+    const missing = refusals.reduce((sum, { bytes }) => sum + bytes, 0);
+    super(
+      'model_too_large',
+      `${name} needs ${formatBytes(needed)} of device memory, the device gives ${formatBytes(needed - missing)}: ` +
+        `${formatBytes(missing)} are missing (${refusals[0]?.reason}); ` +
+        'use a smaller model or quantisation, or a smaller --context',
+    );
+    this.missing = missing;
+  }
+}
+
 /** Longest that measuring kernels may hold up a start. */
 const tuningBudgetMs = 20_000;
 
 export async function prepare(options: LoadOptions): Promise<Loading> {
   const { gpu, file, graph, capacity, wgsl, onProgress } = options;
   const pool = new BufferPool(gpu.device);
-  let memory: Memory | undefined;
+  const workPool = new BufferPool(gpu.device);
   try {
-    gpu.device.pushErrorScope('out-of-memory');
-    memory = allocateMemory(gpu.device, graph.shape, capacity);
+    // Also of what is written to buffers that the device had no memory for.
+    gpu.device.pushErrorScope('validation');
+    workPool.watch();
+    pool.watch();
+    const memory = allocateMemory(workPool, graph.shape, capacity);
     const progress = weightProgress(file, graph, onProgress);
     const loader = new WeightLoader(file, pool, {
       maxBindingBytes: Math.min(
@@ -70,12 +90,15 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
     const stacks = new Map(
       stacksOf(graph).map((names) => [stackKey(names), loader.allocate(names)] as const),
     );
-    const refused = await gpu.device.popErrorScope();
-    if (refused) throw outOfMemory(file.name, memory.pool.bytes + pool.bytes, refused.message);
+    const invalid = gpu.device.popErrorScope();
+    const refusals = [...(await workPool.refused()), ...(await pool.refused())];
+    if (refusals.length > 0) throw new MemoryRefused(file.name, workPool.bytes + pool.bytes, refusals);
+    const fault = await invalid;
+    if (fault) throw new EngineError('model_too_large', `${file.name}: ${fault.message}`);
 
     const pipelines = new PipelineCache(gpu.device, wgsl);
     let filling: Promise<void> | undefined;
-    const fill = () => (filling ??= loader.fill(stacks.values()));
+    const fill = () => (filling ??= loader.load(stacks.values()));
     const tuning = await tuned({ ...options, memory, pipelines, stacks, fill });
     const family = familyOf({ gpu }, stacks, tuning);
     const works = worksOf(gpu, graph, family, stacks);
@@ -86,7 +109,6 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
       }
     };
     await loadVectors(works);
-    const all = memory;
     return {
       memory,
       pool,
@@ -98,12 +120,12 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
       loadVectors,
       fill,
       destroy: () => {
-        all.pool.destroy();
+        workPool.destroy();
         pool.destroy();
       },
     };
   } catch (error) {
-    memory?.pool.destroy();
+    workPool.destroy();
     pool.destroy();
     throw error;
   }
@@ -143,6 +165,7 @@ async function tuned(
   return tuning;
 }
 
+/** Of the matrices; vectors are next to nothing, and which are read is known late. */
 function weightProgress(
   file: ModelFile,
   graph: Graph,
@@ -153,14 +176,6 @@ function weightProgress(
   let done = 0;
   return (bytes) => {
     done += bytes;
-    onProgress({ stage: 'weights', done: Math.min(done, total), total });
+    onProgress({ stage: 'weights', done, total });
   };
-}
-
-function outOfMemory(name: string, bytes: number, reason: string): EngineError {
-  return new EngineError(
-    'model_too_large',
-    `${name} needs ${formatBytes(bytes)} of device memory, and the device does not give them (${reason}); ` +
-      'use a smaller model or quantisation, or a smaller --context',
-  );
 }

@@ -2,7 +2,7 @@ import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { attentionTile } from '../../kernels/attention.ts';
 import { blockColumns } from '../../kernels/formats.ts';
 import { sampleWords } from '../../kernels/sample.ts';
-import { BufferPool } from './gpu/buffers.ts';
+import type { BufferPool } from './gpu/buffers.ts';
 import type { BufferName, Shape } from './graph.ts';
 import { ropeTable } from './rope-table.ts';
 import { stepLayout, stepSamples, type StepLayout } from './step.ts';
@@ -134,8 +134,7 @@ export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): numb
   return activations + sampled + perSlot + partial + pageBytes(shape) + rotations;
 }
 
-export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capacity): Memory {
-  const pool = new BufferPool(device);
+export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacity): Memory {
   const { tile } = attentionTile(shape.heads, shape.kvHeads);
   const { slots, stepTokens, context } = capacity;
   const layout = stepLayout({ slots, tokens: stepTokens, tileTokens: tile });
@@ -161,7 +160,7 @@ export function allocateMemory(device: GPUDevice, shape: Shape, capacity: Capaci
   const ropeTables = shape.ropes.map((rope, index) => {
     const table = ropeTable(rope, context);
     const buffer = pool.storage(`rope${index}.table`, table.byteLength);
-    device.queue.writeBuffer(buffer, 0, table);
+    pool.device.queue.writeBuffer(buffer, 0, table);
     return buffer;
   });
 

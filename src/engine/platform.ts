@@ -1,6 +1,7 @@
 /**
- * What the engine needs from the machine it runs on. `src/platform/node.ts` and `src/platform/browser.ts`
- * implement it; nothing below `src/platform` imports `node:*` or touches `navigator`.
+ * What the engine needs from the machine it runs on. `src/platform/node.ts` implements it; of a browser there are the
+ * readers of files (`browser-files.ts`). Nothing outside `src/platform` that the engine is made of imports `node:*` or
+ * touches `navigator`.
  */
 
 import type { WgslSources } from '../../kernels/assemble.ts';
@@ -26,6 +27,8 @@ export interface ModelFiles {
   readonly name: string;
   /** The file that was named; undefined when a folder or a repository was. */
   readonly entry: string | undefined;
+  /** To read something again is to fetch it again: nothing near keeps it. */
+  readonly remote?: boolean;
   /** Names below the folder, with slashes; undefined where the place cannot tell. */
   list(): Promise<readonly string[] | undefined>;
   /**

@@ -5,7 +5,14 @@ import {
   type WeightFormat,
   weightFormats,
 } from '../../kernels/formats.ts';
-import type { ModelFile, TensorInfo, TensorType } from './formats/model-file.ts';
+import { decodeFloats, type FloatType, isFloatType } from './formats/float-bytes.ts';
+import {
+  type ModelFile,
+  ModelFileError,
+  type TensorInfo,
+  tensorTypes,
+  type TensorType,
+} from './formats/model-file.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Graph, Unit } from './graph.ts';
 import { repack } from './repack.ts';
@@ -115,6 +122,7 @@ export class WeightLoader {
   readonly #file: ModelFile;
   readonly #pool: BufferPool;
   readonly #maxBindingBytes: number;
+  /** Bytes of matrices as they arrive. */
   readonly #onBytes: (bytes: number) => void;
   #staged = 0;
 
@@ -129,7 +137,7 @@ export class WeightLoader {
     this.#onBytes = options.onBytes;
   }
 
-  /** Memory for a stack; `fill` reads it. Apart, so that a model that does not fit fails before it is read. */
+  /** Memory for a stack; `load` reads it. Apart, so that a model that does not fit fails before it is read. */
   allocate(names: readonly string[]): AllocatedStack {
     const planned = planStack(this.#file, names, this.#maxBindingBytes);
     const parts = planned.map((part): WeightPart => {
@@ -148,7 +156,7 @@ export class WeightLoader {
   }
 
   /** Reads stacks, one chunk ahead of what is being repacked: the disk never waits. */
-  async fill(stacks: Iterable<AllocatedStack>): Promise<void> {
+  async load(stacks: Iterable<AllocatedStack>): Promise<void> {
     const chunks = [...stacks].flatMap(chunksOf);
     const most = chunks.reduce((bytes, chunk) => Math.max(bytes, chunk.bytes), 0);
     const buffers = [new Uint8Array(most), new Uint8Array(most)] as const;
@@ -184,7 +192,6 @@ export class WeightLoader {
     }
     const buffer = this.#pool.storage(stackKey(names), all.byteLength);
     this.#pool.device.queue.writeBuffer(buffer, 0, all);
-    this.#onBytes(all.byteLength);
     return buffer;
   }
 
@@ -248,19 +255,26 @@ function chunksOf({ parts, planned }: AllocatedStack): Chunk[] {
   });
 }
 
-/** A 1-D tensor (norm weights, biases, RoPE factors) as f32. */
+/**
+ * A 1-D tensor (norm weights, biases, RoPE factors) as f32.
+ * @throws ModelFileError `bad_tensors`
+ */
 export async function readVector(file: ModelFile, name: string): Promise<Float32Array> {
   const tensor = file.tensors.get(name);
-  if (!tensor) throw new Error(`tensor ${name} is not in the file`);
-  const raw = (await file.readRows(tensor, 0, 1)).slice();
-  switch (tensor.type) {
-    case 'F32':
-      return new Float32Array(raw.buffer);
-    case 'F16':
-      return Float32Array.from(new Float16Array(raw.buffer));
-    case 'BF16':
-      return new Float32Array(Uint32Array.from(new Uint16Array(raw.buffer), (half) => half << 16).buffer);
-    default:
-      throw new Error(`tensor ${name} is ${tensor.type}; vectors must be F32, F16 or BF16`);
+  if (!tensor) throw new ModelFileError('bad_tensors', `${file.name}: tensor '${name}' is not in the file`);
+  const { type } = tensor;
+  if (!isFloatType(type)) {
+    throw new ModelFileError(
+      'bad_tensors',
+      `${file.name}: tensor '${name}' is ${type}; vectors must be F32, F16 or BF16`,
+    );
   }
+  return valuesOf(type, await file.readRows(tensor, 0, 1));
+}
+
+/** The values of a 1-D tensor by the bytes of its file. */
+export function valuesOf(type: FloatType, raw: Uint8Array): Float32Array<ArrayBuffer> {
+  const values = new Float32Array(raw.length / tensorTypes[type].blockBytes);
+  decodeFloats(type, raw, values);
+  return values;
 }

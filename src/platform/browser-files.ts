@@ -1,5 +1,11 @@
 /** Models that a page was given: files dropped on it or chosen, and what it keeps in its private file system. */
-import { type ByteSource, checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
+import {
+  type ByteSource,
+  checkFileName,
+  checkRange,
+  ModelFileError,
+  type ModelFiles,
+} from '../engine/index.ts';
 
 /** The part of a directory handle (of the private file system, or of a folder that the user opened) that is used here. */
 export interface FolderHandle {
@@ -17,14 +23,7 @@ export const blobSource = (blob: Blob, name: string): ByteSource => ({
   name,
   sizeBytes: blob.size,
   async read(offset, length, into) {
-    if (offset < 0 || length < 0 || offset + length > blob.size) {
-      throw new RangeError(
-        `${name}: bytes ${offset} to ${offset + length} leave the file (${blob.size} bytes)`,
-      );
-    }
-    if (into && into.length < length) {
-      throw new RangeError(`${name}: ${length} bytes do not fit into ${into.length}`);
-    }
+    checkRange({ name, sizeBytes: blob.size }, { offset, length, into });
     let bytes: Uint8Array;
     try {
       bytes = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());

@@ -1,38 +1,44 @@
+import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
-import { ModelFileError, type ByteSource } from '../engine/index.ts';
+import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
 
 /** One read of the operating system takes less than 2^31 bytes. */
 const mostBytesPerRead = 1 << 30;
 
+/** A pipe would otherwise wait for somebody who writes to it. Windows has no such flag, and no such pipes. */
+const withoutWaiting = constants.O_RDONLY | constants.O_NONBLOCK;
+
 /** @throws ModelFileError `not_found` or `unreadable` */
 export const openFile = async (path: string): Promise<ByteSource> => {
-  const handle = await open(path).catch((error: NodeJS.ErrnoException) => {
+  const handle = await open(path, withoutWaiting).catch((error: NodeJS.ErrnoException) => {
     throw explain(path, error);
   });
-  const stat = await handle.stat();
-  if (!stat.isFile()) {
-    await handle.close();
-    const what = stat.isDirectory() ? 'a directory, not a file' : 'not a regular file';
-    throw new ModelFileError('unreadable', `${path} is ${what}`);
-  }
-  const sizeBytes = stat.size;
+  const file = { name: path, sizeBytes: await sizeOf(handle, path) };
   return {
-    name: path,
-    sizeBytes,
+    ...file,
     async read(offset, length, into) {
-      if (offset < 0 || length < 0 || offset + length > sizeBytes) {
-        throw new RangeError(
-          `${path}: bytes ${offset} to ${offset + length} leave the file (${sizeBytes} bytes)`,
-        );
-      }
+      checkRange(file, { offset, length, into });
       const target = into ? into.subarray(0, length) : new Uint8Array(length);
-      if (target.length < length)
-        throw new RangeError(`${path}: ${length} bytes do not fit into ${target.length}`);
       await fill(handle, { path, target, offset });
       return target;
     },
     close: () => handle.close(),
   };
+};
+
+/** Closes what is no file, or does not tell. */
+const sizeOf = async (handle: FileHandle, path: string): Promise<number> => {
+  try {
+    const stat = await handle.stat().catch((error: NodeJS.ErrnoException) => {
+      throw explain(path, error);
+    });
+    if (stat.isFile()) return stat.size;
+    const what = stat.isDirectory() ? 'a directory, not a file' : 'not a regular file';
+    throw new ModelFileError('unreadable', `${path} is ${what}`);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
 };
 
 const fill = async (

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ModelFileError, type ByteSource } from '../engine/index.ts';
+import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
 
 export interface HttpOptions {
   /** Attempts in a row that bring no byte before we give up. */
@@ -8,11 +8,18 @@ export interface HttpOptions {
   retryDelayMs?: number;
   /** A connection that brings nothing for so long is cut and tried again. */
   idleMs?: number;
+  /**
+   * As a list that is trusted tells it. Then it stands for the content, and ETags do not count: a hub's storage has its
+   * own, which may change between two answers.
+   */
+  sizeBytes?: number;
   /** Sent with every request; a token among them is dropped when a redirect leaves for another server. */
   headers?: Readonly<Record<string, string>>;
 }
 
-const defaults: Required<HttpOptions> = { attempts: 5, retryDelayMs: 250, idleMs: 30_000, headers: {} };
+type Settings = Required<Omit<HttpOptions, 'sizeBytes'>> & Pick<HttpOptions, 'sizeBytes'>;
+
+const defaults: Settings = { attempts: 5, retryDelayMs: 250, idleMs: 30_000, headers: {} };
 
 /** Answers that may go away by themselves. */
 const passing = new Set([408, 425, 429, 500, 502, 503, 504]);
@@ -22,7 +29,7 @@ class Interruption extends Error {}
 
 /**
  * A file on a web server, read by range requests; nothing is kept on disk.
- * @throws ModelFileError `not_found`, `unreadable`, or `no_ranges` when the server only sends whole files
+ * @throws ModelFileError `not_found`, `forbidden`, `unreadable`, `changed`, or `no_ranges` when the server only sends whole files
  */
 export const openUrl = async (url: string, options: HttpOptions = {}): Promise<ByteSource> => {
   const file = new RemoteFile(url, { ...defaults, ...options });
@@ -30,15 +37,37 @@ export const openUrl = async (url: string, options: HttpOptions = {}): Promise<B
   return file;
 };
 
+/** Of the whole file; undefined where the answer does not tell it. */
+const totalOf = ({ headers }: Response): number | undefined => {
+  const total = /\/(\d+)$/.exec(headers.get('content-range') ?? '')?.[1];
+  return total === undefined ? undefined : Number(total);
+};
+
+interface Version {
+  readonly etag: string | null;
+  readonly modified: string | null;
+}
+
+const versionOf = ({ headers }: Response): Version => ({
+  etag: headers.get('etag'),
+  modified: headers.get('last-modified'),
+});
+
+/** Only strong ETags say that bytes are the same or not; a weak one may change with nothing but how they are served. */
+const isStrong = (etag: string | null): boolean => etag !== null && !etag.startsWith('W/');
+
+const sameVersion = (a: Version, b: Version): boolean =>
+  isStrong(a.etag) && isStrong(b.etag) ? a.etag === b.etag : a.modified === b.modified;
+
 class RemoteFile implements ByteSource {
   readonly name: string;
   sizeBytes = 0;
-  readonly #options: Required<HttpOptions>;
+  readonly #options: Settings;
   readonly #closed = new AbortController();
-  /** Of the first answer; another one later means another file. */
-  #etag: string | null = null;
+  /** What the first answer says of the content's version. */
+  #version: Version = { etag: null, modified: null };
 
-  constructor(url: string, options: Required<HttpOptions>) {
+  constructor(url: string, options: Settings) {
     this.name = url;
     this.#options = options;
   }
@@ -48,27 +77,28 @@ class RemoteFile implements ByteSource {
     await this.#retrying(Math.min(2, this.#options.attempts), async () => {
       const { response, end } = await this.#request(0, 0);
       end();
-      const total = /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1];
+      const total = totalOf(response);
       if (total === undefined) {
         throw new ModelFileError(
           'no_ranges',
           `${this.name}: the server does not tell the file's size; download the file and name its path`,
         );
       }
-      this.sizeBytes = Number(total);
-      this.#etag = response.headers.get('etag');
+      const { sizeBytes: listed = total } = this.#options;
+      if (total !== listed) {
+        throw new ModelFileError(
+          'changed',
+          `${this.name} has ${total} bytes, but is listed with ${listed}: it is another version; load it again`,
+        );
+      }
+      this.sizeBytes = total;
+      this.#version = versionOf(response);
     });
   }
 
   async read(offset: number, length: number, into?: Uint8Array): Promise<Uint8Array> {
-    if (offset < 0 || length < 0 || offset + length > this.sizeBytes) {
-      throw new RangeError(
-        `${this.name}: bytes ${offset} to ${offset + length} leave the file (${this.sizeBytes} bytes)`,
-      );
-    }
+    checkRange(this, { offset, length, into });
     const target = into ? into.subarray(0, length) : new Uint8Array(length);
-    if (target.length < length)
-      throw new RangeError(`${this.name}: ${length} bytes do not fit into ${target.length}`);
     const progress = { done: 0 };
     while (progress.done < length) {
       await this.#retrying(this.#options.attempts, async () => {
@@ -93,8 +123,7 @@ class RemoteFile implements ByteSource {
   async #receive(offset: number, target: Uint8Array, onBytes: (bytes: number) => void): Promise<void> {
     const { response, alive, end } = await this.#request(offset, offset + target.length - 1);
     try {
-      const etag = response.headers.get('etag');
-      if (etag !== this.#etag) {
+      if (!this.#isSame(response)) {
         throw new ModelFileError(
           'changed',
           `${this.name} changed on the server while it was read; load it again`,
@@ -119,6 +148,13 @@ class RemoteFile implements ByteSource {
     } finally {
       end();
     }
+  }
+
+  /** Whether an answer is of the file that was opened, as far as it tells. */
+  #isSame(response: Response): boolean {
+    const total = totalOf(response);
+    if (total !== undefined && total !== this.sizeBytes) return false;
+    return this.#options.sizeBytes !== undefined || sameVersion(this.#version, versionOf(response));
   }
 
   /** Asks for bytes `first` to `last` inclusive. `alive` puts the idle limit off, `end` drops what was not read. */
@@ -154,6 +190,12 @@ class RemoteFile implements ByteSource {
     if (passing.has(status)) throw new Interruption(`HTTP ${status}`);
     if (status === 404 || status === 410) {
       throw new ModelFileError('not_found', `${this.name}: no such file (HTTP ${status}); check the address`);
+    }
+    if (status === 403) {
+      throw new ModelFileError(
+        'forbidden',
+        `${this.name}: the server refuses access (HTTP 403); check the address, and whether it needs a signature`,
+      );
     }
     if (status === 416) {
       throw new ModelFileError('truncated', `${this.name}: the file is empty or became shorter (HTTP 416)`);

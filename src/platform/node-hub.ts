@@ -1,6 +1,6 @@
 import { checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
 import { chooseModel } from '../pull/choose.ts';
-import { fileUrl, hubAt, type HubAccess, hubHeaders, listRepository } from '../pull/hub.ts';
+import { fileUrl, hubAt, type HubAccess, hubHeaders, listRepository, pinned } from '../pull/hub.ts';
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import type { HttpOptions } from './node-http.ts';
 import { openIfThere } from './node-web-folder.ts';
@@ -22,19 +22,22 @@ export const hubFiles = async (
       `'${location}' is no model of a hub; write hf:OWNER/NAME, hf:OWNER/NAME:FILE or hf:OWNER/NAME:Q8_0, and @REVISION behind`,
     );
   }
-  const hub = hubAt(access, reference);
+  const hub = await pinned(hubAt(access, reference));
   const files = await listRepository(hub);
   const chosen = chooseModel(files, reference.file);
-  const known = new Set(files.map(({ path }) => path));
+  const sizes = new Map(files.map(({ path, sizeBytes }) => [path, sizeBytes]));
   return {
     name: location,
     entry: chosen.entry,
-    list: async () => [...known],
+    remote: true,
+    list: async () => [...sizes.keys()],
     async open(name) {
       checkFileName(location, name);
-      if (!known.has(name)) return undefined;
+      const sizeBytes = sizes.get(name);
+      if (sizeBytes === undefined) return undefined;
       return await openIfThere(fileUrl(hub, name), {
         ...options,
+        sizeBytes,
         headers: { ...options.headers, ...hubHeaders(hub) },
       });
     },

@@ -34,15 +34,28 @@ const below = (
 ): ModelFiles => {
   const { pathname } = new URL(url);
   const folder = pathname.slice(0, pathname.lastIndexOf('/') + 1);
+  let given = false;
+  let refusals = 0;
   return {
     name: url,
     entry,
+    remote: true,
     list: async () => undefined,
     async open(name) {
       if (name !== entry) checkFileName(url, name);
       // What follows the path (a signature, a version) goes with every file.
       const path = `${folder}${name.split('/').map(encodeURIComponent).join('/')}`;
-      return await openIfThere(name === entry ? url : withPath(url, path), options);
+      try {
+        const source = await openIfThere(name === entry ? url : withPath(url, path), options);
+        given ||= source !== undefined;
+        return source;
+      } catch (error) {
+        if (name === entry || !isForbidden(error)) throw error;
+        // Buckets that nobody may list refuse what is not there. Where nothing is given at all, it is access that lacks.
+        refusals += 1;
+        if (!given && refusals >= folderMarks.length) throw error;
+        return undefined;
+      }
     },
   };
 };
@@ -56,6 +69,9 @@ export const openIfThere = async (url: string, options: HttpOptions) => {
     throw error;
   }
 };
+
+const isForbidden = (error: unknown): boolean =>
+  error instanceof ModelFileError && error.code === 'forbidden';
 
 const withPath = (url: string, pathname: string): string => {
   const changed = new URL(url);

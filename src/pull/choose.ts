@@ -1,3 +1,4 @@
+import { few } from '../engine/index.ts';
 import { PullError } from './errors.ts';
 import { folderModel } from './folder-model.ts';
 import { type GgufModel, ggufModels } from './gguf-models.ts';
@@ -42,10 +43,11 @@ export const chooseModel = (files: readonly RemoteFile[], wanted: string | undef
   const models = ggufModels(files);
   if (models.length === 0) return chooseFolder(files, wanted);
   const chosen = wanted === undefined ? chooseBest(models) : chooseWanted(models, wanted);
-  if (chosen.missing.length > 0) {
+  const { missing } = chosen;
+  if (missing.length > 0) {
     throw new PullError(
       'not_found',
-      `the repository holds ${chosen.files.length} parts of ${chosen.path} only; missing: ${chosen.missing.join(', ')}`,
+      `the repository holds ${chosen.files.length} parts of ${chosen.path} only; missing: ${few(missing)}`,
     );
   }
   return { entry: chosen.path, files: chosen.files };

@@ -1,4 +1,4 @@
-import { partNames, splitNameOf } from '../engine/index.ts';
+import { isGgufModel, partNames, type SplitName, splitNameOf } from '../engine/index.ts';
 import type { RemoteFile } from './choose.ts';
 
 /** A GGUF file, or all parts of a split one. */
@@ -12,28 +12,29 @@ export interface GgufModel {
   readonly quantization: string | undefined;
 }
 
-/** Image projectors are no models by themselves, and importance matrices are none at all. */
-const noModel = /mmproj|imatrix/i;
-
 export const ggufModels = (files: readonly RemoteFile[]): GgufModel[] => {
-  const byPath = new Map(files.map((file) => [file.path, file]));
-  const models = new Map<string, GgufModel>();
+  const models = new Map<string, { name: SplitName | undefined; files: Map<string, RemoteFile> }>();
   for (const file of files) {
-    if (!/\.gguf$/i.test(file.path) || noModel.test(file.path)) continue;
+    if (!isGgufModel(file.path)) continue;
     const name = splitNameOf(file.path);
     const key = name ? `${name.model} ${name.count}` : file.path;
-    if (models.has(key)) continue;
-    const paths = name ? partNames(name) : [file.path];
-    const [path = file.path] = paths;
-    const parts = paths.map((one) => byPath.get(one));
-    models.set(key, {
-      path,
-      files: parts.filter((part) => part !== undefined),
-      missing: paths.filter((_, index) => parts[index] === undefined),
-      quantization: quantizationOf(path),
-    });
+    const model = models.get(key) ?? { name, files: new Map<string, RemoteFile>() };
+    models.set(key, model);
+    model.files.set(file.path, file);
   }
-  return [...models.values()];
+  return Array.from(models.values(), (model) => {
+    const [path = '', ...others] = [...model.files.keys()].sort();
+    return {
+      path,
+      files: [path, ...others].flatMap((one) => model.files.get(one) ?? []),
+      // Asked for only where it matters: a name may claim 99999 parts.
+      get missing() {
+        const { name } = model;
+        return name ? partNames(name).filter((one) => !model.files.has(one)) : [];
+      },
+      quantization: quantizationOf(path),
+    };
+  });
 };
 
 /** The quantisation that a file's name tells; undefined when it tells none. */

@@ -40,6 +40,30 @@ export const hubHeaders = ({ token }: Hub): Record<string, string> =>
 export const fileUrl = ({ endpoint, repo, revision }: Hub, path: string): string =>
   `${endpoint}/${repo}/resolve/${encodeURIComponent(revision)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
+const commit = /^[0-9a-f]{40}$/;
+
+/**
+ * The hub at the commit that a branch or a tag stands for now, so that files which are read one after the other are of
+ * one version. As it is where the server does not tell the commit, or refuses: listing the files tells why.
+ */
+export const pinned = async (hub: Hub): Promise<Hub> => {
+  const { endpoint, repo, revision, signal } = hub;
+  if (commit.test(revision)) return hub;
+  try {
+    const response = await fetch(
+      `${endpoint}/api/models/${repo}/revision/${encodeURIComponent(revision)}?expand[]=sha`,
+      { headers: { accept: 'application/json', ...hubHeaders(hub) }, signal },
+    );
+    const { sha } = (response.ok ? await response.json() : {}) as { sha?: unknown };
+    return typeof sha === 'string' && commit.test(sha) ? { ...hub, revision: sha } : hub;
+  } catch {
+    signal.throwIfAborted();
+    return hub;
+  }
+};
+
+const isSize = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+
 /** @throws PullError `unauthorized`, `not_found` or `server` */
 export const listRepository = async (hub: Hub): Promise<RemoteFile[]> => {
   const files: RemoteFile[] = [];
@@ -59,12 +83,20 @@ export const listRepository = async (hub: Hub): Promise<RemoteFile[]> => {
   try {
     for await (const { type, path, size, lfs, oid } of entries) {
       if (type !== 'file') continue;
+      const { oid: hash, size: bytes } = lfs ?? { oid: oid ?? '', size };
+      if (typeof path !== 'string' || typeof hash !== 'string' || !isSize(bytes)) {
+        throw new PullError(
+          'server',
+          `${hub.endpoint}: the list of files of ${hub.repo} is not one; check HF_ENDPOINT`,
+        );
+      }
       if (lfs) files.push({ path, sizeBytes: lfs.size, checksum: { kind: 'sha256', hex: lfs.oid } });
       else if (oid !== undefined)
         files.push({ path, sizeBytes: size, checksum: { kind: 'git-sha1', hex: oid } });
     }
   } catch (error) {
     hub.signal.throwIfAborted();
+    if (error instanceof PullError) throw error;
     if (error instanceof HubApiError) throw explainStatus(hub, error.statusCode);
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     throw new PullError(

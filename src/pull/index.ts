@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { isFileName } from '../engine/index.ts';
 import { chooseModel, type RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
 import { type Hub, hubAt, listRepository } from './hub.ts';
@@ -106,11 +107,8 @@ const fetchFile = async (job: {
   await part.finish();
 };
 
-/** The server names the file; it must not lead out of its folder. */
+/** The server names the file; it must not lead out of its folder, nor, by a colon, to another drive of Windows. */
 const safeParts = ({ path }: RemoteFile): string[] => {
-  const parts = path.split('/');
-  if (parts.some((part) => part === '' || part === '.' || part === '..' || /[\\:\0]/.test(part))) {
-    throw new PullError('server', `the server names a file '${path}', which is no path inside a repository`);
-  }
-  return parts;
+  if (isFileName(path) && !path.includes(':')) return path.split('/');
+  throw new PullError('server', `the server names a file '${path}', which is no path inside a repository`);
 };

@@ -1,107 +1,100 @@
-/** What is known of pulled files: `.lathe.json` in the folder of a repository, for checking them again later. */
-import { createHash, type Hash } from 'node:crypto';
+/**
+ * What is known of models on disk: `.lathe.json` in the folder of a repository, for checking them again later, and for
+ * telling the digest of one that was read through.
+ */
+import { createHash, type Hash, randomUUID } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { z } from 'zod';
 import type { Checksum, RemoteFile } from './choose.ts';
 import { explainWriteFailure } from './errors.ts';
 import type { Reference } from './reference.ts';
 
-export interface FileRecord {
-  readonly sizeBytes: number;
-  readonly checksum: Checksum;
+const fileRecord = z.object({
+  sizeBytes: z.number(),
+  checksum: z.object({ kind: z.enum(['sha256', 'git-sha1']), hex: z.string() }),
   /** As it was asked for: a branch, tag or commit. */
-  readonly revision: string;
-}
+  revision: z.string(),
+});
 
-export interface PullRecord {
-  /** `owner/name`. */
-  readonly repository: string;
-  /** By path below the folder, with slashes. */
-  readonly files: Readonly<Record<string, FileRecord>>;
+/** What a model was found to be, as long as the file is what it was then. */
+const notedDigest = z.object({ digest: z.string(), sizeBytes: z.number(), modifiedMs: z.number() });
+
+const pullRecord = z.object({
+  /** `owner/name`; absent where nothing was pulled. */
+  repository: z.string().optional(),
+  /** Files that were pulled, by path below the folder, with slashes. */
+  files: z.record(z.string(), fileRecord),
   /** Of models that were read through and found whole, by each of their files. */
-  readonly digests?: Readonly<Record<string, string>>;
-}
+  digests: z.record(z.string(), notedDigest).optional(),
+});
+
+export type FileRecord = Readonly<z.infer<typeof fileRecord>>;
+export type PullRecord = Readonly<z.infer<typeof pullRecord>>;
 
 const recordName = '.lathe.json';
 
 /** Undefined where nothing was recorded, or nothing that can be read. */
 export const readRecord = async (folder: string): Promise<PullRecord | undefined> => {
-  let found: unknown;
   try {
-    found = JSON.parse(await readFile(join(folder, recordName), 'utf8'));
+    return pullRecord.parse(JSON.parse(await readFile(join(folder, recordName), 'utf8')));
   } catch {
     return undefined;
   }
-  return isRecord(found) ? found : undefined;
 };
 
-const isRecord = (value: unknown): value is PullRecord =>
-  isObject(value) &&
-  typeof value['repository'] === 'string' &&
-  isObject(value['files']) &&
-  (value['digests'] === undefined || isObject(value['digests'])) &&
-  Object.values(value['files']).every(
-    (file) =>
-      isObject(file) &&
-      typeof file['sizeBytes'] === 'number' &&
-      isObject(file['checksum']) &&
-      (file['checksum']['kind'] === 'sha256' || file['checksum']['kind'] === 'git-sha1') &&
-      typeof file['checksum']['hex'] === 'string',
-  );
+/**
+ * Changes what is known; where nothing is left to know, there is no file.
+ * @throws PullError `not_writable` or `disk_full`
+ */
+export const changeRecord = async (
+  folder: string,
+  change: (known: PullRecord) => PullRecord,
+): Promise<void> => {
+  const target = join(folder, recordName);
+  const record = change((await readRecord(folder)) ?? { files: {} });
+  // Its own for each writer: two may be at it.
+  const partial = `${target}.${randomUUID()}.new`;
+  try {
+    if (isEmpty(record.files) && isEmpty(record.digests ?? {})) return await rm(target, { force: true });
+    await writeFile(partial, `${JSON.stringify(record, undefined, 2)}\n`);
+    await rename(partial, target);
+  } catch (error) {
+    await rm(partial, { force: true }).catch(() => undefined);
+    throw explainWriteFailure(target, error);
+  }
+};
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isEmpty = (entries: object): boolean => Object.keys(entries).length === 0;
 
 /** Notes a file that is there, whole and right. */
-export const recordFile = async (
+export const recordFile = (
   folder: string,
   { repo, revision = 'main' }: Reference,
   { path, sizeBytes, checksum }: RemoteFile,
-): Promise<void> => {
-  const known = await readRecord(folder);
-  const before = known?.files[path]?.checksum.hex;
-  const files = { ...known?.files, [path]: { sizeBytes, checksum, revision } };
-  // Another content is another model.
-  const digests = before === checksum.hex ? known?.digests : without(known?.digests, [path]);
-  await write(folder, { repository: repo, files, ...(digests ? { digests } : {}) });
-};
-
-/** Notes the digest of a model, at each of its files. */
-export const recordDigest = async (
-  folder: string,
-  paths: readonly string[],
-  digest: string,
-): Promise<void> => {
-  const known = await readRecord(folder);
-  if (!known) return;
-  const digests = { ...known.digests, ...Object.fromEntries(paths.map((path) => [path, digest])) };
-  await write(folder, { ...known, digests });
-};
+): Promise<void> =>
+  changeRecord(folder, (known) => ({
+    ...known,
+    repository: repo,
+    files: { ...known.files, [path]: { sizeBytes, checksum, revision } },
+    // Another content is another model.
+    digests:
+      known.files[path]?.checksum.hex === checksum.hex ? known.digests : without(known.digests, [path]),
+  }));
 
 /** Forgets files that were removed; the record goes with the last of them. */
-export const forgetFiles = async (folder: string, paths: readonly string[]): Promise<void> => {
-  const known = await readRecord(folder);
-  if (!known) return;
-  const files = without(known.files, paths) ?? {};
-  if (Object.keys(files).length === 0) await rm(join(folder, recordName), { force: true });
-  else await write(folder, { ...known, files, digests: without(known.digests, paths) ?? {} });
-};
+export const forgetFiles = (folder: string, paths: readonly string[]): Promise<void> =>
+  changeRecord(folder, (known) => ({
+    ...known,
+    files: without(known.files, paths) ?? {},
+    digests: without(known.digests, paths),
+  }));
 
 const without = <Value>(
   entries: Readonly<Record<string, Value>> | undefined,
   paths: readonly string[],
-): Readonly<Record<string, Value>> | undefined =>
+): Record<string, Value> | undefined =>
   entries && Object.fromEntries(Object.entries(entries).filter(([path]) => !paths.includes(path)));
-
-const write = async (folder: string, record: PullRecord): Promise<void> => {
-  const target = join(folder, recordName);
-  try {
-    await writeFile(`${target}.new`, `${JSON.stringify(record, undefined, 2)}\n`);
-    await rename(`${target}.new`, target);
-  } catch (error) {
-    throw explainWriteFailure(target, error);
-  }
-};
 
 /** Of a file's content, as the hub takes it. */
 export const contentHash = (kind: Checksum['kind'], sizeBytes: number): Hash =>

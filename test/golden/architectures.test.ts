@@ -1,4 +1,5 @@
 /** Every architecture and every type of weights against Hugging Face transformers, on models of random weights. */
+import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine } from '../../src/engine/index.ts';
 import type { Runner } from '../../src/engine/runner.ts';
@@ -19,8 +20,14 @@ import {
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { argmax, maxDifference } from '../support/rows.ts';
 
-// oxlint-disable-next-line no-console -- the figures are what one wants to see of this file
-afterAll(() => console.log(comparisons()));
+/** Written anew by `WRITE_TABLES=1` when the whole file runs. */
+const page = new URL('../fixtures/architectures/lathe.md', import.meta.url);
+afterAll(() => {
+  const figures = comparisons();
+  // oxlint-disable-next-line no-console -- they are what one wants to see of this file
+  console.log(figures);
+  if (process.env['WRITE_TABLES'] === '1') writeFileSync(page, figures);
+});
 
 const slots = 4;
 const quantizeTypes = ['Q8_0', 'Q4_0'] as const;

@@ -49,12 +49,12 @@ async function logitsWith(
   device.pushErrorScope('validation');
   const pool = new BufferPool(device);
   const capacity = { context: 64, slots: 1, stepTokens: 16, pages: 2 };
-  const memory = allocateMemory(device, graph.shape, capacity);
+  const memory = allocateMemory(new BufferPool(device), graph.shape, capacity);
   const loader = new WeightLoader(file, pool, { maxBindingBytes, onBytes() {} });
   const stacks = new Map<string, ReturnType<WeightLoader['allocate']>>();
   for (const names of stacksOf(graph)) {
     const stack = loader.allocate(names);
-    await loader.fill([stack]);
+    await loader.load([stack]);
     stacks.set(stackKey(names), stack);
   }
   const family = matmulFamilies(gpu.caps)[0] as MatmulFamily;

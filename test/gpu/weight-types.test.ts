@@ -1,4 +1,4 @@
-/** Models in every type of weights, and in mixtures of them, against the CPU. */
+/** Models in every type of weights, and in mixtures of them: their logits against the CPU, their bytes against the file. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type ModelFile, type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
@@ -38,6 +38,10 @@ async function expectOracle(file: ModelFile, what: string, store?: Store): Promi
     onProgress() {},
   });
   try {
+    // What is on the device is the file's encoding, not something wider.
+    const bytes = [...file.tensors.values()].reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+    expect(runner.weightBytes, `${what}: bytes on the device`).toBeGreaterThan(bytes * 0.9);
+    expect(runner.weightBytes, `${what}: bytes on the device`).toBeLessThan(bytes * 1.1);
     const oracle = await ReferenceModel.load(file, 'F16');
     const sequence = new RunnerSequence(runner, 0, [1, 0]);
     expectClose(await sequence.prefill(prompt), oracle.forward(prompt).at(-1) ?? [], tolerance, what);

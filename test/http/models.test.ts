@@ -1,4 +1,4 @@
-/** `models list|show|rm|verify` as a process, on real files: whole, cut, changed, half there, of every format. */
+/** `pull` and `models list|show|rm|verify` as processes, on real files: whole, cut, changed, half there, of every format. */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ import { fakeHub } from '../support/fake-hub.ts';
 import { folderContents } from '../support/folder-contents.ts';
 import { splitGguf } from '../support/gguf-split-writer.ts';
 import { type GgufFile, ggufBytes, text } from '../support/gguf-writer.ts';
-import { freshDataDir, startScriptedHost } from '../support/host.ts';
+import { freshDataDir, startScriptedHost, startSource } from '../support/host.ts';
 import { mlcFolder } from '../support/mlc-writer.ts';
 import { modelsPath } from '../support/shared.ts';
 
@@ -115,12 +115,17 @@ describe('models show', () => {
       /^memory +13\.2 MiB for a sequence of 1024 tokens$/m,
       /^tokenizer +gpt2, 2048 tokens$/m,
       /^chat template +yes$/m,
-      /^digest +not computed yet/m,
+      /^digest +not known of these files \(models verify computes and keeps it\)$/m,
       /^ +Q8_0 +29 +3\.7M/m,
     ])
       expect(stdout).toMatch(line);
     const others = ['lathe-tiny', face].map((name) => run(folder, 'show', name));
-    for (const { code: ok } of await Promise.all(others)) expect(ok).toBe(0);
+    for (const elsewhere of await Promise.all(others)) {
+      expect(elsewhere.code).toBe(0);
+      expect(elsewhere.stdout).toMatch(
+        /^digest +not kept for what lies elsewhere \(models verify prints it\)$/m,
+      );
+    }
     const wrong = await run(folder, 'show', 'tiny-q8');
     expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining("did you mean 'tiny-Q8_0'?") });
   });
@@ -193,10 +198,11 @@ describe('models verify', () => {
     const good = await run(folder, 'verify');
     expect(good).toMatchObject({ code: 0, stderr: '' });
     expect(lineOf(good.stdout, 'o--face')).toMatch(
-      /ok +4 of 4 files by checksum, every tensor whole and finite$/,
+      /ok +sha256:[0-9a-f]{64} +4 of 4 files by checksum, every tensor whole and finite$/,
     );
-    expect(lineOf(good.stdout, 'o--tiny/tiny-Q8_0')).toMatch(/ok +1 of 1 files by checksum/);
-    expect((await run(folder, 'show', 'tiny-q8_0')).stdout).toMatch(/^digest +sha256:[0-9a-f]{64}$/m);
+    expect(lineOf(good.stdout, 'o--tiny/tiny-Q8_0')).toMatch(/ +1 of 1 files by checksum/);
+    const [digest = ''] = /sha256:\w{64}/.exec(lineOf(good.stdout, 'o--tiny/tiny-Q8_0')) ?? [];
+    expect((await run(folder, 'show', 'tiny-q8_0')).stdout).toMatch(new RegExp(`^digest +${digest}$`, 'm'));
 
     // One bit of a weight: nothing but the checksum can tell.
     const changed = Uint8Array.from(tiny);
@@ -217,6 +223,7 @@ describe('models verify', () => {
       /does not match its sha256 \(expected [0-9a-f]{64}, got [0-9a-f]{64}\)/,
     );
     expect((await run(folder, 'verify', 'o/tiny/tiny-q8_0')).code).toBe(1);
+    expect((await run(folder, 'show', 'tiny-q8_0')).stdout).toMatch(/^digest +not known of these files/m);
   });
 
   test('of an MLC folder compares the shards with its own checksums', async () => {
@@ -233,6 +240,27 @@ describe('models verify', () => {
     expect(stdout).toMatch(/params_shard_0\.bin does not match its md5/);
   });
 
+  test('keeps the digest of what was copied by hand, for as long as the files are the same', async () => {
+    const folder = dataDirOf({ 'o--x/tiny.gguf': tiny, 'top.gguf': tiny });
+    cpSync(face, join(folder, 'models', 'o--face'), { recursive: true });
+    const { entries } = await runJson(folder, 'verify');
+    const digests = Object.fromEntries(entries.map(({ name, digest }) => [name, digest]));
+    expect(digests['o--x/tiny']).toMatch(/^sha256:[0-9a-f]{64}$/);
+    expect(digests['top']).toBe(digests['o--x/tiny']);
+    const shown = async (name: string) =>
+      /^digest +(.*)$/m.exec((await run(folder, 'show', name)).stdout)?.[1] ?? 'no line';
+    const told = Object.keys(digests).map(async (name) => [name, await shown(name)] as const);
+    expect(Object.fromEntries(await Promise.all(told))).toEqual(digests);
+
+    // The same content, written again: nobody can tell that without reading it.
+    writeFileSync(join(folder, 'models', 'top.gguf'), tiny);
+    expect(await shown('top')).toMatch(/^not known of these files/);
+    expect(await shown('o/x')).toBe(digests['o--x/tiny']);
+    await run(folder, 'rm', 'o/x');
+    expect((await run(folder, 'rm', 'top')).code).toBe(0);
+    expect(left(folder).filter((path) => !path.startsWith('o--face'))).toEqual([]);
+  });
+
   test('without checksums finds what is cut and what is no number, also at a path', async () => {
     const infinite = Uint8Array.from(tiny);
     // Wherever the blocks lie, some of these are scales.
@@ -246,10 +274,45 @@ describe('models verify', () => {
     expect(code).toBe(1);
     expect(lineOf(stdout, 'o--cut/cut')).toMatch(/BAD .*download it again/);
     expect(lineOf(stdout, 'o--x/nan')).toMatch(
-      /BAD +tensor 'blk\.\d\.\w+\.weight' holds a value that is no number \(row \d+\)/,
+      /BAD +- +tensor 'blk\.\d\.\w+\.weight' holds a value that is no number \(row \d+\)/,
     );
-    expect(lineOf(stdout, 'o--x/good')).toMatch(/ok +no checksum known, every tensor whole and finite/);
+    expect(lineOf(stdout, 'o--x/good')).toMatch(
+      /ok +sha256:[0-9a-f]{64} +no checksum known, every tensor whole and finite/,
+    );
     expect((await run(folder, 'verify', modelsPath('lathe-tiny-q8_0.gguf'))).code).toBe(0);
     expect((await run(freshDataDir(), 'verify')).stdout).toBe('there are no pulled models\n');
+  });
+});
+
+describe('pull', () => {
+  test('fetches from a hub what models verify then finds right', async () => {
+    const hub = await fakeHub('o/tiny', [
+      { path: 'tiny-Q8_0.gguf', content: new Uint8Array(tiny) },
+      { path: 'tiny-F16.gguf', content: new Uint8Array(8) },
+      { path: 'mmproj-F16.gguf', content: new Uint8Array(8) },
+    ]);
+    hub.token = 'secret';
+    const folder = freshDataDir();
+    const pullOnce = async (...args: string[]) => {
+      const env = { HF_ENDPOINT: hub.url, HF_TOKEN: 'secret' };
+      const host = startSource(['pull', ...args, '--data-dir', folder], env);
+      return { ...(await host.exit), ...host.output };
+    };
+    const path = join(folder, 'models', 'o--tiny', 'tiny-Q8_0.gguf');
+    expect(await pullOnce('o/tiny')).toMatchObject({
+      code: 0,
+      stdout: `${path}\nServe it with: node dist/host.js --gpu --model ${path}\n`,
+      stderr: '',
+    });
+    expect(readFileSync(path).equals(tiny)).toBe(true);
+    expect((await pullOnce('o/tiny')).stderr).toBe('already there, whole and right\n');
+    expect(await pullOnce('o/tiny:Q4_K_M')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("no GGUF file 'Q4_K_M' in the repository; there are: tiny-Q8_0.gguf"),
+    });
+    expect(lineOf((await run(folder, 'verify')).stdout, 'o--tiny/tiny-Q8_0')).toMatch(
+      /1 of 1 files by checksum/,
+    );
+    await hub.close();
   });
 });

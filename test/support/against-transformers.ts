@@ -8,19 +8,19 @@ import { argmax, cosines, maxDifference, meanDifference, type Rows } from './row
  * Logits spread by 2, elements of an embedding by about 0.1. `exact` is against float32 throughout; `rounded` against
  * keys and values kept in 16 bits, where a different last bit of a sum seldom makes another half: single logits move,
  * their mean does not. A GELU of the wrong kind moves it by 5e-4, in embeddings by 9e-6. `sameWay` is between ways to
- * compute the same: other kernels sum in another order. GPUs that can multiply in 16 bits do.
+ * compute the same: other kernels sum in another order. GPUs that can multiply in 16 bits do. `agreement` is the part of
+ * the positions where the same token leads: of 64 positions some are near ties.
  */
 const boundsIn = {
   float32: {
-    logits: { exact: 0.03, rounded: 0.005, mean: 4e-4, sameWay: 0.003 },
+    logits: { exact: 0.03, rounded: 0.005, mean: 4e-4, sameWay: 0.003, agreement: 0.97 },
     embedding: { exact: 0.001, rounded: 2e-4, mean: 7e-6, sameWay: 1e-4 },
   },
   float16: {
-    logits: { exact: 0.1, rounded: 0.1, mean: 0.008, sameWay: 0.1 },
+    logits: { exact: 0.1, rounded: 0.1, mean: 0.008, sameWay: 0.1, agreement: 0.95 },
     embedding: { exact: 0.004, rounded: 0.004, mean: 6e-4, sameWay: 0.004 },
   },
 };
-const leastAgreement = 0.97;
 const leastCosine = 0.9999;
 
 interface Errors {
@@ -33,17 +33,28 @@ interface Errors {
 export const boundsOf = ({ gpu: { caps } }: Runner) =>
   boundsIn[caps.f16 && !caps.software ? 'float16' : 'float32'];
 
-const table: string[] = [];
-function report(name: string, { exact, rounded, mean }: Errors, more: string): void {
-  const figures = [exact, rounded, mean].map((error) => error.toExponential(1));
-  table.push([name.padEnd(32), ...figures, more].join('  '));
+const table: string[][] = [];
+const adapters = new Set<string>();
+function report(name: string, { gpu }: Runner, { exact, rounded, mean }: Errors, more: string): void {
+  adapters.add(gpu.facts.description);
+  table.push([name, ...[exact, rounded, mean].map((error) => error.toExponential(1)), more]);
 }
-/** All comparisons so far, one a line. */
-export const comparisons = (): string =>
-  [
-    'against transformers: largest error; with a cache in 16 bits the largest and the mean error',
-    ...table.sort(),
+
+/** All comparisons so far as a page of Markdown. */
+export function comparisons(): string {
+  const heads = ['model', 'max error', 'max, cache in 16 bits', 'mean, cache in 16 bits', 'top-1 or cosine'];
+  const rows = table.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1));
+  const widths = heads.map((_, at) => Math.max(...[heads, ...rows].map((row) => row[at]?.length ?? 0)));
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' | ')} |`;
+  const rule = widths.map((width) => '-'.repeat(width));
+  return [
+    `The engine on ${[...adapters].join(', ')} against transformers in float32, ${new Date().toISOString().slice(0, 10)}.`,
+    '',
+    ...[heads, rule, ...rows].map(line),
+    '',
   ].join('\n');
+}
 
 function expectWithin(errors: Errors, most: Errors): void {
   expect(errors.exact).toBeLessThan(most.exact);
@@ -51,24 +62,37 @@ function expectWithin(errors: Errors, most: Errors): void {
   expect(errors.mean).toBeLessThan(most.mean);
 }
 
-/** @param got a row for each position of the run */
+/** @param got the whole vocabulary's logits for each position of the run */
 export function expectLogits(
   name: string,
   runner: Runner,
   got: Rows,
   { run, rows }: { run: LogitsRun; rows: (place: Place) => Rows },
 ): void {
-  const [exact, rounded] = [rows(run.logits), rows(run.rounded.logits)];
-  const some = run.rounded.positions.map((position) => got[run.positions.indexOf(position)] as Float32Array);
+  const bounds = boundsOf(runner).logits;
+  const { columns, positions, top } = run;
+  const answered = columns ? got.map((row) => Float32Array.from(columns, (id) => row[id] as number)) : got;
+  const rounded = rows(run.rounded.logits);
+  const some = run.rounded.positions.map((position) => answered[positions.indexOf(position)] as Float32Array);
+  const leaders = rows(top.logits).map(([best, second], n) => ({
+    error: Math.abs((got[n]?.[top.ids[n] as number] as number) - (best as number)),
+    ahead: (best as number) - (second as number),
+    same: argmax(got[n] as Float32Array) === top.ids[n],
+  }));
   const errors = {
-    exact: maxDifference(got, exact),
+    exact: Math.max(maxDifference(answered, rows(run.logits)), ...leaders.map(({ error }) => error)),
     rounded: maxDifference(some, rounded),
     mean: meanDifference(some, rounded),
   };
-  const agreed = got.filter((row, n) => argmax(row) === argmax(exact[n] as Float32Array)).length;
-  report(name, errors, `top-1 ${agreed} of ${got.length}`);
-  expectWithin(errors, boundsOf(runner).logits);
-  expect(agreed / got.length).toBeGreaterThanOrEqual(leastAgreement);
+  const agreed = leaders.filter(({ same }) => same).length;
+  report(name, runner, errors, `top-1 ${agreed} of ${got.length}`);
+  expectWithin(errors, bounds);
+  // Two logits, each wrong by the bound at most, pass each other only where they are nearly the same.
+  const overtaken = positions.filter(
+    (_, n) => !leaders[n]?.same && (leaders[n]?.ahead ?? 0) > 2 * bounds.exact,
+  );
+  expect(overtaken, 'positions where another token leads clearly').toEqual([]);
+  expect(agreed / got.length).toBeGreaterThanOrEqual(bounds.agreement);
 }
 
 /** @param got a row for each text of the fixture */
@@ -85,7 +109,7 @@ export function expectEmbeddings(
     rounded: maxDifference(got, rounded),
     mean: meanDifference(got, rounded),
   };
-  report(name, errors, `cosine ${cosine.toFixed(7)}`);
+  report(name, runner, errors, `cosine ${cosine.toFixed(7)}`);
   expectWithin(errors, boundsOf(runner).embedding);
   expect(cosine).toBeGreaterThan(leastCosine);
 }

@@ -1,14 +1,15 @@
 /** The tiny models of test/fixtures/architectures, and what transformers answers for them. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { bringUp } from '../../src/engine/bring-up.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { quantized } from '../../src/engine/formats/quantized.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import type { Platform } from '../../src/engine/platform.ts';
+import type { ModelFiles, Platform } from '../../src/engine/platform.ts';
 import type { Runner } from '../../src/engine/runner.ts';
 import type { EngineOptions } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
+import { fixtureNames } from './fixture-names.ts';
 
 const root = fileURLToPath(new URL('../fixtures/architectures/', import.meta.url));
 
@@ -32,8 +33,12 @@ export interface LogitsRun {
   readonly file?: string;
   readonly ids: readonly number[];
   readonly positions: readonly number[];
+  /** The ids whose logits are there; of the whole vocabulary without. */
+  readonly columns?: readonly number[];
   readonly logits: Place;
   readonly rounded: { readonly positions: readonly number[]; readonly logits: Place };
+  /** Which token leads the whole vocabulary at each position, its logit and the runner-up's. */
+  readonly top: { readonly ids: readonly number[]; readonly logits: Place };
 }
 
 /** Vectors of the inputs, of unit length. */
@@ -66,8 +71,8 @@ export interface Fixture<Model> {
   readonly rows: (place: Place) => Float32Array[];
 }
 
-function fixtureOf<Model extends Common>(name: string): Fixture<Model> {
-  const path = (file: string) => `${root}${name}/${file}`;
+function fixtureOf<Model>(name: string, folder = `${root}${name}`): Fixture<Model> {
+  const path = (file: string) => `${folder}/${file}`;
   const bytes = readFileSync(path('expected.bin'));
   return {
     name,
@@ -82,8 +87,7 @@ function fixtureOf<Model extends Common>(name: string): Fixture<Model> {
   };
 }
 
-const names = readdirSync(root).filter((name) => existsSync(`${root}${name}/expected.json`));
-const models = names.filter((name) => name !== 'types').map((name) => fixtureOf<Common>(name));
+const models = fixtureNames.map((name) => fixtureOf<Common>(name));
 
 const isEmbedding = (one: Fixture<Common>): one is Fixture<EmbeddingModel> => 'pooling' in one.model;
 const isGenerating = (one: Fixture<Common>): one is Fixture<GeneratingModel> => !isEmbedding(one);
@@ -91,6 +95,10 @@ export const generatingModels = models.filter(isGenerating);
 export const embeddingModels = models.filter(isEmbedding);
 /** One model in every type of ggml's: `runs` name the files. */
 export const everyType = fixtureOf<Common & { readonly runs: readonly LogitsRun[] }>('types');
+/** Models with `changes` in their config.json, which make them slide. */
+export const windowed = fixtureOf<{
+  readonly runs: readonly (LogitsRun & { readonly model: string; readonly changes: object })[];
+}>('windows', fileURLToPath(new URL('../fixtures/windows', import.meta.url)));
 
 const software = nodePlatform();
 /** An adapter in software is taken for hardware: it gets the kernels that a GPU is given. */
@@ -116,17 +124,21 @@ export interface LoadOptions extends Omit<EngineOptions, 'model'> {
   readonly on?: keyof typeof platforms;
 }
 
-/** A model on the adapter, with neither tokenizer nor scheduler. Never rounds activations to 8 bits. */
+/**
+ * A model on the adapter, with neither tokenizer nor scheduler. Never rounds activations to 8 bits.
+ * @param model its path, or its files
+ */
 export async function loadRunner(
-  path: string,
+  model: string | ModelFiles,
   { on = 'software', ...options }: LoadOptions = {},
 ): Promise<Runner> {
   const platform = platforms[on];
-  const original = await openModelFile(await platform.modelFiles(path));
+  const files = typeof model === 'string' ? await platform.modelFiles(model) : model;
+  const original = await openModelFile(files);
   const file = options.quantize === undefined ? original : quantized(original, options.quantize);
   try {
     const graph = await buildGraph(file);
-    return await bringUp({ platform, options: { ...options, exact: true, model: path }, file, graph });
+    return await bringUp({ platform, options: { ...options, exact: true, model: files.name }, file, graph });
   } finally {
     await file.close();
   }

@@ -17,6 +17,8 @@ export interface FakeHub {
   /** Requests so far, as `GET /path range authorization`. */
   readonly log: string[];
   files: HubFile[];
+  /** Makes these the files of `main`, as a commit that the hub tells. Earlier ones stay what they were. */
+  push(commit: string, files: HubFile[]): void;
   /** Repositories ask for this token. */
   token: string | undefined;
   /** Answers in place of the server when it returns true. */
@@ -33,6 +35,8 @@ const hash = (kind: string, ...parts: (string | Uint8Array)[]): string => {
 /** @param repo the only repository, public unless `token` is set */
 export const fakeHub = async (repo: string, files: HubFile[]): Promise<FakeHub> => {
   const log: string[] = [];
+  const commits = new Map<string, HubFile[]>();
+  let head: string | undefined;
   const server = await serve((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://hub');
     const path = decodeURIComponent(pathname);
@@ -43,15 +47,21 @@ export const fakeHub = async (repo: string, files: HubFile[]): Promise<FakeHub> 
       refuse(response, 401, 'Invalid username or password.');
       return;
     }
-    if (path === `/api/models/${repo}/tree/main`) {
+    if (path === `/api/models/${repo}/revision/main` && head !== undefined) {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ sha: head }));
+      return;
+    }
+    const [, wanted = 'main'] = /\/(?:tree|resolve)\/([^/]+)/.exec(path) ?? [];
+    const held = wanted === 'main' ? hub.files : commits.get(wanted);
+    if (held && path === `/api/models/${repo}/tree/${wanted}`) {
       response.writeHead(200, { 'content-type': 'application/json' });
       response.end(
-        JSON.stringify([{ type: 'directory', path: 'sub', size: 0, oid: '0' }, ...hub.files.map(entryOf)]),
+        JSON.stringify([{ type: 'directory', path: 'sub', size: 0, oid: '0' }, ...held.map(entryOf)]),
       );
       return;
     }
-    const prefix = `/${repo}/resolve/main/`;
-    const file = hub.files.find((candidate) => prefix + candidate.path === path);
+    const prefix = `/${repo}/resolve/${wanted}/`;
+    const file = held?.find((candidate) => prefix + candidate.path === path);
     if (!file) refuse(response, 404, 'Repository not found');
     else sendFile(file, request, response);
   });
@@ -59,6 +69,11 @@ export const fakeHub = async (repo: string, files: HubFile[]): Promise<FakeHub> 
     url: server.url,
     log,
     files,
+    push(commit, pushed) {
+      head = commit;
+      commits.set(commit, pushed);
+      hub.files = pushed;
+    },
     token: undefined,
     fault: () => false,
     close: () => server.close(),

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 export const repository = fileURLToPath(new URL('../..', import.meta.url));
 const built = join(repository, 'dist/host.js');
+const source = join(repository, 'src/host.ts');
 const scripted = fileURLToPath(new URL('./scripted-host.ts', import.meta.url));
 
 /** Builds `dist/host.js` where it is missing or older than its sources. */
@@ -33,6 +34,10 @@ export const freshDataDir = (): string => mkdtempSync(join(tmpdir(), 'lathe-test
 /** Starts the built host. */
 export const startHost = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
   startProcess(built, args, env);
+
+/** Starts the host from its sources, as `npm run dev` does. */
+export const startSource = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  startProcess(source, args, env);
 
 /** Starts the same command line over a scripted engine: `script` goes to test/support/scripted-host.ts. */
 export const startScriptedHost = (args: readonly string[], script: Readonly<Record<string, unknown>> = {}) =>

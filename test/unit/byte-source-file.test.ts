@@ -1,10 +1,11 @@
-import { chmod, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { chmod, type FileHandle, mkdtemp, open, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { ByteSource } from '../../src/engine/platform.ts';
+import { openFile } from '../../src/platform/node-file.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
 const bytes = Uint8Array.from({ length: 10_000 }, (_, index) => (index * 13 + (index >> 8)) & 255);
@@ -74,6 +75,16 @@ describe('a model file on disk', () => {
       message: expect.stringMatching(/missing\.gguf: no such file; name a GGUF file or the folder/),
     });
     await expect(openNamed(join(path, 'below-a-file'))).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('that does not tell its size is closed again', async () => {
+    const handle = await open(path);
+    await handle.close();
+    const stat = vi.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'stat');
+    stat.mockRejectedValueOnce(new Error('EIO: i/o error'));
+    await expect(openFile(path)).rejects.toMatchObject({ code: 'unreadable' });
+    expect((stat.mock.contexts[0] as FileHandle).fd).toBe(-1);
+    stat.mockRestore();
   });
 
   it('that is a link is read, one that leads nowhere is missing', async () => {

@@ -140,7 +140,8 @@ describe('a model on a web server', () => {
   it.each<[string, string, Answer]>([
     ['ignores ranges', 'no_ranges', (_, response) => Boolean(response.writeHead(200).end(bytes))],
     ['has no such file', 'not_found', (_, response) => Boolean(response.writeHead(404).end())],
-    ['refuses', 'unreadable', (_, response) => Boolean(response.writeHead(403).end())],
+    ['refuses', 'forbidden', (_, response) => Boolean(response.writeHead(403).end())],
+    ['fails', 'unreadable', (_, response) => Boolean(response.writeHead(418).end())],
     ['has an empty file', 'truncated', (_, response) => Boolean(response.writeHead(416).end())],
     [
       'does not tell the size',
@@ -151,16 +152,52 @@ describe('a model on a web server', () => {
     expect(await code(openUrl(await serveFile(bytes, fault), quick))).toBe(expected);
   });
 
-  it('is refused when the file changes on the server while it is read', async () => {
-    const url = await serveFile(bytes, (request, response, count) => {
+  /** Answers to the opening and to what follows, by their headers; `size` is told as the file's. */
+  const twoAnswers = (first: Headers, then: Headers): Promise<string> =>
+    serveFile(bytes, (request, response, count) => {
       const range = rangeOf(request.headers.range, bytes.length);
-      if (count < 2 || !range) return false;
-      response.writeHead(206, { ...contentRange(range, bytes.length), etag: '"2"' });
+      if (!range) return false;
+      const { size = bytes.length, ...headers } = count < 2 ? first : then;
+      response.writeHead(206, { ...contentRange(range, size), ...headers });
       response.end(bytes.subarray(range.first, range.last + 1));
       return true;
     });
-    const source = await openUrl(url, quick);
+  type Headers = { readonly size?: number; readonly etag?: string; readonly 'last-modified'?: string };
+  const monday = { 'last-modified': 'Mon, 05 Jan 2026 10:00:00 GMT' };
+  const tuesday = { 'last-modified': 'Tue, 06 Jan 2026 10:00:00 GMT' };
+
+  it.each<[string, Headers, Headers]>([
+    ['a strong ETag', { etag: '"1"' }, { etag: '"2"' }],
+    ['its size', { etag: '"1"' }, { etag: '"1"', size: 99_999 }],
+    ['its size alone', {}, { size: 100_001 }],
+    ['the time of its change', monday, tuesday],
+    [
+      'the time of its change beside a weak ETag',
+      { etag: 'W/"1"', ...monday },
+      { etag: 'W/"1"', ...tuesday },
+    ],
+  ])('is refused when %s tells that it changed while it is read', async (_, first, then) => {
+    const source = await openUrl(await twoAnswers(first, then), quick);
     expect(await code(source.read(0, 10))).toBe('changed');
+  });
+
+  it.each<[string, Headers, Headers]>([
+    ['a weak ETag', { etag: 'W/"1"' }, { etag: 'W/"2"' }],
+    ['an ETag that is there at times', { etag: '"1"', ...monday }, monday],
+    ['the time beside a strong ETag', { etag: '"1"', ...monday }, { etag: '"1"', ...tuesday }],
+  ])('is the same whatever becomes of %s', async (_, first, then) => {
+    const source = await openUrl(await twoAnswers(first, then), quick);
+    expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
+  });
+
+  it('whose size is listed has that size, and its ETags say nothing', async () => {
+    const url = await twoAnswers({ etag: '"1"', ...monday }, { etag: '"2"', ...tuesday });
+    const source = await openUrl(url, { ...quick, sizeBytes: bytes.length });
+    expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
+    await expect(openUrl(url, { ...quick, sizeBytes: 99_999 })).rejects.toMatchObject({
+      code: 'changed',
+      message: expect.stringMatching(/has 100000 bytes, but is listed with 99999/),
+    });
   });
 
   it('is refused when the server sends another range than was asked for', async () => {

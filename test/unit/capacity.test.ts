@@ -121,14 +121,23 @@ describe('chooseCapacity', () => {
       expect(f16(0.35 * GiB, smallest)).toMatch(/in the smallest quantisation already: use a smaller model$/);
     });
 
-    it('what it names does fit, over any memory', () => {
+    it('what it names does fit, over any memory; where that is unknown the device decides', () => {
+      const requests = fc.record({
+        memory: fc.option(fc.double({ min: 0.5, max: 12, noNaN: true }), { nil: undefined }),
+        context: fc.option(fc.integer({ min: 1, max: shape.trainedContext }), { nil: undefined }),
+        slots: fc.integer({ min: 1, max: 16 }),
+      });
       fc.assert(
-        fc.property(fc.double({ min: 0.5, max: 2.5, noNaN: true }), (memory) => {
+        fc.property(requests, ({ memory, context, slots }) => {
           const one = request({
+            // 64 KiB of cache a token: the longest context takes 8 GiB.
+            shape: { ...shape, layers: 32 },
             weightBytes: 2.3 * GiB,
             matrices: { blocks: (2.3 * GiB) / 64, quantizable: true },
-            context: 512,
-            memoryBytes: memory * GiB,
+            memoryBytes: memory && memory * GiB,
+            maxBindingBytes: 2 ** 50,
+            slots,
+            ...(context === undefined ? {} : { context }),
           });
           let message: string;
           try {
@@ -137,11 +146,42 @@ describe('chooseCapacity', () => {
           } catch (error) {
             message = error instanceof Error ? error.message : '';
           }
+          expect(memory, message).toBeDefined();
           const type = /get the model in (\w+)/.exec(message)?.[1] as keyof typeof weightFormats | undefined;
           if (type === undefined) expect(message).toContain('not even Q2_K');
           else chooseCapacity({ ...one, weightBytes: ((2.3 * GiB) / 64) * blockBytes(weightFormats[type]) });
+          const shorter = /or use --context (\d+)/.exec(message)?.[1];
+          if (shorter !== undefined) chooseCapacity({ ...one, context: Number(shorter) });
         }),
+        { numRuns: 300 },
       );
+    });
+  });
+
+  describe('where the memory of the device is unknown', () => {
+    const unknown = { memoryBytes: undefined, maxBindingBytes: 2 ** 50 };
+    /** 8 MiB of cache a token. */
+    const huge = { ...shape, layers: 128, kvHeads: 128, headDim: 128 };
+
+    it('takes a named context of any length, and whole sequences of it while they are few', () => {
+      const one = request({ ...unknown, shape: huge, context: 131_072 });
+      expect(chooseCapacity(one)).toMatchObject({ context: 131_072, pages: 131_072 / pageTokens });
+      const short = request({ ...unknown, context: 1024 });
+      expect(chooseCapacity(short)).toMatchObject({ context: 1024, pages: (8 * 1024) / pageTokens });
+    });
+
+    it('takes a cache of the named bytes, whatever they are', () => {
+      const bytes = 200 * GiB;
+      const one = request({ ...unknown, shape: huge, context: 8192, kvCacheBytes: bytes });
+      expect(chooseCapacity(one).pages).toBe(Math.floor(bytes / pageBytes(huge)));
+    });
+
+    it('shrinks a context that nobody named to a cache of a few GiB, and never refuses the least', () => {
+      const { context, pages } = chooseCapacity(request({ ...unknown, shape: { ...huge, kvHeads: 16 } }));
+      expect(context).toBeLessThan(32768);
+      expect(pages * pageBytes({ ...huge, kvHeads: 16 })).toBeLessThanOrEqual(4 * GiB);
+      const widest = { ...huge, kvHeads: 256 };
+      expect(chooseCapacity(request({ ...unknown, shape: widest })).context).toBe(512);
     });
   });
 

@@ -1,9 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { checkModel, digestOf } from '../../src/engine/digest.ts';
 import { firstNotFinite } from '../../src/engine/finite.ts';
+import { decodeFloats } from '../../src/engine/formats/float-bytes.ts';
 import { type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -11,7 +12,10 @@ import { filesOf, memoryFiles, memorySource } from '../support/byte-source.ts';
 import { folderContents } from '../support/folder-contents.ts';
 import { splitGguf } from '../support/gguf-split-writer.ts';
 import { type GgufFile, type GgufTensor, ggufBytes, scalar, text } from '../support/gguf-writer.ts';
+import { fixtureNames } from '../support/fixture-names.ts';
+import { mlcFolder } from '../support/mlc-writer.ts';
 import { modelsPath } from '../support/shared.ts';
+import { tinyFolder, weightsOf, withWeights } from '../support/tiny-folder.ts';
 
 const platform = nodePlatform();
 const root = fileURLToPath(new URL('../fixtures/architectures/', import.meta.url));
@@ -72,19 +76,47 @@ describe('the digest of a model', () => {
     expect(new Set(digests).size).toBe(changes.length + 2);
   });
 
-  const converted = ['llama', 'qwen2', 'qwen3', 'gemma3', 'phi3'].filter((name) =>
-    existsSync(`${root}${name}/model.gguf`),
-  );
-  it.each(converted)('of the folder of %s is that of its conversion to GGUF', async (name) => {
-    const contents = folderContents(`${root}${name}`);
-    const folder = Object.fromEntries(
-      Object.entries(contents).flatMap(([path, bytes]) =>
-        path.startsWith('hf/') ? [[path.slice(3), bytes]] : [],
-      ),
-    );
-    const digest = await digestOf(platform, await openModelFile(memoryFiles(folder)));
-    expect(await digestOf(platform, await openModelFile(memoryFiles(contents, 'model.gguf')))).toBe(digest);
+  const digestOfFiles = async (contents: Record<string, Uint8Array>, entry?: string): Promise<string> =>
+    digestOf(platform, await openModelFile(memoryFiles(contents, entry)));
+  const digestOfConversion = (name: string) => digestOfFiles(folderContents(`${root}${name}`), 'model.gguf');
+
+  it.each(fixtureNames)('of the folder of %s is that of its conversion to GGUF', async (name) => {
+    expect(await digestOfFiles(tinyFolder(name))).toBe(await digestOfConversion(name));
   });
+
+  it('of a folder in shards is that of its conversion to GGUF', async () => {
+    expect(await digestOfFiles(folderContents(`${root}qwen3/hf-sharded`))).toBe(
+      await digestOfConversion('qwen3'),
+    );
+  });
+
+  /** The folder with all weights in another type, as transformers would save it. */
+  const savedAs = (name: string, dtype: 'BF16' | 'F16' | 'F32') => {
+    const folder = tinyFolder(name);
+    if (dtype === 'BF16') return folder;
+    const weights = Object.entries(weightsOf(folder)).map(([tensor, { shape, data }]) => {
+      const values = new Float32Array(data.length / 2);
+      decodeFloats('BF16', data, values);
+      const kept = dtype === 'F16' ? Float16Array.from(values) : values;
+      return [tensor, { dtype, shape, data: new Uint8Array(kept.buffer) }];
+    });
+    return withWeights(folder, Object.fromEntries(weights));
+  };
+
+  it.each([
+    ['q0f16', 'F16', false],
+    ['q0f32', 'F32', false],
+    // As MLC stores it by default: the upper halves of its numbers.
+    ['q0f32', 'BF16', true],
+  ] as const)(
+    'of a folder of MLC in %s is that of the folder in %s',
+    async (quantization, dtype, cutFloats) => {
+      for (const name of ['llama', 'qwen2']) {
+        const compiled = mlcFolder(savedAs(name, dtype), { quantization, cutFloats });
+        expect(await digestOfFiles(compiled)).toBe(await digestOfFiles(savedAs(name, dtype)));
+      }
+    },
+  );
 
   it('costs one read of the file, in chunks', async () => {
     const source = memorySource(new Uint8Array(readFileSync(modelsPath('lathe-tiny-q8_0.gguf'))));

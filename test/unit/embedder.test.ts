@@ -219,4 +219,16 @@ describe('the embedder', () => {
     release();
     expect(embedder).toMatchObject({ running: 0, waiting: 0 });
   });
+
+  it('rejects at once what comes after the stop, or with a signal that was aborted before', async () => {
+    const { embedder, steps } = simulated({ slots: 1, context: 8, stepTokens: 8, pages: 4, whole: true });
+    const aborted = new Error('too late');
+    await expect(embedder.embed([[1]], AbortSignal.abort(aborted))).rejects.toBe(aborted);
+    const reason = new Error('shutting down');
+    embedder.stop(reason);
+    await expect(embedder.embed([[1]])).rejects.toBe(reason);
+    await expect(embedder.embed([])).rejects.toBe(reason);
+    expect(embedder).toMatchObject({ running: 0, waiting: 0 });
+    expect(steps).toEqual([]);
+  });
 });

@@ -80,6 +80,30 @@ describe('the capacity of a model for embeddings', () => {
     );
   });
 
+  it('says how much is missing, and names settings only where a smaller one fits', () => {
+    const refusal = (memoryBytes: number) => {
+      try {
+        chooseEmbeddingCapacity(request(whole, 8192, { context: 8192, memoryBytes, software: true }), whole);
+      } catch (error) {
+        return error instanceof Error ? error.message : '';
+      }
+      return 'not refused';
+    };
+    const needed = (() => {
+      const one = chooseEmbeddingCapacity(request(whole, 8192, { context: 8192 }), whole);
+      const shape = shapeFor(whole, 8192);
+      return 45e6 + workBytes(shape, one) + one.pages * pageBytes(shape);
+    })();
+    expect(refusal(needed)).toBe('not refused');
+    expect(refusal(needed - 10 * 2 ** 20)).toMatch(/: 10\.0 MiB are missing; or use a smaller --context/);
+    expect(refusal(45e6)).toMatch(/MiB are missing$/);
+  });
+
+  it('leaves the limit to a device whose memory is unknown', () => {
+    const asked = { context: 8192, slots: 4096, weightBytes: 2 ** 45, maxBindingBytes: 2 ** 50 };
+    expect(chooseEmbeddingCapacity(request(whole, 8192, asked), whole).context).toBe(8192);
+  });
+
   it('keeps to --kv-cache-bytes', () => {
     expect(() => chooseEmbeddingCapacity(request(whole, 512, { kvCacheBytes: 1000 }), whole)).toThrow(
       /--kv-cache-bytes allows 1000/,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { openHuggingFace } from '../../src/engine/formats/hugging-face/index.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
+import { buildGraph } from '../../src/engine/models/registry.ts';
 import { memoryFiles } from '../support/byte-source.ts';
 import { safetensorsBytes, zeros } from '../support/safetensors-writer.ts';
 import {
@@ -250,16 +251,51 @@ describe('chat templates', () => {
   });
 });
 
-describe('notes', () => {
-  it('tell of a window that is not computed', async () => {
-    const mistral = tinyFolder('mistral');
-    expect((await open(mistral)).notes).toBeUndefined();
-    const { notes } = await open(withConfig(mistral, { sliding_window: 64 }));
-    expect(notes).toEqual([expect.stringContaining('slides over 64 tokens')]);
-    const qwen = tinyFolder('qwen2');
-    const slides = { use_sliding_window: true, sliding_window: 32, max_window_layers: 1 };
-    expect((await open(withConfig(qwen, slides))).notes).toHaveLength(1);
-    expect((await open(withConfig(qwen, { ...slides, max_window_layers: 2 }))).notes).toBeUndefined();
+describe('a window', () => {
+  /** Of each layer, as the model that is built has it. */
+  const windows = async (contents: Contents) => {
+    const { units } = await buildGraph(await open(contents));
+    return units.flatMap((unit) => (unit.op === 'attention' ? [unit.window] : []));
+  };
+
+  it('of Mistral is in all layers: the one that is named, 4096 where none is, none where null is', async () => {
+    const mistral = (changes: object) => windows(withConfig(tinyFolder('mistral'), { ...changes }));
+    expect(await mistral({ sliding_window: 64 })).toEqual([64]);
+    // No text can leave it.
+    expect(await mistral({})).toEqual([0]);
+    expect(await mistral({ sliding_window: 256 })).toEqual([0]);
+    const long = { max_position_embeddings: 32_768 };
+    expect(await mistral(long)).toEqual([4096]);
+    expect(await mistral({ ...long, sliding_window: null })).toEqual([0]);
+  });
+
+  it.each(['qwen2', 'qwen3'])(
+    'of %s is in the layers that are listed, or in those behind the first ones, where it is switched on',
+    async (name) => {
+      const qwen = (changes: object) => windows(withConfig(tinyFolder(name), { ...changes }));
+      const slides = { use_sliding_window: true, sliding_window: 32, max_window_layers: 1 };
+      expect(await qwen(slides)).toEqual([0, 32]);
+      expect(await qwen({ ...slides, max_window_layers: 0 })).toEqual([32, 32]);
+      expect(await qwen({ ...slides, max_window_layers: 2 })).toEqual([0, 0]);
+      expect(await qwen({ ...slides, use_sliding_window: false })).toEqual([0, 0]);
+      expect(await qwen({ ...slides, sliding_window: null })).toEqual([0, 0]);
+      const listed = { ...slides, layer_types: ['sliding_attention', 'full_attention'] };
+      expect(await qwen(listed)).toEqual([32, 0]);
+      expect(await qwen({ ...slides, sliding_window: undefined, max_position_embeddings: 8192 })).toEqual([
+        0, 4096,
+      ]);
+    },
+  );
+
+  it('that makes no sense is refused', async () => {
+    const refused = async (name: string, changes: object) =>
+      (await refusalOf(withConfig(tinyFolder(name), { use_sliding_window: true, ...changes }))).message;
+    expect(await refused('mistral', { sliding_window: 0 })).toMatch(/sliding_window must be a whole number/);
+    const slides = { sliding_window: 32, layer_types: ['sliding_attention'] };
+    expect(await refused('qwen3', slides)).toMatch(/layer_types must hold sliding_attention or full/);
+    expect(await refused('qwen2', { sliding_window: 32, num_hidden_layers: 1e9 })).toMatch(
+      /num_hidden_layers must be at most 65536, got 1000000000/,
+    );
   });
 });
 

@@ -1,5 +1,5 @@
 /** What the converter of llama.cpp makes of a folder, and what we present of it, are the same model. */
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { decodeFloats, isFloatType } from '../../src/engine/formats/float-bytes.ts';
@@ -8,10 +8,10 @@ import { openHuggingFace } from '../../src/engine/formats/hugging-face/index.ts'
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import { rowsOf } from '../../src/engine/formats/rows.ts';
 import { memoryFiles } from '../support/byte-source.ts';
+import { fixtureNames } from '../support/fixture-names.ts';
 import { folderContents } from '../support/folder-contents.ts';
 
 const root = fileURLToPath(new URL('../fixtures/architectures/', import.meta.url));
-const models = readdirSync(root).filter((name) => existsSync(`${root}${name}/model.gguf`));
 
 const openBoth = async (name: string, folder = 'hf') => {
   const contents = folderContents(`${root}${name}`);
@@ -47,7 +47,7 @@ const numbersOf = ({ metadata }: ModelFile) => {
 /** Labels of a head that embeddings have none of. */
 const leftOut = ['bert.classifier.output_labels'];
 
-describe.each(models)('%s', (name) => {
+describe.each(fixtureNames)('%s', (name) => {
   const folders = ['hf', 'hf-sharded'].filter((folder) => existsSync(`${root}${name}/${folder}`));
   it.each(folders)('in %s has the same numbers', async (folder) => {
     const { own, converted } = await openBoth(name, folder);

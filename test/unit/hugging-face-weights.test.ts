@@ -4,6 +4,7 @@ import { openHuggingFace } from '../../src/engine/formats/hugging-face/index.ts'
 import { readSafetensors } from '../../src/engine/formats/hugging-face/safetensors.ts';
 import { type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { rowsOf } from '../../src/engine/formats/rows.ts';
+import type { ModelFiles } from '../../src/engine/platform.ts';
 import { memoryFiles, memorySource } from '../support/byte-source.ts';
 import { describeShared } from '../support/shared.ts';
 import { readFileSync } from 'node:fs';
@@ -99,6 +100,28 @@ describe('weights in shards', () => {
       code,
       message: expect.stringMatching(message),
     });
+  });
+
+  it('are opened several at a time: each takes a while over a network', async () => {
+    const contents = sharded(
+      llama,
+      (_, at) => `model-${String((at % 12) + 1).padStart(5, '0')}-of-00012.safetensors`,
+    );
+    const files = memoryFiles(contents);
+    let open = 0;
+    let most = 0;
+    const slow: ModelFiles = {
+      ...files,
+      async open(name) {
+        open += 1;
+        most = Math.max(most, open);
+        await new Promise((resolve) => setImmediate(resolve));
+        open -= 1;
+        return files.open(name);
+      },
+    };
+    await (await openHuggingFace(slow)).close();
+    expect(most).toBe(8);
   });
 
   it('refuse an index that does not fit them, naming every tensor', async () => {

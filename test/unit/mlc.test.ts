@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Template } from '@huggingface/jinja';
 import { describe, expect, it } from 'vitest';
@@ -44,65 +44,60 @@ const numbersOf = ({ metadata }: ModelFile) => {
   return Object.fromEntries([...metadata].filter(([key]) => key.startsWith(`${architecture}.`)));
 };
 
-describe.each(families.filter((name) => existsSync(`${root}${name}/model.gguf`)))(
-  'an MLC folder of %s',
-  (name) => {
-    it.each(quantizations)(
-      'in %s has the tensors of its conversion, with what that quantisation leaves of them',
-      async (quantization) => {
-        for (const cutFloats of [true, false]) {
-          const writing = { quantization, cutFloats };
-          const own = await openModelFile(memoryFiles(mlcFolder(faceOf(name), writing)));
-          const gguf = await converted(name);
-          expect(own.format).toBe('mlc');
-          const shapes = (file: ModelFile) =>
-            Object.fromEntries([...file.tensors.values()].map((tensor) => [tensor.name, tensor.shape]));
-          expect(shapes(own)).toEqual(shapes(gguf));
-          for (const [tensor, { shape }] of gguf.tensors) {
-            const columns = shape.at(-1) ?? 0;
-            const exact = await valuesOf(gguf, tensor);
-            const plain = quantization.endsWith('f32_1') || quantization === 'q0f32' ? 'q0f32' : 'q0f16';
-            const how = shape.length === 2 ? writing : { ...writing, quantization: plain as MlcQuantization };
-            const wanted = new Float32Array(exact.length);
-            for (let at = 0; at < exact.length; at += columns)
-              wanted.set(mlcRoundTrip(exact.subarray(at, at + columns), how), at);
-            // Computed from the configuration, not stored.
-            const expected = tensor.startsWith('rope_') ? exact : wanted;
-            const found = await valuesOf(own, tensor);
-            const wrong = found.findIndex((value, at) => value !== expected[at]);
-            expect({ tensor, wrong, found: found[wrong], expected: expected[wrong] }).toEqual({
-              tensor,
-              wrong: -1,
-            });
-          }
-          expect((await buildGraph(own)).shape).toEqual((await buildGraph(gguf)).shape);
+describe.each(families)('an MLC folder of %s', (name) => {
+  it.each(quantizations)(
+    'in %s has the tensors of its conversion, with what that quantisation leaves of them',
+    async (quantization) => {
+      for (const cutFloats of [true, false]) {
+        const writing = { quantization, cutFloats };
+        const own = await openModelFile(memoryFiles(mlcFolder(faceOf(name), writing)));
+        const gguf = await converted(name);
+        expect(own.format).toBe('mlc');
+        const shapes = (file: ModelFile) =>
+          Object.fromEntries([...file.tensors.values()].map((tensor) => [tensor.name, tensor.shape]));
+        expect(shapes(own)).toEqual(shapes(gguf));
+        for (const [tensor, { shape }] of gguf.tensors) {
+          const columns = shape.at(-1) ?? 0;
+          const exact = await valuesOf(gguf, tensor);
+          const plain = quantization.endsWith('f32_1') || quantization === 'q0f32' ? 'q0f32' : 'q0f16';
+          const how = shape.length === 2 ? writing : { ...writing, quantization: plain as MlcQuantization };
+          const wanted = new Float32Array(exact.length);
+          for (let at = 0; at < exact.length; at += columns)
+            wanted.set(mlcRoundTrip(exact.subarray(at, at + columns), how), at);
+          // Computed from the configuration, not stored.
+          const expected = tensor.startsWith('rope_') ? exact : wanted;
+          const found = await valuesOf(own, tensor);
+          const wrong = found.findIndex((value, at) => value !== expected[at]);
+          expect({ tensor, wrong, found: found[wrong], expected: expected[wrong] }).toEqual({
+            tensor,
+            wrong: -1,
+          });
         }
-      },
-    );
+        expect((await buildGraph(own)).shape).toEqual((await buildGraph(gguf)).shape);
+      }
+    },
+  );
 
-    it('has the numbers and the vocabulary of its conversion', async () => {
-      const own = await openModelFile(memoryFiles(mlcFolder(faceOf(name), { quantization: 'q4f16_1' })));
-      const face = await openModelFile(memoryFiles(faceOf(name)));
-      expect(numbersOf(own)).toEqual(numbersOf(await converted(name)));
-      for (const key of [
-        'tokens',
-        'token_type',
-        'bos_token_id',
-        'eos_token_id',
-        'add_bos_token',
-        'merges',
-        'pre',
-      ])
-        expect([key, own.metadata.get(`tokenizer.ggml.${key}`)]).toEqual([
-          key,
-          face.metadata.get(`tokenizer.ggml.${key}`),
-        ]);
-      expect(own.metadata.get('tokenizer.chat_template')).toEqual(
-        face.metadata.get('tokenizer.chat_template'),
-      );
-    });
-  },
-);
+  it('has the numbers and the vocabulary of its conversion', async () => {
+    const own = await openModelFile(memoryFiles(mlcFolder(faceOf(name), { quantization: 'q4f16_1' })));
+    const face = await openModelFile(memoryFiles(faceOf(name)));
+    expect(numbersOf(own)).toEqual(numbersOf(await converted(name)));
+    for (const key of [
+      'tokens',
+      'token_type',
+      'bos_token_id',
+      'eos_token_id',
+      'add_bos_token',
+      'merges',
+      'pre',
+    ])
+      expect([key, own.metadata.get(`tokenizer.ggml.${key}`)]).toEqual([
+        key,
+        face.metadata.get(`tokenizer.ggml.${key}`),
+      ]);
+    expect(own.metadata.get('tokenizer.chat_template')).toEqual(face.metadata.get('tokenizer.chat_template'));
+  });
+});
 
 describe('an MLC folder', () => {
   const good = () => mlcFolder(faceOf('qwen2'), { quantization: 'q4f16_1' });
@@ -137,6 +132,21 @@ describe('an MLC folder', () => {
       const wrong = logits.findIndex((value, token) => Math.abs(value - (expected[at]?.[token] ?? 0)) > 1e-4);
       expect(wrong).toBe(-1);
     });
+  });
+
+  it('slides as its configuration says, not as its family does where that says nothing', async () => {
+    const windows = async (size: number) => {
+      const change: Change = (chat) => {
+        chat.sliding_window_size = size;
+        chat.model_config.context_window_size = 32_768;
+        delete chat.model_config.max_position_embeddings;
+      };
+      const folder = mlcFolder(faceOf('mistral'), { quantization: 'q4f16_1', change });
+      const { units } = await buildGraph(await openModelFile(memoryFiles(folder)));
+      return units.flatMap((unit) => (unit.op === 'attention' ? [unit.window] : []));
+    };
+    expect(await windows(24)).toEqual([24]);
+    expect(await windows(-1)).toEqual([0]);
   });
 
   it('is also read with the older name of its list of shards', async () => {

@@ -49,6 +49,12 @@ describe('pulled models', () => {
     ]);
   });
 
+  it('are no image projectors and no importance matrices, whatever their folders are called', async () => {
+    await put('o--imatrix/a.gguf', 'o--imatrix/mmproj-F16.gguf', 'o--imatrix/a.imatrix.gguf');
+    const found = await pulledModels(join(dataDir, 'models'));
+    expect(found.map(({ name }) => name)).toEqual(['o--imatrix/a']);
+  });
+
   it('beside a GGUF need no folder of their own for its settings', async () => {
     await put('o--a/a.gguf', 'o--a/config.json', 'o--b/b.gguf', 'o--b/config.json', 'o--b/model.safetensors');
     const found = await pulledModels(join(dataDir, 'models'));
@@ -74,6 +80,20 @@ describe('the model that a name means', () => {
       'o--f/model.safetensors',
     );
     expect(await locate(name)).toBe(expected);
+  });
+
+  it('is also what a repository holds, by the name of that', async () => {
+    await put('o--tiny/t-Q8_0.gguf', 'o--f/f.gguf', 'o--f/config.json', 'o--f/model.safetensors');
+    expect(await locate('o/tiny')).toBe('o--tiny/t-Q8_0.gguf');
+    expect(await locate('O--Tiny')).toBe('o--tiny/t-Q8_0.gguf');
+    expect(await locate('o/f')).toBe('o--f');
+    await put('o--tiny/t-Q4_0.gguf');
+    await expect(locate('o/tiny')).rejects.toThrow(/called 'o\/tiny': o--tiny\/t-Q4_0, o--tiny\/t-Q8_0/);
+  });
+
+  it('that is unknown is told beside those there are, each by a name that is its own', async () => {
+    await put('a--x/m.gguf', 'b--x/m.gguf', 'b--x/n.gguf', 'c--x/lathe-tiny.gguf');
+    await expect(locate('zzz')).rejects.toThrow(/Known: lathe-tiny, a--x\/m, b--x\/m, n\. Fetch/);
   });
 
   it('is a folder or a file that is there, and an address as it stands', async () => {

@@ -4,14 +4,16 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import type { ModelFiles } from '../../src/engine/platform.ts';
-import { droppedFiles, type FolderHandle, handleFiles } from '../../src/platform/browser-files.ts';
+import { droppedFiles, handleFiles } from '../../src/platform/browser-files.ts';
 import { hubFiles } from '../../src/platform/node-hub.ts';
 import { webFiles } from '../../src/platform/node-web-folder.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
+import { browserFile, droppedFolder, folderHandle } from '../support/browser-folder.ts';
 import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
 import { splitGguf, splitPartName } from '../support/gguf-split-writer.ts';
 import { type GgufFile, ggufBytes, text } from '../support/gguf-writer.ts';
 import { type LocalServer, serve } from '../support/local-server.ts';
+import { tinyFolder } from '../support/tiny-folder.ts';
 
 const model: GgufFile = {
   metadata: [['general.name', text('tiny')]],
@@ -112,6 +114,32 @@ describe('a folder on a web server', () => {
     await readsRight(await webFiles(`${server.url}/models/${part}`, quick));
   });
 
+  it('may refuse what is not there, as buckets do that nobody may list', async () => {
+    const given = new Map<string, Uint8Array<ArrayBuffer>>();
+    const bucket = await serve((request, response) => {
+      const content = given.get((request.url ?? '').replace('/models/', ''));
+      if (content) sendFile({ path: '', content }, request, response);
+      else response.writeHead(403).end();
+    });
+    const folder = await webFiles(`${bucket.url}/models/`, quick);
+    // Nothing is given at all: it is the access.
+    await expect(openModelFile(folder)).rejects.toMatchObject({ code: 'forbidden' });
+    await expect(openModelFile(await webFiles(`${bucket.url}/models/x.gguf`))).rejects.toMatchObject({
+      code: 'forbidden',
+    });
+    for (const [name, bytes] of Object.entries(tinyFolder('qwen2'))) given.set(name, Uint8Array.from(bytes));
+    for (const path of ['/models/', '/models', '/models/model.safetensors']) {
+      const file = await openModelFile(await webFiles(`${bucket.url}${path}`, quick));
+      expect(file.format).toBe('hugging-face');
+      await file.close();
+    }
+    given.delete('tokenizer.json');
+    await expect(openModelFile(await webFiles(`${bucket.url}/models`, quick))).rejects.toThrow(
+      /no file 'tokenizer\.json'/,
+    );
+    await bucket.close();
+  });
+
   it('that holds neither is a file that is missing', async () => {
     const files = await webFiles(`${server.url}/other`, quick);
     expect(files.entry).toBe('other');
@@ -151,6 +179,40 @@ describe('a repository of a hub', () => {
     await readsRight(await open(names, 'hf:owner/tiny'));
   });
 
+  it('is the commit that its branch stood for when it was listed, also when another comes', async () => {
+    hub = await fakeHub('owner/tiny', []);
+    const [first, second] = ['1'.repeat(40), '2'.repeat(40)] as const;
+    const versionOf = (value: number) => [
+      { path: 'tiny-F16.gguf', content: ggufBytes(model) },
+      { path: 'x.json', content: new Uint8Array(64).fill(value), small: true },
+    ];
+    hub.push(first, versionOf(1));
+    const files = await hubFiles('hf:owner/tiny', { endpoint: hub.url }, quick);
+    hub.push(second, versionOf(2));
+    expect(await bytesOf(files, 'x.json')).toEqual(new Uint8Array(64).fill(1));
+    for (const revision of ['main', second]) {
+      const newer = await hubFiles(`hf:owner/tiny@${revision}`, { endpoint: hub.url }, quick);
+      expect(await bytesOf(newer, 'x.json')).toEqual(new Uint8Array(64).fill(2));
+    }
+  });
+
+  it('whose server tells no commit must give files of the sizes that it lists', async () => {
+    const files = await open(['tiny-F16.gguf'], 'hf:owner/tiny');
+    hub.files = [{ path: 'tiny-F16.gguf', content: new Uint8Array(10) }];
+    await expect(files.open('tiny-F16.gguf')).rejects.toMatchObject({ code: 'changed' });
+  });
+
+  it('may name each answer by another ETag', async () => {
+    const files = await open(['tiny-F16.gguf'], 'hf:owner/tiny');
+    let answers = 0;
+    hub.fault = (_, response) => {
+      response.setHeader('etag', `"${(answers += 1)}"`);
+      return false;
+    };
+    await readsRight(files);
+    expect(answers).toBeGreaterThan(2);
+  });
+
   it('is shown the token, and no other server is', async () => {
     const files = await open(['tiny-F16.gguf'], 'hf:owner/tiny', 'secret');
     const storageSaw: (string | undefined)[] = [];
@@ -184,40 +246,14 @@ describe('a repository of a hub', () => {
 });
 
 describe('files of a browser', () => {
-  const file = (name: string) => new File([contents[name] ?? new Uint8Array()], name.split('/').at(-1) ?? '');
-  /** A folder as the private file system shows it. */
-  const handle = (name: string, prefix = ''): FolderHandle => {
-    const below = Object.keys(contents).filter((path) => path.startsWith(prefix));
-    const missing = (kind: string) => Object.assign(new Error('no'), { name: kind });
-    return {
-      name,
-      async getFileHandle(one) {
-        if (!contents[prefix + one]) throw missing(below.length > 0 ? 'NotFoundError' : 'TypeMismatchError');
-        return { getFile: async () => file(prefix + one) };
-      },
-      async getDirectoryHandle(one) {
-        if (!below.some((path) => path.startsWith(`${prefix}${one}/`))) throw missing('NotFoundError');
-        return handle(one, `${prefix}${one}/`);
-      },
-      async *values() {
-        const heads = new Set(below.map((path) => path.slice(prefix.length).split('/')));
-        const seen = new Set<string>();
-        for (const [head = '', rest] of heads) {
-          if (!seen.has(head))
-            yield { kind: rest === undefined ? ('file' as const) : ('directory' as const), name: head };
-          seen.add(head);
-        }
-      },
-    };
-  };
+  const file = (name: string) => browserFile(contents, name);
+  const handle = (name: string, prefix = '') => folderHandle(contents, name, prefix);
 
   it('that are dropped open alone or as the folder that they make', async () => {
     const alone = droppedFiles([file('tiny.gguf')]);
     expect(alone.entry).toBe('tiny.gguf');
     await readsRight(alone);
-    const dropped = Object.keys(contents).map((path) =>
-      Object.defineProperty(file(path), 'webkitRelativePath', { value: `folder/${path}` }),
-    );
+    const dropped = droppedFolder(contents);
     const all = droppedFiles(dropped.filter(({ name }) => name !== 'tiny.gguf'));
     expect(all.entry).toBeUndefined();
     await readsRight(all);

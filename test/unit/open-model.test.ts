@@ -26,8 +26,13 @@ describe('a model that is a GGUF file', () => {
     expect(await nameOf(memoryFiles(contents, 'blob'))).toBe('blob');
   });
 
-  it('is the only one of a folder, projectors aside', async () => {
-    const contents = { 'sub/a.gguf': gguf('a'), 'mmproj-a.gguf': gguf('p'), 'README.md': json({}) };
+  it('is the only one of a folder, projectors and importance matrices aside', async () => {
+    const contents = {
+      'imatrix/a.gguf': gguf('a'),
+      'mmproj-a.gguf': gguf('p'),
+      'a.imatrix.gguf': gguf('i'),
+      'README.md': json({}),
+    };
     expect(await nameOf(memoryFiles(contents))).toBe('a');
   });
 

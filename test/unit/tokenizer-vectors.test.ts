@@ -147,6 +147,7 @@ describeShared(
       ['distilgpt2', gpt2, gpt2Text],
       ['coreml-projects/Llama-2-7b-chat-coreml', spm, llamaText],
       ['bert-base-uncased', bert, bertText],
+      ['google-bert/bert-base-uncased', bert, bertText],
     ])('%s: the same ids', async (name, model, longText) => {
       const tokenizer = createTokenizer(await ggufMetadata(model));
       expectEncodings(tokenizer, tests, name);
@@ -195,6 +196,60 @@ describeShared(
     });
   },
 );
+
+describeShared(
+  'distilbert-base-multilingual-cased',
+  ['data/tokenizers/expected/distilbert_cased_encoded.json'],
+  (path) => {
+    it('a text is cut as by Hugging Face: its own tokens are enough of a vocabulary', () => {
+      const expected = readJson(path) as { text: string; bpe_tokens: string[]; token_ids: number[] };
+      // The longest piece that the whole vocabulary has at any place is among them.
+      const tokens = ['[CLS]', ...expected.bpe_tokens, '[SEP]'];
+      expect(tokens.length).toBe(expected.token_ids.length);
+      const texts = Array.from({ length: Math.max(...expected.token_ids) + 1 }, (_, id) => `unused ${id}`);
+      const types = new Int32Array(texts.length).fill(1);
+      for (const [i, token] of tokens.entries()) {
+        const id = expected.token_ids[i] as number;
+        const special = token.startsWith('[');
+        texts[id] = token.startsWith('##') ? token.slice(2) : special ? token : `▁${token}`;
+        if (special) types[id] = 3;
+      }
+      texts[100] = '[UNK]';
+      types[100] = 2;
+      const tokenizer = wordPieceJson(
+        new Map<string, string[] | Int32Array>([
+          ['tokenizer.ggml.tokens', texts],
+          ['tokenizer.ggml.token_type', types],
+        ]),
+      );
+      const normalizer = { type: 'BertNormalizer', lowercase: false, strip_accents: null };
+      const cased = createTokenizer(tokenizerMetadata({ tokenizer: { ...tokenizer, normalizer } }));
+      expect(cased.encode(expected.text, { addSpecial: true })).toEqual(expected.token_ids);
+    });
+  },
+);
+
+describeShared('tokenizer_tests.json', ['data/tokenizers/expected/tokenizer_tests.json'], (path) => {
+  it('has no encodings that go unused but those whose vocabulary is not there', () => {
+    const run = [
+      'bert-base-uncased',
+      'google-bert/bert-base-uncased',
+      'distilgpt2',
+      'coreml-projects/Llama-2-7b-chat-coreml',
+      'openai/whisper-tiny.en',
+      'pcuenq/Llama-3.2-1B-Instruct-tokenizer',
+    ];
+    const withoutVocabulary = [
+      'distilbert/distilbert-base-multilingual-cased',
+      'openai/whisper-large-v2',
+      'pcuenq/gemma-tokenizer',
+      't5-base',
+      'tiiuae/falcon-7b',
+    ];
+    const there = Object.keys(readJson(path) as object);
+    expect(there.sort()).toEqual([...run, ...withoutVocabulary].sort());
+  });
+});
 
 // Of these only one text's ids are there, and no vocabulary: what its tokens stand for can be held to.
 const decoded: [name: string, model: string, leading: number, trailing: number][] = [

@@ -149,7 +149,7 @@ describe('WeightLoader', () => {
             onBytes: (bytes) => (read += bytes),
           });
           const stack = loader.allocate(list.map((_, index) => `w${index}`));
-          await loader.fill([stack]);
+          await loader.load([stack]);
 
           let next = 0;
           const all = list.flatMap(({ type, rows }, index) =>
@@ -230,7 +230,7 @@ describe('rows out of a stack', () => {
           const pool = device.pool();
           const loader = new WeightLoader(file, pool, { maxBindingBytes: 2 ** 27, onBytes() {} });
           const stack = loader.allocate(['w0']);
-          await loader.fill([stack]);
+          await loader.load([stack]);
           const context = { gpu: { device }, pool } as unknown as PlanContext;
           const slice = () => partsOf(context, stack, { first: skipped, rows });
           const { scaleGroup }: WeightFormat = weightFormats[type];
@@ -311,7 +311,7 @@ describe('readVector', () => {
 
   it('refuses a quantised one by its name', async () => {
     const file = fileWith('Q8_0', quantize('Q8_0', new Float32Array(32)), 32);
-    await expect(readVector(file, 'v')).rejects.toThrow('v is Q8_0');
-    await expect(readVector(file, 'other')).rejects.toThrow('other is not in the file');
+    await expect(readVector(file, 'v')).rejects.toThrow("tensor 'v' is Q8_0");
+    await expect(readVector(file, 'other')).rejects.toThrow("tensor 'other' is not in the file");
   });
 });

@@ -1,11 +1,14 @@
+import { printable } from '../printable.ts';
+
 /** Rows under headings, each column as wide as its widest cell; the last one may be any length. */
-export function columns(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+export function columns(headings: readonly string[], cells: readonly (readonly string[])[]): string {
+  const rows = cells.map((row) => row.map(printable));
   const widths = headings.map((heading, column) =>
     Math.max(heading.length, ...rows.map((row) => row[column]?.length ?? 0)),
   );
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, column) => (column === cells.length - 1 ? cell : cell.padEnd(widths[column] ?? 0)))
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column] ?? 0)))
       .join('  ');
-  return [headings, ...rows].map((cells) => `${line(cells).trimEnd()}\n`).join('');
+  return [headings, ...rows].map((row) => `${line(row).trimEnd()}\n`).join('');
 }

@@ -1,15 +1,14 @@
 import type { Command } from '../../config/commands.ts';
 import type { Options } from '../../config/options.ts';
-import { readRecord } from '../../pull/record.ts';
+import { notedDigestOf } from '../../pull/noted-digest.ts';
 import { defaultDataDir, modelsDir, openDataDir } from '../data-dir.ts';
-import { findPulled, locateModel, unknownModel } from '../model-location.ts';
+import { findPulled, locateModel, shortNames, unknownModel } from '../model-location.ts';
 import type { World } from '../world.ts';
 import { listModels } from './list.ts';
-import { type PulledModel, pulledModels } from './pulled.ts';
+import { homeOf, type PulledModel, pulledModels } from './pulled.ts';
 import { removeModel } from './remove.ts';
-import { showModel } from './show.ts';
+import { type Digest, showModel } from './show.ts';
 import { type Checked, verifyModels } from './verify.ts';
-import { basename, join } from 'node:path';
 
 type ModelsCommand = Extract<Command, { verb: 'models' }>;
 
@@ -26,16 +25,12 @@ export async function manageModels(command: ModelsCommand, options: Options, wor
     case 'show': {
       const { location } = await locateModel(name, places);
       const found = pulled.find(({ path }) => path === location);
-      const digest = found && (await digestOf(folder, found));
+      const digest = await digestOf(folder, found);
       return await showModel({ name: found?.name ?? name ?? '', location, digest }, { world, json });
     }
     case 'rm': {
       const found = findPulled(pulled, name ?? '');
-      if (!found)
-        throw unknownModel(
-          name ?? '',
-          pulled.map((one) => basename(one.name)),
-        );
+      if (!found) throw unknownModel(name ?? '', shortNames(pulled));
       return await removeModel(folder, found, world);
     }
     case 'verify': {
@@ -57,9 +52,10 @@ const checkedOf = (folder: string, { name, path, files, unfinished }: PulledMode
   pulled: { folder, files, unfinished },
 });
 
-/** As it was found when the model was verified last, if its files are those still. */
-async function digestOf(folder: string, { files }: PulledModel): Promise<string | undefined> {
-  const [home = '', ...below] = (files[0] ?? '').split('/');
-  const record = await readRecord(join(folder, home));
-  return record?.digests?.[below.join('/')];
+/** As it was found when the model was verified last, or how to get it. */
+async function digestOf(folder: string, model: PulledModel | undefined): Promise<Digest> {
+  if (!model) return { remark: 'not kept for what lies elsewhere (models verify prints it)' };
+  const { home, paths } = homeOf(folder, model.files);
+  const found = await notedDigestOf(home, paths);
+  return found ?? { remark: 'not known of these files (models verify computes and keeps it)' };
 }

@@ -1,5 +1,6 @@
 import { formatBytes } from '../../engine/index.ts';
 import { locateModel } from '../model-location.ts';
+import { jsonText } from '../printable.ts';
 import { shortCount } from '../ready-line.ts';
 import type { World } from '../world.ts';
 import { columns } from './columns.ts';
@@ -24,7 +25,7 @@ export async function listModels(
     models.push({ name, path, embedded: false, inspected: await inspectPulled(world, path, unfinished) });
   if (json) {
     const entries = models.map(({ inspected, ...model }) => ({ ...model, ...entryOf(inspected) }));
-    world.stdout.write(`${JSON.stringify(entries, undefined, 2)}\n`);
+    world.stdout.write(`${jsonText(entries)}\n`);
     return;
   }
   const headings = ['NAME', 'ARCHITECTURE', 'PARAMETERS', 'QUANTISATION', 'SIZE', 'CONTEXT', 'REMARK'];

@@ -1,6 +1,13 @@
-import { inspectModel, type ModelFacts, type ModelFiles, openModelFile } from '../../engine/index.ts';
+import {
+  EngineError,
+  inspectModel,
+  type ModelFacts,
+  ModelFileError,
+  type ModelFiles,
+  openModelFile,
+} from '../../engine/index.ts';
 import { nodePlatform } from '../../platform/node.ts';
-import { messageOf } from '../start-error.ts';
+import { PullError } from '../../pull/errors.ts';
 import type { World } from '../world.ts';
 
 /** What a model is, or why it cannot be told. */
@@ -19,7 +26,7 @@ export async function inspect(files: ModelFiles): Promise<Inspected> {
       await file.close();
     }
   } catch (error) {
-    return { problem: messageOf(error) };
+    return { problem: faultOf(error) };
   }
 }
 
@@ -28,6 +35,14 @@ export async function inspectAt(world: World, location: string): Promise<Inspect
   try {
     return await inspect(await platformOf(world).modelFiles(location));
   } catch (error) {
-    return { problem: messageOf(error) };
+    return { problem: faultOf(error) };
   }
+}
+
+/** What is wrong with the model or the place it lies at. Any other error is a fault of ours and goes on. */
+function faultOf(error: unknown): string {
+  const faults = [ModelFileError, EngineError, PullError];
+  if (error instanceof Error && (faults.some((kind) => error instanceof kind) || 'syscall' in error))
+    return error.message;
+  throw error;
 }

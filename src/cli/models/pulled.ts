@@ -1,7 +1,7 @@
 /** What lies in the folder of models: GGUF files, split sets and folders, whole or not. */
 import { readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { partNames, splitNameOf } from '../../engine/index.ts';
+import { isGgufModel, partNames, splitNameOf } from '../../engine/index.ts';
 import { chooseModel } from '../../pull/choose.ts';
 import { readRecord } from '../../pull/record.ts';
 import type { Reference } from '../../pull/reference.ts';
@@ -38,24 +38,31 @@ export async function pulledModels(folder: string): Promise<PulledModel[]> {
 }
 
 async function filesBelow(folder: string): Promise<FoundFile[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  const found = await filesOf(folder, '');
+  return found.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** Links to folders are not followed: what is found here may be removed, and must lie here. */
+async function filesOf(folder: string, prefix: string): Promise<FoundFile[]> {
+  const entries = await readdir(join(folder, prefix), { withFileTypes: true }).catch(() => []);
   const found: FoundFile[] = [];
   for (const entry of entries) {
-    const path = join(entry.parentPath, entry.name);
-    // A link to a model that is kept elsewhere is one, too.
-    const facts =
-      entry.isFile() || entry.isSymbolicLink() ? await stat(path).catch(() => undefined) : undefined;
-    if (!facts?.isFile() || entry.name.startsWith('.') || /\.part\.json$/.test(entry.name)) continue;
-    found.push({ path: path.slice(folder.length + 1).replaceAll('\\', '/'), sizeBytes: facts.size });
+    const path = `${prefix}${entry.name}`;
+    if (entry.name.startsWith('.') || /\.part\.json$/.test(entry.name)) continue;
+    if (entry.isDirectory()) found.push(...(await filesOf(folder, `${path}/`)));
+    // A link to a model that is kept elsewhere is one, too; to remove it removes the link.
+    if (!entry.isFile() && !entry.isSymbolicLink()) continue;
+    const facts = await stat(join(folder, path)).catch(() => undefined);
+    if (facts?.isFile()) found.push({ path, sizeBytes: facts.size });
   }
-  return found.sort((a, b) => (a.path < b.path ? -1 : 1));
+  return found;
 }
 
 function ggufModels(folder: string, files: readonly FoundFile[]): PulledModel[] {
   const models = new Map<string, FoundFile[]>();
   for (const file of files) {
     const path = file.path.replace(partEnding, '');
-    if (!/\.gguf$/i.test(path)) continue;
+    if (!isGgufModel(path)) continue;
     const split = splitNameOf(path);
     const key = split ? (partNames({ ...split, count: 1, part: 1 })[0] ?? path) : path;
     models.set(key, [...(models.get(key) ?? []), file]);
@@ -69,10 +76,11 @@ function ggufModels(folder: string, files: readonly FoundFile[]): PulledModel[] 
 }
 
 function folderModels(folder: string, files: readonly FoundFile[]): PulledModel[] {
-  const topsOf = (pattern: RegExp) =>
-    files.filter(({ path }) => pattern.test(path)).map(({ path }) => path.slice(0, path.lastIndexOf('/')));
-  const withGguf = new Set(topsOf(/\/[^/]+\.gguf(\.part)?$/i));
-  const tops = new Set([...topsOf(weightFile), ...topsOf(settingsFile).filter((top) => !withGguf.has(top))]);
+  const topsOf = (isWanted: (path: string) => boolean) =>
+    files.filter(({ path }) => isWanted(path)).map(({ path }) => path.slice(0, path.lastIndexOf('/')));
+  const withGguf = new Set(topsOf((path) => isGgufModel(path.replace(partEnding, ''))));
+  const settings = topsOf((path) => settingsFile.test(path)).filter((top) => !withGguf.has(top));
+  const tops = new Set([...topsOf((path) => weightFile.test(path)), ...settings]);
   // Modules of an embedding model lie in folders of their own below it.
   const outer = [...tops].filter((top) => ![...tops].some((other) => top.startsWith(`${other}/`)));
   return outer.map((top) => {
@@ -94,9 +102,21 @@ function modelOf(
   };
 }
 
-/** Everything a pulled model answers to, in lower case: its name, its file's, and its repository's as on the hub. */
+/** The folder whose record tells of a model, its repository's, and the model's files below that. */
+export function homeOf(folder: string, files: readonly string[]): { home: string; paths: string[] } {
+  const [top = '', ...below] = (files[0] ?? '').split('/');
+  if (below.length === 0) return { home: folder, paths: [...files] };
+  return { home: join(folder, top), paths: files.map((file) => file.slice(top.length + 1)) };
+}
+
+/**
+ * Everything a pulled model answers to, in lower case: its name, its file's, its repository's as on the hub, and the
+ * repository alone.
+ */
 export function namesOf({ name, path, files }: PulledModel): string[] {
-  const names = [name, basename(name), name.replace('--', '/'), basename(path)];
+  const [top = ''] = name.split('/');
+  const repository = [top, top.replace('--', '/')];
+  const names = [name, basename(name), name.replace('--', '/'), basename(path), ...repository];
   const ofFiles =
     files.length > 1 && /\.gguf$/i.test(path) ? files.flatMap((file) => [file, basename(file)]) : [];
   const all = [...names, ...ofFiles].map((one) => one.toLowerCase());

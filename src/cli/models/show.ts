@@ -1,13 +1,17 @@
 import { formatBytes, type ModelFacts } from '../../engine/index.ts';
+import { jsonText, printable } from '../printable.ts';
 import { shortCount } from '../ready-line.ts';
 import { StartError } from '../start-error.ts';
 import type { World } from '../world.ts';
 import { columns } from './columns.ts';
 import { inspectAt } from './open.ts';
 
+/** What a model is, by its tensors; or why that is not told here, and what tells it. */
+export type Digest = string | { readonly remark: string };
+
 /** Everything about one model that its header tells. */
 export async function showModel(
-  { name, location, digest }: { name: string; location: string; digest: string | undefined },
+  { name, location, digest }: { name: string; location: string; digest: Digest },
   { world, json }: { world: World; json: boolean },
 ): Promise<void> {
   const inspected = await inspectAt(world, location);
@@ -26,22 +30,24 @@ export async function showModel(
       tensors: types,
       chat_template: chatTemplate,
       memory: memory ?? null,
-      digest: digest ?? null,
+      digest: typeof digest === 'string' ? digest : null,
     };
-    world.stdout.write(`${JSON.stringify(entry, undefined, 2)}\n`);
+    world.stdout.write(`${jsonText(entry)}\n`);
     return;
   }
-  const rows = linesOf(facts, digest).map(([label, text]) => `${label.padEnd(14)}${text}\n`);
+  const rows = linesOf(facts, digest).map(([label, text]) => `${label.padEnd(14)}${printable(text)}\n`);
   const types = facts.types.map(({ type, tensors, weights, bytes }) => [
     `  ${type}`,
     String(tensors),
     shortCount(weights),
     formatBytes(bytes),
   ]);
-  world.stdout.write(`${name}\n${rows.join('')}${columns(['  TYPE', 'TENSORS', 'WEIGHTS', 'SIZE'], types)}`);
+  world.stdout.write(
+    `${printable(name)}\n${rows.join('')}${columns(['  TYPE', 'TENSORS', 'WEIGHTS', 'SIZE'], types)}`,
+  );
 }
 
-function linesOf(facts: ModelFacts, digest: string | undefined): (readonly [string, string])[] {
+function linesOf(facts: ModelFacts, digest: Digest): (readonly [string, string])[] {
   const { tokenizer, memory, contextLength } = facts;
   return [
     ...(facts.name === undefined ? [] : [['title', facts.name] as const]),
@@ -57,7 +63,7 @@ function linesOf(facts: ModelFacts, digest: string | undefined): (readonly [stri
     ],
     ['tokenizer', tokenizer ? `${tokenizer.kind}, ${tokenizer.tokens} tokens` : 'unusable'],
     ['chat template', facts.chatTemplate ? 'yes' : 'no'],
-    ['digest', digest ?? 'not computed yet (models verify does)'],
+    ['digest', typeof digest === 'string' ? digest : digest.remark],
     ...facts.notes.map((note) => ['note', note] as const),
     ...facts.problems.map((problem) => ['unusable', problem] as const),
   ];

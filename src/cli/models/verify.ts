@@ -3,12 +3,15 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checkModel, openModelFile, readShardFiles } from '../../engine/index.ts';
-import { contentHash, type FileRecord, readRecord, recordDigest } from '../../pull/record.ts';
+import { noteDigest, stampsOf } from '../../pull/noted-digest.ts';
+import { contentHash, type FileRecord, readRecord } from '../../pull/record.ts';
+import { jsonText } from '../printable.ts';
 import { type ProgressBar, progressBar } from '../progress.ts';
 import { messageOf, StartError } from '../start-error.ts';
 import type { World } from '../world.ts';
 import { columns } from './columns.ts';
 import { platformOf } from './open.ts';
+import { homeOf } from './pulled.ts';
 
 /** A model to check. */
 export interface Checked {
@@ -52,9 +55,9 @@ export async function verifyModels(
       problems,
       digest: digest ?? null,
     }));
-    world.stdout.write(`${JSON.stringify(entries, undefined, 2)}\n`);
+    world.stdout.write(`${jsonText(entries)}\n`);
   } else if (verdicts.length === 0) world.stdout.write('there are no pulled models\n');
-  else world.stdout.write(columns(['NAME', 'STATE', 'CHECKED'], verdicts.map(rowOf)));
+  else world.stdout.write(columns(['NAME', 'STATE', 'DIGEST', 'CHECKED'], verdicts.map(rowOf)));
   const bad = verdicts.filter(({ problems }) => problems.length > 0);
   if (bad.length === 0) return;
   throw new StartError(
@@ -62,10 +65,10 @@ export async function verifyModels(
   );
 }
 
-function rowOf({ name, problems, compared, files }: Verdict): string[] {
-  if (problems.length > 0) return [name, 'BAD', problems.join('; ')];
+function rowOf({ name, problems, compared, files, digest = '-' }: Verdict): string[] {
+  if (problems.length > 0) return [name, 'BAD', '-', problems.join('; ')];
   const checksums = compared === 0 ? 'no checksum known' : `${compared} of ${files} files by checksum`;
-  return [name, 'ok', `${checksums}, every tensor whole and finite`];
+  return [name, 'ok', digest, `${checksums}, every tensor whole and finite`];
 }
 
 async function verify(model: Checked, world: World, bar: ProgressBar): Promise<Verdict> {
@@ -76,6 +79,7 @@ async function verify(model: Checked, world: World, bar: ProgressBar): Promise<V
   const facts = { name, files: pulled?.files.length ?? 1 };
   // What is half there is bad without reading the rest.
   if (problems.length > 0) return { ...facts, problems, compared: 0, digest: undefined };
+  const note = pulled && (await noteFor(pulled, world));
   let compared = 0;
   for (const [file, known] of await checksumsOf(model)) {
     bar.show(`${name}: ${file}`, compared, facts.files);
@@ -84,7 +88,7 @@ async function verify(model: Checked, world: World, bar: ProgressBar): Promise<V
     else problems.push(wrong);
   }
   const digest = await checkTensors(model, { world, bar, problems });
-  if (digest !== undefined && problems.length === 0 && pulled) await remember(pulled, digest);
+  await note?.(problems.length === 0 ? digest : undefined);
   return { ...facts, problems, compared, digest };
 }
 
@@ -99,16 +103,18 @@ interface Known {
 /** Files by their paths, with what they should hash to. */
 async function checksumsOf({ location, pulled }: Checked): Promise<Map<string, Known>> {
   const known = new Map<string, Known>();
-  for (const file of pulled?.files ?? []) {
-    const [home = '', ...below] = file.split('/');
-    const record = await readRecord(join(pulled?.folder ?? '', home));
-    const found: FileRecord | undefined = record?.files[below.join('/')];
-    if (found)
-      known.set(join(pulled?.folder ?? '', ...file.split('/')), {
-        label: file,
-        sizeBytes: found.sizeBytes,
-        ...found.checksum,
-      });
+  if (pulled) {
+    const { home, paths } = homeOf(pulled.folder, pulled.files);
+    const record = await readRecord(home);
+    for (const path of paths) {
+      const found: FileRecord | undefined = record?.files[path];
+      if (found)
+        known.set(join(home, ...path.split('/')), {
+          label: path,
+          sizeBytes: found.sizeBytes,
+          ...found.checksum,
+        });
+    }
   }
   const isFolder = (await stat(location).catch(() => undefined))?.isDirectory();
   if (!isFolder) return known;
@@ -172,13 +178,16 @@ async function checkTensors(
   }
 }
 
-/** Keeps the digest for `models show`. */
-async function remember({ folder, files }: NonNullable<Checked['pulled']>, digest: string): Promise<void> {
-  const [home = '', ...below] = (files[0] ?? '').split('/');
-  if (below.length > 0)
-    await recordDigest(
-      join(folder, home),
-      files.map((file) => file.split('/').slice(1).join('/')),
-      digest,
-    );
+/** Keeps what is found of a model for `models show`, as long as its files are those that are there before it is read. */
+async function noteFor({ folder, files }: NonNullable<Checked['pulled']>, world: World) {
+  const { home, paths } = homeOf(folder, files);
+  const stamps = await stampsOf(home, paths);
+  return async (digest: string | undefined): Promise<void> => {
+    try {
+      await noteDigest(home, stamps, digest);
+    } catch (error) {
+      // A folder that may only be read can be verified all the same.
+      world.stderr.write(`lathe: the digest is not kept: ${messageOf(error)}\n`);
+    }
+  };
 }

@@ -5,8 +5,11 @@ import type { Metadata, MetadataArray, MetadataScalar } from './model-file.ts';
 const stringType = 8;
 const arrayType = 9;
 const booleanType = 7;
-/** Arrays of arrays exist on paper only; deeper than this is corruption. */
+/** Arrays of arrays exist on paper only; deeper than this, or more of them in a file, is corruption. */
 const deepestArray = 3;
+const mostArrays = 1 << 16;
+/** Far more than any model has; each takes many times its bytes in memory. */
+const mostEntries = 1 << 20;
 /** A string is its length alone at the least, an array its type and length. */
 const leastStringBytes = 8;
 const leastArrayBytes = 12;
@@ -50,6 +53,13 @@ const unknownType = (reader: HeaderReader, type: number, what: string): Error =>
 /** The key-value section, `count` entries long. */
 export const readMetadata = async (reader: HeaderReader, count: number): Promise<Metadata> => {
   reader.expect(count * leastEntryBytes, `the list of ${shown(count)} metadata entries`);
+  if (count > mostEntries) {
+    throw reader.fail(
+      'corrupt',
+      `${count} metadata entries are more than any model has; the file is corrupt`,
+    );
+  }
+  const budget: Budget = { arrays: mostArrays };
   const metadata = new Map<string, MetadataScalar | MetadataArray>();
   for (let index = 0; index < count; index++) {
     const key = await reader.text(`the key of metadata entry ${index}`);
@@ -57,25 +67,35 @@ export const readMetadata = async (reader: HeaderReader, count: number): Promise
     if (key === '') throw reader.fail('corrupt', `metadata entry ${index} has no key; the file is corrupt`);
     if (metadata.has(key)) throw reader.fail('corrupt', `${what} is there twice; the file is corrupt`);
     await reader.ensure(4, what);
-    metadata.set(key, await readValue(reader, reader.u32(), what));
+    metadata.set(key, await readValue(reader, reader.u32(), what, budget));
   }
   return metadata;
 };
+
+/** How many arrays within arrays may still come. */
+interface Budget {
+  arrays: number;
+}
 
 const readValue = async (
   reader: HeaderReader,
   type: number,
   what: string,
+  budget: Budget,
 ): Promise<MetadataScalar | MetadataArray> => {
   if (type === stringType) return reader.text(what);
-  if (type === arrayType) return readArray(reader, what, 1);
+  if (type === arrayType) return readArray(reader, what, { depth: 1, budget });
   const scalar = numberTypes.get(type);
   if (!scalar) throw unknownType(reader, type, what);
   await reader.ensure(scalar.bytes, what);
   return scalar.read(reader);
 };
 
-const readArray = async (reader: HeaderReader, what: string, depth: number): Promise<MetadataArray> => {
+const readArray = async (
+  reader: HeaderReader,
+  what: string,
+  { depth, budget }: { depth: number; budget: Budget },
+): Promise<MetadataArray> => {
   if (depth > deepestArray) {
     throw reader.fail('corrupt', `${what} nests arrays deeper than ${deepestArray}; the file is corrupt`);
   }
@@ -86,8 +106,14 @@ const readArray = async (reader: HeaderReader, what: string, depth: number): Pro
   if (type === stringType) return readTexts(reader, count, where);
   if (type === arrayType) {
     reader.expect(count * leastArrayBytes, where);
+    budget.arrays -= count;
+    if (budget.arrays < 0) {
+      throw reader.fail('corrupt', `${where} has more arrays in it than any file; the file is corrupt`);
+    }
     const arrays: MetadataArray[] = [];
-    for (let index = 0; index < count; index++) arrays.push(await readArray(reader, what, depth + 1));
+    for (let index = 0; index < count; index++) {
+      arrays.push(await readArray(reader, what, { depth: depth + 1, budget }));
+    }
     return arrays;
   }
   const element = numberTypes.get(type);

@@ -1,10 +1,8 @@
+import { few } from '../few.ts';
 import type { ByteSource } from '../platform.ts';
 import { type Metadata, ModelFileError, type TensorInfo } from './model-file.ts';
 import { partNames, type SplitName, splitNameOf } from './split-name.ts';
-
-/** Opened at once over a network, so that a set of many parts does not wait for each in turn. */
-const partsAtOnce = 8;
-const mostNamed = 8;
+import { inWaves } from './waves.ts';
 
 /** One file: the whole model, or a part of a split one. */
 export interface GgufPart {
@@ -27,9 +25,13 @@ export const wholeSet = async (
   entry: string,
   open: (name: string) => Promise<GgufPart | undefined>,
 ): Promise<Parts> => {
-  const count = named.metadata.get('split.count') ?? 1;
+  // Files that were merged from parts say 0.
+  const count = named.metadata.get('split.count') || 1;
   const name = splitNameOf(entry);
   if (count === 1 && (name === undefined || name.count === 1)) return [named];
+  if (typeof count !== 'number') {
+    throw fail(named, `split.count is ${String(count)}, not a number; the file is corrupt`);
+  }
   if (name === undefined) {
     const part = Number(named.metadata.get('split.no')) + 1;
     throw fail(
@@ -41,18 +43,9 @@ export const wholeSet = async (
   // Before as many files are opened as a name may claim.
   checkNumbers(named, name);
   const names = partNames(name);
-  const parts: GgufPart[] = [];
-  const missing: string[] = [];
-  for (let at = 0; at < names.length; at += partsAtOnce) {
-    const wave = names.slice(at, at + partsAtOnce);
-    // All are awaited even when one fails: whoever opened them closes them then.
-    const found = await Promise.allSettled(wave.map(async (one) => (one === entry ? named : open(one))));
-    for (const [index, result] of found.entries()) {
-      if (result.status === 'rejected') throw result.reason;
-      if (result.value) parts.push(result.value);
-      else missing.push(wave[index] ?? '');
-    }
-  }
+  const found = await inWaves(names, async (one) => (one === entry ? named : open(one)));
+  const parts = found.filter((part) => part !== undefined);
+  const missing = names.filter((_, index) => found[index] === undefined);
   const [first, ...others] = parts;
   if (missing.length > 0 || !first) {
     throw fail(
@@ -112,11 +105,6 @@ const checkOneModel = (parts: Parts): void => {
     `the parts are not of one model: ${few(problems, '; ')}; get all parts of one model again`,
   );
 };
-
-const few = (words: readonly string[], separator = ', '): string =>
-  words.length <= mostNamed
-    ? words.join(separator)
-    : `${words.slice(0, mostNamed).join(separator)} and ${words.length - mostNamed} more`;
 
 const fail = (part: GgufPart, message: string): ModelFileError =>
   new ModelFileError('split', `${part.source.name}: ${message}`);

@@ -5,6 +5,8 @@ import { type MetadataArray, type MetadataScalar, type TensorInfo, tensorTypes }
 /** Name length, dimension count, one dimension, type, offset. */
 const leastEntryBytes = 8 + 4 + 8 + 4 + 8;
 const mostDimensions = 4;
+/** Far more than any model has; each takes many times its bytes in memory. */
+const mostTensors = 1 << 20;
 
 interface Entry {
   readonly name: string;
@@ -23,6 +25,9 @@ export const readTensorTable = async (
   const { count, fileBytes } = file;
   const alignment = checkAlignment(reader, file.alignment);
   reader.expect(count * leastEntryBytes, `the table of ${shown(count)} tensors`);
+  if (count > mostTensors) {
+    throw reader.fail('corrupt', `${count} tensors are more than any model has; the file is corrupt`);
+  }
   const entries: Entry[] = [];
   for (let index = 0; index < count; index++) entries.push(await readEntry(reader, index));
   refuseOtherTypes(reader, entries);
@@ -70,7 +75,8 @@ const readEntry = async (reader: HeaderReader, index: number): Promise<Entry> =>
     elements *= extent;
     shape.unshift(extent);
   }
-  if (elements < 1 || elements > Number.MAX_SAFE_INTEGER) {
+  // NaN, from nothing times infinity, fails both.
+  if (!(elements >= 1 && elements <= Number.MAX_SAFE_INTEGER)) {
     throw reader.fail(
       'corrupt',
       `${what} has the impossible shape [${shape.map(shown).join(', ')}]; the file is corrupt`,

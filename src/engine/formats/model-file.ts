@@ -87,11 +87,14 @@ export interface ModelFile {
   close(): Promise<void>;
 }
 
+/** Files may hold names and values of any length; a message repeats no more of them. */
+const mostCharacters = 2000;
+
 /** A model file that cannot be used, with what to do about it. `code` is stable. */
 export class ModelFileError extends Error {
   readonly code: string;
   constructor(code: string, message: string) {
-    super(message);
+    super(message.length <= mostCharacters ? message : `${message.slice(0, mostCharacters)}...`);
     this.name = 'ModelFileError';
     this.code = code;
   }

@@ -1,5 +1,6 @@
 import type { ModelFiles } from '../platform.ts';
 import { openGguf } from './gguf.ts';
+import { isGgufModel } from './gguf-name.ts';
 import { openHuggingFace } from './hugging-face/index.ts';
 import { openMlc } from './mlc/index.ts';
 import { type ModelFile, ModelFileError } from './model-file.ts';
@@ -47,8 +48,7 @@ const exists = async (files: ModelFiles, name: string): Promise<boolean> => {
 /** The only GGUF model among the files; the parts of a split set are one. Undefined when there is none. */
 const chooseGguf = (files: ModelFiles, names: readonly string[]): string | undefined => {
   const models = new Map<string, string>();
-  // Image projectors are no models by themselves.
-  for (const name of names.filter((one) => /\.gguf$/i.test(one) && !/mmproj/i.test(one))) {
+  for (const name of names.filter(isGgufModel)) {
     const model = splitNameOf(name)?.model ?? name;
     if (!models.has(model)) models.set(model, name);
   }

@@ -1,4 +1,6 @@
+import { few } from '../few.ts';
 import { quantizers } from '../../../kernels/quantize/index.ts';
+import { firstNotFinite } from '../finite.ts';
 import type { QuantizeType } from '../types.ts';
 import { decodeFloats, type FloatType, isFloatType } from './float-bytes.ts';
 import { type ModelFile, ModelFileError, type TensorInfo, tensorTypes } from './model-file.ts';
@@ -73,9 +75,22 @@ const encodeRows = async (
   for (let row = 0; row < rows; row += step) {
     const count = Math.min(step, rows - row);
     const part = values.subarray(0, count * columns);
-    decodeFloats(source.type, await file.readRows(source, firstRow + row, count), part);
+    const bytes = await file.readRows(source, firstRow + row, count);
+    refuseDamage(file, source, bytes, firstRow + row);
+    decodeFloats(source.type, bytes, part);
     out.set(quantizers[type](part), row * rowBytes);
   }
+};
+
+/** Some quantisers make an ordinary weight of what is no number: the damage would never show again. */
+const refuseDamage = (file: ModelFile, source: Planned['source'], bytes: Uint8Array, row: number): void => {
+  const found = firstNotFinite(source.type, bytes);
+  if (found === -1) return;
+  throw new ModelFileError(
+    'corrupt',
+    `${file.name}: tensor '${source.name}' holds a value that is no number ` +
+      `(row ${row + Math.floor(found / columnsOf(source))}); the file is damaged, get it again`,
+  );
 };
 
 /** The matrix that makes the logits: the embedding again where there is no other. */
@@ -105,10 +120,7 @@ class Notes {
   }
 
   sentences(): string[] {
-    return [...this.#names].map(([what, names]) => {
-      const more = names.length > 3 ? ` and ${names.length - 3} more` : '';
-      return `${names.slice(0, 3).join(', ')}${more}: ${what}`;
-    });
+    return [...this.#names].map(([what, names]) => `${few(names, ', ', 3)}: ${what}`);
   }
 }
 

@@ -1,8 +1,16 @@
+/** What a device had no memory for. */
+export interface Refusal {
+  readonly bytes: number;
+  readonly reason: string;
+}
+
 /** The GPU memory of one owner: labelled, counted, destroyed together. */
 export class BufferPool {
   readonly device: GPUDevice;
   readonly #buffers: GPUBuffer[] = [];
   #bytes = 0;
+  /** What became of each allocation since `watch`. */
+  #watched: Promise<Refusal | undefined>[] | undefined;
 
   constructor(device: GPUDevice) {
     this.device = device;
@@ -11,6 +19,18 @@ export class BufferPool {
   /** Bytes allocated so far. */
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** From here on refusals are kept for `refused`; elsewhere they are errors of the device that nobody handles. */
+  watch(): void {
+    this.#watched = [];
+  }
+
+  /** Ends `watch`: what of all that was asked for the device had no memory for. */
+  async refused(): Promise<readonly Refusal[]> {
+    const watched = this.#watched ?? [];
+    this.#watched = undefined;
+    return (await Promise.all(watched)).filter((refusal) => refusal !== undefined);
   }
 
   /** Storage, zeroed by WebGPU. Sizes are rounded up to whole 16-byte words. */
@@ -37,7 +57,14 @@ export class BufferPool {
 
   #create(label: string, sizeBytes: number, usage: number): GPUBuffer {
     const size = Math.max(16, Math.ceil(sizeBytes / 16) * 16);
+    const watched = this.#watched;
+    if (watched) this.device.pushErrorScope('out-of-memory');
     const buffer = this.device.createBuffer({ label, size, usage });
+    watched?.push(
+      this.device
+        .popErrorScope()
+        .then((error) => (error ? { bytes: size, reason: error.message } : undefined)),
+    );
     this.#buffers.push(buffer);
     this.#bytes += size;
     return buffer;

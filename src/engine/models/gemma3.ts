@@ -1,7 +1,7 @@
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { Rope } from '../graph.ts';
 import { buildDecoder, type DecoderTraits } from './decoder.ts';
-import { numberOf, optionalNumber, patternOf } from './metadata.ts';
+import { numberOf, optionalNumber, patternOf, windowOf } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
@@ -17,7 +17,7 @@ export const gemma3: Architecture = {
         `${file.name}: soft-capped logits (gemma3.final_logit_softcapping) are not supported; files of Gemma 3 as published have none`,
       );
     }
-    const window = numberOf(file, 'attention.sliding_window', 0);
+    const window = windowOf(file);
     return buildDecoder(file, await gemmaTraits(file, window));
   },
 };

@@ -7,15 +7,39 @@ const keyOf = (file: ModelFile, key: string): string =>
 /** `<architecture>.<key>`, whatever it is. */
 export const fieldOf = (file: ModelFile, key: string) => file.metadata.get(keyOf(file, key));
 
-/** Reads `<architecture>.<key>` as a number; without a fallback a missing key is an error. */
+/** Reads `<architecture>.<key>` as a finite number; without a fallback a missing key is an error. */
 export function numberOf(file: ModelFile, key: string, fallback?: number): number {
   const value = fieldOf(file, key);
-  if (typeof value === 'number' || typeof value === 'bigint') return Number(value);
+  const number = typeof value === 'bigint' ? Number(value) : value;
+  if (typeof number === 'number' && Number.isFinite(number)) return number;
   if (value === undefined && fallback !== undefined) return fallback;
+  const came = value === undefined ? 'nothing' : typeof number === 'number' ? String(number) : typeof value;
   throw new ModelFileError(
     'bad_metadata',
-    `${file.name}: metadata '${keyOf(file, key)}' must be a number, got ${value === undefined ? 'nothing' : typeof value}`,
+    `${file.name}: metadata '${keyOf(file, key)}' must be a number, got ${came}`,
   );
+}
+
+/** Reads `<architecture>.attention.sliding_window`: positions that a token sees, 0 where the file names none. */
+export function windowOf(file: ModelFile): number {
+  const window = numberOf(file, 'attention.sliding_window', 0);
+  if (Number.isInteger(window) && window >= 0) return window;
+  throw new ModelFileError(
+    'bad_metadata',
+    `${file.name}: metadata '${keyOf(file, 'attention.sliding_window')}' must be a whole number >= 0, got ${window}`,
+  );
+}
+
+/**
+ * Windows of the layers, 0 where one sees everything: only where the file lists which layers slide. Configurations of
+ * models without windows name one as well.
+ */
+export function listedWindows(file: ModelFile): (layer: number) => number {
+  const key = 'attention.sliding_window_pattern';
+  if (typeof fieldOf(file, key) !== 'object') return () => 0;
+  const window = windowOf(file);
+  const slides = patternOf(file, key, 0);
+  return (layer) => (slides(layer) ? window : 0);
 }
 
 /** Reads `<architecture>.<key>` as a number; 0 stands for a key that is missing, as writers have it. */
@@ -38,7 +62,11 @@ export function patternOf(file: ModelFile, key: string, every: number): (layer: 
     );
   }
   const period = numberOf(file, key, every);
-  return (layer) => (layer + 1) % period !== 0;
+  if (Number.isInteger(period) && period >= 0) return (layer) => (layer + 1) % period !== 0;
+  throw new ModelFileError(
+    'bad_metadata',
+    `${file.name}: metadata '${keyOf(file, key)}' must be a list or a whole number >= 0, got ${period}`,
+  );
 }
 
 /** What the metadata of the llama family does not say in the same words for all of it. */
@@ -90,6 +118,10 @@ function checkShape(file: ModelFile, shape: Shape): void {
       problems.push(`${name} must be a whole number >= 1, got ${value}`);
   };
   whole('block_count', shape.layers);
+  // Before a graph of so many layers is written down: each has tensors of its own.
+  if (shape.layers > file.tensors.size) {
+    problems.push(`block_count ${shape.layers} is more than the ${file.tensors.size} tensors of the file`);
+  }
   whole('embedding_length', shape.width);
   whole('attention.head_count', shape.heads);
   whole('attention.head_count_kv', shape.kvHeads);
@@ -105,11 +137,23 @@ function checkShape(file: ModelFile, shape: Shape): void {
     problems.push(`heads * head dimension ${shape.heads * shape.headDim} must be a multiple of 32`);
   }
   if (shape.headDim % 8 !== 0) problems.push(`head dimension ${shape.headDim} must be a multiple of 8`);
-  for (const { rotary } of shape.ropes) {
-    if (rotary % 4 === 0 && rotary <= shape.headDim) continue;
+  const above0 = (name: string, value: number) => {
+    if (!(value > 0)) problems.push(`${name} must be above 0, got ${value}`);
+  };
+  above0('epsilon of norms', shape.eps);
+  for (const { rotary, theta, scale, magnitude, factors, long } of shape.ropes) {
+    above0('rope.freq_base', theta);
+    above0('rope.scaling.factor', scale);
+    above0('rope.scaling.attn_factor', magnitude);
+    if (long) above0('rope.scaling.original_context_length', long.beyond);
+    if (factors?.some((one) => !(one > 0))) {
+      problems.push('the numbers of rope.scaling make divisors that are not above 0');
+    }
+    if (rotary > 0 && rotary % 4 === 0 && rotary <= shape.headDim) continue;
     problems.push(`rope.dimension_count ${rotary} must be a multiple of 4, at most ${shape.headDim}`);
   }
-  if (problems.length > 0) throw new ModelFileError('bad_metadata', `${file.name}: ${problems.join('; ')}`);
+  if (problems.length > 0)
+    throw new ModelFileError('bad_metadata', `${file.name}: ${[...new Set(problems)].join('; ')}`);
 }
 
 /** Checks that the weights a graph names are there with the shapes it means; all problems at once. */

@@ -1,5 +1,5 @@
 import { buildDecoder } from './decoder.ts';
-import { numberOf } from './metadata.ts';
+import { windowOf } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
@@ -9,7 +9,7 @@ import { ropeOf } from './rope.ts';
  */
 export const phi3: Architecture = {
   async build(file) {
-    const window = numberOf(file, 'attention.sliding_window', 0);
+    const window = windowOf(file);
     const ropes = [await ropeOf(file, 'neox')];
     return buildDecoder(file, { ropes, layer: () => ({ rope: 0, window }) });
   },

@@ -1,8 +1,13 @@
 import { buildDecoder } from './decoder.ts';
+import { listedWindows } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
-/** Qwen 3, dense: RMS norm of every head of q and k, no biases. */
+/** Qwen 3, dense: RMS norm of every head of q and k, no biases; a window in the layers that the file lists. */
 export const qwen3: Architecture = {
-  build: async (file) => buildDecoder(file, { ropes: [await ropeOf(file, 'neox')], qkNorm: true }),
+  async build(file) {
+    const window = listedWindows(file);
+    const ropes = [await ropeOf(file, 'neox')];
+    return buildDecoder(file, { ropes, qkNorm: true, layer: (n) => ({ rope: 0, window: window(n) }) });
+  },
 };

@@ -4,6 +4,8 @@ import type { Rope } from '../graph.ts';
 import { readVector } from '../weights.ts';
 import { fieldOf, numberOf, optionalNumber } from './metadata.ts';
 
+/** No head is wider: what a file may say before it is held against its tensors. */
+const mostRotary = 1 << 16;
 const scalings = 'none, linear, yarn, longrope, and factors of Llama 3 in rope_freqs.weight';
 
 /** The rotation of a model whose layers all have the same. */
@@ -14,6 +16,12 @@ export async function ropeOf(file: ModelFile, style: Rope['style']): Promise<Rop
     numberOf(file, 'embedding_length') / numberOf(file, 'attention.head_count'),
   );
   const rotary = numberOf(file, 'rope.dimension_count', headDim);
+  if (!(rotary > 0 && rotary <= mostRotary)) {
+    throw new ModelFileError(
+      'bad_metadata',
+      `${file.name}: rope.dimension_count must be a number from 1 to ${mostRotary}, got ${rotary}; see also head_count and key_length`,
+    );
+  }
   const theta = numberOf(file, 'rope.freq_base', 10000);
   const plain: Rope = { theta, rotary, style, scale: 1, magnitude: 1 };
   if (file.tensors.has('rope_factors_short.weight')) return await longRope(file, plain);

@@ -1,6 +1,6 @@
 import type { ModelFiles } from '../../platform.ts';
 import type { MetadataScalar } from '../model-file.ts';
-import { isObject, type JsonObject, readObject, readText } from './json-file.ts';
+import { isObject, type JsonObject, readObject, readText } from '../json-file.ts';
 
 /**
  * The chat templates of a folder as `tokenizer.chat_template` and `tokenizer.chat_template.<name>`. A file of its own

@@ -1,5 +1,5 @@
 import { ModelFileError } from '../model-file.ts';
-import { isObject, type JsonObject } from './json-file.ts';
+import { isObject, type JsonObject } from '../json-file.ts';
 
 /**
  * config.json as its reader needs it: typed, with what transformers fills in where a key is absent, and with all
@@ -37,9 +37,12 @@ export class Config {
 
   /** A whole number >= 1. */
   count(...keys: string[]): number {
-    const value = this.number(...keys);
-    if (Number.isNaN(value) || (Number.isSafeInteger(value) && value >= 1)) return value;
-    return this.#problem(`${keys.join(' or ')} must be a whole number >= 1, got ${value}`);
+    return this.#asCount(keys, this.number(...keys));
+  }
+
+  optionalCount(...keys: string[]): number | undefined {
+    const value = this.optional(...keys);
+    return value === undefined ? undefined : this.#asCount(keys, value);
   }
 
   object(...keys: string[]): JsonObject | undefined {
@@ -83,6 +86,11 @@ export class Config {
   #asNumber(keys: readonly string[], value: unknown): number {
     if (typeof value === 'number' && Number.isFinite(value)) return value;
     return this.#problem(`${keys.join(' or ')} must be a number, got ${JSON.stringify(value)}`);
+  }
+
+  #asCount(keys: readonly string[], value: number): number {
+    if (Number.isNaN(value) || (Number.isSafeInteger(value) && value >= 1)) return value;
+    return this.#problem(`${keys.join(' or ')} must be a whole number >= 1, got ${value}`);
   }
 
   #problem(text: string): number {

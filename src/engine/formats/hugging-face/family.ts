@@ -1,5 +1,5 @@
 import type { Config } from './config.ts';
-import type { JsonObject } from './json-file.ts';
+import type { JsonObject } from '../json-file.ts';
 import type { Keys } from './keys.ts';
 
 /** What becomes of a tensor besides its name. */
@@ -32,6 +32,4 @@ export interface Family {
   metadata(config: Config, keys: Keys): void;
   /** Vectors that the checkpoint has as numbers in its configuration. */
   vectors?(config: Config): ReadonlyMap<string, Float32Array>;
-  /** What to tell the person who loads it. */
-  notes?(config: Config): readonly string[];
 }

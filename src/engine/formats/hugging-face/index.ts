@@ -4,9 +4,9 @@ import { checkRows } from '../rows.ts';
 import { readChatTemplates } from './chat-templates.ts';
 import { Config } from './config.ts';
 import { familyOf } from './families/registry.ts';
-import { isObject, type JsonObject, readJson, readObject } from './json-file.ts';
+import { isObject, type JsonObject, readJson, readObject } from '../json-file.ts';
 import { Keys } from './keys.ts';
-import { type Presented, presentTensors } from './present.ts';
+import { embeddedTokens, type Presented, presentTensors } from './present.ts';
 import { readModules } from './sentence.ts';
 import { tokenizerMetadata } from './tokenizer.ts';
 import { readWeightFiles } from './weight-files.ts';
@@ -42,7 +42,6 @@ const readModel = async (
   const config = new Config(name, json, family.defaults);
   const keys = new Keys(family.architecture);
   family.metadata(config, keys);
-  const notes = family.notes?.(config) ?? [];
   config.check();
 
   const stored = await readWeightFiles(files, opened);
@@ -55,7 +54,6 @@ const readModel = async (
     name,
     metadata: new Map([...keys.entries, ...tokenizer]),
     tensors: new Map([...tensors].map(([key, { info }]) => [key, info])),
-    ...(notes.length > 0 ? { notes } : {}),
     async readRows(tensor, firstRow, rows, into) {
       const found = tensors.get(tensor.name);
       if (!found) throw new RangeError(`${name} has no tensor '${tensor.name}'`);
@@ -111,13 +109,12 @@ const readTokenizer = async (
     );
   }
   const tokenizerConfig = await readObject(files, 'tokenizer_config.json');
-  const rows = tensors.get('token_embd.weight')?.info.shape[0];
   const metadata = tokenizerMetadata({
     tokenizer,
     tokenizerConfig,
     specialTokensMap: await readObject(files, 'special_tokens_map.json'),
     generationConfig: await readObject(files, 'generation_config.json'),
-    config: rows === undefined ? config : { ...config, vocab_size: rows },
+    config: { ...config, vocab_size: embeddedTokens(files.name, tensors) },
   });
   return new Map([...metadata, ...(await readChatTemplates(files, tokenizerConfig))]);
 };

@@ -11,7 +11,7 @@ export class Keys {
   }
 
   /** Nothing for undefined. */
-  set(key: string, value: MetadataScalar | undefined): void {
+  set(key: string, value: MetadataScalar | MetadataArray | undefined): void {
     if (value !== undefined) this.entries.set(`${this.#architecture}.${key}`, value);
   }
 

@@ -1,6 +1,7 @@
+import { few } from '../../few.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';
 import { ModelFileError, type TensorInfo, tensorTypes } from '../model-file.ts';
-import { rowsOf } from '../rows.ts';
+import { bytesOfRow, rowsOf } from '../rows.ts';
 import type { Config } from './config.ts';
 import type { Family, Target } from './family.ts';
 import {
@@ -49,11 +50,11 @@ export const presentTensors = (
       else tensors.set(target.name, presented);
     }
   }
-  refuse('unsupported_tensors', name, unknown, {
+  refuseTensors('unsupported_tensors', name, unknown, {
     what: `no part of ${family.architecture}, and leaving them out would make another model`,
   });
-  refuse('unsupported_type', name, unreadable, { what: 'supported: F32, F16, BF16' });
-  refuse('bad_tensors', name, problems, { what: 'the checkpoint does not fit its config.json' });
+  refuseTensors('unsupported_type', name, unreadable, { what: 'supported: F32, F16, BF16' });
+  refuseTensors('bad_tensors', name, problems, { what: 'the checkpoint does not fit its config.json' });
   for (const [vector, values] of family.vectors?.(config) ?? []) {
     const info = { name: vector, type: 'F32', shape: [values.length], offset: 0 } as const;
     tensors.set(vector, { info: { ...info, sizeBytes: values.byteLength }, read: constantRows(values) });
@@ -61,10 +62,24 @@ export const presentTensors = (
   return tensors;
 };
 
-const refuse = (code: string, name: string, found: readonly string[], { what }: { what: string }): void => {
-  if (found.length === 0) return;
-  const more = found.length > 8 ? ` and ${found.length - 8} more` : '';
-  throw new ModelFileError(code, `${name}: tensors ${found.slice(0, 8).join(', ')}${more}: ${what}`);
+/** How many tokens there are: what a configuration says of that may be anything. */
+export const embeddedTokens = (name: string, tensors: ReadonlyMap<string, Presented>): number => {
+  const rows = tensors.get('token_embd.weight')?.info.shape[0];
+  if (rows !== undefined) return rows;
+  throw new ModelFileError(
+    'bad_tensors',
+    `${name}: no tensor holds the embeddings of tokens; download the weights again`,
+  );
+};
+
+/** Refuses a model for what is wrong with its tensors, where something is. */
+export const refuseTensors = (
+  code: string,
+  name: string,
+  found: readonly string[],
+  { what }: { what: string },
+): void => {
+  if (found.length > 0) throw new ModelFileError(code, `${name}: tensors ${few(found, '; ')}: ${what}`);
 };
 
 export const isIgnored = (tensor: string, family: Family, config: Config): boolean =>
@@ -117,7 +132,11 @@ const present = (
     const heads = config.number(...pairUp);
     const rows = isVector ? elements : rowsOf(tensor);
     if (rows % (2 * heads) !== 0) return `has ${rows} rows, which are no pairs in ${heads} heads`;
-    return { info, read: (isVector ? pairedVector : pairedRows)(tensor, stored, heads) };
+    const paired = { rowBytes: bytesOfRow(info), headRows: rows / heads };
+    return {
+      info,
+      read: isVector ? pairedVector(tensor, stored, heads) : pairedRows(storedRows(tensor, stored), paired),
+    };
   }
   const read = type === stored && plus === 0 ? storedRows(tensor, stored) : floatRows(tensor, stored, plus);
   return { info, read };

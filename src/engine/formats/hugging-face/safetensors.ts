@@ -1,7 +1,7 @@
 import type { ByteSource } from '../../platform.ts';
 import { ModelFileError } from '../model-file.ts';
 import { describeForeignFile } from '../recognise.ts';
-import { topLevelKeys } from './json-keys.ts';
+import { nestsTooDeep, topLevelKeys } from '../json-keys.ts';
 
 /** A tensor as a safetensors file has it. */
 export interface StoredTensor {
@@ -86,7 +86,11 @@ const readHeader = async (
       `the file has ${size} bytes, but its header alone ends at ${lengthBytes + bytes}; download it again`,
     );
   }
-  const text = new TextDecoder().decode(await source.read(lengthBytes, bytes));
+  const json = await source.read(lengthBytes, bytes);
+  if (nestsTooDeep(json)) {
+    throw fail('corrupt', 'the header nests brackets deeper than any; download the file again');
+  }
+  const text = new TextDecoder().decode(json);
   let entries: unknown;
   try {
     entries = JSON.parse(text);

@@ -2,7 +2,7 @@ import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { checkFileName } from '../file-name.ts';
 import { ModelFileError } from '../model-file.ts';
 import type { Family } from './family.ts';
-import { isObject, type JsonObject, readJson, readObject } from './json-file.ts';
+import { isObject, type JsonObject, readJson, readObject } from '../json-file.ts';
 import type { Keys } from './keys.ts';
 import { type LocatedTensor, readWeights } from './weight-files.ts';
 

@@ -1,5 +1,5 @@
 import { decodeFloats, type FloatType } from '../float-bytes.ts';
-import { bytesOfRow, columnsOf, rowsOf } from '../rows.ts';
+import { bytesOfRow, columnsOf } from '../rows.ts';
 import type { LocatedTensor } from './weight-files.ts';
 
 /** Rows of a tensor in the encoding it is presented in; the rows are checked to be there. */
@@ -12,32 +12,27 @@ export const storedRows = (tensor: LocatedTensor, type: FloatType): ReadRows => 
     tensor.source.read(tensor.offset + firstRow * rowBytes, rows * rowBytes, into);
 };
 
-/** Where `bytes` of an answer go. */
-const target = (into: Uint8Array | undefined, bytes: number): Uint8Array =>
-  into ? into.subarray(0, bytes) : new Uint8Array(bytes);
-
 /**
- * Row 2i + j of a head from its row i + j * half.
- * @param tensor a matrix; its rows are a multiple of 2 * heads
+ * Rows of q or k with the pairs of a rotation side by side, whatever the rows are encoded in: row 2i + j of a head is
+ * its row i + j * half.
+ * @param read the matrix as it is stored
+ * @param headRows rows of a head, an even number
  */
-export const pairedRows = (tensor: LocatedTensor, type: FloatType, heads: number): ReadRows => {
-  const read = storedRows(tensor, type);
-  const rowBytes = bytesOfRow({ type, shape: tensor.shape });
-  const headRows = rowsOf(tensor) / heads;
-  return async (firstRow, rows, into) => {
-    const out = target(into, rows * rowBytes);
+export const pairedRows =
+  (read: ReadRows, { rowBytes, headRows }: { rowBytes: number; headRows: number }): ReadRows =>
+  async (firstRow, rows, into) => {
+    const out = into ? into.subarray(0, rows * rowBytes) : new Uint8Array(rows * rowBytes);
     if (rows === 0) return out;
     // A row's neighbours come from both halves of its head, so whole heads are read.
-    const firstHead = Math.floor(firstRow / headRows);
-    const endHead = Math.ceil((firstRow + rows) / headRows);
-    const stored = await read(firstHead * headRows, (endHead - firstHead) * headRows);
+    const first = firstRow - (firstRow % headRows);
+    const end = Math.ceil((firstRow + rows) / headRows) * headRows;
+    const stored = await read(first, end - first);
     for (let row = 0; row < rows; row++) {
-      const from = pairedFrom(firstRow + row, headRows) - firstHead * headRows;
+      const from = pairedFrom(firstRow + row, headRows) - first;
       out.set(stored.subarray(from * rowBytes, (from + 1) * rowBytes), row * rowBytes);
     }
     return out;
   };
-};
 
 /** Which row of q or k as it is stored comes at `row` where pairs lie side by side. */
 export const pairedFrom = (row: number, headRows: number): number => {

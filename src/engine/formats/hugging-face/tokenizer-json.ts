@@ -1,4 +1,5 @@
 import type { Step } from '../../tokenizer/steps.ts';
+import { isObject } from '../json-file.ts';
 import { ModelFileError } from '../model-file.ts';
 
 export type { Step } from '../../tokenizer/steps.ts';
@@ -23,10 +24,6 @@ export interface TokenizerJson {
   readonly preTokenizers: readonly Step[];
   readonly processors: readonly Step[];
   readonly decoders: readonly Step[];
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 export function asObject(value: unknown): Readonly<Record<string, unknown>> {

@@ -1,5 +1,6 @@
+import { isObject } from '../json-file.ts';
 import type { Metadata } from '../model-file.ts';
-import { asObject, isObject, type Step, type TokenizerJson } from './tokenizer-json.ts';
+import { asObject, type Step, type TokenizerJson } from './tokenizer-json.ts';
 
 /** The documents beside tokenizer.json, parsed; whatever a folder lacks is left out. */
 export interface TokenizerFiles {

@@ -1,9 +1,9 @@
+import { isObject } from '../json-file.ts';
 import type { MetadataArray, MetadataScalar } from '../model-file.ts';
 import { tokenType } from '../../tokenizer/vocabulary.ts';
 import {
   asObject,
   invalid,
-  isObject,
   type Kind,
   readTokenizerJson,
   type Step,

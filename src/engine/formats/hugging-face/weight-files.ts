@@ -1,7 +1,9 @@
+import { few } from '../../few.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { checkFileName } from '../file-name.ts';
 import { ModelFileError } from '../model-file.ts';
-import { isObject, readObject } from './json-file.ts';
+import { inWaves } from '../waves.ts';
+import { isObject, readObject } from '../json-file.ts';
 import { readSafetensors, type StoredTensor } from './safetensors.ts';
 
 /** A tensor and the file that it lies in. */
@@ -79,26 +81,26 @@ const readShards = async (
   shards: ReadonlyMap<string, readonly string[]>,
   opened: ByteSource[],
 ): Promise<Map<string, LocatedTensor>> => {
-  const missing: string[] = [];
-  const sources = new Map<string, ByteSource>();
-  for (const shard of shards.keys()) {
+  const sources = await inWaves([...shards.keys()], async (shard) => {
     const source = await files.open(shard);
-    if (source) {
-      opened.push(source);
-      sources.set(shard, source);
-    } else missing.push(shard);
-  }
+    if (source) opened.push(source);
+    return { shard, source };
+  });
+  const missing = sources.flatMap(({ shard, source }) => (source ? [] : [shard]));
   if (missing.length > 0) {
     throw new ModelFileError(
       'not_found',
-      `${files.name}: ${missing.length} of ${shards.size} shards are missing: ${missing.join(', ')}; download the rest`,
+      `${files.name}: ${missing.length} of ${shards.size} shards are missing: ${few(missing)}; download the rest`,
     );
   }
   const tensors = new Map<string, LocatedTensor>();
   const problems: string[] = [];
-  for (const [shard, source] of sources) {
+  const located = await inWaves(sources, async ({ shard, source }) => ({
+    shard,
+    found: source ? await locate(source) : new Map<string, LocatedTensor>(),
+  }));
+  for (const { shard, found } of located) {
     const expected = new Set(shards.get(shard));
-    const found = await locate(source);
     for (const name of expected) if (!found.has(name)) problems.push(`'${name}' is not in ${shard}`);
     for (const [name, tensor] of found) {
       if (expected.has(name)) tensors.set(name, tensor);
@@ -106,10 +108,9 @@ const readShards = async (
     }
   }
   if (problems.length === 0) return tensors;
-  const more = problems.length > 8 ? ` and ${problems.length - 8} more` : '';
   throw new ModelFileError(
     'corrupt',
-    `${files.name}: ${index} does not fit its shards: tensor ${problems.slice(0, 8).join(', ')}${more}; ` +
+    `${files.name}: ${index} does not fit its shards: tensor ${few(problems)}; ` +
       'download the files again, all of one version',
   );
 };

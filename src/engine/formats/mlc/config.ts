@@ -1,5 +1,5 @@
 import type { ModelFiles } from '../../platform.ts';
-import { isObject, type JsonObject, readObject } from '../hugging-face/json-file.ts';
+import { isObject, type JsonObject, readObject } from '../json-file.ts';
 import { ModelFileError } from '../model-file.ts';
 import { type Quantization, quantizationOf } from './quantization.ts';
 
@@ -55,8 +55,10 @@ const inTransformersWords = (type: string, json: JsonObject, own: JsonObject): J
   };
   for (const [ours, theirs] of Object.entries(renamed)) {
     const value = config[ours] ?? json[ours];
-    // -1 and 0 stand for none.
-    if (config[theirs] === undefined && typeof value === 'number' && value > 0) config[theirs] = value;
+    if (config[theirs] !== undefined || typeof value !== 'number') continue;
+    // -1 and 0 stand for none, which is not the family's own window.
+    if (value > 0) config[theirs] = value;
+    else if (theirs === 'sliding_window') config[theirs] = null;
   }
   // Gemma's number for no stretching; transformers has an object there or nothing.
   if (!isObject(config['rope_scaling'])) delete config['rope_scaling'];

@@ -1,5 +1,5 @@
 /** MLC's `conv_template` as a chat template: who speaks is a text around each message, nothing more. */
-import { isObject, type JsonObject } from '../hugging-face/json-file.ts';
+import { isObject, type JsonObject } from '../json-file.ts';
 
 const placeholders = {
   user: '{user_message}',

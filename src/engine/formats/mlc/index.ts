@@ -2,9 +2,10 @@ import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { readChatTemplates } from '../hugging-face/chat-templates.ts';
 import { Config } from '../hugging-face/config.ts';
 import { familyOf } from '../hugging-face/families/registry.ts';
-import type { JsonObject } from '../hugging-face/json-file.ts';
-import { readJson, readObject } from '../hugging-face/json-file.ts';
+import type { JsonObject } from '../json-file.ts';
+import { readJson, readObject } from '../json-file.ts';
 import { Keys } from '../hugging-face/keys.ts';
+import { embeddedTokens } from '../hugging-face/present.ts';
 import { tokenizerMetadata } from '../hugging-face/tokenizer.ts';
 import { type MetadataArray, type MetadataScalar, type ModelFile, ModelFileError } from '../model-file.ts';
 import { checkRows } from '../rows.ts';
@@ -41,7 +42,7 @@ const readModel = async (files: ModelFiles, opened: ByteSource[]): Promise<Omit<
   const config = new Config(name, model, family.defaults);
   const keys = new Keys(family.architecture);
   family.metadata(config, keys);
-  const notes = [...(family.notes?.(config) ?? [])];
+  const notes: string[] = [];
   config.check();
 
   const problems: string[] = [];
@@ -53,7 +54,8 @@ const readModel = async (files: ModelFiles, opened: ByteSource[]): Promise<Omit<
       `${name}: there is no tensor 'lm_head', and ${configName} does not set tie_word_embeddings`,
     );
   }
-  const tokenizer = await readTokenizer(files, model, conversation);
+  const vocabulary = embeddedTokens(name, tensors);
+  const tokenizer = await readTokenizer(files, { ...model, vocab_size: vocabulary }, conversation);
   if (!tokenizer.has('tokenizer.chat_template')) {
     notes.push(
       `it has no chat template: neither tokenizer_config.json nor conv_template of ${configName} says how chats are written`,

@@ -68,7 +68,7 @@ export const partsOf = (base: string, config: Config, keepsJoined: (name: string
 };
 
 /** Columns of a matrix: what goes into it. MLC's groups may be wider than the row. */
-export const columnsOf = (name: string, config: Config): number => {
+export const inputsOf = (name: string, config: Config): number => {
   if (name.endsWith('.down_proj')) return config.number('intermediate_size');
   if (/\.(o_proj|out_proj)$/.test(name)) return config.number('num_attention_heads') * headDimOf(config);
   return config.number('hidden_size');

@@ -1,8 +1,10 @@
+import { few } from '../../few.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
-import { isObject, readObject } from '../hugging-face/json-file.ts';
+import { isObject, readObject } from '../json-file.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';
 import { checkFileName } from '../file-name.ts';
 import { ModelFileError, tensorTypes } from '../model-file.ts';
+import { inWaves } from '../waves.ts';
 
 /** An array as a shard holds it, in order of its rows. */
 export interface MlcArray {
@@ -15,8 +17,6 @@ export interface MlcArray {
 
 /** The list of shards is called one or the other by the version of MLC that wrote it. */
 const cacheNames = ['tensor-cache.json', 'ndarray-cache.json'];
-const shardsAtOnce = 8;
-const mostNamed = 8;
 
 interface Shard {
   readonly path: string;
@@ -149,21 +149,14 @@ const openShards = async (
   const sources = new Map<string, ByteSource>();
   const missing: string[] = [];
   const wrong: string[] = [];
-  for (let at = 0; at < shards.length; at += shardsAtOnce) {
-    const wave = shards.slice(at, at + shardsAtOnce);
-    // All are awaited even when one fails: the caller closes what was opened.
-    const found = await Promise.allSettled(
-      wave.map(async ({ path, bytes }) => {
-        const source = await files.open(path);
-        if (source) opened.push(source);
-        if (!source) missing.push(path);
-        else if (source.sizeBytes !== bytes)
-          wrong.push(`${path} has ${source.sizeBytes} bytes, it should have ${bytes}`);
-        else sources.set(path, source);
-      }),
-    );
-    for (const result of found) if (result.status === 'rejected') throw result.reason;
-  }
+  await inWaves(shards, async ({ path, bytes }) => {
+    const source = await files.open(path);
+    if (source) opened.push(source);
+    if (!source) missing.push(path);
+    else if (source.sizeBytes !== bytes)
+      wrong.push(`${path} has ${source.sizeBytes} bytes, it should have ${bytes}`);
+    else sources.set(path, source);
+  });
   if (missing.length > 0) {
     throw new ModelFileError(
       'not_found',
@@ -174,8 +167,3 @@ const openShards = async (
     throw new ModelFileError('truncated', `${files.name}: ${few(wrong, '; ')}; download them again`);
   return sources;
 };
-
-const few = (words: readonly string[], separator = ', '): string =>
-  words.length <= mostNamed
-    ? words.join(separator)
-    : `${words.slice(0, mostNamed).join(separator)} and ${words.length - mostNamed} more`;

@@ -3,10 +3,10 @@ import type { Config } from '../hugging-face/config.ts';
 import type { ReadRows } from '../hugging-face/tensor-rows.ts';
 import type { TensorType } from '../model-file.ts';
 import { bytesOfRow } from '../rows.ts';
-import { columnsOf } from './names.ts';
+import { inputsOf } from './names.ts';
 import { groupWords, type Quantization } from './quantization.ts';
 import type { MlcArray } from './records.ts';
-import { repackGroups } from './repack.ts';
+import { blocksOfGroups } from './blocks.ts';
 
 /** A matrix or vector of MLC: one array, or quants and scales. */
 export interface Stored {
@@ -63,7 +63,7 @@ const quantizedMatrix = (
   if (!group) return `is quantised, but the model is ${name}`;
   if (!scales) return 'has no scales';
   const [rows = 0, words = 0] = quants.shape;
-  const columns = columnsOf(base, config);
+  const columns = inputsOf(base, config);
   const groups = Math.ceil(columns / group.columns);
   const wanted = [rows, groups * groupWords];
   if (quants.type !== 'U32' || quants.shape.length !== 2 || words !== wanted[1])
@@ -88,7 +88,7 @@ const quantizedMatrix = (
       ),
       scales.source.read(scales.offset + firstRow * scaleBytes, count * scaleBytes),
     ]);
-    repackGroups(scales, { type, quants: quantRows, scales: scaleRows, out });
+    blocksOfGroups(scales, { type, quants: quantRows, scales: scaleRows, out });
     return out;
   };
   return { base, kind: 'weight', type, shape, read };

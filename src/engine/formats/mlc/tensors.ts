@@ -1,14 +1,11 @@
 import { decodeFloats, isFloatType } from '../float-bytes.ts';
 import type { Config } from '../hugging-face/config.ts';
 import type { Family } from '../hugging-face/family.ts';
-import { isIgnored, type Presented, targetOf } from '../hugging-face/present.ts';
-import { constantRows, pairedFrom, type ReadRows } from '../hugging-face/tensor-rows.ts';
-import { ModelFileError } from '../model-file.ts';
+import { isIgnored, type Presented, refuseTensors, targetOf } from '../hugging-face/present.ts';
+import { constantRows, pairedFrom, pairedRows, type ReadRows } from '../hugging-face/tensor-rows.ts';
 import { bytesOfRow, rowsOf } from '../rows.ts';
 import { type Part, partsOf } from './names.ts';
 import type { Stored } from './stored.ts';
-
-const mostNamed = 8;
 
 /**
  * Everything stored as the tensors that it holds, under GGUF's names.
@@ -46,21 +43,15 @@ export const presentStored = (
       }
     }
   }
-  refuse('unsupported_tensors', name, unknown, {
+  refuseTensors('unsupported_tensors', name, unknown, {
     what: `no part of ${family.architecture}, and leaving them out would make another model`,
   });
-  refuse('bad_tensors', name, problems, { what: 'the weights do not fit mlc-chat-config.json' });
+  refuseTensors('bad_tensors', name, problems, { what: 'the weights do not fit mlc-chat-config.json' });
   for (const [vector, values] of family.vectors?.(config) ?? []) {
     const info = { name: vector, type: 'F32', shape: [values.length], offset: 0 } as const;
     tensors.set(vector, { info: { ...info, sizeBytes: values.byteLength }, read: constantRows(values) });
   }
   return tensors;
-};
-
-const refuse = (code: string, name: string, found: readonly string[], { what }: { what: string }): void => {
-  if (found.length === 0) return;
-  const more = found.length > mostNamed ? ` and ${found.length - mostNamed} more` : '';
-  throw new ModelFileError(code, `${name}: tensors ${found.slice(0, mostNamed).join('; ')}${more}: ${what}`);
 };
 
 /** Rows of a matrix, elements of a vector. */
@@ -78,7 +69,7 @@ const presentPart = (
   const below: ReadRows = (firstRow, count, into) => stored.read(first + firstRow, count, into);
   return {
     info: { name, type: stored.type, shape, offset: first * rowBytes, sizeBytes: rows * rowBytes },
-    read: heads === undefined ? below : paired(below, { rowBytes, headRows: rows / heads }),
+    read: heads === undefined ? below : pairedRows(below, { rowBytes, headRows: rows / heads }),
   };
 };
 
@@ -100,20 +91,3 @@ const presentVector = (
     },
   };
 };
-
-/** Rows of q or k with the pairs of a rotation side by side, whatever the rows are encoded in. */
-const paired =
-  (read: ReadRows, { rowBytes, headRows }: { rowBytes: number; headRows: number }): ReadRows =>
-  async (firstRow, rows, into) => {
-    const out = into ? into.subarray(0, rows * rowBytes) : new Uint8Array(rows * rowBytes);
-    if (rows === 0) return out;
-    // The neighbours of a row come from both halves of its head, so whole heads are read.
-    const from = firstRow - (firstRow % headRows);
-    const end = Math.ceil((firstRow + rows) / headRows) * headRows;
-    const stored = await read(from, end - from);
-    for (let row = 0; row < rows; row++) {
-      const at = pairedFrom(firstRow + row, headRows) - from;
-      out.set(stored.subarray(at * rowBytes, (at + 1) * rowBytes), row * rowBytes);
-    }
-    return out;
-  };

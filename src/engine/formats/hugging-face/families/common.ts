@@ -12,11 +12,11 @@ export const writeCommon = (config: Config, keys: Keys): void => {
   keys.set('embedding_length', config.count('hidden_size', 'n_embd'));
   keys.set('feed_forward_length', config.count('intermediate_size', 'n_inner'));
   keys.set('attention.head_count', config.count('num_attention_heads', 'n_head'));
-  keys.set('attention.head_count_kv', config.optional('num_key_value_heads'));
+  keys.set('attention.head_count_kv', config.optionalCount('num_key_value_heads'));
   if (config.get('is_causal') === false) keys.set('attention.causal', false);
   keys.float('attention.layer_norm_rms_epsilon', config.optional('rms_norm_eps'));
   keys.float('attention.layer_norm_epsilon', config.optional('layer_norm_eps', 'layer_norm_epsilon'));
-  const headDim = config.optional('head_dim');
+  const headDim = config.optionalCount('head_dim');
   keys.set('attention.key_length', headDim);
   keys.set('attention.value_length', headDim);
 };
@@ -63,9 +63,8 @@ const writeYarn = (config: Config, rope: Config, keys: Keys): void => {
 export const headDimOf = (config: Config): number =>
   config.optional('head_dim') ?? config.number('hidden_size') / config.number('num_attention_heads');
 
-/** GGUF has no sliding attention for some architectures that may have it. */
-export const windowNote = (config: Config): string[] => {
-  const window = config.optional('sliding_window');
-  if (window === undefined || window >= config.number('max_position_embeddings')) return [];
-  return [`its attention slides over ${window} tokens, which is not computed: keep texts shorter than that`];
+/** Tokens that attention slides over; undefined where no text is long enough to tell. */
+export const windowOf = (config: Config): number | undefined => {
+  const window = config.optionalCount('sliding_window');
+  return window === undefined || window >= config.number('max_position_embeddings') ? undefined : window;
 };

@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
 import type { Family, Target } from '../family.ts';
 import type { Keys } from '../keys.ts';
-import { headDimOf, windowNote, writeDecoder } from './common.ts';
+import { headDimOf, windowOf, writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors } from './decoder-tensors.ts';
 import { llama3Divisors } from './rope.ts';
 
@@ -15,8 +15,15 @@ export const pairedTensors: Readonly<Record<string, string | Target>> = {
   },
 };
 
+/** No head is wider: what a configuration may say before it is held against the weights. */
+const mostHeadDim = 1 << 16;
+
 /** What Llama and its relatives write. */
 export const writeLlama = (config: Config, keys: Keys, headDim: number): void => {
+  if (headDim > mostHeadDim)
+    config.refuse(
+      `heads of ${headDim} (hidden_size / num_attention_heads, or head_dim) are wider than ${mostHeadDim}`,
+    );
   writeDecoder(config, keys);
   keys.set('vocab_size', config.count('vocab_size'));
   keys.set('rope.dimension_count', headDim);
@@ -47,8 +54,17 @@ export const llama: Family = {
   vectors: (config) => ropeFreqs(config, headDimOf(config)),
 };
 
+/** Slides in all layers unless `sliding_window` is null; llama.cpp's converter loses that. */
 export const mistral: Family = {
   ...llama,
-  defaults: { ...llama.defaults, num_key_value_heads: 8, max_position_embeddings: 131_072 },
-  notes: windowNote,
+  defaults: {
+    ...llama.defaults,
+    num_key_value_heads: 8,
+    max_position_embeddings: 131_072,
+    sliding_window: 4096,
+  },
+  metadata(config, keys) {
+    llama.metadata(config, keys);
+    keys.set('attention.sliding_window', windowOf(config));
+  },
 };

@@ -29,7 +29,7 @@ const longFactors = (config: Config): { long: Float32Array; short: Float32Array 
     if (Array.isArray(values) && values.length === count && values.every((one) => typeof one === 'number')) {
       return new Float32Array(values);
     }
-    const came = Array.isArray(values) ? `${values.length}` : JSON.stringify(values);
+    const came = Array.isArray(values) ? `${values.length}` : (JSON.stringify(values) ?? 'nothing');
     config.refuse(`rope_scaling.${key} must be ${count} numbers, got ${came}`);
     return new Float32Array(0);
   };

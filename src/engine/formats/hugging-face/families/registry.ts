@@ -1,6 +1,6 @@
 import { ModelFileError } from '../../model-file.ts';
 import type { Family } from '../family.ts';
-import type { JsonObject } from '../json-file.ts';
+import type { JsonObject } from '../../json-file.ts';
 import { bert, nomicBert } from './bert.ts';
 import { gemma3, gemmaEmbedding } from './gemma3.ts';
 import { granite } from './granite.ts';

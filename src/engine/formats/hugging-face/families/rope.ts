@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import { isObject, type JsonObject } from '../json-file.ts';
+import { isObject, type JsonObject } from '../../json-file.ts';
 
 /**
  * Rotation of the layers with full attention. Old configurations have `rope_theta` and `rope_scaling`, newer ones

@@ -1,9 +1,10 @@
-import type { ByteSource, ModelFiles } from '../../platform.ts';
-import { ModelFileError } from '../model-file.ts';
-import { describeForeignFile } from '../recognise.ts';
+import type { ByteSource, ModelFiles } from '../platform.ts';
+import { ModelFileError } from './model-file.ts';
+import { describeForeignFile } from './recognise.ts';
+import { nestsTooDeep } from './json-keys.ts';
 
-/** The largest are tokenizers of 260,000 words: 35 MB. */
-const limitBytes = 256 << 20;
+/** The largest are tokenizers of 260,000 words: 35 MB. What JSON says in a byte may take 20 in memory. */
+const limitBytes = 64 << 20;
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -12,10 +13,15 @@ export const isObject = (value: unknown): value is JsonObject =>
 
 /** A small file of a model's folder as text; undefined when there is none. */
 export const readText = async (files: ModelFiles, name: string): Promise<string | undefined> => {
+  const bytes = await readBytes(files, name);
+  return bytes && new TextDecoder().decode(bytes);
+};
+
+const readBytes = async (files: ModelFiles, name: string): Promise<Uint8Array | undefined> => {
   const source = await files.open(name);
   if (!source) return undefined;
   try {
-    return new TextDecoder().decode(await wholeOf(source));
+    return await wholeOf(source);
   } finally {
     await source.close();
   }
@@ -31,12 +37,15 @@ const wholeOf = async (source: ByteSource): Promise<Uint8Array> => {
 
 /** A JSON file of a model's folder; undefined when there is none. */
 export const readJson = async (files: ModelFiles, name: string): Promise<unknown> => {
-  const text = await readText(files, name);
-  if (text === undefined) return undefined;
+  const bytes = await readBytes(files, name);
+  if (bytes === undefined) return undefined;
+  if (nestsTooDeep(bytes)) {
+    throw new ModelFileError('corrupt', `${files.name}: ${name} nests brackets deeper than any such file`);
+  }
   try {
-    return JSON.parse(text) as unknown;
+    return JSON.parse(new TextDecoder().decode(bytes)) as unknown;
   } catch (error) {
-    const found = describeForeignFile(new TextEncoder().encode(text.slice(0, 64)));
+    const found = describeForeignFile(bytes.subarray(0, 64));
     const reason = /^(JSON|something else)/.test(found) ? (error as Error).message : `it is ${found}`;
     throw new ModelFileError('corrupt', `${files.name}: ${name} is not JSON: ${reason}`);
   }

@@ -14,7 +14,7 @@ const ones = 0x11111111;
  * @param out blocks of `type`
  * @throws ModelFileError `corrupt` for a nibble that MLC never writes
  */
-export const repackGroups = (
+export const blocksOfGroups = (
   array: Pick<MlcArray, 'name' | 'type'>,
   {
     type,

@@ -1,0 +1,63 @@
+/** Deeper than any file of a model nests; a reader that calls itself for each level still has room. */
+const mostLevels = 200;
+
+const quote = 0x22;
+const backslash = 0x5c;
+const colon = 0x3a;
+
+const openList = 0x5b;
+const closeList = 0x5d;
+const openObject = 0x7b;
+const closeObject = 0x7d;
+
+const isSpace = (code: number): boolean => code === 0x20 || (code >= 0x09 && code <= 0x0d);
+
+/** Where the string that begins at `start` ends, behind its quote. */
+const endOfString = (json: string, start: number): number => {
+  let at = start + 1;
+  while (at < json.length) {
+    const code = json.charCodeAt(at);
+    if (code === quote) return at + 1;
+    at += code === backslash ? 2 : 1;
+  }
+  return at;
+};
+
+/**
+ * Whether brackets nest deeper than in any file of a model: what reads it then may run out of stack.
+ * @param json in UTF-8
+ */
+export const nestsTooDeep = (json: Uint8Array): boolean => {
+  let depth = 0;
+  let inString = false;
+  // Tokenizers are 30 MB: every byte is looked at once, and nothing is called for it.
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at]!;
+    if (inString) {
+      if (byte === backslash) at += 1;
+      else if (byte === quote) inString = false;
+    } else if (byte === quote) inString = true;
+    else if (byte === openList || byte === openObject) {
+      depth += 1;
+      if (depth > mostLevels) return true;
+    } else if (byte === closeList || byte === closeObject) depth -= 1;
+  }
+  return false;
+};
+
+/** The keys of a JSON object as its text has them, equal ones as often as they are there. */
+export const topLevelKeys = function* (json: string): Generator<string> {
+  let depth = 0;
+  for (let at = 0; at < json.length; at++) {
+    const code = json.charCodeAt(at);
+    if (code === openList || code === openObject) depth += 1;
+    else if (code === closeList || code === closeObject) depth -= 1;
+    if (code !== quote) continue;
+    const start = at;
+    const end = endOfString(json, start);
+    at = end - 1;
+    let next = end;
+    while (isSpace(json.charCodeAt(next))) next += 1;
+    if (depth === 1 && json.charCodeAt(next) === colon) yield JSON.parse(json.slice(start, end)) as string;
+  }
+};

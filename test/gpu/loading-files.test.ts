@@ -1,0 +1,101 @@
+/** What loading asks of the files of a model, and what becomes of the device when they fail. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { loadEngine, type Platform } from '../../src/engine/index.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { filesOf, memorySource, openSource } from '../support/byte-source.ts';
+import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
+import { loadFromMemory, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
+
+const bytes = tinyModel({
+  architecture: 'llama',
+  type: 'F16',
+  vocab: 4096,
+  biases: true,
+  ropeFactors: Array.from({ length: 32 }, () => 1.5),
+});
+
+describe('a model on a web server', () => {
+  let server: LocalServer | undefined;
+  afterEach(() => server?.close());
+
+  it.each([undefined, 'Q8_0'] as const)(
+    'is fetched once, with its digest (quantised to %s)',
+    async (quantize) => {
+      const asked: { first: number; last: number }[] = [];
+      server = await serve((request, response) => {
+        const range = rangeOf(request.headers.range, bytes.length);
+        if (request.url !== '/m.gguf' || !range) {
+          response.writeHead(404).end();
+          return;
+        }
+        asked.push(range);
+        const { first, last } = range;
+        response.writeHead(206, { 'content-range': `bytes ${first}-${last}/${bytes.length}` });
+        response.end(bytes.subarray(first, last + 1));
+      });
+      const options = { context: 64, parallel: 1, ...(quantize && { quantize }) };
+      const engine = await loadEngine(nodePlatform(), { ...options, model: `${server.url}/m.gguf` });
+      const local = await loadFromMemory(bytes, options);
+      expect(engine.model.digest).toBe(local.model.digest);
+      await Promise.all([engine.close(), local.close()]);
+
+      const tensors = [...(await openSource(memorySource(bytes))).tensors.values()];
+      const header = Math.min(...tensors.map(({ offset }) => offset));
+      const reads = asked.filter(({ first }) => first >= header);
+      for (const { name, offset, sizeBytes } of tensors) {
+        const end = offset + sizeBytes;
+        const overlaps = reads.map(({ first, last }) => Math.min(last + 1, end) - Math.max(first, offset));
+        const got = overlaps.reduce((sum, overlap) => sum + Math.max(0, overlap), 0);
+        expect(got, name).toBe(sizeBytes);
+      }
+    },
+    120_000,
+  );
+});
+
+describe('a file that fails once the model is on the device', () => {
+  it('leaves no device and no file open', async () => {
+    const devices: GPUDevice[] = [];
+    const source = memorySource(bytes);
+    let loaded = false;
+    const platform: Platform = {
+      ...memoryPlatform(bytes),
+      modelFiles: async () =>
+        filesOf(
+          {
+            'm.gguf': {
+              name: 'm.gguf',
+              sizeBytes: bytes.length,
+              close: () => source.close(),
+              read: async (offset, length, into) => {
+                if (loaded) throw new Error('the disk is gone');
+                return source.read(offset, length, into);
+              },
+            },
+          },
+          'm.gguf',
+        ),
+      async requestAdapter(options) {
+        const adapter = await nodePlatform().requestAdapter(options);
+        const request = adapter.requestDevice.bind(adapter);
+        adapter.requestDevice = async (descriptor) => {
+          const device = await request(descriptor);
+          devices.push(device);
+          return device;
+        };
+        return adapter;
+      },
+    };
+    const loading = loadEngine(platform, {
+      model: 'm.gguf',
+      context: 64,
+      onProgress: ({ stage, done, total }) => {
+        if (stage === 'warm-up' && done === total) loaded = true;
+      },
+    });
+    await expect(loading).rejects.toThrow('the disk is gone');
+    expect(devices).toHaveLength(1);
+    expect(await devices[0]?.lost).toMatchObject({ reason: 'destroyed' });
+    expect(source.closed).toBe(true);
+  }, 120_000);
+});
