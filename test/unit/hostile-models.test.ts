@@ -1,6 +1,7 @@
 /** Files that say what no model has: refused with a reason, at once, without the memory that they ask for. */
 import { describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
+import { readShardFiles } from '../../src/engine/formats/mlc/records.ts';
 import { type Metadata, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { quantized } from '../../src/engine/formats/quantized.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
@@ -9,7 +10,7 @@ import { memoryFiles, memorySource, openSource } from '../support/byte-source.ts
 import { type GgufFile, ggufBytes, scalar, text } from '../support/gguf-writer.ts';
 import { mlcFolder } from '../support/mlc-writer.ts';
 import { safetensorsWith } from '../support/safetensors-writer.ts';
-import { parsed, refusalOf, tinyFolder, withConfig, withWeights } from '../support/tiny-folder.ts';
+import { json, parsed, refusalOf, tinyFolder, withConfig, withWeights } from '../support/tiny-folder.ts';
 import { type TinyModel, tinyModel } from '../support/tiny-model.ts';
 
 const refusalOfGguf = async (bytes: Uint8Array): Promise<{ code: string; message: string }> => {
@@ -180,6 +181,16 @@ describe('a Hugging Face folder', () => {
 });
 
 describe('an MLC folder', () => {
+  it.each(['../../x', '/etc/x', 'a/../../x', '', 'a\u001b[2Jb'])('names no shard %j', async (dataPath) => {
+    const contents = mlcFolder(tinyFolder('llama'), { quantization: 'q4f16_1' });
+    const cache = parsed(contents['tensor-cache.json']) as { records: Record<string, unknown>[] };
+    for (const record of cache.records) record['dataPath'] = dataPath;
+    const files = memoryFiles({ ...contents, 'tensor-cache.json': json(cache) });
+    await expect(openModelFile(files)).rejects.toThrow('is no name of a file');
+    // Nor does `models verify` look at one.
+    await expect(readShardFiles(files)).rejects.toThrow('is no name of a file');
+  });
+
   it('has as many tokens as rows, whatever it claims', async () => {
     const change = (config: Record<string, unknown>) => {
       config['vocab_size'] = 4e9;

@@ -1,9 +1,10 @@
 /** Folders, hubs and names that somebody else made: nothing leads out, waits for ever or speaks to the terminal. */
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { columns } from '../../src/cli/models/columns.ts';
 import { pulledModels } from '../../src/cli/models/pulled.ts';
@@ -46,7 +47,7 @@ describe('the folder of models', () => {
 describe('a file', () => {
   it.skipIf(process.platform === 'win32')('that is a pipe is refused, not waited for', async () => {
     const path = join(folder, 'pipe.gguf');
-    execFileSync('sh', ['-c', 'mkfifo "$0"', path]);
+    await promisify(execFile)('mkfifo', [path]);
     await expect(openFile(path)).rejects.toThrow(
       new ModelFileError('unreadable', `${path} is not a regular file`),
     );

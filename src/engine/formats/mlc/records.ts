@@ -64,11 +64,15 @@ export const readArrays = async (files: ModelFiles, opened: ByteSource[]): Promi
 /** The shards that the folder announces. */
 export const readShardFiles = async (files: ModelFiles): Promise<ShardFile[]> => {
   const { shards } = await readCache(files);
-  return shards.map(({ dataPath, nbytes, md5sum }) => ({
-    path: String(dataPath),
-    bytes: Number(nbytes),
-    md5: typeof md5sum === 'string' ? md5sum.toLowerCase() : undefined,
-  }));
+  return shards.map(({ dataPath, nbytes, md5sum }) => {
+    const path = String(dataPath);
+    checkFileName(files.name, path);
+    return {
+      path,
+      bytes: Number(nbytes),
+      md5: typeof md5sum === 'string' ? md5sum.toLowerCase() : undefined,
+    };
+  });
 };
 
 const readCache = async (
