@@ -14,7 +14,7 @@ const run = promisify(execFile);
 
 /** What one load by an engine of its own process took. */
 interface Load {
-  /** From the first byte of the weights asked for to the last one handed to the device. */
+  /** From the first chunk of weights handed to the device to the last one. */
   readonly weightsMs: number;
   readonly weightBytes: number;
   /** The process's greatest resident memory, and what of it are buffers of the device. */

@@ -27,9 +27,31 @@ export interface Repacked {
   readonly scales?: Uint32Array<ArrayBuffer>;
 }
 
+/** Memory that repacking uses again and again: touching fresh pages would cost more than the repacking itself. */
+export class RepackMemory {
+  #quants = new ArrayBuffer(0);
+  #scales = new ArrayBuffer(0);
+
+  /** Zeros, in place of what was there before. */
+  quants(words: number): Uint32Array<ArrayBuffer> {
+    if (this.#quants.byteLength < 4 * words) this.#quants = roomFor(words);
+    return new Uint32Array(this.#quants, 0, words).fill(0);
+  }
+
+  /** Zeros, in place of what was there before. */
+  scales(words: number): Uint32Array<ArrayBuffer> {
+    if (this.#scales.byteLength < 4 * words) this.#scales = roomFor(words);
+    return new Uint32Array(this.#scales, 0, words).fill(0);
+  }
+}
+
+/** Packers also see it as words of 8 bytes. */
+const roomFor = (words: number): ArrayBuffer => new ArrayBuffer(Math.ceil(words / 2) * 8);
+
 /**
  * @param raw whole rows as the file has them, of any alignment
  * @param phase blocks before the first that share its group of scales; their places stay zero
+ * @param memory holds the result, until it is used again
  */
 export function repack(
   type: TensorType,
@@ -37,15 +59,16 @@ export function repack(
   rows: number,
   columns: number,
   phase = 0,
+  memory = new RepackMemory(),
 ): Repacked {
   const pack = packers[type];
   if (!pack) return { quants: padded(raw, rows, columns, tensorTypes[type].blockBytes) };
   const format: WeightFormat = weightFormats[type];
   const blocks = Math.ceil(columns / blockColumns);
-  const quants = new Uint32Array((rows * blocks * format.quantBytesPerBlock) / 4);
+  const quants = memory.quants((rows * blocks * format.quantBytesPerBlock) / 4);
   // Blocks of most formats are counted on from row to row: as if they were one.
   const places = format.scaleGroup.byRow ? { rows, blocks } : { rows: 1, blocks: phase + rows * blocks };
-  const scales = new Uint32Array(scaleBytes(format, places) / 4);
+  const scales = memory.scales(scaleBytes(format, places) / 4);
   pack(
     new DataView(raw.buffer, raw.byteOffset, raw.byteLength),
     { rows, columns },

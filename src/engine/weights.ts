@@ -15,7 +15,7 @@ import {
 } from './formats/model-file.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Graph, Unit } from './graph.ts';
-import { repack } from './repack.ts';
+import { repack, RepackMemory } from './repack.ts';
 
 /** Rows of one matrix, or of several of one type laid below each other, in one pair of buffers. */
 export interface WeightPart {
@@ -113,7 +113,7 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
 const chunkBytes = 8 << 20;
 
 /** Bytes handed to the driver before it must have taken them: it stages them, which would be a second copy. */
-const stagedBytes = 64 << 20;
+const stagedBytes = 32 << 20;
 
 const noWords = new Uint32Array(0);
 
@@ -124,7 +124,10 @@ export class WeightLoader {
   readonly #maxBindingBytes: number;
   /** Bytes of matrices as they arrive. */
   readonly #onBytes: (bytes: number) => void;
+  readonly #memory = new RepackMemory();
   #staged = 0;
+  /** When the driver has taken what was staged up to the last submit. */
+  #taken: Promise<unknown> = Promise.resolve();
 
   constructor(
     file: ModelFile,
@@ -200,7 +203,9 @@ export class WeightLoader {
     const { quantBytesPerBlock, scaleGroup }: WeightFormat = weightFormats[type];
     const together = scaleGroup.byRow ? part.blocks : scaleGroup.blocks;
     const { queue } = this.#pool.device;
-    const { quants, scales } = repack(type, raw, rows, tensor.shape[1] ?? 0, filling.block % together);
+    const columns = tensor.shape[1] ?? 0;
+    const phase = filling.block % together;
+    const { quants, scales } = repack(type, raw, rows, columns, phase, this.#memory);
     queue.writeBuffer(part.quants, filling.block * quantBytesPerBlock, quants);
     filling.block += rows * part.blocks;
     if (scales) {
@@ -214,7 +219,10 @@ export class WeightLoader {
     if (this.#staged >= stagedBytes) {
       this.#staged = 0;
       queue.submit([]);
-      await queue.onSubmittedWorkDone();
+      // What was staged before this: waiting for the last of it would leave the disk and the driver idle by turns.
+      await this.#taken;
+      this.#taken = queue.onSubmittedWorkDone();
+      this.#taken.catch(() => undefined); // awaited in its turn, or never
     }
   }
 }
