@@ -137,6 +137,7 @@ describe('metadata', () => {
     expect(model.metadata.get('tokens')).toEqual(tokens);
     // The whole header is read once, in chunks of at most 4 MiB.
     expect(source.bytesRead).toBeLessThan(source.sizeBytes + 100);
+    // Reads grow to 4 MiB, so that a header of 6 MB takes a handful of requests over HTTP.
     expect(source.largestRead).toBeLessThanOrEqual(4 << 20);
   });
 });

@@ -101,7 +101,7 @@ describe.each(families)('an MLC folder of %s', (name) => {
 
 describe('an MLC folder', () => {
   const good = () => mlcFolder(faceOf('qwen2'), { quantization: 'q4f16_1' });
-  // oxlint-disable-next-line typescript/no-explicit-any
+  // oxlint-disable-next-line typescript/no-explicit-any -- what a manifest holds, to be broken at will
   type Change = (value: any) => void;
   const json = (contents: Record<string, Uint8Array>, name: string, change: Change) => {
     const value: unknown = JSON.parse(new TextDecoder().decode(contents[name]));
