@@ -93,7 +93,7 @@ export async function startHost(options: Options, version: string, world: World)
           signal: stopping.signal,
         });
         const opened = lab;
-        resident.ready(engine, opened && (() => opened.lab));
+        resident.ready(engine, opened ? { lab: () => opened.lab } : {});
         if (model.embedded && !quiet) stdout.write(`${embeddedLimits}\n`);
       }
       const line = readyLine({ version, url, controlUrl, engine, readyMs: world.elapsedMs() });

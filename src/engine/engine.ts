@@ -305,6 +305,7 @@ export class ResidentEngine implements Engine {
       queued: waiting,
       ...this.#counts,
       pages,
+      parked: 0,
       preemptions,
       speculation: { drafted, accepted },
     };

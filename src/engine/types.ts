@@ -38,16 +38,48 @@ export const greedy: Sampling = {
   seed: 0,
 };
 
+/** What may stand next in one answer, token by token: a grammar, as the scheduler sees it. */
+export interface Constraint {
+  /**
+   * The tokens that may follow, a bit each: [ceil(vocabulary / 32)]; undefined: any. Called once for every token to be
+   * drawn, in order; again with nothing accepted where a drawn token was dropped.
+   * @param accepted what was drawn since the last call
+   */
+  next(accepted: readonly number[]): Promise<Uint32Array | undefined>;
+  /** The answer is over, whatever the reason. */
+  close(): void;
+}
+
 export interface GenerateRequest {
   /** At least one token. */
   prompt: readonly number[];
+  /** At least 1; with `promptLogprobs` at least 0. */
   maxTokens: number;
   sampling: Sampling;
   /** Texts that end the answer and are not part of it; they may span tokens. */
   stop: readonly string[];
-  /** Go on after the model's end token (benches only). */
+  /** Only tokens that it allows are drawn; the engine closes it at the end. */
+  constraint?: Constraint;
+  /**
+   * Report the log probability of each token, and of so many of the likeliest ones (0 to 20): of the model's own
+   * distribution, before temperature, bias, penalties and constraint.
+   */
+  logprobs?: number;
+  /** With `logprobs`: also of the prompt's tokens, on the first event. */
+  promptLogprobs?: boolean;
+  /** Control tokens whose text belongs to the answer: what a parser of tool calls looks for. */
+  visible?: ReadonlySet<number>;
+  /** Go on after the model's end token. */
   ignoreEnd?: boolean;
   signal?: AbortSignal;
+}
+
+/** Natural logarithms. */
+export interface TokenLogprob {
+  readonly id: number;
+  readonly logprob: number;
+  /** The likeliest tokens, the likeliest first; as many as the request asks for. */
+  readonly top: readonly { readonly id: number; readonly logprob: number }[];
 }
 
 export interface EmbedRequest {
@@ -81,9 +113,26 @@ export interface Usage {
 }
 
 export type GenerationEvent =
-  /** Certain text: never a part of a character or of a stop text. `ids` are the tokens consumed since the last event. */
-  | { type: 'text'; text: string; ids: readonly number[] }
-  | { type: 'end'; finishReason: FinishReason; usage: Usage; timings: Timings };
+  /**
+   * Certain text: never a part of a character or of a stop text. `ids` are the tokens consumed since the last event;
+   * `logprobs` has an entry for each of them where the request asks for it. `prompt` is on the first event alone: an
+   * entry for each token of the prompt, null for the first, which nothing stands before.
+   */
+  | {
+      type: 'text';
+      text: string;
+      ids: readonly number[];
+      logprobs?: readonly TokenLogprob[];
+      prompt?: readonly (TokenLogprob | null)[];
+    }
+  | {
+      type: 'end';
+      finishReason: FinishReason;
+      /** The stop text that ended the answer; absent where the model ended it, or the limit. */
+      stopText?: string;
+      usage: Usage;
+      timings: Timings;
+    };
 
 export interface ModelInfo {
   /** What `/v1/models` calls it. */
@@ -129,6 +178,8 @@ export interface EngineStats {
   deviceLosses: number;
   /** Pages of the KV cache: free, and kept for later prompts; running sequences have the rest. */
   pages: { total: number; free: number; cached: number };
+  /** Sequences that wait for their reader, without a place on the GPU. */
+  parked: number;
   /** Times that a running sequence had to give its place back for lack of pages. */
   preemptions: number;
   /** Guessed tokens that steps verified, and those of them that became part of an answer. */
@@ -166,7 +217,11 @@ export type EngineErrorCode =
   | 'model_too_large'
   | 'unsupported_model'
   | 'broken_model'
-  | 'invalid_request';
+  | 'invalid_request'
+  /** The request's constraint broke, or allows nothing that the model can write. */
+  | 'constraint_failed'
+  /** Nobody read the answer for too long. */
+  | 'reader_stalled';
 
 export class EngineError extends Error {
   readonly code: EngineErrorCode;

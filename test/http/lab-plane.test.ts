@@ -90,7 +90,7 @@ describe('503 before anything else is judged', () => {
   ] as const)('%s: every route answers %s', async (state, code, retryAfter) => {
     const lab = new ScriptedLab();
     const { send, resident, engine } = await serve(state === 'starting' ? 'loading' : state, lab);
-    if (state === 'starting') resident.ready(engine, () => undefined);
+    if (state === 'starting') resident.ready(engine, { lab: () => undefined });
     for (const [method, path] of table) {
       for (const spelled of [path, path.replace('{op}', 'rms_norm').replace('{name}', '..%2f')]) {
         const answers = [await send(method, spelled)];
@@ -114,7 +114,7 @@ describe('503 before anything else is judged', () => {
     resident.ready(engine);
     expect(hostError.parse(await (await send('GET', '/ops')).json()).error.code).toBe('lab_unavailable');
     let ready = false;
-    resident.ready(engine, () => (ready ? lab : undefined));
+    resident.ready(engine, { lab: () => (ready ? lab : undefined) });
     expect((await send('GET', '/ops')).status).toBe(503);
     ready = true;
     expect((await send('GET', '/ops')).status).toBe(200);

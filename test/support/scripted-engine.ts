@@ -203,6 +203,7 @@ export class ScriptedEngine implements Engine {
       cachedTokens: 0,
       deviceLosses: 0,
       pages: { total: 0, free: 0, cached: 0 },
+      parked: 0,
       preemptions: 0,
       speculation: { drafted: 0, accepted: 0 },
     };

@@ -14,7 +14,7 @@ export async function serveScripted(
 ) {
   const engine = new ScriptedEngine(script);
   const resident = new Resident(start === 'none' ? 'none' : 'loading');
-  if (start === 'ready') resident.ready(engine, lab);
+  if (start === 'ready') resident.ready(engine, lab ? { lab } : {});
   const stopping = new AbortController();
   const faults: unknown[] = [];
   const facts = { resident, served: new Served(), version: '0.0.0', endpointId: 'e0' };

@@ -1,10 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Problem } from '../../src/planes/problem.ts';
-import { chatPrompt } from '../../src/planes/v1/chat-prompt.ts';
-import { answerLimit, refuseOverlong } from '../../src/planes/v1/encode.ts';
-import { toSampling, toStops } from '../../src/planes/v1/sampling.ts';
+import { prepareChat } from '../../src/chat/index.ts';
+import { toChatTurns } from '../../src/planes/v1/chat-input.ts';
+import type { Message } from '../../src/planes/v1/chat-schema.ts';
+import { answerLimit, refuseOverlong } from '../../src/planes/turn/encode.ts';
+import { toSampling, toStops } from '../../src/planes/turn/sampling.ts';
 import { ByteTokenizer, ScriptedEngine } from '../support/scripted-engine.ts';
+
+/** The ids of a conversation as OpenAI's wire writes it. */
+const chatPrompt = async (engine: Parameters<typeof prepareChat>[0], messages: readonly Message[]) =>
+  (await prepareChat(engine, { messages: toChatTurns(messages) })).prompt;
 
 const user = (content: string) => ({ role: 'user' as const, content });
 
@@ -110,9 +116,9 @@ describe('the prompt of a conversation', () => {
     expect(JSON.stringify(seen)).not.toContain('im_end');
   });
 
-  test("the template's own refusal is a 400 in its words", async () => {
+  test("the template's own refusal is told in its words", async () => {
     await expect(chatPrompt(engine, [{ role: 'tool', content: 'x' }])).rejects.toMatchObject({
-      status: 400,
+      code: 'chat_template_error',
       message: expect.stringContaining('a tool message must follow a call'),
     });
   });

@@ -1,9 +1,12 @@
-import type { GenerationEvent } from '../../engine/index.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import type { Served } from '../served.ts';
-import { chatPrompt } from './chat-prompt.ts';
+import { type ChatAnswer, type ChatEvent, collectChat, startChat } from '../turn/chat.ts';
+import { answerLimit } from '../turn/encode.ts';
+import { answerHead, randomSeed, requireKind, requireModel } from '../turn/identity.ts';
+import { toSampling, toStops } from '../turn/sampling.ts';
+import { toChatTurns } from './chat-input.ts';
 import {
   type ChatChunk,
   type ChatCompletion,
@@ -11,11 +14,7 @@ import {
   chatCompletion,
   chatRequest,
 } from './chat-schema.ts';
-import { answerLimit } from './encode.ts';
 import { eventStream } from './event-stream.ts';
-import { type Answer, collect, generate } from './generation.ts';
-import { answerHead, randomSeed, requireKind, requireModel } from './identity.ts';
-import { toSampling, toStops } from './sampling.ts';
 import { toUsage } from './usage.ts';
 
 type Head = ReturnType<typeof answerHead>;
@@ -44,40 +43,48 @@ export function chatRoute(resident: Resident, served: Served) {
       },
     },
     async handle({ body, signal, asProblem }) {
-      const { engine } = resident.require();
-      requireModel(body.model, engine.model);
-      requireKind(engine.model, 'generate');
-      const sampling = toSampling(body, engine.tokenizer.vocabSize, randomSeed);
-      const prompt = await chatPrompt(engine, body.messages);
+      const ready = resident.require();
+      const { model, tokenizer } = ready.engine;
+      requireModel(body.model, model);
+      requireKind(model, 'generate');
       const wanted = body.max_completion_tokens ?? body.max_tokens;
-      const maxTokens = answerLimit(prompt.length, engine.model.contextLength, 'messages', wanted);
-      const events = generate(engine, { prompt, maxTokens, sampling, stop: toStops(body.stop) }, signal);
-      const head = answerHead('chatcmpl', engine.model);
+      const { events } = await startChat(
+        ready,
+        {
+          input: { messages: toChatTurns(body.messages) },
+          sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
+          stop: toStops(body.stop),
+          maxTokens: (prompt) => answerLimit(prompt, model.contextLength, 'messages', wanted),
+        },
+        signal,
+      );
+      const head = answerHead('chatcmpl', model);
       if (body.stream) {
         const chunks = chatChunks(events, head, body.stream_options?.include_usage === true, () =>
           served.streamed(),
         );
         return await eventStream(chunks, asProblem);
       }
-      const answer = await collect(events);
+      const [answer] = await collectChat(events);
+      if (!answer) throw new Error('a conversation has an answer');
       served.buffered(answer.usage);
       return Response.json(toChatCompletion(head, answer));
     },
   });
 }
 
-function toChatCompletion(head: Head, { text, finishReason, usage }: Answer): ChatCompletion {
-  const message = { role: 'assistant' as const, content: text, refusal: null };
+function toChatCompletion(head: Head, { content, finishReason, usage }: ChatAnswer): ChatCompletion {
+  const message = { role: 'assistant' as const, content, refusal: null };
   return {
     ...head,
     object: 'chat.completion',
-    choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason }],
+    choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason as 'stop' }],
     usage: toUsage([usage]),
   };
 }
 
 async function* chatChunks(
-  events: AsyncIterable<GenerationEvent>,
+  events: AsyncIterable<ChatEvent>,
   head: Head,
   includeUsage: boolean,
   onEnd: () => void,
@@ -90,18 +97,16 @@ async function* chatChunks(
   });
   const delta = (
     part: ChatChunk['choices'][number]['delta'],
-    finish_reason: Answer['finishReason'] | null = null,
+    finish_reason: 'stop' | 'length' | null = null,
   ) => chunk([{ index: 0, delta: part, logprobs: null, finish_reason }]);
   let begun = false;
   for await (const event of events) {
     // Clients break without a role on the first chunk; it waits for the first event so that refusals come before it.
     if (!begun) yield delta({ role: 'assistant', content: '', refusal: null });
     begun = true;
-    if (event.type === 'text') {
-      if (event.text !== '') yield delta({ content: event.text });
-      continue;
-    }
-    yield delta({}, event.finishReason);
+    if (event.type === 'content') yield delta({ content: event.text });
+    if (event.type !== 'end') continue;
+    yield delta({}, event.finishReason as 'stop');
     if (includeUsage) yield chunk([], toUsage([event.usage]));
     onEnd();
   }

@@ -13,11 +13,11 @@ import {
   completionChunk,
   completionRequest,
 } from './completions-schema.ts';
-import { answerLimit, refuseOverlong } from './encode.ts';
+import { answerLimit, refuseOverlong } from '../turn/encode.ts';
 import { eventStream } from './event-stream.ts';
-import { collect, generate } from './generation.ts';
-import { answerHead, randomSeed, requireKind, requireModel } from './identity.ts';
-import { toSampling, toStops } from './sampling.ts';
+import { collect, generate } from '../turn/generation.ts';
+import { answerHead, randomSeed, requireKind, requireModel } from '../turn/identity.ts';
+import { toSampling, toStops } from '../turn/sampling.ts';
 import { toUsage } from './usage.ts';
 
 type Head = ReturnType<typeof answerHead> & { object: 'text_completion' };

@@ -11,8 +11,8 @@ import {
   embeddingList,
   embeddingRequest,
 } from './embeddings-schema.ts';
-import { contextExceeded, type InputParam, refuseOverlong } from './encode.ts';
-import { requireKind, requireModel } from './identity.ts';
+import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';
+import { requireKind, requireModel } from '../turn/identity.ts';
 
 export function embeddingsRoute(resident: Resident) {
   return defineRoute({

@@ -2,7 +2,7 @@ import type { ModelInfo } from '../../engine/index.ts';
 import { openaiError } from '../error-schema.ts';
 import { loading, type Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
-import { modelNotFound } from './identity.ts';
+import { modelNotFound } from '../turn/identity.ts';
 import { type ModelEntry, modelEntry, modelList } from './models-schema.ts';
 
 export function modelRoutes(resident: Resident) {

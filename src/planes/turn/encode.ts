@@ -1,16 +1,8 @@
+import { overlong } from '../../chat/overlong.ts';
 import type { Tokenizer } from '../../engine/index.ts';
 import { Problem } from '../problem.ts';
 
-const sliceLength = 8192;
-/** Tokens that a cut may make of one: a special token cut in two falls into its characters. */
-const cutTokens = 32;
-
-/**
- * Refuses a text that cannot fit before it is encoded as a whole: encoding 10 MB takes seconds, and nothing else would
- * run meanwhile. Encodes slices, lets others run between them, and stops once the context is exceeded for sure.
- * @param limit tokens the context holds
- * @param options as the text will be encoded; read otherwise it may have more tokens and be refused though it fits
- */
+/** Refuses a text that cannot fit before it is encoded as a whole; see `overlong`. */
 export async function refuseOverlong(
   tokenizer: Tokenizer,
   text: string,
@@ -18,19 +10,9 @@ export async function refuseOverlong(
   param: Param,
   options: { parseSpecial?: boolean } = {},
 ): Promise<void> {
-  // A token is at least a byte, and a UTF-16 unit is at least one byte: so long a text may fit.
-  if (text.length <= Math.max(limit, sliceLength)) return;
-  let least = 0;
-  for (let at = 0; at < text.length; at += sliceLength) {
-    const slice = text.slice(at, at + sliceLength);
-    least += Math.max(0, tokenizer.encode(slice, options).length - cutTokens);
-    if (least > limit) {
-      const estimate = Math.round((least * text.length) / Math.min(text.length, at + sliceLength));
-      const what = isInput(param) ? param : 'the prompt';
-      throw contextExceeded(limit, `${what} has about ${estimate}`, param);
-    }
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+  const tokens = await overlong(tokenizer, text, limit, options);
+  if (tokens === undefined) return;
+  throw contextExceeded(limit, `${isInput(param) ? param : 'the prompt'} has about ${tokens}`, param);
 }
 
 /** @param what the other number, as a part of the sentence */

@@ -8,10 +8,16 @@ import {
   type Tokenizer,
 } from '../../src/engine/tokenizer/index.ts';
 import type { Engine } from '../../src/engine/types.ts';
-import { chatPrompt } from '../../src/planes/v1/chat-prompt.ts';
+import { prepareChat } from '../../src/chat/index.ts';
+import { toChatTurns } from '../../src/planes/v1/chat-input.ts';
+import type { Message } from '../../src/planes/v1/chat-schema.ts';
 import { ScriptedEngine } from '../support/scripted-engine.ts';
 import { modelsPath } from '../support/shared.ts';
 import { ggufMetadata } from '../support/tokenizer-files.ts';
+
+/** The ids of a conversation as OpenAI's wire writes it. */
+const chatPrompt = async (engine: Parameters<typeof prepareChat>[0], messages: readonly Message[]) =>
+  (await prepareChat(engine, { messages: toChatTurns(messages) })).prompt;
 
 /** The embedded model's own tokenizer and template. */
 describe("the prompt of the embedded model's conversations", () => {

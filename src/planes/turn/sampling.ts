@@ -1,6 +1,6 @@
 import type { Sampling } from '../../engine/index.ts';
 import { invalidBody } from '../body.ts';
-import type { SamplingBody } from './request-schema.ts';
+import type { SamplingBody } from '../v1/request-schema.ts';
 
 /**
  * The sampling members of a request with OpenAI's defaults.

@@ -1,0 +1,67 @@
+import { ClientGone } from './problem.ts';
+
+/** How long the status line waits for the first frame, so that a refusal is still an HTTP status. */
+const patienceMs = 1000;
+
+/** How a wire writes a stream. */
+export interface StreamForm {
+  readonly contentType: string;
+  /** The last frame of a stream that broke. */
+  readonly failure: (error: unknown) => string;
+}
+
+export const serverSentEvents = 'text/event-stream; charset=utf-8';
+export const jsonLines = 'application/x-ndjson';
+
+/** A server-sent event; `name` where the wire names them. */
+export const sse = (value: unknown, name?: string): string =>
+  `${name === undefined ? '' : `event: ${name}\n`}data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
+
+/**
+ * A response of frames as they are made. An error before the first frame is thrown; a later one is sent as the wire's
+ * failure frame and ends the stream. A frame is made only when the connection has taken the one before, so a slow
+ * reader holds nothing in memory.
+ */
+export async function streamResponse(
+  frames: AsyncGenerator<string, void, undefined>,
+  { contentType, failure }: StreamForm,
+): Promise<Response> {
+  let next: Promise<IteratorResult<string, void>> | undefined = frames.next();
+  await withPatience(next);
+  const encoder = new TextEncoder();
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const result = await (next ?? frames.next());
+          next = undefined;
+          if (result.done) controller.close();
+          else controller.enqueue(encoder.encode(result.value));
+        } catch (error) {
+          if (!(error instanceof ClientGone)) controller.enqueue(encoder.encode(failure(error)));
+          controller.close();
+        }
+      },
+      async cancel() {
+        await frames.return();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return new Response(body, {
+    headers: { 'content-type': contentType, 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
+  });
+}
+
+async function withPatience(first: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const patience = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, patienceMs);
+  });
+  try {
+    await Promise.race([first, patience]);
+  } finally {
+    clearTimeout(timer);
+    first.catch(() => undefined);
+  }
+}

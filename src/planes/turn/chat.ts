@@ -1,0 +1,167 @@
+import { type ChatDelta, type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
+import type { FinishReason, Timings, TokenLogprob, Usage } from '../../engine/index.ts';
+import { toProblem } from '../resident.ts';
+import { type Answering, type ChoiceEvent, generateChoices, type TextRequest } from './choices.ts';
+
+/** How a conversation is to be answered; `maxTokens` is decided when the prompt's length is known. */
+export interface ChatAsk
+  extends Omit<TextRequest, 'prompt' | 'maxTokens' | 'grammar' | 'visible' | 'promptLogprobs'> {
+  readonly input: ChatInput;
+  /** Tokens that the answer may have. Throws where the context cannot hold them. */
+  readonly maxTokens: (promptTokens: number) => number;
+}
+
+export interface ChatEnd {
+  readonly type: 'end';
+  readonly finishReason: FinishReason | 'tool_calls';
+  readonly stopText?: string;
+  readonly usage: Usage;
+  readonly timings: Timings;
+  /** Part of the answer's tokens. */
+  readonly reasoningTokens: number;
+}
+
+/** A delta may carry the log probabilities of the tokens it was made of, where they were asked for. */
+export type ChatEvent = { readonly choice: number } & (
+  | (ChatDelta & { readonly logprobs?: readonly TokenLogprob[] })
+  | ChatEnd
+);
+
+export interface StartedChat {
+  readonly prepared: PreparedChat;
+  readonly events: AsyncGenerator<ChatEvent, void, undefined>;
+}
+
+/** Renders and encodes a conversation and begins to answer it; refusals are `Problem`s. */
+export async function startChat(
+  answering: Answering,
+  { input, maxTokens, ...ask }: ChatAsk,
+  signal: AbortSignal,
+): Promise<StartedChat> {
+  const prepared = await prepareChat(answering.engine, input).catch((error: unknown) => {
+    throw toProblem(error);
+  });
+  const request: TextRequest = {
+    ...ask,
+    prompt: prepared.prompt,
+    maxTokens: maxTokens(prepared.prompt.length),
+    stop: [...ask.stop, ...prepared.stop],
+    grammar: prepared.grammar,
+    visible: prepared.visible,
+  };
+  return { prepared, events: parsed(prepared, generateChoices(answering, request, signal)) };
+}
+
+/** What one answer was parsed into so far. */
+class Progress {
+  readonly parser;
+  calls = 0;
+  reasoningTokens = 0;
+  #thinking = false;
+  #pending: TokenLogprob[] = [];
+
+  constructor(prepared: PreparedChat) {
+    this.parser = prepared.parser();
+  }
+
+  /** @param tokens that the deltas were made of, at most */
+  *take(deltas: readonly ChatDelta[], tokens: number, logprobs: readonly TokenLogprob[] = []) {
+    this.#pending.push(...logprobs);
+    const last = deltas.at(-1);
+    if (last) this.#thinking = last.type === 'reasoning';
+    if (this.#thinking || deltas.some(({ type }) => type === 'reasoning')) this.reasoningTokens += tokens;
+    for (const delta of deltas) {
+      if (delta.type === 'tool_call') this.calls += 1;
+      const carried = this.#pending.splice(0);
+      yield carried.length > 0 ? { ...delta, logprobs: carried } : delta;
+    }
+  }
+}
+
+async function* parsed(
+  prepared: PreparedChat,
+  events: AsyncGenerator<ChoiceEvent, void, undefined>,
+): AsyncGenerator<ChatEvent, void, undefined> {
+  const answers = new Map<number, Progress>();
+  const progressOf = (choice: number) => {
+    const known = answers.get(choice) ?? new Progress(prepared);
+    answers.set(choice, known);
+    return known;
+  };
+  for await (const event of events) {
+    const { choice } = event;
+    const progress = progressOf(choice);
+    if (event.type === 'text') {
+      const deltas = progress.parser.push(event.text);
+      for (const delta of progress.take(deltas, event.ids.length, event.logprobs)) yield { choice, ...delta };
+      continue;
+    }
+    for (const delta of progress.take(progress.parser.end(), 0)) yield { choice, ...delta };
+    const { type, finishReason, stopText, usage, timings } = event;
+    const called = progress.calls > 0 && finishReason === 'stop';
+    // One of our own stop texts is no news to the caller.
+    const own = stopText !== undefined && prepared.stop.includes(stopText);
+    yield {
+      choice,
+      type,
+      finishReason: called ? 'tool_calls' : finishReason,
+      ...(stopText === undefined || own ? {} : { stopText }),
+      usage,
+      timings,
+      reasoningTokens: progress.reasoningTokens,
+    };
+  }
+}
+
+export interface ChatAnswer extends Omit<ChatEnd, 'type'> {
+  readonly content: string;
+  readonly reasoning: string;
+  readonly toolCalls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
+  /** Of the tokens of `content`. */
+  readonly logprobs: readonly TokenLogprob[];
+}
+
+/** Reads a conversation's answers to their end: one for each choice, in order. */
+export async function collectChat(events: AsyncIterable<ChatEvent>): Promise<ChatAnswer[]> {
+  const answers: Collected[] = [];
+  for await (const event of events) {
+    const answer = (answers[event.choice] ??= new Collected());
+    answer.take(event);
+  }
+  return answers.map((answer) => answer.whole());
+}
+
+class Collected {
+  readonly #content: string[] = [];
+  readonly #reasoning: string[] = [];
+  readonly #calls: { id: string; name: string; pieces: string[] }[] = [];
+  readonly #logprobs: TokenLogprob[] = [];
+  #end: ChatEnd | undefined;
+
+  take(event: ChatEvent): void {
+    if (event.type === 'content') {
+      this.#content.push(event.text);
+      this.#logprobs.push(...(event.logprobs ?? []));
+    } else if (event.type === 'reasoning') {
+      this.#reasoning.push(event.text);
+    } else if (event.type === 'tool_call') {
+      this.#calls[event.index] = { id: event.id, name: event.name, pieces: [] };
+    } else if (event.type === 'tool_arguments') {
+      this.#calls[event.index]?.pieces.push(event.text);
+    } else {
+      this.#end = event;
+    }
+  }
+
+  whole(): ChatAnswer {
+    if (!this.#end) throw new Error('the engine ended a generation without an end event');
+    const { type: _, ...end } = this.#end;
+    return {
+      ...end,
+      content: this.#content.join(''),
+      reasoning: this.#reasoning.join(''),
+      toolCalls: this.#calls.map(({ id, name, pieces }) => ({ id, name, arguments: pieces.join('') })),
+      logprobs: this.#logprobs,
+    };
+  }
+}
