@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import { jsonObject } from '../json-object.ts';
+import { list } from '../list.ts';
+import { flag, text, toolName, typeOf } from '../turn/members.ts';
+
+/** Blocks that the wire knows in conversations and that hold something else than text. */
+const media = new Set(['image', 'document', 'search_result', 'container_upload']);
+
+const wrongBlock = (role: string) => ({
+  error: ({ input }: { input: unknown }) => {
+    const type = typeOf(input);
+    if (type === '') return "expected a block such as {type: 'text', text: '...'}";
+    return media.has(type)
+      ? `blocks of type '${type}' cannot be read by this model; it reads text`
+      : `blocks of type '${type}' cannot stand in ${role} here`;
+  },
+});
+
+const textBlock = z.object({ type: z.literal('text'), text });
+const contentForm = 'expected a text or an array of blocks';
+
+const texts = (role: string) =>
+  z.union([text, list(z.discriminatedUnion('type', [textBlock], wrongBlock(role)), { error: contentForm })], {
+    error: contentForm,
+  });
+
+export const system = texts('the system prompt');
+
+const toolResult = z.object({
+  type: z.literal('tool_result'),
+  tool_use_id: text.describe('Of a `tool_use` block that stands before.'),
+  content: texts('a tool result').nullish(),
+  is_error: flag.nullish().describe("The model reads `Error: ` before the tool's words."),
+});
+const toolUse = z.object({
+  type: z.literal('tool_use'),
+  id: text,
+  name: toolName,
+  input: jsonObject('expected an object'),
+});
+const thinking = z.object({
+  type: z.literal('thinking'),
+  thinking: text.describe('Templates show it or leave it out.'),
+  signature: text.nullish().describe('Not checked.'),
+});
+const redactedThinking = z.object({ type: z.literal('redacted_thinking') }).describe('Ignored.');
+
+const userBlock = z.discriminatedUnion('type', [textBlock, toolResult], wrongBlock('a user message'));
+const assistantBlock = z.discriminatedUnion(
+  'type',
+  [textBlock, toolUse, thinking, redactedThinking],
+  wrongBlock('an assistant message'),
+);
+export type UserBlock = z.infer<typeof userBlock>;
+export type AssistantBlock = z.infer<typeof assistantBlock>;
+
+const blocks = <Block extends z.ZodType>(block: Block) =>
+  z.union([text, list(block, { error: contentForm })], { error: contentForm });
+
+const roles = ['user', 'assistant', 'system'] as const;
+export const message = z.discriminatedUnion(
+  'role',
+  [
+    z.object({ role: z.literal('user'), content: blocks(userBlock) }),
+    z.object({ role: z.literal('assistant'), content: blocks(assistantBlock) }),
+    z.object({ role: z.literal('system'), content: texts('a system message') }),
+  ],
+  {
+    error: ({ input }) =>
+      typeof input === 'object' && input !== null
+        ? `expected one of the roles ${roles.join(', ')}`
+        : 'expected a message such as {role, content}',
+  },
+);
+export type Message = z.infer<typeof message>;

@@ -1,0 +1,134 @@
+import type { ChatInput, Thinking, ToolChoice, ToolDefinition } from '../../chat/index.ts';
+import { invalidBody } from '../body.ts';
+import type { Violation } from '../problem.ts';
+import { Conversation } from '../turn/conversation.ts';
+import { toThinking } from '../turn/thinking.ts';
+import { refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
+import type { AssistantBlock, Message, UserBlock } from './blocks-schema.ts';
+import type { CountRequest, MessageRequest, ToolChoiceParam } from './request-schema.ts';
+
+/** A request as a conversation; throws everything in which its parts contradict each other. */
+export function toChatInput(body: CountRequest & Partial<Pick<MessageRequest, 'max_tokens'>>): ChatInput {
+  const violations: Violation[] = [];
+  const turns = toTurns(body, violations);
+  const tools = (body.tools ?? []).map(toTool);
+  refuseTwins(tools, violations);
+  const toolChoice = toToolChoice(body.tool_choice, tools, violations);
+  refuseTightBudget(body, violations);
+  if (violations.length > 0) throw invalidBody(violations);
+  const choice = body.tool_choice;
+  const alone = choice && choice.type !== 'none' && choice.disable_parallel_tool_use === true;
+  const format = body.output_config?.format ?? body.output_format;
+  const thinking = thinkingOf(body);
+  return {
+    ...turns,
+    ...(tools.length > 0 ? { tools, toolChoice } : {}),
+    ...(alone ? { parallelToolCalls: false } : {}),
+    ...(format ? { output: { kind: 'json_schema', schema: format.schema } } : {}),
+    ...(thinking === undefined ? {} : { thinking }),
+  };
+}
+
+function toTurns(
+  { system, messages }: CountRequest,
+  violations: Violation[],
+): Pick<ChatInput, 'messages' | 'continueLast'> {
+  const conversation = new Conversation({ joinUsers: true });
+  if (system) conversation.system(joined(system));
+  for (const [index, message] of messages.entries()) {
+    for (const { path, message: why } of addMessage(conversation, message)) {
+      violations.push({ path: `messages.${index}.${path}`, message: why });
+    }
+  }
+  const last = conversation.turns.at(-1);
+  if (last?.role !== 'assistant') return { messages: conversation.turns };
+  if (last.toolCalls) {
+    const why = 'ends in a tool_use block; the next message must be of the user and hold its tool_result';
+    violations.push({ path: `messages.${messages.length - 1}`, message: why });
+  }
+  // There is nothing to go on with.
+  if (last.content === '') return { messages: conversation.turns.slice(0, -1) };
+  return { messages: conversation.turns, continueLast: true };
+}
+
+function addMessage(conversation: Conversation, { role, content }: Message): Violation[] {
+  if (role === 'system') conversation.system(joined(content));
+  else if (typeof content === 'string') conversation[role](content);
+  else if (role === 'assistant') addAnswer(conversation, content);
+  else return addUser(conversation, content);
+  return [];
+}
+
+/** Results come first, as templates want them, wherever they stand in the message. */
+function addUser(conversation: Conversation, blocks: readonly UserBlock[]): Violation[] {
+  const wrong: Violation[] = [];
+  for (const [index, block] of blocks.entries()) {
+    if (block.type !== 'tool_result') continue;
+    const said = joined(block.content ?? '');
+    if (conversation.result(block.tool_use_id, block.is_error ? `Error: ${said}` : said)) continue;
+    const message = 'no tool_use block with this id stands before';
+    wrong.push({ path: `content.${index}.tool_use_id`, message });
+  }
+  const said = blocks.filter((block) => block.type === 'text');
+  if (said.length > 0) conversation.user(joined(said));
+  return wrong;
+}
+
+function addAnswer(conversation: Conversation, blocks: readonly AssistantBlock[]): void {
+  // Pieces of one text, as the model wrote it.
+  const content = blocks.map((block) => (block.type === 'text' ? block.text : '')).join('');
+  for (const block of blocks) if (block.type === 'thinking') conversation.thought(block.thinking);
+  conversation.assistant(content);
+  for (const block of blocks) {
+    if (block.type !== 'tool_use') continue;
+    conversation.call({ id: block.id, name: block.name, arguments: block.input });
+  }
+}
+
+const joined = (content: string | readonly { readonly text: string }[]): string =>
+  typeof content === 'string' ? content : content.map(({ text }) => text).join('\n');
+
+const toTool = ({
+  name,
+  description,
+  input_schema: parameters,
+  strict,
+}: NonNullable<CountRequest['tools']>[number]): ToolDefinition => ({
+  name,
+  ...(description ? { description } : {}),
+  parameters,
+  ...(strict ? { strict } : {}),
+});
+
+function toToolChoice(
+  choice: ToolChoiceParam | null | undefined,
+  tools: readonly ToolDefinition[],
+  violations: Violation[],
+): ToolChoice {
+  switch (choice?.type) {
+    case 'tool':
+      refuseUnknown('tool_choice.name', choice.name, tools, violations);
+      return { name: choice.name };
+    case 'any':
+      refuseNoTools('tool_choice', tools, violations);
+      return 'required';
+    case 'none':
+      return 'none';
+    default:
+      return 'auto';
+  }
+}
+
+function refuseTightBudget(
+  { thinking, max_tokens: most }: Parameters<typeof toChatInput>[0],
+  violations: Violation[],
+): void {
+  if (most === undefined || thinking?.type !== 'enabled' || thinking.budget_tokens < most) return;
+  const message = `must be less than max_tokens (${most}), which also bounds the answer`;
+  violations.push({ path: 'thinking.budget_tokens', message });
+}
+
+function thinkingOf({ thinking, output_config: config }: CountRequest): Thinking | undefined {
+  if (thinking?.type === 'disabled') return false;
+  return toThinking(config?.effort) ?? (thinking?.type === 'enabled' ? true : undefined);
+}

@@ -1,0 +1,153 @@
+import { z } from 'zod';
+import { jsonObject } from '../json-object.ts';
+import { list } from '../list.ts';
+import { emptyList, flag, refused, text, toolList, toolName, typeOf } from '../turn/members.ts';
+import { message, system } from './blocks-schema.ts';
+
+const fraction = z
+  .number({ error: 'expected a number from 0 to 1' })
+  .min(0, 'expected a number from 0 to 1')
+  .max(1, 'expected a number from 0 to 1');
+
+const tool = z.discriminatedUnion(
+  'type',
+  [
+    z.object({
+      type: z.literal('custom').nullish(),
+      name: toolName,
+      description: text.nullish(),
+      input_schema: jsonObject('expected a JSON schema of an object'),
+      strict: flag.nullish().describe('The input fits the schema to the letter, or the request is refused.'),
+    }),
+  ],
+  {
+    error: ({ input }) => {
+      const type = typeOf(input);
+      return type === ''
+        ? 'expected a tool such as {name, input_schema}'
+        : `tools of type '${type}' are not built into this host; define one with an input_schema and run it yourself`;
+    },
+  },
+);
+
+const oneAtATime = { disable_parallel_tool_use: flag.nullish().describe('One call an answer at most.') };
+const toolChoice = z.discriminatedUnion(
+  'type',
+  [
+    z.object({ type: z.literal('auto'), ...oneAtATime }),
+    z.object({ type: z.literal('any'), ...oneAtATime }),
+    z.object({ type: z.literal('tool'), name: toolName, ...oneAtATime }),
+    z.object({ type: z.literal('none') }),
+  ],
+  { error: "expected {type: 'auto'}, {type: 'any'}, {type: 'tool', name} or {type: 'none'}" },
+);
+export type ToolChoiceParam = z.infer<typeof toolChoice>;
+
+const budgetForm = 'expected a whole number, at least 1';
+const display = z
+  .enum(['summarized', 'omitted'], { error: "expected 'summarized' or 'omitted'" })
+  .nullish()
+  .describe('`omitted` leaves the thinking blocks empty; nothing is summarised.');
+const thinking = z.discriminatedUnion(
+  'type',
+  [
+    z.object({
+      type: z.literal('enabled'),
+      budget_tokens: z
+        .int({ error: budgetForm })
+        .min(1, budgetForm)
+        .describe('Less than max_tokens, which alone bounds the answer with its thinking.'),
+      display,
+    }),
+    z.object({ type: z.literal(['adaptive', 'between_tools']), display }),
+    z.object({ type: z.literal('disabled') }),
+  ],
+  { error: "expected {type: 'enabled', budget_tokens}, {type: 'adaptive'} or {type: 'disabled'}" },
+);
+
+const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
+const format = z.object(
+  {
+    type: z.literal('json_schema', { error: "expected 'json_schema'" }),
+    schema: jsonObject('expected a JSON schema'),
+  },
+  { error: "expected {type: 'json_schema', schema}" },
+);
+
+/** What makes the prompt. */
+const conversation = {
+  model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
+  messages: list(message, {
+    error: 'expected an array of messages',
+    empty: 'must hold at least one message',
+  }).describe('Consecutive messages of a role are one. A last one of the assistant is gone on with.'),
+  system: system.nullish().describe('Stands before the messages.'),
+  tools: toolList(tool).nullish().describe('Functions that the model may call.'),
+  tool_choice: toolChoice
+    .nullish()
+    .describe('Whether it may (`auto`), must (`any`, `tool`) or must not (`none`) call one. Default `auto`.'),
+  thinking: thinking.nullish().describe("Default: the template's own."),
+  output_config: z
+    .object(
+      {
+        effort: z
+          .enum(efforts, { error: `expected one of ${efforts.join(', ')}` })
+          .nullish()
+          .describe('Mapped to what the template knows.'),
+        format: format.nullish().describe('The text of the answer fits the schema.'),
+      },
+      { error: 'expected an object' },
+    )
+    .nullish()
+    .describe('What the answer must look like, and how much the model should think.'),
+  output_format: format.nullish().describe('The older place of `output_config.format`, which wins.'),
+  mcp_servers: refused(
+    'this host reaches no MCP servers; define their tools and run them yourself',
+    emptyList,
+  ),
+};
+
+export const countRequest = z
+  .object(conversation, { error: 'expected a JSON object' })
+  .meta({ id: 'CountTokensRequest' });
+export type CountRequest = z.infer<typeof countRequest>;
+
+const lengthForm = 'expected a whole number, at least 1';
+const topForm = 'expected a whole number, at least 0';
+export const messageRequest = z
+  .object(
+    {
+      ...conversation,
+      max_tokens: z
+        .int({ error: lengthForm })
+        .min(1, lengthForm)
+        .describe(
+          "The answer's greatest length, thinking included. More than the context leaves is no error.",
+        ),
+      temperature: fraction.nullish().describe('0 always takes the likeliest token. Default 1.'),
+      top_p: fraction
+        .nullish()
+        .describe('Keeps the likeliest tokens up to this probability. Default 1: all.'),
+      top_k: z
+        .int({ error: topForm })
+        .min(0, topForm)
+        .max(2 ** 31, 'expected a smaller number')
+        .nullish()
+        .describe('Keeps this many of the likeliest tokens. Default 0: all.'),
+      stop_sequences: list(text.min(1, 'a stop sequence must not be empty'), {
+        error: 'expected an array of texts',
+        most: { count: 16, error: 'at most 16 stop sequences' },
+      })
+        .nullish()
+        .describe('Texts that end the answer and are not part of it.'),
+      stream: flag.nullish().describe('Send the answer as server-sent events.'),
+      metadata: z.object({}, { error: 'expected an object' }).nullish().describe('Ignored.'),
+      thread: z
+        .unknown()
+        .optional()
+        .describe('Refused unless absent or null: this host stores no conversations.'),
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'MessageRequest' });
+export type MessageRequest = z.infer<typeof messageRequest>;

@@ -1,0 +1,155 @@
+import { prepareChat } from '../../chat/index.ts';
+import { Problem } from '../problem.ts';
+import { type Resident, toProblem } from '../resident.ts';
+import { defineRoute, type Plane, type Route } from '../route.ts';
+import type { Served } from '../served.ts';
+import { serverSentEvents, sse, streamResponse } from '../stream.ts';
+import { type ChatEvent, startChat } from '../turn/chat.ts';
+import { answerLimit } from '../turn/encode.ts';
+import { randomSeed, requireKind } from '../turn/identity.ts';
+import { toSampling } from '../turn/sampling.ts';
+import { namingGrammar } from '../v1/grammar-refusal.ts';
+import { messagesEnvelope, messagesError, noThreads } from './envelope.ts';
+import { MessageWriter } from './events.ts';
+import { toChatInput } from './input.ts';
+import { countRequest, type MessageRequest, messageRequest } from './request-schema.ts';
+import { type MessageEvent, type MessageObject, messageEvent, messageObject, tokenCount } from './schema.ts';
+
+const path = '/v1/messages';
+const refusal = (description: string) => ({ description, content: { 'application/json': messagesError } });
+const refusals = {
+  404: refusal('No such model.'),
+  503: refusal('No resident model, or it is loading, or the GPU was lost.'),
+};
+
+/** Mounted before the plane of all of `/v1`, whose envelope is another one. */
+export function messagesPlane(resident: Resident, served: Served): Plane {
+  return {
+    name: 'messages',
+    summary: "Anthropic's wire: messages and their token counts.",
+    prefixes: [path],
+    envelope: messagesEnvelope,
+    errorSchema: messagesError,
+    routes: [createRoute(resident, served), countRoute(resident)],
+  };
+}
+
+function createRoute(resident: Resident, served: Served): Route {
+  return defineRoute({
+    method: 'POST',
+    path,
+    operationId: 'createMessage',
+    summary: 'Answer a conversation of content blocks',
+    description:
+      "Anthropic's messages, buffered or as server-sent events. Every `anthropic-version` is taken, also none. " +
+      'Unknown members are ignored, and so is `cache_control`: prompts always share what they begin with.',
+    body: messageRequest,
+    answers: {
+      200: {
+        description: 'The answer; with `stream`, the events that add up to it.',
+        content: { 'application/json': messageObject, 'text/event-stream': messageEvent },
+      },
+      429: refusal('The queue is full; `Retry-After` tells when to come back.'),
+      ...refusals,
+    },
+    async handle({ body, signal, over, requestId, asProblem }) {
+      refuseThread(body);
+      const ready = await resident.use(body.model, { signal, over });
+      const { model, tokenizer } = ready.engine;
+      requireKind(model, 'generate');
+      const ask = {
+        input: toChatInput(body),
+        sampling: toSampling(
+          { temperature: body.temperature, top_p: body.top_p, top_k: body.top_k },
+          tokenizer.vocabSize,
+          randomSeed,
+        ),
+        stop: body.stop_sequences ?? [],
+        // Required on this wire, so most clients name a number that has nothing to do with this model.
+        maxTokens: (prompt: number) =>
+          answerLimit(prompt, model.contextLength, 'messages', undefined, body.max_tokens),
+      };
+      const { prepared, events } = await startChat(ready, ask, signal).catch((error: unknown) => {
+        throw namingGrammar(error, grammarMember(body));
+      });
+      const promptTokens = prepared.prompt.length;
+      const { thinking } = body;
+      const writer = new MessageWriter({
+        model: model.id,
+        promptTokens,
+        boundByContext: promptTokens + body.max_tokens > model.contextLength,
+        omitThinking: thinking?.type !== 'disabled' && thinking?.display === 'omitted',
+      });
+      if (!body.stream) {
+        const message = await collected(events, writer);
+        const { input_tokens, cache_read_input_tokens, output_tokens: completion_tokens } = message.usage;
+        served.buffered({ prompt_tokens: input_tokens + cache_read_input_tokens, completion_tokens });
+        return Response.json(message);
+      }
+      return await streamResponse(
+        framed(events, writer, () => served.streamed()),
+        {
+          contentType: serverSentEvents,
+          failure: (error) => sse(messagesEnvelope(asProblem(error), requestId), 'error'),
+        },
+      );
+    },
+  });
+}
+
+function refuseThread({ thread }: MessageRequest): void {
+  if (thread === undefined || thread === null) return;
+  const message =
+    'thread: this host stores no conversations; leave it out and send all messages with every request.';
+  throw new Problem(400, noThreads, message, { param: 'thread' });
+}
+
+/** The member that the answer's grammar comes from. */
+function grammarMember({ output_config: config, output_format: format }: MessageRequest): string {
+  if (config?.format) return 'output_config.format.schema';
+  return format ? 'output_format.schema' : 'tools';
+}
+
+async function* framed(
+  events: AsyncIterable<ChatEvent>,
+  writer: MessageWriter,
+  onEnd: () => void,
+): AsyncGenerator<string, void, undefined> {
+  for await (const event of events) {
+    for (const made of writer.take(event)) yield sse(made, made.type);
+  }
+  onEnd();
+}
+
+async function collected(events: AsyncIterable<ChatEvent>, writer: MessageWriter): Promise<MessageObject> {
+  let end: Extract<MessageEvent, { type: 'message_delta' }> | undefined;
+  for await (const event of events) {
+    for (const made of writer.take(event)) if (made.type === 'message_delta') end = made;
+  }
+  if (!end) throw new Error('the engine ended a generation without an end event');
+  return writer.finished(end);
+}
+
+function countRoute(resident: Resident): Route {
+  return defineRoute({
+    method: 'POST',
+    path: `${path}/count_tokens`,
+    operationId: 'countMessageTokens',
+    summary: "Count a conversation's tokens",
+    description:
+      'What the prompt of the same request to POST /v1/messages has. One longer than the context is refused.',
+    body: countRequest,
+    answers: {
+      200: { description: 'The count.', content: { 'application/json': tokenCount } },
+      ...refusals,
+    },
+    async handle({ body, signal, over }) {
+      const { engine } = await resident.use(body.model, { signal, over });
+      requireKind(engine.model, 'generate');
+      const { prompt } = await prepareChat(engine, toChatInput(body)).catch((error: unknown) => {
+        throw toProblem(error);
+      });
+      return Response.json({ input_tokens: prompt.length });
+    },
+  });
+}

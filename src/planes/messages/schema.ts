@@ -1,0 +1,81 @@
+import { z } from 'zod';
+
+const thinkingBlock = z.object({ type: z.literal('thinking'), thinking: z.string(), signature: z.string() });
+const textBlock = z.object({ type: z.literal('text'), text: z.string(), citations: z.null() });
+const toolUseBlock = z.object({
+  type: z.literal('tool_use'),
+  id: z.string().describe('What the `tool_result` refers to.'),
+  name: z.string(),
+  input: z.unknown().describe('An object.'),
+  caller: z.object({ type: z.literal('direct') }),
+});
+const block = z.discriminatedUnion('type', [thinkingBlock, textBlock, toolUseBlock]);
+export type Block = z.infer<typeof block>;
+
+/** What the answer's end tells too. */
+const finalUsage = {
+  input_tokens: z.int().describe('Without those of the cache.'),
+  cache_creation_input_tokens: z.int(),
+  cache_read_input_tokens: z.int().describe('Part of the prompt that was not computed again.'),
+  output_tokens: z.int(),
+  output_tokens_details: z.object({ thinking_tokens: z.int().describe('A part of output_tokens.') }),
+  server_tool_use: z.null(),
+};
+const cumulative = z.object(finalUsage);
+export type CumulativeUsage = z.infer<typeof cumulative>;
+const usage = z.object({
+  ...finalUsage,
+  cache_creation: z.object({ ephemeral_1h_input_tokens: z.int(), ephemeral_5m_input_tokens: z.int() }),
+  inference_geo: z.null(),
+  service_tier: z.literal('standard'),
+  speed: z.null(),
+});
+
+const stopReason = z
+  .enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'model_context_window_exceeded'])
+  .nullable()
+  .describe('Null as long as the answer is being made.');
+export type StopReason = z.infer<typeof stopReason>;
+const stop = { stop_reason: stopReason, stop_sequence: z.string().nullable(), stop_details: z.null() };
+
+export const messageObject = z
+  .object({
+    id: z.string(),
+    type: z.literal('message'),
+    role: z.literal('assistant'),
+    model: z.string(),
+    content: z.array(block),
+    ...stop,
+    container: z.null(),
+    diagnostics: z.null(),
+    usage,
+  })
+  .meta({ id: 'Message' });
+export type MessageObject = z.infer<typeof messageObject>;
+
+export const tokenCount = z.object({ input_tokens: z.int() }).meta({ id: 'MessageTokenCount' });
+
+const index = z.int();
+const delta = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text_delta'), text: z.string() }),
+  z.object({ type: z.literal('thinking_delta'), thinking: z.string() }),
+  z.object({ type: z.literal('signature_delta'), signature: z.string() }),
+  z.object({ type: z.literal('input_json_delta'), partial_json: z.string() }),
+]);
+export type BlockDelta = z.infer<typeof delta>;
+
+export const messageEvent = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('message_start'), message: messageObject }),
+    z.object({ type: z.literal('content_block_start'), index, content_block: block }),
+    z.object({ type: z.literal('content_block_delta'), index, delta }),
+    z.object({ type: z.literal('content_block_stop'), index }),
+    z.object({
+      type: z.literal('message_delta'),
+      delta: z.object({ ...stop, container: z.null() }),
+      usage: cumulative.describe('Of the whole message.'),
+    }),
+    z.object({ type: z.literal('message_stop') }),
+  ])
+  .meta({ id: 'MessageStreamEvent' });
+export type MessageEvent = z.infer<typeof messageEvent>;

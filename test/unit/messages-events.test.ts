@@ -1,0 +1,171 @@
+import { MessageStream } from '@anthropic-ai/sdk/lib/MessageStream';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { MessageWriter, type MessageFacts } from '../../src/planes/messages/events.ts';
+import { type MessageEvent, messageEvent } from '../../src/planes/messages/schema.ts';
+import type { ChatEnd, ChatEvent } from '../../src/planes/turn/chat.ts';
+import { anyParts, chatEnd, chatEvents, type Part, textOf } from '../support/chat-events.ts';
+
+const newWriter = (facts: Partial<MessageFacts> = {}) =>
+  new MessageWriter({ model: 'm', promptTokens: 12, boundByContext: false, omitThinking: false, ...facts });
+const written = (events: readonly ChatEvent[], writer = newWriter()) =>
+  events.flatMap((event) => [...writer.take(event)]);
+const wholeOf = (events: readonly MessageEvent[], writer: MessageWriter) => {
+  const end = events.find((event) => event.type === 'message_delta');
+  if (!end) throw new Error('no end');
+  return writer.finished(end);
+};
+const mixed: Part[] = [
+  { type: 'reasoning', pieces: ['Let me', ' see.'] },
+  { type: 'content', pieces: ['I will ', 'look.'] },
+  { type: 'call', name: 'weather', pieces: ['{"city":', '"Oslo"}'] },
+  { type: 'call', name: 'time', pieces: [] },
+];
+
+describe('the events of a message', () => {
+  test('come in the order of the wire, block by block, each in its form', () => {
+    const events = written(chatEvents(mixed));
+    const brief = (event: MessageEvent) => {
+      if (event.type === 'content_block_start') return ['start', event.index, event.content_block.type];
+      if (event.type === 'content_block_delta') return ['delta', event.index, event.delta.type];
+      return event.type === 'content_block_stop' ? ['stop', event.index] : [event.type];
+    };
+    expect(events.map(brief)).toEqual([
+      ['message_start'],
+      ['start', 0, 'thinking'],
+      ['delta', 0, 'thinking_delta'],
+      ['delta', 0, 'thinking_delta'],
+      ['delta', 0, 'signature_delta'],
+      ['stop', 0],
+      ['start', 1, 'text'],
+      ['delta', 1, 'text_delta'],
+      ['delta', 1, 'text_delta'],
+      ['stop', 1],
+      ['start', 2, 'tool_use'],
+      ['delta', 2, 'input_json_delta'],
+      ['delta', 2, 'input_json_delta'],
+      ['stop', 2],
+      ['start', 3, 'tool_use'],
+      ['stop', 3],
+      ['message_delta'],
+      ['message_stop'],
+    ]);
+    for (const event of events) expect(messageEvent.parse(event)).toEqual(event);
+  });
+
+  test('begin with an empty message and blocks; the end counts what the cache had apart', () => {
+    const writer = newWriter();
+    const events = written(chatEvents(mixed), writer);
+    expect(events[0]).toEqual({
+      type: 'message_start',
+      message: {
+        id: expect.stringMatching(/^msg_\w{32}$/),
+        type: 'message',
+        role: 'assistant',
+        model: 'm',
+        content: [],
+        stop_reason: null,
+        stop_sequence: null,
+        stop_details: null,
+        container: null,
+        diagnostics: null,
+        usage: expect.objectContaining({ input_tokens: 12, output_tokens: 0, cache_read_input_tokens: 0 }),
+      },
+    });
+    expect(
+      events.flatMap((event) => (event.type === 'content_block_start' ? [event.content_block] : [])),
+    ).toEqual([
+      { type: 'thinking', thinking: '', signature: '' },
+      { type: 'text', text: '', citations: null },
+      { type: 'tool_use', id: 'toolu_0x', name: 'weather', input: {}, caller: { type: 'direct' } },
+      { type: 'tool_use', id: 'toolu_1x', name: 'time', input: {}, caller: { type: 'direct' } },
+    ]);
+    expect(events.at(-2)).toEqual({
+      type: 'message_delta',
+      delta: { stop_reason: 'tool_use', stop_sequence: null, stop_details: null, container: null },
+      usage: {
+        input_tokens: 8,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: 4,
+        output_tokens: 7,
+        output_tokens_details: { thinking_tokens: 3 },
+        server_tool_use: null,
+      },
+    });
+    expect(wholeOf(events, writer)).toMatchObject({
+      stop_reason: 'tool_use',
+      content: [
+        { type: 'thinking', thinking: 'Let me see.', signature: expect.stringMatching(/^[\w+/]{43}=$/) },
+        { type: 'text', text: 'I will look.' },
+        { type: 'tool_use', input: { city: 'Oslo' } },
+        { type: 'tool_use', input: {} },
+      ],
+      usage: { input_tokens: 8, cache_read_input_tokens: 4, output_tokens: 7, service_tier: 'standard' },
+    });
+  });
+
+  test.each<[Partial<ChatEnd>, Partial<MessageFacts>, string, string | null]>([
+    [{}, {}, 'end_turn', null],
+    [{ stopText: 'END' }, {}, 'stop_sequence', 'END'],
+    [{ finishReason: 'length' }, {}, 'max_tokens', null],
+    [{ finishReason: 'length' }, { boundByContext: true }, 'model_context_window_exceeded', null],
+    [{ finishReason: 'stop' }, { boundByContext: true }, 'end_turn', null],
+    [{ finishReason: 'tool_calls', stopText: 'END' }, {}, 'tool_use', null],
+  ])('%j with %j stops because of %s', (end, facts, stop_reason, stop_sequence) => {
+    const writer = newWriter(facts);
+    const events = written([chatEnd(end)], writer);
+    expect(wholeOf(events, writer)).toMatchObject({ content: [], stop_reason, stop_sequence });
+  });
+
+  test('omitted thinking has a signature and no text, the same signature as shown', () => {
+    const signatures = [true, false].map((omitThinking) => {
+      const writer = newWriter({ omitThinking });
+      const events = written(chatEvents(mixed.slice(0, 2)), writer);
+      const [block] = wholeOf(events, writer).content;
+      if (block?.type !== 'thinking') throw new Error('no thinking');
+      expect(block.thinking).toBe(omitThinking ? '' : 'Let me see.');
+      expect(JSON.stringify(events).includes('Let me')).toBe(!omitThinking);
+      return block.signature;
+    });
+    expect(signatures[0]).toBe(signatures[1]);
+  });
+
+  test('an input that was cut off is empty', () => {
+    const writer = newWriter();
+    const cut: Part = { type: 'call', name: 'weather', pieces: ['{"city":"Os'] };
+    const events = written(chatEvents([cut], { finishReason: 'length' }), writer);
+    expect(wholeOf(events, writer)).toMatchObject({
+      content: [{ type: 'tool_use', input: {} }],
+      stop_reason: 'max_tokens',
+    });
+  });
+
+  test('arguments without a call are a fault of ours', () => {
+    const stray: ChatEvent = { choice: 0, type: 'tool_arguments', index: 0, text: '{}' };
+    expect(() => written([stray])).toThrow('without their call');
+  });
+
+  test("add up, in the official client's own hands, to the whole message: for any parts in any order", async () => {
+    await fc.assert(
+      fc.asyncProperty(anyParts, async (parts) => {
+        const writer = newWriter();
+        const events = written(chatEvents(parts), writer);
+        const lines = events.map((event) => `${JSON.stringify(event)}\n`);
+        const stream = MessageStream.fromReadableStream(new Blob(lines).stream() as never);
+        const message = await stream.finalMessage();
+        const whole = wholeOf(events, writer);
+        expect(JSON.parse(JSON.stringify(message))).toMatchObject(
+          JSON.parse(JSON.stringify(whole)) as object,
+        );
+        const texts = whole.content.map((block) => (block.type === 'text' ? block.text : ''));
+        expect(texts.join('')).toBe(
+          parts
+            .filter(({ type }) => type === 'content')
+            .map(textOf)
+            .join(''),
+        );
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
