@@ -1,0 +1,54 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { anthropic } from '../support/compatibility/anthropic.ts';
+import { type Feature, features, type Places, table } from '../support/compatibility/features.ts';
+import { llamaCpp } from '../support/compatibility/llama-cpp.ts';
+import { ollamaChat, ollamaGenerate } from '../support/compatibility/ollama.ts';
+import { openaiChat, openaiCompletions, openaiResponses } from '../support/compatibility/openai.ts';
+import { buildHost, type HostProcess, startHost } from '../support/host.ts';
+
+// Each cell of the table in docs/compatibility.md that says yes, against the built host. `WRITE_TABLES=1` writes it.
+const clients = [
+  openaiChat,
+  openaiResponses,
+  openaiCompletions,
+  anthropic,
+  ollamaChat,
+  ollamaGenerate,
+  llamaCpp,
+];
+const document = fileURLToPath(new URL('../../docs/compatibility.md', import.meta.url));
+const embedder = fileURLToPath(new URL('../fixtures/architectures/qwen3-embedding/hf', import.meta.url));
+const hosts: HostProcess[] = [];
+let places: Places;
+
+beforeAll(async () => {
+  buildHost();
+  hosts.push(startHost(['--gpu', '--port', '0']), startHost(['--gpu', '--port', '0', '--model', embedder]));
+  const [url = '', embedding = ''] = await Promise.all(hosts.map((host) => host.url()));
+  places = { url, embedder: embedding };
+});
+afterAll(async () => {
+  await Promise.all(hosts.map((host) => host.end()));
+});
+
+for (const { name, checks } of clients) {
+  describe(name, () => {
+    test.each(Object.keys(features).filter((feature) => feature in checks) as Feature[])(
+      '%s',
+      async (feature) => {
+        await checks[feature]?.(places);
+      },
+    );
+  });
+}
+
+test('the table in docs/compatibility.md is what was tried', () => {
+  const text = readFileSync(document, 'utf8');
+  const parts = text.split(/(<!-- table -->\n\n)[^]*?(\n\n<!-- end -->)/);
+  const now = [parts[0], parts[1], table(clients), parts[2], parts[3]].join('');
+  if (process.env['WRITE_TABLES']) writeFileSync(document, now);
+  else expect(text).toBe(now);
+  process.stdout.write(`\n${table(clients)}\n`);
+});
