@@ -11,6 +11,7 @@ import { Resident } from '../src/planes/resident.ts';
 import { Served } from '../src/planes/served.ts';
 import { ownCpuMs } from './others.ts';
 import { benchPlatform } from './platform.ts';
+import { storeAt } from '../test/support/model-store.ts';
 
 const [model = '', adapter] = process.argv.slice(2);
 const host = '127.0.0.1';
@@ -35,7 +36,8 @@ engine.runner.submit = (step) => {
 
 const resident = new Resident('loading');
 resident.ready(engine);
-const planes = hostPlanes({ resident, served: new Served(), version: 'bench', endpointId: 'bench' });
+const store = storeAt('/nowhere');
+const planes = hostPlanes({ resident, store, served: new Served(), version: 'bench', endpointId: 'bench' });
 const app = createApp({
   planes,
   stopping: new AbortController().signal,

@@ -415,7 +415,7 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
     },
     {
       op: 'sample',
-      summary: 'draws a token a row of logits; bias and penalties are added already',
+      summary: 'draws a token a row of logits; bias, penalties and masks are applied already',
       tokens: 'any' as const,
       covers: ['sample'],
       dims: [tokens, { name: 'vocabulary', summary: 'of a row' }],

@@ -27,8 +27,10 @@ export interface StepDims {
   wideTiles: number;
   /** Parts of the context. */
   splits: number;
-  /** Some sample has a bias or a penalty. */
+  /** Some sample has a bias, a penalty or a mask. */
   adjust: boolean;
+  /** Some sample asks for log probabilities. */
+  logprobs: boolean;
 }
 
 export interface Kernel<V extends Variant = Variant, P extends Readonly<Record<string, number>> = Params> {

@@ -6,6 +6,7 @@ import { gatedActivation } from './gated-activation.ts';
 import { gatherRows } from './gather-rows.ts';
 import { gelu } from './gelu.ts';
 import { layerNorm } from './layer-norm.ts';
+import { logprobs } from './logprobs.ts';
 import { matmul, matmulMatrix, matmulTile, matmulTileInt8, matvec } from './matmul.ts';
 import { pool } from './pool.ts';
 import { positionEmbed } from './position-embed.ts';
@@ -35,4 +36,5 @@ export const kernels: readonly Kernel<Variant, never>[] = [
   pool,
   sampleAdjust,
   samplePick,
+  logprobs,
 ].map((kernel) => erased(kernel as unknown as Kernel<Variant, never>));

@@ -2,11 +2,16 @@ import { ceilDiv, combinations, defineKernel, type AdapterCaps } from './define.
 
 /** 32-bit words of one sample record, see `wgsl/lib/sample_record.wgsl`. */
 export const sampleWords = 12;
-export const sampleFlags = { bias: 1, penalties: 2 } as const;
+export const sampleFlags = { bias: 1, penalties: 2, mask: 4, logprobs: 8, scored: 16 } as const;
+/** In the flags above it: how many of the likeliest tokens are asked for. */
+export const likeliestShift = 8;
 /** In `results`: no token could be drawn, because the logits are not numbers. */
 export const noToken = 0xffffffff;
 
-/** Adds bias and penalties to the logits. */
+/** 32-bit words of one slot's mask. */
+export const maskWords = (vocabulary: number): number => ceilDiv(vocabulary, 32);
+
+/** Adds bias and penalties to the logits, and forbids what is not in the mask. */
 export const sampleAdjust = defineKernel({
   op: 'sample_adjust',
   source: 'sample_adjust.wgsl',
@@ -17,6 +22,7 @@ export const sampleAdjust = defineKernel({
     ['logits', 'read_write'],
     ['params', 'uniform'],
     ['step', 'uniform'],
+    ['masks', 'read'],
   ],
   params: [['vocabulary', 'u32']],
   grid: (variant: { WG: number }, params: { vocabulary: number } & Record<string, number>, dims) =>

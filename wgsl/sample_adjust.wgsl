@@ -1,5 +1,6 @@
 // logits[s, v]: adds the request's bias, then repetition, presence and frequency penalties. A logit a thread.
 // seen[slot, v]: bit 31 is set when v stands in the prompt; below it, how often v stands in the answer.
+// masks[slot, v / 32]: bit v % 32 is set when v may be drawn; the others get a logit that is never drawn.
 
 struct Params {
   vocabulary: u32,
@@ -11,6 +12,10 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> logits: array<f32>;
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<uniform> step: Step;
+@group(0) @binding(6) var<storage, read> masks: array<u32>;
+
+// The least number, because with infinities the sampler would calculate what is no number.
+const FORBIDDEN = -0x1.fffffep+127;
 
 //#include "lib/step.wgsl"
 //#include "lib/sample_record.wgsl"
@@ -37,6 +42,12 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
     let count = mark & 0x7fffffffu;
     if (count != 0u) {
       logit -= sample.presence + sample.frequency * f32(count);
+    }
+  }
+  if ((sample.flags & HAS_MASK) != 0u) {
+    let word = masks[sample.slot * ((params.vocabulary + 31u) / 32u) + v / 32u];
+    if (((word >> (v % 32u)) & 1u) == 0u) {
+      logit = FORBIDDEN;
     }
   }
   logits[at] = logit;

@@ -18,46 +18,14 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> results: array<u32>;
 @group(0) @binding(5) var<uniform> params: Params;
 
-const_assert (WG & (WG - 1u)) == 0u;
-const NONE = 0xffffffffu;
 const MASS_ONE = 1073741824.0; // 2^30: the whole mass in fixed point
 
 //#include "lib/sample_record.wgsl"
 //#include "lib/draw.wgsl"
+//#include "lib/best_token.wgsl"
 
-var<workgroup> best_value: array<f32, WG>;
-var<workgroup> best_token: array<u32, WG>;
 var<workgroup> bins: array<atomic<u32>, 256>;
 var<workgroup> chosen: vec2<u32>; // bin, what is still wanted below it
-
-// The greatest value of the workgroup and its lowest token.
-fn reduce_best(local: u32, value: f32, token: u32) -> u32 {
-  best_value[local] = value;
-  best_token[local] = token;
-  for (var half = WG / 2u; half > 0u; half /= 2u) {
-    workgroupBarrier();
-    if (local < half) {
-      let other = best_value[local + half];
-      let its = best_token[local + half];
-      if (other > best_value[local] || (other == best_value[local] && its < best_token[local])) {
-        best_value[local] = other;
-        best_token[local] = its;
-      }
-    }
-  }
-  return workgroupUniformLoad(&best_token[0]);
-}
-
-fn sum_mass(local: u32, value: f32) -> f32 {
-  best_value[local] = value;
-  for (var half = WG / 2u; half > 0u; half /= 2u) {
-    workgroupBarrier();
-    if (local < half) {
-      best_value[local] += best_value[local + half];
-    }
-  }
-  return workgroupUniformLoad(&best_value[0]);
-}
 
 // One radix step: in the bins of key bits [shift, shift + 8), from the top, the bin where `wanted` is reached.
 fn pick_bin(local: u32, wanted: u32) -> vec2<u32> {
@@ -126,7 +94,7 @@ fn main(
             mine += exp((logit - top) * per_degree);
           }
         }
-        unit = MASS_ONE / sum_mass(local, mine);
+        unit = MASS_ONE / sum_all(local, mine);
       }
       var wanted = select(sample.top_k, max(u32(sample.top_p * MASS_ONE), 1u), by_mass);
       var prefix = 0u;

@@ -8,6 +8,7 @@ export { gelu } from './gelu.ts';
 export { bf16FromNumber, f16FromNumber, numberFromBf16, numberFromF16, roundToF16 } from './half.ts';
 export { kvWrite } from './kv-write.ts';
 export { layerNorm } from './layer-norm.ts';
+export { logprobs } from './logprobs.ts';
 export { type MatmulShape, matmul } from './matmul.ts';
 export { pool } from './pool.ts';
 export { rmsNorm } from './rms-norm.ts';

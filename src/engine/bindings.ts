@@ -96,7 +96,14 @@ export interface GatherUnit {
   readonly to: BufferName;
 }
 
-export type PlanUnit = Unit | LabUnit | GatherUnit;
+/** What surrounds a draw, where a kernel of the lab draws. */
+export interface AroundDrawUnit {
+  readonly op: 'sample_adjust' | 'logprobs';
+  readonly id: string;
+  readonly nodes: readonly GraphNode[];
+}
+
+export type PlanUnit = Unit | LabUnit | GatherUnit | AroundDrawUnit;
 
 /** The `tokens: one` contract of the same work, when there is one. */
 export const oneTokenSibling = (op: string): string | undefined => {
@@ -262,7 +269,13 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
     case 'embed':
       return kernel ? [lab(node, kernel, { kind: 'embed', weight: unit.weight })] : [unit];
     case 'sample':
-      return kernel ? [lab(node, kernel, { kind: 'sample' })] : [unit];
+      return kernel
+        ? [
+            { op: 'sample_adjust', id: node.id, nodes: [node] },
+            lab(node, kernel, { kind: 'sample' }),
+            { op: 'logprobs', id: node.id, nodes: [node] },
+          ]
+        : [unit];
     case 'position_embed':
     case 'layer_norm':
     case 'gelu':

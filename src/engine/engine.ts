@@ -4,6 +4,7 @@ import { openModelFile } from './formats/open.ts';
 import { quantized } from './formats/quantized.ts';
 import { Embedder } from './embedder.ts';
 import { normalised, refuseEmbedding } from './embedding-request.ts';
+import { refuseMembers } from './generate-request.ts';
 import type { Graph } from './graph.ts';
 import { digestOf } from './digest.ts';
 import { hashedAsRead } from './hashed-reading.ts';
@@ -301,11 +302,12 @@ export class ResidentEngine implements Engine {
     const { running, waiting } = this.#embedder ?? this.#scheduler;
     const { preemptions, drafted, accepted } = this.#schedulerCounts;
     return {
+      slots: this.#runner.memory.capacity.slots,
       running,
       queued: waiting,
       ...this.#counts,
       pages,
-      parked: 0,
+      parked: this.#scheduler.parked,
       preemptions,
       speculation: { drafted, accepted },
     };
@@ -338,9 +340,13 @@ export class ResidentEngine implements Engine {
   }
 
   #schedulerOf(runner: Runner): Scheduler {
-    const { speculation = 'auto' } = this.#source.options;
+    const { speculation = 'auto', unreadTokens, readerPatienceMs: patienceMs } = this.#source.options;
     return new Scheduler(runner, () => performance.now(), {
       speculation,
+      reader: {
+        ...(unreadTokens === undefined ? {} : { unreadTokens }),
+        ...(patienceMs === undefined ? {} : { patienceMs }),
+      },
       counts: this.#schedulerCounts,
       onFailure: (reason) => void this.#replaceFailed(runner, reason),
     });
@@ -370,7 +376,7 @@ export class ResidentEngine implements Engine {
     }
     const { length } = request.prompt;
     if (length === 0) throw new EngineError('invalid_request', 'the prompt is empty');
-    if (request.maxTokens < 1) throw new EngineError('invalid_request', 'maxTokens must be at least 1');
+    refuseMembers(request);
     if (length + request.maxTokens > contextLength) {
       throw new EngineError(
         'context_length_exceeded',

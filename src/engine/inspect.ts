@@ -17,11 +17,15 @@ export interface ModelFacts {
   /** The type that holds most of the weights. */
   readonly quantization: string;
   readonly sizeBytes: number;
+  /** What it is for; undefined where its graph cannot be built. */
+  readonly kind: 'generate' | 'embed' | undefined;
   /** Tokens it was trained for; undefined where its graph cannot be built. */
   readonly contextLength: number | undefined;
   readonly types: readonly { type: TensorType; tensors: number; weights: number; bytes: number }[];
   readonly tokenizer: { readonly kind: string; readonly tokens: number } | undefined;
   readonly chatTemplate: boolean;
+  /** It fills in the middle of a text. */
+  readonly insert: boolean;
   /** What one sequence takes at the context that the engine takes by default. */
   readonly memory: { readonly context: number; readonly bytes: number } | undefined;
   /** What a person who loads it should know. */
@@ -43,10 +47,12 @@ export async function inspectModel(file: ModelFile): Promise<ModelFacts> {
     parameters,
     quantization,
     sizeBytes: file.sizeBytes,
+    kind: graph && (graph.shape.embedding ? 'embed' : 'generate'),
     contextLength: graph?.shape.trainedContext,
     types: types.map(([type, counts]) => ({ type, ...counts })),
     tokenizer: tokenizer && { kind: tokenizer.kind, tokens: tokenizer.vocabSize },
     chatTemplate: typeof file.metadata.get('tokenizer.chat_template') === 'string',
+    insert: tokenizer?.fim !== undefined,
     memory: graph && memoryOf(graph.shape, weightBytes(file, graph), file.name),
     notes: file.notes ?? [],
     problems,

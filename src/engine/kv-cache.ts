@@ -76,11 +76,14 @@ export class KvCache {
     return { at: whole + part.length, ...(from === to ? {} : { copy: { from, to } }) };
   }
 
-  /** Pages a text would have to take beyond those that are cached, and how many of the cached ones nobody uses. */
-  demand(tokens: readonly number[]): { missing: number; idle: number } {
+  /**
+   * Pages a text would have to take beyond those that are cached, and how many of the cached ones nobody uses.
+   * @param count tokens that it is going to have
+   */
+  demand(tokens: readonly number[], count: number): { missing: number; idle: number } {
     const { blocks } = this.prefixes.match(tokens, tokens.length - 1);
     const idle = blocks.filter(({ page }) => this.pool.users(page) === 0).length;
-    return { missing: pagesFor(tokens.length + 1) - blocks.length, idle };
+    return { missing: pagesFor(count) - blocks.length, idle };
   }
 
   /** Lets others share the whole pages of a running sequence's first `count` tokens. */

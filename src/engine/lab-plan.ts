@@ -18,6 +18,7 @@ import {
   vectorOf,
   windowOf,
 } from './plan-context.ts';
+import type { Planned } from './plan-dispatch.ts';
 import { partsOf, rangeOf } from './weight-slices.ts';
 import { stackKey } from './weights.ts';
 
@@ -49,7 +50,7 @@ export function labVectors({ site }: LabUnit): readonly string[] {
 export const labGain = ({ site }: LabUnit): string | undefined =>
   site.kind === 'product' ? site.gain : undefined;
 
-export async function planLab(context: PlanContext, unit: LabUnit): Promise<Omit<Dispatch, 'nodes'>[]> {
+export async function planLab(context: PlanContext, unit: LabUnit): Promise<Planned[]> {
   const given = givenOf(context, unit.site);
   return Promise.all(
     given.map((one, index) =>
@@ -58,12 +59,7 @@ export async function planLab(context: PlanContext, unit: LabUnit): Promise<Omit
   );
 }
 
-async function dispatchOf(
-  context: PlanContext,
-  unit: LabUnit,
-  given: Given,
-  id: string,
-): Promise<Omit<Dispatch, 'nodes'>> {
+async function dispatchOf(context: PlanContext, unit: LabUnit, given: Given, id: string): Promise<Planned> {
   const { kernel } = unit;
   const { memory, pool } = context;
   const { pipeline, layout } = await context.pipelines.getLab(kernel);

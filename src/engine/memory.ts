@@ -1,7 +1,8 @@
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { attentionTile } from '../../kernels/attention.ts';
 import { blockColumns } from '../../kernels/formats.ts';
-import { sampleWords } from '../../kernels/sample.ts';
+import { logprobWords } from '../../kernels/logprobs.ts';
+import { maskWords, sampleWords } from '../../kernels/sample.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { BufferName, Shape } from './graph.ts';
 import { ropeTable } from './rope-table.ts';
@@ -50,13 +51,19 @@ export interface Memory {
   readonly maxSplits: number;
   /** [slots, heads, maxSplits, headDim + 2] f32 */
   readonly partial: GPUBuffer;
-  /** [slots]: the token drawn last. */
+  /** [slots + 1]: the token drawn last; the last slot is nobody's. */
   readonly sampled: GPUBuffer;
   /** [samples of a step]: tokens drawn in it. */
   readonly results: GPUBuffer;
   /** [slots, vocabulary] each. */
   readonly bias: GPUBuffer;
   readonly seen: GPUBuffer;
+  /** [slots, words of a mask]: a bit a token, set where it may be drawn. */
+  readonly masks: GPUBuffer;
+  /** The logits as the model made them, in steps that want log probabilities: [samples of a step, vocabulary]. */
+  readonly rawLogits: GPUBuffer;
+  /** [samples of a step, words of log probabilities] */
+  readonly logprobs: GPUBuffer;
   /** One page of every layer, k then v: WebGPU copies only between different buffers. */
   readonly pageCopy: GPUBuffer;
   /** [tokens, parts of the width]: sums of squares of `hidden`, for the next norm. */
@@ -123,12 +130,13 @@ export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): numb
   const strides = stridesOf(shape);
   const rows = roundUp(capacity.stepTokens, rowPadding);
   const { hidden, normed, qkv, context, gate_up, activated, projected } = strides;
-  const perSample = strides.last + strides.logits + strides.expanded + strides.embedding;
+  // The logits twice: with what is added to them, and without.
+  const perSample = strides.last + 2 * strides.logits + strides.expanded + strides.embedding;
   const squares = Math.ceil(shape.width / leastPart);
   const perRow = hidden + normed + squares + qkv + context + gate_up + activated + projected;
   const activations = rows * perRow * 4;
   const sampled = roundUp(stepSamples(capacity.slots), rowPadding) * perSample * 4;
-  const perSlot = capacity.slots * drawnFrom(shape) * 8;
+  const perSlot = capacity.slots * (drawnFrom(shape) * 8 + maskWords(drawnFrom(shape)) * 4);
   const partial = capacity.slots * shape.heads * splitsOf(shape, capacity) * (shape.headDim + 2) * 4;
   const rotations = shape.ropes.reduce((sum, { rotary }) => sum + capacity.context * rotary * 4, 0);
   return activations + sampled + perSlot + partial + pageBytes(shape) + rotations;
@@ -181,10 +189,13 @@ export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacit
     splitTokens,
     maxSplits,
     partial: pool.storage('attention.partial', slots * shape.heads * maxSplits * (shape.headDim + 2) * 4),
-    sampled: pool.storage('sampled', slots * 4),
+    sampled: pool.storage('sampled', (slots + 1) * 4),
     results: pool.storage('results', samples * 4),
     bias: pool.storage('sample.bias', slots * drawnFrom(shape) * 4),
     seen: pool.storage('sample.seen', slots * drawnFrom(shape) * 4),
+    masks: pool.storage('sample.masks', slots * maskWords(drawnFrom(shape)) * 4),
+    rawLogits: pool.storage('logits.raw', samples * drawnFrom(shape) * 4),
+    logprobs: pool.storage('logprobs', samples * logprobWords * 4),
     pageCopy: pool.storage('kv.page_copy', pageBytes(shape)),
     squares: pool.storage('squares', tokenRows * Math.ceil(shape.width / leastPart) * 4),
     nothing: pool.storage('nothing', 16),

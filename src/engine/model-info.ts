@@ -39,8 +39,8 @@ export function describeModel(
   };
 }
 
-/** `general.name`, fit for a URL; without one the file's name. */
-function modelId(file: ModelFile): string {
+/** What a model is called: `general.name`, fit for a URL; without one the file's name. */
+export function modelId(file: Pick<ModelFile, 'metadata' | 'name'>): string {
   const name = file.metadata.get('general.name');
   const base =
     file.name

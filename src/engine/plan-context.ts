@@ -34,6 +34,8 @@ export interface Dispatch {
   readonly rows: 'tokens' | 'samples';
   /** The nodes of the graph that it computes, or a part of them. */
   readonly nodes: readonly string[];
+  /** Up to the logits, or from there on. */
+  readonly part: 'forward' | 'sampling';
   /** Of a kernel of the lab. */
   readonly lab?: LabDispatch;
 }

@@ -3,7 +3,7 @@ import { type Variant, variantKey } from '../../kernels/assemble.ts';
 import { type Kernel, packParams } from '../../kernels/define.ts';
 import type { Bound, Dispatch, PlanContext } from './plan-context.ts';
 
-export type Planned = Omit<Dispatch, 'nodes'>;
+export type Planned = Omit<Dispatch, 'nodes' | 'part'>;
 
 /** A kernel and variant that a dispatch may run as, by its number of rows. */
 interface Option<V extends Variant, P extends Params> {

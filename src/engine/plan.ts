@@ -7,7 +7,6 @@ import { matmulFlags, type MatmulFamily, withFlags } from '../../kernels/matmul.
 import { chooseNormAdd, normAdd } from '../../kernels/norm-add.ts';
 import { chooseRmsNorm, rmsNorm } from '../../kernels/rms-norm.ts';
 import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
-import { chooseSamplePick, sampleAdjust, samplePick } from '../../kernels/sample.ts';
 import type { GatherUnit, PlanUnit } from './bindings.ts';
 import { fuse, type Work } from './fusion.ts';
 import type { Gpu } from './gpu/device.ts';
@@ -26,6 +25,7 @@ import {
 } from './plan-context.ts';
 import { always, dispatchOf, many, numbered, type Planned } from './plan-dispatch.ts';
 import { planGelu, planLayerNorm, planPool, planPositions } from './plan-embedding.ts';
+import { planAdjust, planDraw, planLogprobs } from './plan-sampling.ts';
 import { partsOf, type SlicedPart } from './weight-slices.ts';
 import { stackKey, type WeightStack } from './weights.ts';
 
@@ -39,8 +39,10 @@ export interface Plan {
 export async function makePlan(context: PlanContext): Promise<Plan> {
   const lists = await Promise.all(
     context.works.map(async (work) => {
-      const nodes = (work.nodes ?? work.unit.nodes).map(({ id }) => id);
-      return (await planWork(context, work)).map((dispatch): Dispatch => ({ ...dispatch, nodes }));
+      const all = work.nodes ?? work.unit.nodes;
+      const nodes = all.map(({ id }) => id);
+      const part = all.some(({ op }) => op === 'sample') ? 'sampling' : 'forward';
+      return (await planWork(context, work)).map((dispatch): Dispatch => ({ ...dispatch, nodes, part }));
     }),
   );
   const { weights, works, tuning, family } = context;
@@ -83,9 +85,19 @@ export function vectorsOf(works: readonly Work[]): Map<string, readonly string[]
   return new Map(lists.filter((names) => names.length > 0).map((names) => [stackKey(names), names]));
 }
 
-/** Encodes a step into one pass; `onDispatch` may split it (for traces). */
-export function encodePlan(pass: GPUComputePassEncoder, plan: Plan, dims: StepDims): void {
-  for (const dispatch of plan.dispatches) encodeDispatch(pass, dispatch, dims);
+/**
+ * Encodes a step into one pass.
+ * @param part up to the logits, or from there on; all when absent
+ */
+export function encodePlan(
+  pass: GPUComputePassEncoder,
+  plan: Plan,
+  dims: StepDims,
+  part?: Dispatch['part'],
+): void {
+  for (const dispatch of plan.dispatches) {
+    if (part === undefined || dispatch.part === part) encodeDispatch(pass, dispatch, dims);
+  }
 }
 
 /** What a dispatch runs as in a step of these dims; undefined when there is nothing to do. */
@@ -131,7 +143,15 @@ async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
     case 'gated_activation':
       return [await planActivation(context, unit)];
     case 'sample':
-      return planSample(context, unit);
+      return [
+        await planAdjust(context, unit),
+        await planDraw(context, unit),
+        await planLogprobs(context, unit),
+      ];
+    case 'sample_adjust':
+      return [await planAdjust(context, unit)];
+    case 'logprobs':
+      return [await planLogprobs(context, unit)];
     case 'position_embed':
       return planPositions(context, unit);
     case 'layer_norm':
@@ -415,31 +435,6 @@ function planActivation(
     { columns: graph.shape.feedForward, out_stride: strideOf(context, 'activated') },
     { gate_up: memory.buffers.gate_up, y: memory.buffers.activated },
   );
-}
-
-function planSample(context: PlanContext, unit: Extract<Unit, { op: 'sample' }>): Promise<Planned[]> {
-  const { memory, graph, gpu } = context;
-  const params = { vocabulary: graph.shape.vocabulary };
-  const { bias, seen, sampled, results } = memory;
-  const { logits } = memory.buffers;
-  return Promise.all([
-    dispatchOf(
-      context,
-      `${unit.id}.adjust`,
-      always(sampleAdjust, { WG: 64 }),
-      params,
-      { bias, seen, logits },
-      'samples',
-    ),
-    dispatchOf(
-      context,
-      unit.id,
-      always(samplePick, chooseSamplePick(gpu.caps)),
-      { ...params, rules: 2, levels: 4 },
-      { logits, seen, sampled, results },
-      'samples',
-    ),
-  ]);
 }
 
 function planGather(context: PlanContext, unit: GatherUnit): Promise<Planned> {

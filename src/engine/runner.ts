@@ -1,4 +1,6 @@
 import type { StepDims } from '../../kernels/define.ts';
+import { logprobWords, mostLikely } from '../../kernels/logprobs.ts';
+import { maskWords, sampleFlags } from '../../kernels/sample.ts';
 import { type Binding, bindingsByStep, bindUnits, type LabKernel } from './bindings.ts';
 import { BufferPool } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
@@ -9,9 +11,9 @@ import { pageBytesPerBinding, type Memory } from './memory.ts';
 import { int8Tolerance, klDivergence } from './divergence.ts';
 import { type Loading, type LoadOptions, prepare } from './loading.ts';
 import { observe, type Observed, type Wanted } from './observe.ts';
-import type { LabDispatch } from './plan-context.ts';
+import type { Dispatch, LabDispatch } from './plan-context.ts';
 import { choiceOf, encodePlan, makePlan, type Plan, worksOf } from './plan.ts';
-import { StepInput, stepSamples } from './step.ts';
+import { StepInput, stepSamples, wantsOf } from './step.ts';
 import { greedy, type LoadProgress } from './types.ts';
 
 /** Steps that may be on their way at once: one runs while the next is encoded. */
@@ -38,6 +40,8 @@ export class Runner {
   readonly weightBytes: number;
   readonly #loading: Loading;
   readonly #readbacks: GPUBuffer[];
+  /** A mask that allows everything. */
+  readonly #anyToken: Uint32Array<ArrayBuffer>;
   /** When the steps on their way were submitted, the oldest first. */
   readonly #submitted: number[] = [];
 
@@ -51,10 +55,11 @@ export class Runner {
     this.weightBytes = pool.bytes;
     this.#loading = parts.loading;
     const { embedding } = parts.graph.shape;
-    const bytes = stepSamples(memory.capacity.slots) * (embedding?.dimensions ?? 1) * 4;
+    const words = stepSamples(memory.capacity.slots) * (embedding?.dimensions ?? 1 + logprobWords);
     this.#readbacks = Array.from({ length: pipelineDepth }, (_, index) =>
-      memory.pool.readback(`results.readback${index}`, bytes),
+      memory.pool.readback(`results.readback${index}`, words * 4),
     );
+    this.#anyToken = new Uint32Array(maskWords(parts.graph.shape.vocabulary)).fill(0xffffffff);
   }
 
   static async load(options: LoadOptions): Promise<Runner> {
@@ -126,11 +131,29 @@ export class Runner {
   }
 
   /**
-   * One submit, one readback. Resolves with the token drawn for each sample, in order.
+   * One submit, one readback. Resolves with the token drawn for each sample, in order, and behind them with the
+   * samples' log probabilities where any asks for them: [samples, logprobWords].
    * @param plan the live one unless given
    */
   async submit(step: StepInput, plan: Plan = this.planOf(step.dims)): Promise<Uint32Array> {
-    return new Uint32Array(await this.#run(step, plan, this.memory.results, step.dims.samples * 4));
+    const encoder = this.#begin(step);
+    encodeParts(encoder, this.memory, plan, step.dims, wholeStep);
+    return this.#drawn(encoder, step);
+  }
+
+  /** The step up to its logits; `draw` of the same step is what must be submitted next. */
+  forward(step: StepInput): void {
+    const encoder = this.#begin(step);
+    encodeParts(encoder, this.memory, this.planOf(step.dims), step.dims, forwardPart);
+    this.gpu.device.queue.submit([encoder.finish()]);
+  }
+
+  /** The rest of a step; resolves as `submit` does. */
+  async draw(step: StepInput): Promise<Uint32Array> {
+    const encoder = this.gpu.device.createCommandEncoder();
+    // The live plan, though it may have become another one: that of the forward pass may be gone.
+    encodeParts(encoder, this.memory, this.planOf(step.dims), step.dims, samplingPart);
+    return this.#drawn(encoder, step);
   }
 
   /** One submit, one readback. Resolves with a row for each sample of a model for embeddings, not of unit length. */
@@ -139,26 +162,49 @@ export class Runner {
     if (!embedding) throw new Error('this model makes no embeddings');
     const { samples } = step.dims;
     const { dimensions, from } = embedding;
-    const all = await this.#run(step, this.plan, this.memory.buffers[from], samples * dimensions * 4);
+    const encoder = this.#begin(step);
+    encodeParts(encoder, this.memory, this.plan, step.dims, forwardPart);
+    const readback = this.#takeReadback();
+    const bytes = samples * dimensions * 4;
+    encoder.copyBufferToBuffer(this.memory.buffers[from], 0, readback, 0, bytes);
+    const all = await this.#read(encoder, readback, bytes);
     return Array.from(
       { length: samples },
       (_, row) => new Float32Array(all, row * dimensions * 4, dimensions),
     );
   }
 
-  /** Submits a step, and reads the beginning of a buffer that it wrote. */
-  async #run(step: StepInput, plan: Plan, from: GPUBuffer, bytes: number): Promise<ArrayBuffer> {
+  /** Writes a step, and copies the pages that it wants copied. */
+  #begin(step: StepInput): GPUCommandEncoder {
     const { device } = this.gpu;
-    const readback = this.#readbacks.pop();
-    if (!readback) throw new Error(`more than ${pipelineDepth} steps in flight`);
     device.queue.writeBuffer(this.memory.step, 0, step.bytes());
     const encoder = device.createCommandEncoder();
     for (const copy of step.copies) copyPage(encoder, this.memory, this.graph.shape, copy);
-    const pass = encoder.beginComputePass();
-    encodePlan(pass, plan, step.dims);
-    pass.end();
-    if (bytes > 0) encoder.copyBufferToBuffer(from, 0, readback, 0, bytes);
-    device.queue.submit([encoder.finish()]);
+    return encoder;
+  }
+
+  async #drawn(encoder: GPUCommandEncoder, { dims }: StepInput): Promise<Uint32Array> {
+    const { results, logprobs } = this.memory;
+    const readback = this.#takeReadback();
+    let bytes = dims.samples * 4;
+    if (bytes > 0) encoder.copyBufferToBuffer(results, 0, readback, 0, bytes);
+    if (dims.logprobs) {
+      const more = dims.samples * logprobWords * 4;
+      encoder.copyBufferToBuffer(logprobs, 0, readback, bytes, more);
+      bytes += more;
+    }
+    return new Uint32Array(await this.#read(encoder, readback, bytes));
+  }
+
+  #takeReadback(): GPUBuffer {
+    const readback = this.#readbacks.pop();
+    if (!readback) throw new Error(`more than ${pipelineDepth} steps in flight`);
+    return readback;
+  }
+
+  /** Submits what is encoded, and reads what it copies to the beginning of `readback`. */
+  async #read(encoder: GPUCommandEncoder, readback: GPUBuffer, bytes: number): Promise<ArrayBuffer> {
+    this.gpu.device.queue.submit([encoder.finish()]);
     this.#submitted.push(performance.now());
     // Mapping also waits for a step that samples nothing: it bounds the work in flight.
     await readback.mapAsync(GPUMapMode.READ);
@@ -221,6 +267,16 @@ export class Runner {
     this.gpu.device.queue.writeBuffer(this.memory.seen, slot * this.graph.shape.vocabulary * 4, seen);
   }
 
+  /** The tokens that may be drawn, a bit each: [maskWords]; undefined: any. */
+  setMask(slot: number, mask: Uint32Array | undefined): void {
+    const { masks } = this.memory;
+    this.gpu.device.queue.writeBuffer(
+      masks,
+      slot * this.#anyToken.byteLength,
+      (mask ?? this.#anyToken) as Uint32Array<ArrayBuffer>,
+    );
+  }
+
   /**
    * How far this plan's prediction behind a prompt is from the exact one's: KL in nats. The exact plan takes over
    * when that is more than the tolerance.
@@ -267,12 +323,13 @@ export class Runner {
     for (const [done, count] of counts.entries()) {
       onProgress({ stage: 'warm-up', done, total });
       step.clear();
-      // Penalties that change nothing, so that their kernel is compiled too.
+      // Penalties that change nothing and masks that forbid nothing, so that their kernel is compiled too.
       const sampling = { ...greedy, repetitionPenalty: 1 + 1e-7 };
       for (let n = 0; n < count; n++) {
         // More rows than slots are drafts being verified.
         const row = n < slots ? step.decodeToken(0, 0, n) : step.verifyTokens(0, [], 0, 0);
-        step.sample(row, n % slots, 1, sampling);
+        if (n < slots) this.setMask(n, undefined);
+        step.sample(row, n % slots, 1, sampling, everything);
       }
       await run();
     }
@@ -310,6 +367,35 @@ export class Runner {
       await this.embed(step);
     }
     onProgress({ stage: 'warm-up', done: lengths.length, total: lengths.length });
+  }
+}
+
+/** Everything that a sample may want. */
+const everything = wantsOf({ logprobs: mostLikely }) | sampleFlags.mask;
+
+type Parts = readonly Dispatch['part'][];
+const wholeStep: Parts = ['forward', 'sampling'];
+const forwardPart: Parts = ['forward'];
+const samplingPart: Parts = ['sampling'];
+const onePass = [undefined];
+
+/**
+ * Encodes parts of a plan. Where log probabilities are wanted, a copy of the logits stands between them, because
+ * sampling changes these.
+ */
+function encodeParts(
+  encoder: GPUCommandEncoder,
+  { buffers, rawLogits, strides }: Memory,
+  plan: Plan,
+  dims: StepDims,
+  parts: Parts,
+): void {
+  for (const part of parts.length > 1 && !dims.logprobs ? onePass : parts) {
+    if (part === 'sampling' && dims.logprobs)
+      encoder.copyBufferToBuffer(buffers.logits, 0, rawLogits, 0, dims.samples * strides.logits * 4);
+    const pass = encoder.beginComputePass();
+    encodePlan(pass, plan, dims, part);
+    pass.end();
   }
 }
 

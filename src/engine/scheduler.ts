@@ -1,24 +1,29 @@
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { noToken, sampleFlags } from '../../kernels/sample.ts';
-import { DraftPolicy, type Candidate, type Speculation } from './draft-policy.ts';
+import { draftRoom, planDrafts } from './draft-plan.ts';
+import { DraftPolicy, type Speculation } from './draft-policy.ts';
+import { Interludes } from './interludes.ts';
 import { KvCache, pagesFor } from './kv-cache.ts';
-import { maxDrafts, PromptLookup } from './prompt-lookup.ts';
-import { type Capacity, splitTokensOf } from './memory.ts';
+import { askConstraint, setMask } from './masks.ts';
+import { Parking, type ReaderLimits } from './parking.ts';
+import { PromptLookup } from './prompt-lookup.ts';
+import { PromptPace } from './prompt-pace.ts';
+import { scorableTokens, scorePrompt } from './prompt-scores.ts';
 import { pipelineDepth } from './runner.ts';
 import type { Sequence } from './sequence.ts';
+import {
+  type InFlight,
+  isConstrained,
+  isDecoding,
+  isStale,
+  noDrafts,
+  noScores,
+  type Share,
+} from './share.ts';
 import { feedback, flagsOf, stepSamples, type StepInput } from './step.ts';
-import { EngineError } from './types.ts';
-
-/** What the scheduler needs of a `Runner`. Everything it is given takes effect in the order of the calls. */
-export interface StepRunner {
-  readonly memory: { readonly capacity: Capacity };
-  readonly graph: { readonly shape: { readonly vocabulary: number } };
-  newStep(): StepInput;
-  submit(step: StepInput): Promise<Uint32Array>;
-  setPages(slot: number, pages: readonly number[], first?: number): void;
-  setBias(slot: number, bias: Float32Array<ArrayBuffer>): void;
-  setSeen(slot: number, seen: Uint32Array<ArrayBuffer>): void;
-}
+import { StepResults } from './step-results.ts';
+import { setSampling, type StepRunner } from './step-runner.ts';
+import { EngineError, type TokenLogprob } from './types.ts';
 
 /** Totals that outlive a scheduler: a lost device gets a new one. */
 export interface SchedulerCounts {
@@ -28,49 +33,17 @@ export interface SchedulerCounts {
   accepted: number;
 }
 
-/** One sequence's samples of a step: the next token, and one after each draft. */
-interface Share {
-  readonly sequence: Sequence;
-  /** Its count when the step was formed: results of a place it has lost since are dropped. */
-  readonly preemptions: number;
-  readonly drafts: readonly number[];
-}
-
-/** A submitted step: whose tokens its results are, in order. */
-interface InFlight {
-  readonly shares: readonly Share[];
-  readonly rows: number;
-  readonly drafts: number;
-  readonly prefillTokens: number;
-  /** Another step was running when it was submitted. */
-  readonly pipelined: boolean;
-  readonly submitted: number;
-  readonly results: Promise<Uint32Array>;
-}
-
-/** Work that wants the device for itself. */
-interface Interlude {
-  run(): Promise<void>;
-  refuse(reason: unknown): void;
-}
-
-/** Longest that a step with prompt tokens should take, in ms: while others wait for their next token, and alone. */
-const sharedStepMs = 250;
-const loneStepMs = 1000;
-const firstChunk = 32;
-const leastChunk = 8;
-
-const noDrafts: readonly number[] = [];
-const noPlan = { each: 0, rows: 0 };
-
 /**
  * Forms steps from what waits and runs: a token for every decoding sequence, and prompt tokens of the oldest
  * prefilling ones as far as the budget goes. The next step is encoded while the last one runs; its tokens come
  * from the GPU itself, so nothing waits for a readback. A sequence that ended in the meantime drops its share.
  *
+ * What a constraint allows depends on the token before. A step with constrained sequences is submitted in two parts: its
+ * forward pass at once, its sampling when the step before was read back and their constraints have answered.
+ *
  * Pages are taken as sequences grow. When there are none left, the youngest running sequence gives its place back and
- * waits at the head of the queue. Running and waiting ones are each in order of arrival, and all that run came before
- * all that wait.
+ * waits. One whose reader is slow gives it back too, and waits elsewhere until he has caught up. Running and waiting ones
+ * are each in order of arrival.
  */
 export class Scheduler {
   readonly #runner: StepRunner;
@@ -88,12 +61,13 @@ export class Scheduler {
   #submitted = 0;
   /** When the last step ended, while the loop runs. */
   #lastEnd: number | undefined;
-  /** Of a prompt token, as measured; undefined until a step had enough of them. */
-  #prefillTokenMs: number | undefined;
+  readonly #pace = new PromptPace();
+  readonly #parking: Parking;
+  #arrivals = 0;
   #loop: Promise<void> | undefined;
   #stopped = false;
   readonly #idle: (() => void)[] = [];
-  readonly #interludes: Interlude[] = [];
+  readonly #interludes = new Interludes();
   readonly #onFailure: (reason: string) => void;
 
   constructor(
@@ -102,6 +76,7 @@ export class Scheduler {
     options: {
       speculation?: Speculation;
       counts?: SchedulerCounts;
+      reader?: Partial<ReaderLimits>;
       /** A step failed: nothing more can run here. */
       onFailure?: (reason: string) => void;
     } = {},
@@ -115,6 +90,14 @@ export class Scheduler {
     this.#freeSlots = Array.from({ length: capacity.slots }, (_, slot) => capacity.slots - 1 - slot);
     this.#step = runner.newStep();
     this.#onFailure = options.onFailure ?? (() => {});
+    this.#parking = new Parking(options.reader ?? {}, {
+      leave: (sequence) => {
+        sequence.phase = 'waiting';
+        insertByArrival(this.#waiting, sequence);
+        this.#start();
+      },
+      drop: (sequence, reason) => this.cancel(sequence, reason),
+    });
   }
 
   get running(): number {
@@ -123,6 +106,10 @@ export class Scheduler {
 
   get waiting(): number {
     return this.#waiting.length;
+  }
+
+  get parked(): number {
+    return this.#parking.size;
   }
 
   get pages(): { total: number; free: number; cached: number } {
@@ -136,10 +123,12 @@ export class Scheduler {
 
   add(sequence: Sequence): void {
     const { penalties } = sampleFlags;
-    // Each penalty depends on the tokens before, which a draft row would not have counted.
-    if (this.#drafting.mode !== 'off' && (flagsOf(sequence.request.sampling) & penalties) === 0) {
+    const { sampling, constraint } = sequence.request;
+    // Each penalty depends on the tokens before, which a draft row would not have counted; so does a constraint.
+    if (this.#drafting.mode !== 'off' && (flagsOf(sampling) & penalties) === 0 && !constraint) {
       sequence.lookup = new PromptLookup(sequence.tokens, this.#drafting.acceptance);
     }
+    sequence.order = this.#arrivals++;
     this.#waiting.push(sequence);
     this.#start();
   }
@@ -149,34 +138,19 @@ export class Scheduler {
     sequence.fail(reason);
     const at = this.#waiting.indexOf(sequence);
     if (at >= 0) this.#waiting.splice(at, 1);
+    this.#parking.remove(sequence);
     this.#release(sequence);
     this.#start();
   }
 
   /**
-   * Runs `work` when nothing runs or waits; what comes meanwhile waits until it is done.
+   * Runs `work` when nothing runs or waits; what comes meanwhile waits until it is done. Parked sequences wait too.
    * @param signal leaves the queue, with its reason; work that has begun looks at it by itself
    */
   interlude<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      if (signal?.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      const leave = () => {
-        const at = this.#interludes.indexOf(interlude);
-        if (at < 0) return;
-        this.#interludes.splice(at, 1);
-        reject(signal?.reason);
-      };
-      const interlude: Interlude = {
-        run: () => work().then(resolve, reject),
-        refuse: reject,
-      };
-      signal?.addEventListener('abort', leave, { once: true });
-      this.#interludes.push(interlude);
-      this.#start();
-    });
+    const done = this.#interludes.add(work, signal);
+    this.#start();
+    return done;
   }
 
   /** Resolves when no step is on its way. */
@@ -188,16 +162,17 @@ export class Scheduler {
   /** Fails everything and forms no further step. */
   stop(reason: unknown): void {
     this.#stopped = true;
-    for (const sequence of [...this.#waiting, ...this.#running]) sequence.fail(reason);
+    const all = [...this.#waiting, ...this.#running, ...this.#parking.clear()];
+    for (const sequence of all) sequence.fail(reason);
     this.#waiting.length = 0;
     this.#running.length = 0;
-    for (const interlude of this.#interludes.splice(0)) interlude.refuse(reason);
+    this.#interludes.refuse(reason);
   }
 
   #start(): void {
     if (this.#loop || this.#stopped) return;
     const isIdle = this.#waiting.length === 0 && this.#running.length === 0;
-    const interlude = isIdle ? this.#interludes.shift() : undefined;
+    const interlude = isIdle ? this.#interludes.next() : undefined;
     this.#loop = (interlude?.run() ?? this.#run())
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
@@ -207,7 +182,7 @@ export class Scheduler {
       .finally(() => {
         this.#loop = undefined;
         // Something may have come between the last look and the end of the loop.
-        const more = this.#waiting.length > 0 || this.#interludes.length > 0;
+        const more = this.#waiting.length > 0 || this.#interludes.size > 0;
         if (more && !this.#stopped) this.#start();
         else this.#idle.splice(0).forEach((resolve) => resolve());
       });
@@ -216,20 +191,16 @@ export class Scheduler {
   async #run(): Promise<void> {
     this.#lastEnd = undefined;
     while (!this.#stopped) {
-      // How far a verification came is known only when it is read back.
-      while (this.#inFlight.length < pipelineDepth && !this.#inFlight.some(({ drafts }) => drafts > 0)) {
-        this.#admit();
-        const step = this.#compose();
-        if (!step) break;
-        // It is awaited in its turn; until then a failure of it must not count as one that nobody handles.
-        step.results.catch(() => undefined);
-        this.#inFlight.push(step);
-      }
+      this.#fill();
       const oldest = this.#inFlight[0];
       if (!oldest) return;
-      let results: Uint32Array;
+      if (!oldest.results) {
+        await this.#draw(oldest);
+        continue;
+      }
+      let results: StepResults;
       try {
-        results = await oldest.results;
+        results = new StepResults(await oldest.results, oldest.samples);
       } finally {
         this.#inFlight.shift();
       }
@@ -237,7 +208,39 @@ export class Scheduler {
       this.#deliver(oldest, results);
     }
     // Stopped: the device may be destroyed only when it works on nothing.
-    await Promise.allSettled(this.#inFlight.splice(0).map(({ results }) => results));
+    const last = this.#inFlight.splice(0).map(({ results }) => results ?? this.#runner.draw(this.#step));
+    await Promise.allSettled(last);
+  }
+
+  /** Submits as many steps as may be on their way at once. */
+  #fill(): void {
+    // How far a verification came is known only when it is read back; what follows a draw that waits, follows it.
+    const blocks = ({ drafts, results }: InFlight) => drafts > 0 || !results;
+    while (this.#inFlight.length < pipelineDepth && !this.#inFlight.some(blocks)) {
+      this.#admit();
+      const step = this.#compose();
+      if (!step) return;
+      // It is awaited in its turn; until then a failure of it must not count as one that nobody handles.
+      step.results?.catch(() => undefined);
+      this.#inFlight.push(step);
+    }
+  }
+
+  /** Submits the sampling of a step, when all that it depends on has been read back. */
+  async #draw(flight: InFlight): Promise<void> {
+    await Promise.all(flight.shares.map((share) => this.#setMask(share)));
+    if (this.#stopped) return;
+    flight.results = this.#runner.draw(this.#step);
+    flight.results.catch(() => undefined);
+  }
+
+  /** Whatever goes wrong ends this sequence alone. */
+  async #setMask(share: Share): Promise<void> {
+    try {
+      await setMask(this.#runner, share);
+    } catch (error) {
+      this.cancel(share.sequence, error);
+    }
   }
 
   #admit(): void {
@@ -248,40 +251,28 @@ export class Scheduler {
       if (!sequence || slot === undefined || !this.#hasRoom(sequence)) return;
       this.#waiting.shift();
       this.#freeSlots.pop();
-      this.#running.push(sequence);
+      insertByArrival(this.#running, sequence);
       sequence.slot = slot;
       sequence.phase = 'prefill';
       if (sequence.started === 0) sequence.started = this.#now();
-      this.#setSampling(sequence);
+      setSampling(this.#runner, sequence);
     }
   }
 
   /** Whether a text can be computed without somebody losing pages: alone it always can. */
   #hasRoom(sequence: Sequence): boolean {
-    const { missing, idle } = this.#cache.demand(sequence.tokens);
+    const { tokens: text, request, isScoring } = sequence;
+    // Behind a prompt that is only scored nothing follows.
+    const count = Math.min(text.length + 1, request.prompt.length + request.maxTokens);
+    const { missing, idle } = isScoring
+      ? { missing: pagesFor(count), idle: 0 }
+      : this.#cache.demand(text, count);
     // Each running one needs the rest of its text's pages, and soon a page for what it answers.
     const promised = this.#running.reduce(
       (sum, { pages, tokens }) => sum + Math.max(1, pagesFor(tokens.length + 1) - pages.length),
       0,
     );
     return missing + promised <= this.#cache.available - idle;
-  }
-
-  #setSampling(sequence: Sequence): void {
-    const { sampling, prompt } = sequence.request;
-    const flags = flagsOf(sampling);
-    const { vocabulary } = this.#runner.graph.shape;
-    if (flags & sampleFlags.bias) {
-      const bias = new Float32Array(vocabulary);
-      for (const [id, amount] of sampling.logitBias) bias[id] = amount;
-      this.#runner.setBias(sequence.slot, bias);
-    }
-    if (flags & sampleFlags.penalties) {
-      const seen = new Uint32Array(vocabulary);
-      for (const id of prompt) seen[id] = 0x80000000;
-      for (const id of sequence.tokens.slice(prompt.length)) seen[id] = (seen[id] ?? 0) + 1;
-      this.#runner.setSeen(sequence.slot, seen);
-    }
   }
 
   #compose(): InFlight | undefined {
@@ -293,15 +284,21 @@ export class Scheduler {
     const prefillTokens = this.#addPrompts(step, shares);
     if (step.dims.tokens === 0) return undefined;
     this.#submitted += 1;
+    const waits = shares.some(isConstrained);
+    const isUnusual = waits || shares.some(({ scores }) => scores.count > 0);
+    const { samples } = step.dims;
     const pipelined = this.#inFlight.length > 0;
     const submitted = this.#now();
-    const results = this.#runner.submit(step);
-    return { shares, rows, drafts, prefillTokens, pipelined, submitted, results };
+    if (waits) this.#runner.forward(step);
+    const results = waits ? undefined : this.#runner.submit(step);
+    return { shares, rows, samples, drafts, prefillTokens, isUnusual, pipelined, submitted, results };
   }
 
   /** A token for every decoding sequence, and drafts where they pay. @returns the number of drafts */
   #addDecoding(step: StepInput, shares: Share[]): number {
-    const { each, rows } = this.#planDrafts();
+    const { capacity } = this.#runner.memory;
+    const plan = { capacity, drafting: this.#drafting, pace: this.#pace };
+    const { each, rows } = planDrafts(this.#running, plan);
     let drafted = 0;
     // Oldest first; who has to give way is younger, so it has no share in this step yet.
     for (let index = 0; index < this.#running.length; index++) {
@@ -309,7 +306,7 @@ export class Scheduler {
       if (!isDecoding(sequence)) continue;
       const ahead = sequence.drawn - sequence.answered;
       let drafts = noDrafts;
-      const wanted = Math.min(each, rows - drafted, this.#draftRoom(sequence));
+      const wanted = Math.min(each, rows - drafted, draftRoom(sequence, capacity));
       // Drafts are not worth anybody's place.
       if (wanted > 0 && this.#cache.grow(sequence, sequence.scheduled + 1 + wanted)) {
         drafts = sequence.lookup?.propose(ahead, wanted) ?? noDrafts;
@@ -322,51 +319,21 @@ export class Scheduler {
         drafts.length === 0
           ? step.decodeToken(id, scheduled, slot)
           : step.verifyTokens(id, drafts, scheduled, slot);
-      this.#sample(step, sequence, row, 1);
+      const { sampling } = sequence.request;
+      const first = this.#sample(step, sequence, row, 1);
       for (let n = 1; n <= drafts.length; n++) {
-        step.sample(row + n, slot, sequence.scheduled + n, sequence.request.sampling);
+        step.sample(row + n, slot, sequence.scheduled + n, sampling, sequence.wants);
       }
-      shares.push({ sequence, preemptions: sequence.preemptions, drafts });
+      shares.push(this.#shareOf(sequence, { first, drafts }));
       drafted += drafts.length;
     }
     return drafted;
   }
 
-  /**
-   * Drafts that a sequence can take: none without a guess, none beyond the end of its answer, and none where decoding
-   * splits the context: attention of several rows does not, and rounds differently.
-   */
-  #draftRoom({ lookup, drawn, answered, request, scheduled }: Sequence): number {
-    if (!lookup?.guesses || drawn - answered > 1) return 0;
-    const unsplit = splitTokensOf(this.#runner.memory.capacity) - 1 - scheduled;
-    return Math.max(0, Math.min(maxDrafts, request.maxTokens - drawn - 1, unsplit));
-  }
-
-  /** Drafts a sequence for the step that is being formed, and rows for all drafts together. */
-  #planDrafts(): { each: number; rows: number } {
-    if (!this.#running.some((one) => isDecoding(one) && this.#draftRoom(one) > 0)) return noPlan;
-    const candidates: Candidate[] = [];
-    let promptTokens = 0;
-    for (const sequence of this.#running) {
-      const { phase, drawn, answered, lookup, tokens, scheduled } = sequence;
-      if (isDecoding(sequence)) {
-        const room = this.#draftRoom(sequence);
-        candidates.push({ room, ahead: drawn - answered, acceptance: lookup?.acceptance ?? 0 });
-      } else if (phase === 'prefill') {
-        promptTokens += tokens.length - scheduled;
-      }
-    }
-    const { slots, stepTokens } = this.#runner.memory.capacity;
-    // Whose prompt ends in this step takes a sample too.
-    const rows = Math.min(stepSamples(slots) - this.#running.length, stepTokens - candidates.length);
-    const promptMs = Math.min(promptTokens, this.#chunk(true)) * (this.#prefillTokenMs ?? 0);
-    return { each: this.#drafting.choose(candidates, rows, promptMs), rows };
-  }
-
   /** Prompt tokens for one step: the oldest first, each as much as is left. */
   #addPrompts(step: StepInput, shares: Share[]): number {
     const { capacity } = this.#runner.memory;
-    let left = Math.min(this.#chunk(shares.length > 0), capacity.stepTokens - step.dims.tokens);
+    let left = Math.min(this.#pace.chunk(shares.length > 0), capacity.stepTokens - step.dims.tokens);
     let added = 0;
     for (let index = 0; index < this.#running.length && left > 0; index++) {
       const sequence = this.#running[index] as Sequence;
@@ -381,21 +348,30 @@ export class Scheduler {
   /** At most `left` tokens of a text that is known already. @returns how many */
   #addPrompt(step: StepInput, sequence: Sequence, left: number, shares: Share[]): number {
     const { tokens } = sequence;
-    this.#adopt(step, sequence);
+    // What is scored has to be computed.
+    if (!sequence.isScoring) this.#adopt(step, sequence);
     const first = sequence.scheduled;
-    const count = this.#fitPrompt(sequence, Math.min(left, tokens.length - first));
+    const wanted = Math.min(left, tokens.length - first, scorableTokens(sequence, this.#freeSamples(step)));
+    const count = this.#fitPrompt(sequence, wanted);
     if (count === 0) return 0;
     const row = step.prefillTokens(tokens, first, count, sequence.slot);
     this.#uploadPages(sequence);
-    if (first + count === tokens.length) {
-      sequence.phase = 'decode';
-      this.#sample(step, sequence, row, count);
-      shares.push({ sequence, preemptions: sequence.preemptions, drafts: noDrafts });
-    } else {
-      sequence.scheduled += count;
-    }
+    const scores = scorePrompt(step, sequence, row, count);
+    const isWhole = first + count === tokens.length;
+    const draws = isWhole && sequence.request.maxTokens > 0;
+    if (isWhole) sequence.phase = 'decode';
+    const sample = draws ? this.#sample(step, sequence, row, count) : undefined;
+    if (!draws) sequence.scheduled += count;
+    if (isWhole || scores.count > 0)
+      shares.push(this.#shareOf(sequence, { first: sample, scores, isLast: isWhole && !draws }));
     this.#cache.publish(sequence, tokens, sequence.scheduled, this.#submitted + 1);
     return count;
+  }
+
+  /** Samples that nobody's next token needs. */
+  #freeSamples({ dims }: StepInput): number {
+    const prompts = this.#running.reduce((sum, { phase }) => sum + Number(phase === 'prefill'), 0);
+    return stepSamples(this.#runner.memory.capacity.slots) - dims.samples - prompts;
   }
 
   /** Skips what is cached of the text that comes next. */
@@ -404,8 +380,8 @@ export class Scheduler {
     const { at, copy } = this.#cache.adopt(sequence, tokens, scheduled, this.#submitted + 1);
     if (copy) step.copies.push(copy);
     sequence.scheduled = at;
-    // What it computed itself before it was preempted was not saved to it.
-    if (sequence.preemptions === 0) sequence.cachedTokens += at - scheduled;
+    // What it computed itself before it gave its place back was not saved to it.
+    if (sequence.departures === 0) sequence.cachedTokens += at - scheduled;
   }
 
   /**
@@ -434,14 +410,27 @@ export class Scheduler {
 
   /** The sequence gives everything back and waits, before all that arrived after it. */
   #preempt(sequence: Sequence): void {
-    this.#release(sequence);
+    this.#leave(sequence);
     sequence.phase = 'waiting';
-    sequence.preemptions += 1;
+    insertByArrival(this.#waiting, sequence);
+    this.#counts.preemptions += 1;
+  }
+
+  /** The sequence gives everything back and waits for its reader. */
+  #park(sequence: Sequence): void {
+    this.#leave(sequence);
+    sequence.phase = 'parked';
+    this.#parking.add(sequence);
+  }
+
+  /** Gives everything back; it will compute its text again. */
+  #leave(sequence: Sequence): void {
+    this.#release(sequence);
+    sequence.departures += 1;
     sequence.scheduled = 0;
     // Tokens still on their way are drawn again, and are the same then.
     sequence.drawn = sequence.answered;
-    this.#waiting.unshift(sequence);
-    this.#counts.preemptions += 1;
+    sequence.scoring = sequence.scores?.length ?? 1;
   }
 
   #uploadPages(sequence: Sequence): void {
@@ -451,58 +440,79 @@ export class Scheduler {
     sequence.tabled = pages.length;
   }
 
-  #sample(step: StepInput, sequence: Sequence, row: number, count: number): void {
+  /** @returns the index among the step's samples */
+  #sample(step: StepInput, sequence: Sequence, row: number, count: number): number {
     sequence.scheduled += count;
     sequence.drawn += 1;
-    step.sample(row, sequence.slot, sequence.scheduled, sequence.request.sampling);
+    const { request, slot, scheduled, wants } = sequence;
+    return step.sample(row, slot, scheduled, request.sampling, wants);
   }
 
-  /** Prompt tokens for the next step, so that they do not stall running answers. */
-  #chunk(shared: boolean): number {
-    if (this.#prefillTokenMs === undefined) return firstChunk;
-    const fit = (shared ? sharedStepMs : loneStepMs) / this.#prefillTokenMs;
-    return Math.max(leastChunk, Math.floor(fit / leastChunk) * leastChunk);
+  #shareOf(
+    sequence: Sequence,
+    { first, drafts = noDrafts, scores = noScores, isLast = false }: Partial<Share>,
+  ): Share {
+    const { departures, drawn, answered, request } = sequence;
+    // All tokens before are known: the constraint may answer while the forward pass runs.
+    const isKnown = first !== undefined && request.constraint !== undefined && drawn === answered + 1;
+    const mask = isKnown ? askConstraint(sequence, this.#runner.graph.shape.vocabulary) : undefined;
+    mask?.catch(() => undefined); // awaited when the sampling is submitted
+    return { sequence, departures, first, drafts, scores, isLast, mask };
   }
 
   #learn(step: InFlight): void {
-    const { prefillTokens, rows, drafts, submitted, pipelined } = step;
+    const { prefillTokens, rows, drafts, submitted, pipelined, isUnusual } = step;
     const end = this.#now();
     const ms = end - (this.#lastEnd ?? submitted);
     this.#lastEnd = end;
+    if (isUnusual) return;
     if (prefillTokens === 0) {
       if (drafts > 0) this.#drafting.learn('verify', rows, ms);
       else if (pipelined) this.#drafting.learn('plain', rows, ms);
     }
-    if (prefillTokens < leastChunk) return;
-    const measured = ms / prefillTokens;
-    this.#prefillTokenMs =
-      this.#prefillTokenMs === undefined ? measured : (this.#prefillTokenMs + measured) / 2;
+    this.#pace.learn(prefillTokens, ms);
   }
 
-  #deliver(step: InFlight, results: Uint32Array): void {
+  #deliver(step: InFlight, results: StepResults): void {
     const now = this.#now();
-    let first = 0;
     for (const share of step.shares) {
-      const at = first;
-      first += 1 + share.drafts.length;
-      const { sequence, drafts } = share;
-      if (sequence.phase === 'done' || sequence.preemptions !== share.preemptions) continue;
-      this.#counts.drafted += drafts.length;
-      for (let n = 0; ; n++) {
-        const id = results[at + n] as number;
-        if (n > 0) {
-          // The draft before it was what would have been drawn, so this token follows from the right text.
-          sequence.scheduled += 1;
-          sequence.drawn += 1;
-          this.#counts.accepted += 1;
-        }
-        this.#accept(sequence, id, now);
-        if (this.#hasEnded(sequence) || id !== drafts[n]) break;
+      if (isStale(share)) continue;
+      const { sequence, first, drafts, scores } = share;
+      for (let n = 0; n < scores.count; n++) {
+        const id = sequence.request.prompt[sequence.scores?.length ?? 0] as number;
+        sequence.acceptScore(results.logprob(scores.first + n, id));
       }
+      if (share.isLast) {
+        sequence.endPrompt(now);
+        this.#release(sequence);
+      }
+      if (first !== undefined) this.#deliverDraws(sequence, { first, drafts }, results, now);
     }
   }
 
-  #accept(sequence: Sequence, id: number, now: number): void {
+  #deliverDraws(
+    sequence: Sequence,
+    { first, drafts }: { first: number; drafts: readonly number[] },
+    results: StepResults,
+    now: number,
+  ): void {
+    this.#counts.drafted += drafts.length;
+    for (let n = 0; ; n++) {
+      const id = results.token(first + n);
+      if (n > 0) {
+        // The draft before it was what would have been drawn, so this token follows from the right text.
+        sequence.scheduled += 1;
+        sequence.drawn += 1;
+        this.#counts.accepted += 1;
+      }
+      const isReported = sequence.request.logprobs !== undefined && id !== noToken;
+      this.#accept(sequence, id, now, isReported ? results.logprob(first + n, id) : undefined);
+      if (this.#hasEnded(sequence) || id !== drafts[n]) break;
+    }
+    if (!this.#hasEnded(sequence) && this.#parking.isDue(sequence)) this.#park(sequence);
+  }
+
+  #accept(sequence: Sequence, id: number, now: number, logprob: TokenLogprob | undefined): void {
     if (id === noToken) {
       this.cancel(
         sequence,
@@ -513,7 +523,7 @@ export class Scheduler {
       );
       return;
     }
-    sequence.accept(id, now);
+    sequence.accept(id, now, logprob);
     if (this.#hasEnded(sequence)) {
       this.#release(sequence);
       return;
@@ -540,7 +550,6 @@ export class Scheduler {
   }
 }
 
-/** A further token of its answer is to be drawn. */
-function isDecoding({ phase, drawn, request }: Sequence): boolean {
-  return phase === 'decode' && drawn < request.maxTokens;
+function insertByArrival(list: Sequence[], sequence: Sequence): void {
+  list.splice(list.findLastIndex(({ order }) => order < sequence.order) + 1, 0, sequence);
 }

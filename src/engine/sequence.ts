@@ -1,22 +1,28 @@
-import type { GenerateRequest, GenerationEvent, Usage } from './types.ts';
-import type { Tokenizer, TokenStream } from './tokenizer/types.ts';
+import type { GenerateRequest, GenerationEvent, TokenLogprob, Usage } from './types.ts';
+import type { Tokenizer } from './tokenizer/types.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
-import { StopMatcher } from './stop-matcher.ts';
+import { AnswerText } from './answer-text.ts';
+import { EventQueue } from './event-queue.ts';
+import { wantsOf } from './step.ts';
 
-/** Where a sequence stands. Waiting ones hold nothing; running ones hold a slot and pages. */
-export type Phase = 'waiting' | 'prefill' | 'decode' | 'done';
+/** Where a sequence stands. Waiting and parked ones hold nothing; running ones hold a slot and pages. */
+export type Phase = 'waiting' | 'prefill' | 'decode' | 'parked' | 'done';
 
 /** One request from its arrival to its last event. */
 export class Sequence {
   readonly request: GenerateRequest;
   phase: Phase = 'waiting';
+  /** Its place in the order of arrival. */
+  order = 0;
   slot = -1;
+  /** Of each sample, see `wantsOf`. */
+  readonly wants: number;
   /** Pages of the KV cache, by position. */
   pages: number[] = [];
   /** Of those, how many the GPU has in its page table. */
   tabled = 0;
-  /** How often it had to give its place back; results of steps before that are stale. */
-  preemptions = 0;
+  /** How often it gave its place back, for lack of pages or of a reader; results of steps before that are stale. */
+  departures = 0;
   /** Tokens whose keys and values are written, or will be by a step already submitted; drafts do not count. */
   scheduled = 0;
   /** Answer tokens asked for by submitted steps, read back or not; drafts do not count. */
@@ -25,26 +31,33 @@ export class Sequence {
   cachedTokens = 0;
   /** Prompt, and the answer's tokens as far as they are read back. */
   readonly tokens: number[];
+  /** Of the answer's tokens, how many the constraint was told. */
+  told = 0;
+  /** Log probabilities of the prompt as far as they are read back, where they are asked for. */
+  readonly scores: (TokenLogprob | null)[] | undefined;
+  /** Of those, how many steps already submitted will have given. */
+  scoring = 1;
   /** Absent where drafts are not allowed. */
   lookup: PromptLookup | undefined;
   readonly arrived: number;
   started = 0;
   firstToken = 0;
-  readonly #stream: TokenStream;
-  readonly #stop: StopMatcher;
+  #onEnd: (() => void) | undefined;
+  readonly #text: AnswerText;
   readonly #endIds: ReadonlySet<number>;
   #pendingIds: number[] = [];
-  readonly #events: GenerationEvent[] = [];
-  #failure: { error: unknown } | undefined;
-  #wake: (() => void) | undefined;
+  #pendingLogprobs: TokenLogprob[] = [];
+  readonly #events = new EventQueue();
+  #scoresGiven = false;
 
   constructor(request: GenerateRequest, tokenizer: Tokenizer, now: number) {
     this.request = request;
+    this.wants = wantsOf(request);
     this.tokens = [...request.prompt];
     this.arrived = now;
-    this.#stream = tokenizer.stream();
-    this.#stop = new StopMatcher(request.stop);
+    this.#text = new AnswerText(tokenizer, request);
     this.#endIds = request.ignoreEnd ? new Set() : tokenizer.endIds;
+    if (request.promptLogprobs) this.scores = [null];
   }
 
   /** Answer tokens read back. */
@@ -52,65 +65,89 @@ export class Sequence {
     return this.tokens.length - this.request.prompt.length;
   }
 
+  /** Answer tokens that the reader could have had and has not. */
+  get unread(): number {
+    return this.#events.tokens;
+  }
+
+  /** Told whenever the reader takes an event. */
+  set onRead(listener: (() => void) | undefined) {
+    this.#events.onRead = listener;
+  }
+
+  /** Prompt tokens are still to be scored by steps that are not submitted yet. */
+  get isScoring(): boolean {
+    return this.scores !== undefined && this.scoring < this.request.prompt.length;
+  }
+
   /** A token was read back. Ends the sequence when it is the last. */
-  accept(id: number, now: number): void {
+  accept(id: number, now: number, logprob?: TokenLogprob): void {
     if (this.phase === 'done') return;
     if (this.firstToken === 0) this.firstToken = now;
     this.tokens.push(id);
-    if (this.#endIds.has(id)) {
-      this.#emit(this.#stop.push(this.#stream.flush()), [id]);
-      this.#finish('stop', now);
-      return;
-    }
-    const text = this.#stop.push(this.#stream.push(id));
     this.#pendingIds.push(id);
-    if (this.#stop.stopped) {
-      this.#emit(text, []);
-      this.#finish('stop', now);
-    } else if (this.answered >= this.request.maxTokens) {
-      this.#emit(text + this.#stop.push(this.#stream.flush()), []);
-      this.#finish(this.#stop.stopped ? 'stop' : 'length', now);
+    if (logprob) this.#pendingLogprobs.push(logprob);
+    const isEnd = this.#endIds.has(id);
+    let text = isEnd ? this.#text.pushLast(id) : this.#text.push(id);
+    const isFull = this.answered >= this.request.maxTokens;
+    if (isFull && !isEnd && !this.#text.stopped) text += this.#text.flush();
+    if (isEnd || isFull || this.#text.stopped) {
+      this.#emit(text);
+      this.#finish(isEnd || this.#text.stopped ? 'stop' : 'length', now);
     } else if (text !== '') {
-      this.#emit(text, []);
+      this.#emit(text);
+    }
+  }
+
+  /** Of the prompt's next token. */
+  acceptScore(score: TokenLogprob): void {
+    this.scores?.push(score);
+  }
+
+  /** The prompt is computed, and nothing is to follow. */
+  endPrompt(now: number): void {
+    if (this.phase === 'done') return;
+    this.firstToken = now;
+    this.#emit('');
+    this.#finish('length', now);
+  }
+
+  /** What a promise gives, or undefined as soon as the sequence is over; one at a time. */
+  async unlessEnded<T>(promise: Promise<T>): Promise<T | undefined> {
+    const { promise: ended, resolve } = Promise.withResolvers<undefined>();
+    this.#onEnd = () => resolve(undefined);
+    try {
+      return await Promise.race([promise, ended]);
+    } finally {
+      this.#onEnd = undefined;
     }
   }
 
   fail(error: unknown): void {
     if (this.phase === 'done') return;
-    this.phase = 'done';
-    this.#failure = { error };
-    this.#signal();
+    this.#close();
+    this.#events.fail(error);
   }
 
   /** The events as they come; throws what `fail` was given. */
-  async *events(): AsyncGenerator<GenerationEvent, void, undefined> {
-    for (;;) {
-      const next = this.#events.shift();
-      if (next) {
-        yield next;
-        if (next.type === 'end') return;
-      } else if (this.#failure) {
-        throw this.#failure.error;
-      } else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-      }
-    }
+  events(): AsyncGenerator<GenerationEvent, void, undefined> {
+    return this.#events.read();
   }
 
-  #emit(text: string, ids: readonly number[]): void {
-    const all = [...this.#pendingIds, ...ids];
+  #emit(text: string): void {
+    const prompt = this.#scoresGiven ? undefined : this.scores;
+    const ids = this.#pendingIds;
+    if (text === '' && ids.length === 0 && !prompt) return;
+    const logprobs = this.request.logprobs === undefined ? {} : { logprobs: this.#pendingLogprobs };
+    this.#events.push({ type: 'text', text, ids, ...logprobs, ...(prompt ? { prompt } : {}) });
+    this.#scoresGiven = true;
     this.#pendingIds = [];
-    if (text === '' && all.length === 0) return;
-    this.#events.push({ type: 'text', text, ids: all });
-    this.#signal();
+    this.#pendingLogprobs = [];
   }
 
   #finish(finishReason: 'stop' | 'length', now: number): void {
-    const rest = this.#stop.flush();
-    if (rest !== '') this.#emit(rest, []);
-    this.phase = 'done';
+    const rest = this.#text.rest();
+    if (rest !== '') this.#emit(rest);
     const usage: Usage = {
       prompt_tokens: this.request.prompt.length,
       completion_tokens: this.answered,
@@ -121,12 +158,19 @@ export class Sequence {
       prefill_ms: this.firstToken - this.started,
       decode_ms: now - this.firstToken,
     };
-    this.#events.push({ type: 'end', finishReason, usage, timings });
-    this.#signal();
+    const { stopText } = this.#text;
+    const found = stopText === undefined ? {} : { stopText };
+    this.#close();
+    this.#events.push({ type: 'end', finishReason, ...found, usage, timings });
   }
 
-  #signal(): void {
-    this.#wake?.();
-    this.#wake = undefined;
+  #close(): void {
+    this.phase = 'done';
+    this.#onEnd?.();
+    try {
+      this.request.constraint?.close();
+    } catch {
+      // It is over either way, and nobody is there to be told.
+    }
   }
 }

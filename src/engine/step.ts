@@ -1,9 +1,9 @@
 import type { StepDims } from '../../kernels/define.ts';
 import { singleToken } from '../../kernels/rope-kv-write.ts';
-import { sampleFlags, sampleWords } from '../../kernels/sample.ts';
+import { likeliestShift, sampleFlags, sampleWords } from '../../kernels/sample.ts';
 import type { PageCopy } from './kv-cache.ts';
 import { maxDrafts } from './prompt-lookup.ts';
-import type { Sampling } from './types.ts';
+import { type GenerateRequest, greedy, type Sampling } from './types.ts';
 
 /** Token id that means: the one the slot sampled last, which only the GPU knows yet. */
 export const feedback = 0xffffffff;
@@ -20,6 +20,8 @@ export interface StepLayout {
   readonly wideTiles: number;
   readonly tokens: number;
   readonly sizeBytes: number;
+  /** The slot that is nobody's. */
+  readonly nobody: number;
 }
 
 /** Rows of drafts that a step may verify; each takes a row of logits. */
@@ -43,6 +45,7 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
     wideTiles,
     tokens,
     sizeBytes: tokens + align(limits.tokens * 16),
+    nobody: limits.slots,
   };
 }
 
@@ -57,6 +60,7 @@ export class StepInput {
     wideTiles: 0,
     splits: 1,
     adjust: false,
+    logprobs: false,
   };
   /** Pages to copy before the step runs, in this order. */
   readonly copies: PageCopy[] = [];
@@ -83,6 +87,7 @@ export class StepInput {
       wideTiles: 0,
       splits: 1,
       adjust: false,
+      logprobs: false,
     });
   }
 
@@ -120,17 +125,41 @@ export class StepInput {
     return row;
   }
 
-  /** Asks for the token after `row`, which will stand at `position`. */
-  sample(row: number, slot: number, position: number, sampling: Sampling): void {
-    const flags = flagsOf(sampling);
-    if (flags !== 0) this.dims.adjust = true;
-    const at = this.layout.samples / 4 + this.dims.samples++ * sampleWords;
+  /**
+   * Asks for the token after `row`, which will stand at `position`.
+   * @param wants see `wantsOf`
+   * @returns its index among the step's samples
+   */
+  sample(row: number, slot: number, position: number, sampling: Sampling, wants = 0): number {
+    const flags = flagsOf(sampling) | wants;
+    if ((flags & (sampleFlags.bias | sampleFlags.penalties | sampleFlags.mask)) !== 0)
+      this.dims.adjust = true;
+    return this.#sample(row, slot, flags, sampling.seed, position, sampling);
+  }
+
+  /** Asks for the log probability of `token`, which stands after `row`; its index among the step's samples. */
+  score(row: number, token: number, wants: number): number {
+    // What is drawn there is drawn for nobody.
+    return this.#sample(row, this.layout.nobody, wants | sampleFlags.scored, token, 0, greedy);
+  }
+
+  #sample(
+    row: number,
+    slot: number,
+    flags: number,
+    seed: number,
+    position: number,
+    sampling: Sampling,
+  ): number {
+    if ((flags & sampleFlags.logprobs) !== 0) this.dims.logprobs = true;
+    const index = this.dims.samples++;
+    const at = this.layout.samples / 4 + index * sampleWords;
     const words = this.#words;
     const floats = this.#floats;
     words[at] = row;
     words[at + 1] = slot;
     words[at + 2] = flags;
-    words[at + 3] = sampling.seed >>> 0;
+    words[at + 3] = seed >>> 0;
     words[at + 4] = position;
     words[at + 5] = sampling.topK;
     // The single most likely token is the greedy one; the greedy path also settles ties.
@@ -140,6 +169,7 @@ export class StepInput {
     floats[at + 9] = sampling.repetitionPenalty;
     floats[at + 10] = sampling.presencePenalty;
     floats[at + 11] = sampling.frequencyPenalty;
+    return index;
   }
 
   /** The bytes to write at the start of the step buffer. */
@@ -192,4 +222,10 @@ export function flagsOf(sampling: Sampling): number {
   const penalties =
     sampling.repetitionPenalty !== 1 || sampling.presencePenalty !== 0 || sampling.frequencyPenalty !== 0;
   return (sampling.logitBias.size > 0 ? sampleFlags.bias : 0) | (penalties ? sampleFlags.penalties : 0);
+}
+
+/** What a request wants of each of its samples beside the token. */
+export function wantsOf({ constraint, logprobs }: Pick<GenerateRequest, 'constraint' | 'logprobs'>): number {
+  const reported = logprobs === undefined ? 0 : sampleFlags.logprobs | (logprobs << likeliestShift);
+  return (constraint ? sampleFlags.mask : 0) | reported;
 }

@@ -5,30 +5,35 @@
 export class StopMatcher {
   readonly #stops: readonly string[];
   #held = '';
-  #stopped = false;
+  #found: string | undefined;
 
   constructor(stops: readonly string[]) {
     this.#stops = stops.filter((stop) => stop !== '');
   }
 
+  /** The stop text that was found. */
+  get found(): string | undefined {
+    return this.#found;
+  }
+
   get stopped(): boolean {
-    return this.#stopped;
+    return this.#found !== undefined;
   }
 
   /** The text that became certain. After a stop text was found, everything before it, and nothing from then on. */
   push(text: string): string {
-    if (this.#stopped) return '';
+    if (this.stopped) return '';
     const all = this.#held + text;
     // The one that is complete first, not the one that begins first: so it does not matter how the text was cut.
-    let found: { start: number; end: number } | undefined;
+    let found: { stop: string; start: number; end: number } | undefined;
     for (const stop of this.#stops) {
       const start = all.indexOf(stop);
       const end = start + stop.length;
       if (start < 0 || (found && (end > found.end || (end === found.end && start >= found.start)))) continue;
-      found = { start, end };
+      found = { stop, start, end };
     }
     if (found) {
-      this.#stopped = true;
+      this.#found = found.stop;
       this.#held = '';
       return all.slice(0, found.start);
     }
@@ -39,7 +44,7 @@ export class StopMatcher {
 
   /** What was held back, when the stream ends without a stop text. */
   flush(): string {
-    const rest = this.#stopped ? '' : this.#held;
+    const rest = this.stopped ? '' : this.#held;
     this.#held = '';
     return rest;
   }

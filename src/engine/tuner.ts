@@ -266,6 +266,7 @@ async function encoderFor(
     wideTiles: 0,
     splits: 1,
     adjust: false,
+    logprobs: false,
   };
   const grid = kernel.grid(variant, params, dims);
   return (pass) => {

@@ -166,6 +166,8 @@ export interface AdapterFacts {
 }
 
 export interface EngineStats {
+  /** Sequences that may share a step. */
+  slots: number;
   running: number;
   queued: number;
   completions: number;
@@ -252,6 +254,10 @@ export interface EngineOptions {
   parallel?: number;
   /** Requests that may wait beyond those. */
   queue?: number;
+  /** Answer tokens that may wait for their reader before the sequence has to wait for him; the default is 512. */
+  unreadTokens?: number;
+  /** How long a sequence waits for its reader; the default is 60,000. */
+  readerPatienceMs?: number;
   /** For keys and values; the default is what full contexts of all sequences take, as far as the memory goes. */
   kvCacheBytes?: number;
   /** Guessed tokens, verified several a step; the default `auto` guesses where it pays. */

@@ -49,6 +49,7 @@ export async function kernelHarness(): Promise<KernelHarness> {
         wideTiles: 0,
         splits: 1,
         adjust: true,
+        logprobs: true,
         ...input.dims,
       };
       const header = new Uint32Array([dims.tokens, dims.samples, dims.singleTiles, dims.splits]);

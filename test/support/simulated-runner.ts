@@ -3,13 +3,15 @@
  * draws tokens that depend on every token before them as the page table shows it. Time is what its steps cost.
  */
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import { sampleFlags, sampleWords } from '../../kernels/sample.ts';
+import { logprobWords } from '../../kernels/logprobs.ts';
+import { likeliestShift, maskWords, noToken, sampleFlags, sampleWords } from '../../kernels/sample.ts';
 import type { Capacity } from '../../src/engine/memory.ts';
-import type { StepRunner } from '../../src/engine/scheduler.ts';
 import { Sequence } from '../../src/engine/sequence.ts';
+import type { StepRunner } from '../../src/engine/step-runner.ts';
 import { feedback, flagsOf, StepInput, stepLayout, stepSamples } from '../../src/engine/step.ts';
-import type { GenerateRequest, GenerationEvent } from '../../src/engine/types.ts';
+import type { GenerateRequest, GenerationEvent, TokenLogprob } from '../../src/engine/types.ts';
 import { ByteTokenizer } from './scripted-engine.ts';
+import type { ToyGrammar } from './toy-constraint.ts';
 
 const tileTokens = 4;
 const vocabulary = 259;
@@ -33,8 +35,25 @@ interface Entry {
 const digestAfter = (before: readonly Entry[]): number =>
   before.reduce((digest, entry) => mix(digest, entry.digest), 1);
 
+/** What is not allowed moves on to the next token that is. */
+function allowed(id: number, mask: Uint32Array | undefined): number {
+  if (mask?.every((word) => word === 0)) return noToken;
+  let next = id;
+  while (mask && (((mask[next >> 5] as number) >>> (next & 31)) & 1) === 0) next = (next + 1) % vocabulary;
+  return next;
+}
+
 /** Mostly what follows from the last tokens, so that texts repeat themselves; sometimes from all of them. */
-function draw(before: readonly Entry[], seed: number, seen: Uint32Array | undefined): number {
+function draw(
+  before: readonly Entry[],
+  seed: number,
+  seen: Uint32Array | undefined,
+  mask: Uint32Array | undefined,
+): number {
+  return allowed(drawAny(before, seed, seen), mask);
+}
+
+function drawAny(before: readonly Entry[], seed: number, seen: Uint32Array | undefined): number {
   let state = digestAfter(before);
   if (seen) state = seen.reduce((sum, count, id) => (count === 0 ? sum : mix(sum, mix(id, count))), state);
   state = mix(state, seed);
@@ -44,8 +63,28 @@ function draw(before: readonly Entry[], seed: number, seen: Uint32Array | undefi
   return 97 + (mix(first, second) % letters);
 }
 
+/** Of a token after others, made of all of them: a number that f32 holds. */
+function logprobOf(before: readonly Entry[], id: number, likeliest: number): TokenLogprob {
+  const of = (token: number) => -(mix(digestAfter(before), token) % 1000) / 8;
+  const top = Array.from({ length: likeliest }, (_, n) => ({ id: n, logprob: of(n) }));
+  return { id, logprob: of(id), top };
+}
+
+/** The log probabilities of a text's tokens; of the first there is none. */
+export function scoreAlone(tokens: readonly number[], likeliest: number): (TokenLogprob | null)[] {
+  const entries: Entry[] = [];
+  return tokens.map((token, index) => {
+    const score = index === 0 ? null : logprobOf(entries, token, likeliest);
+    entries.push({ token, digest: mix(token, digestAfter(entries)) });
+    return score;
+  });
+}
+
 /** What a request answers alone, without any of the scheduler. */
-export function answerAlone({ prompt, maxTokens, sampling, ignoreEnd }: GenerateRequest): number[] {
+export function answerAlone(
+  { prompt, maxTokens, sampling, ignoreEnd }: GenerateRequest,
+  grammar?: ToyGrammar,
+): number[] {
   const entries: Entry[] = [];
   const write = (token: number) => entries.push({ token, digest: mix(token, digestAfter(entries)) });
   prompt.forEach(write);
@@ -53,7 +92,7 @@ export function answerAlone({ prompt, maxTokens, sampling, ignoreEnd }: Generate
   if (seen) for (const id of prompt) seen[id] = 0x80000000;
   const answer: number[] = [];
   while (answer.length < maxTokens) {
-    const id = draw(entries, mix(sampling.seed, entries.length), seen);
+    const id = draw(entries, mix(sampling.seed, entries.length), seen, grammar?.(answer));
     answer.push(id);
     if (seen) seen[id]! += 1;
     if (id === endToken && !ignoreEnd) break;
@@ -81,6 +120,9 @@ export class SimulatedRunner implements StepRunner {
   readonly #pages: (Entry | undefined)[][];
   readonly #tables: number[][];
   readonly #seen: Uint32Array[];
+  readonly #masks: Uint32Array[];
+  /** What the rows of a step saw whose sampling is still to be submitted. */
+  #begun: readonly Entry[][] | undefined;
   readonly #sampled: number[] = [];
   #inFlight = 0;
   #end = 0;
@@ -90,6 +132,7 @@ export class SimulatedRunner implements StepRunner {
     this.memory = { capacity };
     this.#pages = Array.from({ length: capacity.pages }, () => []);
     this.#tables = Array.from({ length: capacity.slots }, () => []);
+    this.#masks = Array.from({ length: capacity.slots }, () => new Uint32Array(maskWords(vocabulary)));
     this.#seen = Array.from({ length: capacity.slots }, () => new Uint32Array(vocabulary));
   }
 
@@ -109,13 +152,29 @@ export class SimulatedRunner implements StepRunner {
     this.#seen[slot] = seen.slice();
   }
 
+  setMask(slot: number, mask: Uint32Array | undefined): void {
+    this.#masks[slot] = mask?.slice() ?? new Uint32Array(maskWords(vocabulary)).fill(0xffffffff);
+  }
+
   submit(step: StepInput): Promise<Uint32Array> {
+    this.forward(step);
+    return this.draw(step);
+  }
+
+  forward(step: StepInput): void {
+    if (this.#begun) throw new Error('a step begins before the last one has drawn');
     if (++this.#inFlight > 2) throw new Error('more than two steps in flight');
     for (const { from, to } of step.copies) {
       if (from === to) throw new Error(`page ${from} is copied to itself`);
       this.#pages[to] = [...this.#pages[from]!];
     }
-    const results = this.#execute(step);
+    this.#begun = this.#computeRows(step);
+  }
+
+  draw(step: StepInput): Promise<Uint32Array> {
+    if (!this.#begun) throw new Error('no step has begun');
+    const results = this.#sample(step, this.#begun);
+    this.#begun = undefined;
     const record = this.#record(step);
     this.steps.push(record);
     const drafts = [...record.decoding.values()].reduce((sum, count) => sum + count, 0);
@@ -132,7 +191,8 @@ export class SimulatedRunner implements StepRunner {
     return done;
   }
 
-  #execute(step: StepInput): Uint32Array {
+  /** Of each row, all that it sees. */
+  #computeRows(step: StepInput): Entry[][] {
     const { capacity } = this.memory;
     const { dims, layout } = step;
     if (dims.tokens > capacity.stepTokens) throw new Error('more tokens than a step holds');
@@ -148,18 +208,42 @@ export class SimulatedRunner implements StepRunner {
       this.#pageOf(slot!, position!)[position! % pageTokens] = entry;
       rows.push([...before, entry]);
     }
-    const results = new Uint32Array(dims.samples);
+    return rows;
+  }
+
+  #sample(step: StepInput, rows: readonly Entry[][]): Uint32Array {
+    const { dims, layout } = step;
+    const words = step.bytes();
+    const results = new Uint32Array(dims.samples * (dims.logprobs ? 1 + logprobWords : 1));
+    const floats = new Float32Array(results.buffer);
     for (let index = 0; index < dims.samples; index++) {
       const [row, slot, flags, seed, position] = words.subarray(
         layout.samples / 4 + index * sampleWords,
       ) as unknown as number[];
       const before = rows[row!]!;
-      if (before.length !== position) throw new Error(`position ${position} after ${before.length} tokens`);
-      const seen = flags! & sampleFlags.penalties ? this.#seen[slot!] : undefined;
-      const id = draw(before, mix(seed!, position), seen);
-      if (seen) seen[id]! += 1;
-      results[index] = id;
-      this.#sampled[slot!] = id;
+      let id = seed!;
+      if ((flags! & sampleFlags.scored) === 0) {
+        if (before.length !== position) throw new Error(`position ${position} after ${before.length} tokens`);
+        const seen = flags! & sampleFlags.penalties ? this.#seen[slot!] : undefined;
+        id = draw(
+          before,
+          mix(seed!, position),
+          seen,
+          flags! & sampleFlags.mask ? this.#masks[slot!] : undefined,
+        );
+        if (seen && id !== noToken) seen[id]! += 1;
+        results[index] = id;
+        this.#sampled[slot!] = id;
+      }
+      if ((flags! & sampleFlags.logprobs) === 0) continue;
+      const { logprob, top } = logprobOf(before, id, flags! >>> likeliestShift);
+      const at = dims.samples + index * logprobWords;
+      floats[at] = logprob;
+      results[at + 1] = top.length;
+      for (const [n, one] of top.entries()) {
+        results[at + 2 + 2 * n] = one.id;
+        floats[at + 3 + 2 * n] = one.logprob;
+      }
     }
     return results;
   }
@@ -184,6 +268,7 @@ export class SimulatedRunner implements StepRunner {
     const samples = new Map<number, number>();
     for (let index = 0; index < dims.samples; index++) {
       const slot = words[layout.samples / 4 + index * sampleWords + 1]!;
+      if (slot === layout.nobody) continue;
       samples.set(slot, (samples.get(slot) ?? 0) + 1);
     }
     const decoding = new Map<number, number>();

@@ -136,8 +136,8 @@ describe('KvCache', () => {
   it('says what a text still has to take', () => {
     const cache = new KvCache(8);
     leave(cache, run(0, 80));
-    expect(cache.demand([...run(0, 70), 999])).toEqual({ missing: 1, idle: 2 });
-    expect(cache.demand([5, 6])).toEqual({ missing: 1, idle: 0 });
+    expect(cache.demand([...run(0, 70), 999], 72)).toEqual({ missing: 1, idle: 2 });
+    expect(cache.demand([5, 6], 3)).toEqual({ missing: 1, idle: 0 });
   });
 });
 

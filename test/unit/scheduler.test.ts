@@ -1,44 +1,10 @@
 /** The scheduler against a simulated GPU whose tokens depend on every token before them. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Scheduler, type SchedulerCounts } from '../../src/engine/scheduler.ts';
-import { type GenerateRequest, greedy } from '../../src/engine/types.ts';
-import { answerAlone, newSequence, read, SimulatedRunner } from '../support/simulated-runner.ts';
-
-const text = (...codes: number[]): number[] => codes.map((code) => 97 + (code % 12));
-const run = (from: number, count: number): number[] =>
-  text(...Array.from({ length: count }, (_, i) => (from + i) * (i + 3)));
-
-const request = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
-  prompt: run(1, 20),
-  maxTokens: 40,
-  sampling: greedy,
-  stop: [],
-  ...changes,
-});
-
-interface Options {
-  pages?: number;
-  slots?: number;
-  stepTokens?: number;
-  speculation?: 'auto' | 'always' | 'off';
-}
-
-function world({ pages = 64, slots = 4, stepTokens = 64, speculation = 'off' }: Options = {}) {
-  const runner = new SimulatedRunner({ context: 4096, slots, stepTokens, pages });
-  const counts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
-  const scheduler = new Scheduler(runner, () => runner.time, { speculation, counts });
-  const add = (one: GenerateRequest) => {
-    const sequence = newSequence(one, runner);
-    scheduler.add(sequence);
-    return sequence;
-  };
-  return { runner, scheduler, counts, add, answer: async (one: GenerateRequest) => read(add(one)) };
-}
-
-/** A request whose answer does not end early. */
-const long = (seed: number, maxTokens: number, prompt = run(seed, 20)): GenerateRequest =>
-  request({ prompt, maxTokens, sampling: { ...greedy, seed }, ignoreEnd: true });
+import { type GenerateRequest, greedy, type TokenLogprob } from '../../src/engine/types.ts';
+import { long, request, run, text, turns, world } from '../support/scheduler-world.ts';
+import { answerAlone, newSequence, read, scoreAlone } from '../support/simulated-runner.ts';
+import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
 
 describe('prefixes', () => {
   it('a repeated prompt computes its last token only', async () => {
@@ -275,49 +241,83 @@ describe('any requests', () => {
     cancelAfter: seldom(fc.nat(40)),
     pause: fc.nat(2),
     ignoreEnd: fc.boolean(),
+    /** Turns of the event loop that its constraint takes. */
+    constraint: seldom(fc.nat(6)),
+    logprobs: seldom(fc.nat(3)),
+    scoresPrompt: fc.boolean(),
+    /** Turns of the event loop that its reader takes for an event. */
+    reading: seldom(fc.integer({ min: 1, max: 4 })),
   });
   const anyWorld = fc.record({
     pages: fc.integer({ min: 6, max: 12 }),
     slots: fc.integer({ min: 2, max: 6 }),
     stepTokens: fc.integer({ min: 30, max: 64 }),
     speculation: fc.constantFrom('auto' as const, 'always' as const, 'off' as const),
+    reader: fc.record({ unreadTokens: fc.integer({ min: 1, max: 30 }) }),
   });
 
-  it('get the tokens that they get alone: batched, cached, preempted, verified or beside cancelled ones', async () => {
+  it('get the tokens that they get alone, whatever else runs and whatever becomes of it', async () => {
     let preemptions = 0;
     let accepted = 0;
     let cached = 0;
+    let parked = 0;
+    let asked = 0;
+    let scored = 0;
     await fc.assert(
       fc.asyncProperty(
         anyWorld,
         fc.array(anyRequest, { minLength: 6, maxLength: 20 }),
         async (options, list) => {
-          const { runner, scheduler, counts, add } = world(options);
+          const { runner, scheduler, counts, failures, add } = world(options);
           const jobs: Promise<void>[] = [];
-          for (const { prompt, cut, maxTokens, seed, penalty, stop, cancelAfter, pause, ignoreEnd } of list) {
+          for (const { prompt, cut, maxTokens, seed, penalty, stop, ...rest } of list) {
+            const { cancelAfter, pause, ignoreEnd, constraint, logprobs, scoresPrompt, reading } = rest;
+            const grammar = constraint === undefined ? undefined : toyGrammar(seed);
+            const follower = grammar && new ToyConstraint(grammar, constraint);
+            const promptLogprobs = logprobs !== undefined && scoresPrompt;
             const one = request({
               prompt: prompts[prompt]!.slice(0, cut),
-              maxTokens,
+              maxTokens: promptLogprobs && maxTokens < 20 ? 0 : maxTokens,
               ignoreEnd,
               sampling: { ...greedy, seed, frequencyPenalty: penalty ? 1 : 0 },
               stop: stop === undefined ? [] : [String.fromCharCode(...text(stop, Math.floor(stop / 12)))],
+              ...(logprobs === undefined ? {} : { logprobs, promptLogprobs }),
             });
-            const sequence = add(one);
+            const sequence = add(follower ? { ...one, constraint: follower } : one);
             const job = async () => {
               const ids: number[] = [];
+              const reported: TokenLogprob[] = [];
               let events = 0;
               const alone = newSequence(one, runner);
-              for (const id of answerAlone(one)) alone.accept(id, 0);
+              const wanted = answerAlone(one, grammar);
+              for (const id of wanted) alone.accept(id, 0);
+              if (one.maxTokens === 0) alone.endPrompt(0);
               const expected = await read(alone);
+              const scores = scoreAlone([...one.prompt, ...wanted], logprobs ?? 0);
+              let prompted = promptLogprobs ? 0 : 1;
               try {
                 for await (const event of sequence.events()) {
-                  if (event.type === 'text') ids.push(...event.ids);
-                  else {
+                  if (sequence.phase === 'parked') parked += 1;
+                  if (reading !== undefined) await turns(reading);
+                  if (event.type === 'text') {
+                    ids.push(...event.ids);
+                    reported.push(...(event.logprobs ?? []));
+                    if (events === 0 && promptLogprobs) {
+                      expect(event.prompt).toEqual(scores.slice(0, one.prompt.length));
+                      prompted += 1;
+                      scored += one.prompt.length;
+                    } else {
+                      expect(event.prompt).toBeUndefined();
+                    }
+                  } else {
                     cached += event.usage.cached_tokens;
                     expect(event.usage.cached_tokens).toBeLessThan(one.prompt.length);
+                    if (promptLogprobs) expect(event.usage.cached_tokens).toBe(0);
                     expect(event.usage.completion_tokens).toBe(ids.length);
                     expect(event.finishReason).toBe(expected.end.finishReason);
+                    expect(event.stopText).toBe(expected.end.stopText);
                     expect(ids).toEqual(expected.ids);
+                    expect(prompted).toBe(1);
                   }
                   if (events++ === cancelAfter) scheduler.cancel(sequence, new Error('cut'));
                 }
@@ -325,13 +325,20 @@ describe('any requests', () => {
                 expect((error as Error).message).toBe('cut');
               }
               expect(ids).toEqual(expected.ids.slice(0, ids.length));
+              const after = scores.slice(one.prompt.length, one.prompt.length + ids.length);
+              expect(reported).toEqual(logprobs === undefined ? [] : after);
+              if (!follower) return;
+              asked += follower.calls;
+              expect(follower.closed).toBe(1);
+              expect(wanted.slice(0, follower.accepted.length)).toEqual(follower.accepted);
             };
             jobs.push(job());
-            for (let n = 0; n < pause; n++) await new Promise((resolve) => setImmediate(resolve));
+            await turns(pause);
           }
           await Promise.all(jobs);
           await scheduler.settled();
-          expect(scheduler).toMatchObject({ running: 0, waiting: 0 });
+          expect(failures).toEqual([]);
+          expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
           const { total, free, cached: kept } = scheduler.pages;
           expect(free + kept).toBe(total);
           expect(runner.steps.every(({ decoding }) => decoding.size <= options.slots)).toBe(true);
@@ -345,5 +352,8 @@ describe('any requests', () => {
     expect(preemptions).toBeGreaterThan(50);
     expect(accepted).toBeGreaterThan(500);
     expect(cached).toBeGreaterThan(1000);
-  }, 120_000);
+    expect(parked).toBeGreaterThan(500);
+    expect(asked).toBeGreaterThan(1000);
+    expect(scored).toBeGreaterThan(1000);
+  }, 300_000);
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { singleToken } from '../../kernels/rope-kv-write.ts';
 import { sampleFlags, sampleWords } from '../../kernels/sample.ts';
-import { feedback, flagsOf, StepInput, stepLayout, stepSamples } from '../../src/engine/step.ts';
+import { feedback, flagsOf, StepInput, stepLayout, stepSamples, wantsOf } from '../../src/engine/step.ts';
 import { greedy, type Sampling } from '../../src/engine/types.ts';
 
 const limits = { slots: 4, tokens: 64, tileTokens: 4 };
@@ -129,6 +129,35 @@ describe('StepInput', () => {
     expect(step.dims).toMatchObject({ samples: 1, adjust: true });
   });
 
+  it('says what a sample wants beside its token, and which kernels that takes', () => {
+    const step = newStep();
+    const constraint = { next: () => Promise.resolve(undefined), close() {} };
+    expect(wantsOf({})).toBe(0);
+    expect(step.sample(0, 1, 9, greedy, wantsOf({ logprobs: 5 }))).toBe(0);
+    expect(step.dims).toMatchObject({ adjust: false, logprobs: true });
+    expect(step.sample(1, 2, 9, { ...greedy, presencePenalty: 1 }, wantsOf({ constraint }))).toBe(1);
+    expect(step.dims).toMatchObject({ samples: 2, adjust: true, logprobs: true });
+    const flags = records(step, layout.samples, 2, sampleWords).map((record) => record[2]);
+    expect(flags).toEqual([0x508, sampleFlags.penalties | sampleFlags.mask]);
+  });
+
+  it('a token that is scored is a sample of nobody', () => {
+    const step = newStep();
+    step.sample(0, 1, 9, greedy);
+    expect(step.score(7, 0xfffffff0, wantsOf({ logprobs: 0 }))).toBe(1);
+    const [, record = []] = records(step, layout.samples, 2, sampleWords);
+    expect(record.slice(0, 7)).toEqual([
+      7,
+      limits.slots,
+      sampleFlags.logprobs | sampleFlags.scored,
+      0xfffffff0,
+      0,
+      0,
+      0,
+    ]);
+    expect(step.dims).toMatchObject({ samples: 2, adjust: false, logprobs: true });
+  });
+
   it('top_k 1 is greedy', () => {
     const step = newStep();
     step.sample(0, 0, 1, { ...greedy, temperature: 2, topK: 1 });
@@ -152,6 +181,7 @@ describe('StepInput', () => {
       wideTiles: 0,
       splits: 1,
       adjust: false,
+      logprobs: false,
     });
     expect(step.decodeToken(1, 0, 0)).toBe(0);
     expect(step.bytes().byteLength).toBe(layout.tokens + 16);

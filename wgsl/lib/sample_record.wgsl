@@ -2,6 +2,10 @@
 const SAMPLE_WORDS = 12u;
 const HAS_BIAS = 1u;
 const HAS_PENALTIES = 2u;
+const HAS_MASK = 4u;
+const HAS_LOGPROBS = 8u;
+const IS_SCORED = 16u;         // the next token is known: `seed` holds it, and nothing is to be drawn
+const LIKELIEST_SHIFT = 8u;    // above it: how many of the likeliest tokens are asked for
 
 struct Sample {
   row: u32,       // of the hidden state

@@ -22,6 +22,7 @@ const oneToken = {
   wideTiles: 0,
   splits: 1,
   adjust: false,
+  logprobs: false,
 };
 
 /** Of a text of one token, for an embedding. */

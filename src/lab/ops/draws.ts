@@ -67,6 +67,7 @@ export const stepOf = (tokens: number, more: Partial<StepDims> = {}): StepDims =
   wideTiles: 0,
   splits: 1,
   adjust: false,
+  logprobs: false,
   ...more,
 });
 

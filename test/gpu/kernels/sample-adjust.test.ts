@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { penalizedLogits, type SamplingRule } from '../../../kernels/reference/index.ts';
-import { sampleAdjust, sampleFlags } from '../../../kernels/sample.ts';
+import { maskWords, sampleAdjust, sampleFlags } from '../../../kernels/sample.ts';
 import {
   expectClose,
   expectUntouched,
@@ -21,6 +21,8 @@ interface Row extends SampleRecord {
   flags: number;
   prompt?: readonly number[];
   answer?: readonly number[];
+  /** Whether a token may be drawn. */
+  allows?: (id: number) => boolean;
 }
 
 async function run(vocabulary: number, rows: readonly Row[], adjust = true) {
@@ -29,7 +31,12 @@ async function run(vocabulary: number, rows: readonly Row[], adjust = true) {
   // What stands in the areas of other slots must not matter.
   const bias = new Float32Array(slots * vocabulary).fill(1000);
   const seen = new Uint32Array(slots * vocabulary).fill(0xffffffff);
-  for (const { slot, rule, flags, prompt = [], answer = [] } of rows) {
+  const masks = new Uint32Array(slots * maskWords(vocabulary));
+  for (const { slot, rule, flags, prompt = [], answer = [], allows } of rows) {
+    for (let id = 0; allows && id < vocabulary; id++) {
+      const at = slot * maskWords(vocabulary) + (id >> 5);
+      if (allows(id)) masks[at] = (masks[at] as number) | (1 << (id & 31));
+    }
     if (flags & sampleFlags.bias) bias.fill(0, slot * vocabulary, (slot + 1) * vocabulary);
     for (const [id, amount] of rule.logitBias) bias[slot * vocabulary + id] = amount;
     if (flags & sampleFlags.penalties) seen.fill(0, slot * vocabulary, (slot + 1) * vocabulary);
@@ -43,7 +50,7 @@ async function run(vocabulary: number, rows: readonly Row[], adjust = true) {
     {
       params: { vocabulary },
       dims: { samples: rows.length, adjust },
-      buffers: { samples: sampleRecords(rows), bias, seen, logits },
+      buffers: { samples: sampleRecords(rows), bias, seen, logits, masks },
     },
     ['logits'],
   );
@@ -115,6 +122,32 @@ describe('sample_adjust equals the oracle', () => {
     expectUntouched(after, logits, (word) => word === 43, 'without penalties');
     expect(new Float32Array(after)[43]).toBeCloseTo((logits[43] as number) + 4, 5);
   });
+
+  it.each([1, 31, 32, 63, 2048, 50257])(
+    'forbids what is not in the mask of its slot, and leaves the rest as it is: vocabulary of %i',
+    async (vocabulary) => {
+      const { mask, bias } = sampleFlags;
+      const rule = { ...noRule, logitBias: new Map([[0, 5]]) };
+      const rows: Row[] = [
+        { slot: 3, flags: mask, rule: noRule, allows: (id) => id % 3 === 0 },
+        // A mask in its slot, which it does not ask for.
+        { slot: 0, flags: 0, rule: noRule, allows: () => false },
+        { slot: 1, flags: mask | bias, rule, allows: (id) => id < 2 || id === vocabulary - 1 },
+        { slot: 2, flags: mask, rule: noRule, allows: () => true },
+      ];
+      const { logits, after } = await run(vocabulary, rows);
+      const got = new Float32Array(after);
+      for (const [s, { flags, allows = () => true }] of rows.entries()) {
+        for (let id = 0; id < vocabulary; id++) {
+          const at = s * vocabulary + id;
+          const added = flags & bias && id === 0 ? 5 : 0;
+          const expected =
+            flags & mask && !allows(id) ? -3.4028234663852886e38 : (logits[at] as number) + added;
+          if (got[at] !== Math.fround(expected)) expect(got[at], `row ${s}, token ${id}`).toBe(expected);
+        }
+      }
+    },
+  );
 
   it('does nothing in a step that needs it not', async () => {
     const { logits, after } = await run(

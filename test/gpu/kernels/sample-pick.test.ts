@@ -218,6 +218,32 @@ for (const variant of samplePick.variants) {
       expectUntouched(seenAfter, seen, (word) => word === 3 * vocabulary, 'marks');
     });
 
+    it('never draws a forbidden token, whatever the rule, and none where all are forbidden', async () => {
+      const vocabulary = 300;
+      const next = random(5);
+      const logits = distinctLogits(vocabulary, next);
+      // The likeliest are all forbidden.
+      const order = Array.from(logits.keys()).sort((a, b) => (logits[b] as number) - (logits[a] as number));
+      const warm: SamplingRule = { ...noRule, temperature: 1 };
+      const allowed = new Set(order.slice(250, 253));
+      const masked = logits.map((logit, id) => (allowed.has(id) ? logit : -3.4028234663852886e38));
+      for (const [name, change] of Object.entries({ ...rules, greedy: { temperature: 0 } })) {
+        const rule = { ...warm, ...change };
+        const records = Array.from({ length: 40 }, (_, slot) => ({ slot, rule, seed: slot }));
+        const rows = Float32Array.from(
+          { length: 40 * vocabulary },
+          (_, i) => masked[i % vocabulary] as number,
+        );
+        const { tokens } = await pick(variant, rows, records);
+        expect(
+          tokens.filter((token) => !allowed.has(token)),
+          name,
+        ).toEqual([]);
+        const nothingLeft = new Float32Array(vocabulary).fill(-3.4028234663852886e38);
+        expect((await pick(variant, nothingLeft, [{ slot: 0, rule }])).tokens, name).toEqual([noToken]);
+      }
+    });
+
     it('counts the drawn token for the penalties of its slot, and only when there are any', async () => {
       const vocabulary = 70;
       const logits = new Float32Array(3 * vocabulary);

@@ -1,0 +1,74 @@
+/**
+ * What a constraint costs on the embedded model: decode tokens a second without one, with one that allows everything and
+ * says so by a full mask for every token, and with a grammar. By turns, in one process; the answer is the same.
+ */
+import { fileURLToPath } from 'node:url';
+import { type Constraint, greedy, loadEngine } from '../src/engine/index.ts';
+import { openGrammars } from '../src/grammar/index.ts';
+import { grammarThread } from '../src/platform/node-grammar.ts';
+import { benchPlatform } from './platform.ts';
+import { median } from './statistics.ts';
+
+const rounds = Number(process.argv[2] ?? 9);
+const tokens = 200;
+const model = 'models/lathe-tiny-q8_0.gguf';
+const story = 'Once upon a time there was a little cat that';
+
+// Guesses would make what is not constrained faster by another way.
+const engine = await loadEngine(benchPlatform(), { model, parallel: 1, speculation: 'off' });
+const prompt = [...engine.tokenizer.encode(story)];
+
+const everything: Constraint = {
+  next: () => Promise.resolve(new Uint32Array(Math.ceil(engine.model.vocabSize / 32)).fill(0xffffffff)),
+  close() {},
+};
+
+/** Tokens a second of one answer, behind its first token. */
+async function rate(constraint?: Constraint): Promise<number> {
+  const bound = constraint ? { constraint } : {};
+  for await (const event of engine.generate({
+    prompt,
+    maxTokens: tokens,
+    sampling: greedy,
+    stop: [],
+    ...bound,
+  })) {
+    if (event.type !== 'end') continue;
+    if (event.usage.completion_tokens < 50) throw new Error('the answer is too short to be timed');
+    return ((event.usage.completion_tokens - 1) * 1000) / event.timings.decode_ms;
+  }
+  throw new Error('the engine ended an answer without its last event');
+}
+
+const worker = fileURLToPath(new URL('../src/grammar-worker.ts', import.meta.url));
+const grammars = openGrammars({
+  tokenizer: engine.tokenizer,
+  vocabSize: engine.model.vocabSize,
+  startWorker: () => grammarThread(worker),
+});
+// Any text: what it allows is found anew for each token, and an answer stays what it is without.
+const text = await grammars.compile({ kind: 'regex', pattern: '[^~]*' });
+const cases: Readonly<Record<string, () => Constraint | undefined>> = {
+  none: () => undefined,
+  'full masks': () => everything,
+  grammar: () => text.start(),
+};
+const rates = new Map(Object.keys(cases).map((name) => [name, [] as number[]]));
+for (let round = 0; round <= rounds; round++) {
+  for (const [name, constraint] of Object.entries(cases)) {
+    const one = await rate(constraint());
+    // The first round warms up.
+    if (round > 0) rates.get(name)!.push(one);
+  }
+}
+const base = rates.get('none')!;
+for (const [name, all] of rates) {
+  const ratios = all.map((one, round) => one / base[round]!).sort((a, b) => a - b);
+  const [least, most] = [ratios[0]!, ratios.at(-1)!];
+  console.log(
+    `${name}: ${median(all).toFixed(0)} tokens/s, ratio ${median(ratios).toFixed(3)} ` +
+      `(${least.toFixed(3)} to ${most.toFixed(3)})`,
+  );
+}
+await grammars.close();
+await engine.close();

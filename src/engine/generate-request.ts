@@ -1,0 +1,15 @@
+import { mostLikely } from '../../kernels/logprobs.ts';
+import { EngineError, type GenerateRequest } from './types.ts';
+
+/** Refuses members that cannot be honoured whatever the model; all of them at once. */
+export function refuseMembers({ maxTokens, logprobs, promptLogprobs = false }: GenerateRequest): void {
+  const violations: string[] = [];
+  const least = promptLogprobs ? 0 : 1;
+  if (maxTokens < least) violations.push(`maxTokens must be at least ${least}`);
+  const isCount = logprobs === undefined || Number.isInteger(logprobs);
+  if (!isCount || (logprobs ?? 0) < 0 || (logprobs ?? 0) > mostLikely)
+    violations.push(`logprobs must be an integer of 0 to ${mostLikely}`);
+  if (promptLogprobs && logprobs === undefined)
+    violations.push('promptLogprobs needs logprobs: how many of the likeliest tokens to report');
+  if (violations.length > 0) throw new EngineError('invalid_request', violations.join('; '));
+}

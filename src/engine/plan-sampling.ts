@@ -1,0 +1,47 @@
+/** Dispatches from the logits on: what a step draws, and how likely that was. */
+import { chooseLogprobs, logprobs } from '../../kernels/logprobs.ts';
+import { chooseSamplePick, sampleAdjust, samplePick } from '../../kernels/sample.ts';
+import type { PlanContext } from './plan-context.ts';
+import { always, dispatchOf, type Planned } from './plan-dispatch.ts';
+
+interface Node {
+  readonly id: string;
+}
+
+/** Bias, penalties and masks. */
+export function planAdjust(context: PlanContext, { id }: Node): Promise<Planned> {
+  const { bias, seen, masks, buffers } = context.memory;
+  return dispatchOf(
+    context,
+    `${id}.adjust`,
+    always(sampleAdjust, { WG: 64 }),
+    { vocabulary: context.graph.shape.vocabulary },
+    { bias, seen, masks, logits: buffers.logits },
+    'samples',
+  );
+}
+
+export function planDraw(context: PlanContext, { id }: Node): Promise<Planned> {
+  const { seen, sampled, results, buffers } = context.memory;
+  return dispatchOf(
+    context,
+    id,
+    always(samplePick, chooseSamplePick(context.gpu.caps)),
+    { vocabulary: context.graph.shape.vocabulary, rules: 2, levels: 4 },
+    { logits: buffers.logits, seen, sampled, results },
+    'samples',
+  );
+}
+
+/** Of the logits as they were before anything was added to them. */
+export function planLogprobs(context: PlanContext, { id }: Node): Promise<Planned> {
+  const { rawLogits, results, logprobs: to } = context.memory;
+  return dispatchOf(
+    context,
+    `${id}.logprobs`,
+    always(logprobs, chooseLogprobs(context.gpu.caps)),
+    { vocabulary: context.graph.shape.vocabulary },
+    { logits: rawLogits, results, logprobs: to },
+    'samples',
+  );
+}

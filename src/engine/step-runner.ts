@@ -1,0 +1,38 @@
+import { sampleFlags } from '../../kernels/sample.ts';
+import type { Capacity } from './memory.ts';
+import type { Sequence } from './sequence.ts';
+import { flagsOf, type StepInput } from './step.ts';
+
+/** What the scheduler needs of a `Runner`. Everything it is given takes effect in the order of the calls. */
+export interface StepRunner {
+  readonly memory: { readonly capacity: Capacity };
+  readonly graph: { readonly shape: { readonly vocabulary: number } };
+  newStep(): StepInput;
+  /** Resolves with a token for each sample, and log probabilities behind them where any asks for these. */
+  submit(step: StepInput): Promise<Uint32Array>;
+  /** The same in two parts, the first up to the logits; nothing else is submitted between them. */
+  forward(step: StepInput): void;
+  draw(step: StepInput): Promise<Uint32Array>;
+  setPages(slot: number, pages: readonly number[], first?: number): void;
+  setBias(slot: number, bias: Float32Array<ArrayBuffer>): void;
+  setSeen(slot: number, seen: Uint32Array<ArrayBuffer>): void;
+  setMask(slot: number, mask: Uint32Array | undefined): void;
+}
+
+/** Gives a sequence's slot the bias and the marks of penalties that its sampling reads. */
+export function setSampling(runner: StepRunner, { request, slot, tokens }: Sequence): void {
+  const { sampling, prompt } = request;
+  const flags = flagsOf(sampling);
+  const { vocabulary } = runner.graph.shape;
+  if (flags & sampleFlags.bias) {
+    const bias = new Float32Array(vocabulary);
+    for (const [id, amount] of sampling.logitBias) bias[id] = amount;
+    runner.setBias(slot, bias);
+  }
+  if (flags & sampleFlags.penalties) {
+    const seen = new Uint32Array(vocabulary);
+    for (const id of prompt) seen[id] = 0x80000000;
+    for (const id of tokens.slice(prompt.length)) seen[id] = (seen[id] ?? 0) + 1;
+    runner.setSeen(slot, seen);
+  }
+}

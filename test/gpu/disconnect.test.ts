@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import type { GenerateRequest } from '../../src/engine/types.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { modelsPath } from '../support/shared.ts';
+
+let engine: ResidentEngine;
+beforeAll(async () => {
+  engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf') });
+});
+afterAll(() => engine.close());
+
+const request = (more: Partial<GenerateRequest> = {}): GenerateRequest => ({
+  prompt: engine.tokenizer.encode('Once upon a time there was'),
+  maxTokens: 800,
+  sampling: greedy,
+  stop: [],
+  ignoreEnd: true,
+  ...more,
+});
+
+/** Turns of the event loop that a step, its read-back and what follows may take. */
+async function freed(): Promise<void> {
+  for (let turns = 0; turns < 200 && engine.stats().running + engine.stats().queued > 0; turns++)
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  const { running, queued, parked, pages } = engine.stats();
+  expect([running, queued, parked]).toEqual([0, 0, 0]);
+  expect(pages.free + pages.cached).toBe(pages.total);
+}
+
+/** Reads so many events of an answer. */
+async function begun(events: AsyncIterator<unknown>, count: number): Promise<void> {
+  for (let read = 0; read < count; read++) expect((await events.next()).done).toBe(false);
+}
+
+async function drain(events: AsyncIterator<unknown>): Promise<void> {
+  while (!(await events.next()).done);
+}
+
+describe('a client that leaves in the middle', () => {
+  it('frees its place and its pages, aborted or left', async () => {
+    const controller = new AbortController();
+    const aborted = engine.generate(request({ signal: controller.signal }))[Symbol.asyncIterator]();
+    const left = engine.generate(request())[Symbol.asyncIterator]();
+    await begun(aborted, 3);
+    await begun(left, 3);
+    expect(engine.stats().running).toBe(2);
+    const before = engine.stats().completionTokens;
+    controller.abort(new Error('gone'));
+    // What was made before may still come.
+    await expect(drain(aborted)).rejects.toThrow('gone');
+    await left.return?.();
+    await freed();
+    // Far from the 1,600 tokens that were asked for.
+    expect(engine.stats().completionTokens - before).toBeLessThan(200);
+  });
+
+  it('frees them while the prompt is read, and while it waits', async () => {
+    const prompt = engine.tokenizer.encode('one two three four '.repeat(150)).slice(0, 900);
+    const controllers = Array.from({ length: 12 }, () => new AbortController());
+    const events = controllers.map(({ signal }) => {
+      const answer = engine.generate(request({ prompt, maxTokens: 50, signal }));
+      return drain(answer[Symbol.asyncIterator]());
+    });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    for (const controller of controllers) controller.abort(new Error('gone'));
+    for (const result of await Promise.allSettled(events))
+      expect(result).toMatchObject({ status: 'rejected', reason: { message: 'gone' } });
+    await freed();
+  });
+
+  it('leaves the others their own text', async () => {
+    const text = async () => {
+      let all = '';
+      for await (const event of engine.generate(request({ maxTokens: 40 })))
+        if (event.type === 'text') all += event.text;
+      return all;
+    };
+    const alone = await text();
+    const controllers = Array.from({ length: 5 }, () => new AbortController());
+    const leaving = controllers.map(async ({ signal }, at) => {
+      const events = engine.generate(request({ signal }))[Symbol.asyncIterator]();
+      await begun(events, at + 1);
+      controllers[at]?.abort(new Error('gone'));
+      await drain(events).catch(() => undefined);
+    });
+    expect(await text()).toBe(alone);
+    await Promise.all(leaving);
+    await freed();
+  });
+});

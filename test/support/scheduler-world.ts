@@ -1,0 +1,55 @@
+/** A scheduler over a simulated GPU, and requests for it. */
+import type { ReaderLimits } from '../../src/engine/parking.ts';
+import { Scheduler, type SchedulerCounts } from '../../src/engine/scheduler.ts';
+import { type GenerateRequest, greedy } from '../../src/engine/types.ts';
+import { newSequence, read, SimulatedRunner } from './simulated-runner.ts';
+
+export const text = (...codes: number[]): number[] => codes.map((code) => 97 + (code % 12));
+export const run = (from: number, count: number): number[] =>
+  text(...Array.from({ length: count }, (_, i) => (from + i) * (i + 3)));
+
+export const request = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
+  prompt: run(1, 20),
+  maxTokens: 40,
+  sampling: greedy,
+  stop: [],
+  ...changes,
+});
+
+/** A request whose answer does not end early. */
+export const long = (seed: number, maxTokens: number, prompt = run(seed, 20)): GenerateRequest =>
+  request({ prompt, maxTokens, sampling: { ...greedy, seed }, ignoreEnd: true });
+
+interface Options {
+  pages?: number;
+  slots?: number;
+  stepTokens?: number;
+  speculation?: 'auto' | 'always' | 'off';
+  reader?: Partial<ReaderLimits>;
+}
+
+export function world({
+  pages = 64,
+  slots = 4,
+  stepTokens = 64,
+  speculation = 'off',
+  reader = {},
+}: Options = {}) {
+  const runner = new SimulatedRunner({ context: 4096, slots, stepTokens, pages });
+  const counts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
+  const failures: string[] = [];
+  const onFailure = (reason: string) => failures.push(reason);
+  const options = { speculation, counts, reader, onFailure };
+  const scheduler = new Scheduler(runner, () => runner.time, options);
+  const add = (one: GenerateRequest) => {
+    const sequence = newSequence(one, runner);
+    scheduler.add(sequence);
+    return sequence;
+  };
+  return { runner, scheduler, counts, failures, add, answer: async (one: GenerateRequest) => read(add(one)) };
+}
+
+/** Lets the event loop turn so many times. */
+export async function turns(count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,272 @@
+/** Constraints against the simulated GPU: when they are asked, what they are told, and what becomes of their failures. */
+import { describe, expect, it } from 'vitest';
+import { maskWords } from '../../kernels/sample.ts';
+import { type Constraint, EngineError, greedy } from '../../src/engine/types.ts';
+import { long, request, run, turns, world } from '../support/scheduler-world.ts';
+import { answerAlone, read } from '../support/simulated-runner.ts';
+import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
+
+const words = maskWords(259);
+const only = (...ids: number[]): Uint32Array => {
+  const mask = new Uint32Array(words);
+  for (const id of ids) mask[id >> 5] = (mask[id >> 5] as number) | (1 << (id & 31));
+  return mask;
+};
+
+/** A constraint that answers as it is told to. */
+class Scripted implements Constraint {
+  readonly told: number[][] = [];
+  closed = 0;
+  answer: (call: number) => Promise<Uint32Array | undefined>;
+  constructor(answer: (call: number) => Promise<Uint32Array | undefined>) {
+    this.answer = answer;
+  }
+  next(accepted: readonly number[]): Promise<Uint32Array | undefined> {
+    this.told.push([...accepted]);
+    return this.answer(this.told.length);
+  }
+  close(): void {
+    this.closed += 1;
+  }
+}
+
+const failure = async (answer: Promise<unknown>): Promise<EngineError> => {
+  const error = await answer.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(EngineError);
+  return error as EngineError;
+};
+
+describe('a constrained sequence', () => {
+  it('is drawn by its masks alone, each asked for once with the token before', async () => {
+    const { answer, runner } = world();
+    const constraint = new Scripted((call) => Promise.resolve(only(96 + call)));
+    const { ids, end } = await answer({ ...long(1, 20), constraint });
+    expect(ids).toEqual(Array.from({ length: 20 }, (_, n) => 97 + n));
+    expect(end.finishReason).toBe('length');
+    expect(constraint.told).toEqual([[], ...ids.slice(0, -1).map((id) => [id])]);
+    expect(constraint.closed).toBe(1);
+    // No step is added.
+    expect(runner.steps.length).toBeLessThanOrEqual(21);
+  });
+
+  it('has its next forward pass on the way while its constraint thinks', async () => {
+    const { add, runner } = world();
+    const forwards: number[] = [];
+    const forward = runner.forward.bind(runner);
+    runner.forward = (step) => {
+      forwards.push(step.dims.tokens);
+      forward(step);
+    };
+    let think: (() => void) | undefined;
+    const constraint = new Scripted(async () => {
+      await new Promise<void>((resolve) => (think = resolve));
+      return undefined;
+    });
+    const sequence = add({ ...long(1, 30), constraint });
+    await turns(10);
+    // The prompt, whose sampling waits.
+    expect(forwards).toEqual([20]);
+    for (let token = 1; token < 10; token++) {
+      think?.();
+      await turns(10);
+      expect(sequence.answered).toBe(token);
+      expect(constraint.told.length).toBe(token + 1);
+      expect(forwards.length).toBe(token + 1);
+    }
+  });
+
+  it('may stop at the end token, which the constraint is not told of', async () => {
+    const { answer } = world();
+    const constraint = new Scripted((call) => Promise.resolve(only(call < 4 ? 97 : 257)));
+    const { ids, end } = await answer({ ...request(), constraint });
+    expect(ids).toEqual([97, 97, 97, 257]);
+    expect(end.finishReason).toBe('stop');
+    expect(constraint).toMatchObject({ closed: 1, told: [[], [97], [97], [97]] });
+  });
+
+  it('runs beside others, constrained and not, and all get what they get alone', async () => {
+    const { answer, counts } = world({ slots: 6, speculation: 'always' });
+    const plain = [1, 2, 3].map((seed) => long(seed, 60));
+    const bound = [4, 5, 6].map((seed) => long(seed, 60));
+    const constraints = bound.map((_, n) => new ToyConstraint(toyGrammar(n), n * 3));
+    const answers = await Promise.all([
+      ...plain.map(answer),
+      ...bound.map((one, n) => answer({ ...one, constraint: constraints[n]! })),
+    ]);
+    for (const [n, one] of plain.entries()) expect(answers[n]!.ids).toEqual(answerAlone(one));
+    for (const [n, one] of bound.entries()) {
+      expect(answers[3 + n]!.ids).toEqual(answerAlone(one, toyGrammar(n)));
+      expect(constraints[n]).toMatchObject({ calls: 60, closed: 1 });
+    }
+    expect(counts.drafted).toBeGreaterThan(0);
+  });
+
+  it('are asked at the same time', async () => {
+    const { add } = world();
+    let thinking = 0;
+    let most = 0;
+    const think = async () => {
+      thinking += 1;
+      most = Math.max(most, thinking);
+      await turns(5);
+      thinking -= 1;
+      return undefined;
+    };
+    await Promise.all(
+      [1, 2, 3, 4].map((seed) => read(add({ ...long(seed, 10), constraint: new Scripted(think) }))),
+    );
+    expect(most).toBe(4);
+  });
+
+  it('never drafts', async () => {
+    const { answer, counts } = world({ speculation: 'always' });
+    const constraint = new Scripted(() => Promise.resolve(undefined));
+    await answer({ ...long(2, 100, run(2, 60)), constraint });
+    expect(counts.drafted).toBe(0);
+  });
+
+  it('is asked again with nothing when it gave its place back', async () => {
+    const { add, counts } = world({ pages: 8, slots: 4 });
+    const all = Array.from({ length: 4 }, (_, seed) => {
+      const constraint = new ToyConstraint(toyGrammar(seed), 1);
+      return { one: long(seed, 130), seed, constraint };
+    });
+    const answers = await Promise.all(all.map(({ one, constraint }) => read(add({ ...one, constraint }))));
+    expect(counts.preemptions).toBeGreaterThan(0);
+    for (const [n, { one, seed, constraint }] of all.entries()) {
+      const { ids } = answers[n]!;
+      expect(ids).toEqual(answerAlone(one, toyGrammar(seed)));
+      expect(constraint).toMatchObject({ closed: 1, accepted: ids.slice(0, -1) });
+    }
+    expect(all.reduce((sum, { constraint }) => sum + constraint.calls, 0)).toBeGreaterThan(4 * 130);
+  });
+});
+
+describe('a constraint that fails', () => {
+  const others = [long(1, 40), { ...long(2, 40), sampling: { ...greedy, seed: 2, presencePenalty: 1 } }];
+
+  /** Runs it beside others, which must not notice. */
+  async function failing(constraint: Scripted): Promise<EngineError> {
+    const { add, scheduler, failures } = world();
+    const running = others.map((one) => read(add(one)));
+    const error = await failure(read(add({ ...long(3, 40), constraint })));
+    for (const [n, one] of others.entries()) expect((await running[n]!).ids).toEqual(answerAlone(one));
+    expect(constraint.closed).toBe(1);
+    await scheduler.settled();
+    expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
+    expect(failures).toEqual([]);
+    return error;
+  }
+
+  it('by rejecting, ends its sequence alone', async () => {
+    for (const at of [1, 2, 9]) {
+      const error = await failing(
+        new Scripted((call) =>
+          call < at ? Promise.resolve(undefined) : Promise.reject(new Error('no more')),
+        ),
+      );
+      expect(error).toMatchObject({ code: 'constraint_failed', message: expect.stringContaining('no more') });
+    }
+  });
+
+  it('by throwing at once', async () => {
+    const error = await failing(
+      new Scripted(() => {
+        throw new TypeError('not a function');
+      }),
+    );
+    expect(error).toMatchObject({
+      code: 'constraint_failed',
+      message: expect.stringContaining('not a function'),
+    });
+  });
+
+  it('with an error of the engine keeps it', async () => {
+    const own = new EngineError('constraint_failed', 'too slow');
+    expect(await failing(new Scripted(() => Promise.reject(own)))).toBe(own);
+  });
+
+  it('by allowing nothing, says so', async () => {
+    // Bits past the vocabulary stand for nothing.
+    for (const empty of [new Uint32Array(words), only(259, 287)]) {
+      const error = await failing(new Scripted((call) => Promise.resolve(call < 5 ? undefined : empty)));
+      expect(error).toMatchObject({
+        code: 'constraint_failed',
+        message: 'the grammar allows nothing that the model can write after 4 tokens of the answer',
+      });
+    }
+  });
+
+  it('by a mask of another size, names both sizes', async () => {
+    const { message } = await failing(new Scripted(() => Promise.resolve(new Uint32Array(words + 1))));
+    expect(message).toContain('10 words');
+    expect(message).toContain('259 tokens take 9');
+  });
+
+  it('by closing badly, ends as it would have', async () => {
+    const { add } = world();
+    const constraint = new Scripted(() => Promise.resolve(undefined));
+    constraint.close = () => {
+      throw new Error('cannot be closed');
+    };
+    expect((await read(add({ ...long(1, 9), constraint }))).ids).toEqual(answerAlone(long(1, 9)));
+  });
+});
+
+describe('while a constraint thinks', () => {
+  const forever = () => new Scripted(() => new Promise(() => {}));
+
+  it('its sequence can be cancelled, and the others go on', async () => {
+    const { add, scheduler } = world();
+    const constraint = forever();
+    const thinking = add({ ...long(1, 40), constraint });
+    const other = read(add(long(2, 40)));
+    await turns(20);
+    scheduler.cancel(thinking, new Error('enough'));
+    expect(constraint.closed).toBe(1);
+    expect((await other).ids).toEqual(answerAlone(long(2, 40)));
+    await expect(read(thinking)).rejects.toThrow('enough');
+    expect(scheduler.pages.free + scheduler.pages.cached).toBe(64);
+  });
+
+  it('everything can be stopped: the step that waits is drawn, because the device must be idle then', async () => {
+    const { add, scheduler, runner } = world();
+    const constraints = [forever(), forever()];
+    const sequences = constraints.map((constraint, n) => add({ ...long(n, 40), constraint }));
+    await turns(20);
+    expect(runner.steps.length).toBe(0);
+    scheduler.stop(new Error('the end'));
+    await scheduler.settled();
+    expect(runner.steps.length).toBe(1);
+    for (const constraint of constraints) expect(constraint.closed).toBe(1);
+    for (const sequence of sequences) await expect(read(sequence)).rejects.toThrow('the end');
+  });
+
+  it('a step that fails ends everything, and says so once', async () => {
+    const { add, failures, runner } = world();
+    const constraint = new Scripted(() => Promise.resolve(undefined));
+    const draw = runner.draw.bind(runner);
+    runner.draw = async (step) => {
+      await draw(step);
+      throw new Error('refused');
+    };
+    const error = await failure(read(add({ ...long(1, 40), constraint })));
+    expect(error.code).toBe('device_lost');
+    expect(constraint.closed).toBe(1);
+    await expect.poll(() => failures).toEqual(['refused']);
+  });
+
+  it('an answer of its own slot is not mixed up with the next one there', async () => {
+    const { add, scheduler } = world({ slots: 1 });
+    const constraint = forever();
+    const first = add({ ...long(1, 40), constraint });
+    const next = read(add({ ...long(2, 40), sampling: { ...greedy, seed: 2, frequencyPenalty: 1 } }));
+    await turns(20);
+    scheduler.cancel(first, new Error('enough'));
+    const expected = answerAlone({ ...long(2, 40), sampling: { ...greedy, seed: 2, frequencyPenalty: 1 } });
+    expect((await next).ids).toEqual(expected);
+  });
+});

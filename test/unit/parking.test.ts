@@ -1,0 +1,193 @@
+/** Answers whose readers are slow give their place to others and lose nothing. */
+import { describe, expect, it } from 'vitest';
+import type { Sequence } from '../../src/engine/sequence.ts';
+import { greedy } from '../../src/engine/types.ts';
+import { long, turns, world } from '../support/scheduler-world.ts';
+import { answerAlone, read } from '../support/simulated-runner.ts';
+import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
+
+/** Turns in which everything that can be computed is. */
+const rest = 400;
+const reader = { unreadTokens: 10 };
+
+/** Takes events until so many tokens were read. */
+async function take(events: ReturnType<Sequence['events']>, tokens: number): Promise<number[]> {
+  const ids: number[] = [];
+  while (ids.length < tokens) {
+    const next = await events.next();
+    if (next.done) break;
+    if (next.value.type === 'text') ids.push(...next.value.ids);
+  }
+  return ids;
+}
+
+describe('a sequence whose reader is slow', () => {
+  it('computes no more than he may leave unread, and holds neither slot nor pages then', async () => {
+    const { add, scheduler, runner } = world({ reader });
+    const sequence = add(long(1, 100));
+    await turns(rest);
+    expect(sequence).toMatchObject({ phase: 'parked', unread: 11 });
+    expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 1 });
+    expect(scheduler.pages.free + scheduler.pages.cached).toBe(64);
+    // One more step was on its way.
+    expect(runner.steps.length).toBeLessThanOrEqual(12);
+    expect((await read(sequence)).ids).toEqual(answerAlone(long(1, 100)));
+    expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
+  });
+
+  it('comes back when less than half is unread, and not before', async () => {
+    const { add, scheduler } = world({ reader });
+    const sequence = add(long(1, 100));
+    await turns(rest);
+    const events = sequence.events();
+    const first = await take(events, 6);
+    await turns(rest);
+    expect(sequence).toMatchObject({ phase: 'parked', unread: 5 });
+    first.push(...(await take(events, 1)));
+    await turns(rest);
+    expect(sequence).toMatchObject({ phase: 'parked', unread: 11 });
+    expect(scheduler.parked).toBe(1);
+    const others = await take(events, 1000);
+    expect([...first, ...others]).toEqual(answerAlone(long(1, 100)));
+  });
+
+  it('does not compute again what the cache has kept', async () => {
+    const { add, runner } = world({ reader });
+    const sequence = add(
+      long(
+        1,
+        40,
+        Array.from({ length: 90 }, (_, i) => 97 + (i % 12)),
+      ),
+    );
+    await turns(rest);
+    const before = runner.steps.length;
+    const events = sequence.events();
+    await take(events, 40);
+    for (const { promptTokens } of runner.steps.slice(before)) expect(promptTokens).toBeLessThan(3);
+  });
+
+  it('leaves the slot to others, who arrived later, and goes on before those that wait', async () => {
+    const { add, scheduler } = world({ slots: 1, reader });
+    const slow = add(long(1, 60));
+    const others = [2, 3, 4].map((seed) => add(long(seed, 10)));
+    await turns(5);
+    expect(scheduler.waiting).toBe(3);
+    const ends: string[] = [];
+    const [second, ...later] = others as [Sequence, Sequence, Sequence];
+    expect((await read(second)).ids).toEqual(answerAlone(long(2, 10)));
+    const all = later.map(async (one, index) => {
+      await read(one);
+      ends.push(`later ${index}`);
+    });
+    const events = slow.events();
+    const done = (async () => {
+      const ids = await take(events, 1000);
+      ends.push('slow');
+      return ids;
+    })();
+    expect(await done).toEqual(answerAlone(long(1, 60)));
+    await Promise.all(all);
+    expect(ends.indexOf('slow')).toBeLessThan(2);
+  });
+
+  it('is older than those that came while it was parked, so they give way to it', async () => {
+    const { add, counts } = world({ pages: 8, slots: 2, reader });
+    const slow = add(long(1, 130));
+    await turns(rest);
+    expect(slow.phase).toBe('parked');
+    const young = add(long(2, 130));
+    const both = [read(slow), read(young)];
+    const [first, second] = await Promise.all(both);
+    expect(first!.ids).toEqual(answerAlone(long(1, 130)));
+    expect(second!.ids).toEqual(answerAlone(long(2, 130)));
+    expect(counts.preemptions).toBeGreaterThan(0);
+    expect(slow.departures).toBe(1);
+  });
+
+  it('goes on with the same text, with penalties, a constraint and log probabilities too', async () => {
+    const { add, scheduler } = world({ reader });
+    const grammar = toyGrammar(3);
+    const constraint = new ToyConstraint(grammar, 2);
+    const one = {
+      ...long(3, 80),
+      sampling: { ...greedy, seed: 3, frequencyPenalty: 0.5, temperature: 1 },
+      logprobs: 2,
+    };
+    const sequence = add({ ...one, constraint });
+    let parked = 0;
+    const ids: number[] = [];
+    const reported: number[] = [];
+    for await (const event of sequence.events()) {
+      if (event.type === 'end') break;
+      ids.push(...event.ids);
+      reported.push(...(event.logprobs ?? []).map(({ id }) => id));
+      await turns(20);
+      parked += scheduler.parked;
+    }
+    expect(ids).toEqual(answerAlone(one, grammar));
+    expect(reported).toEqual(ids);
+    expect(parked).toBeGreaterThan(5);
+    // Asked once for each token, and again where one was on its way when it was parked.
+    expect(constraint.calls).toBeGreaterThanOrEqual(80);
+    expect(constraint).toMatchObject({ closed: 1, accepted: ids.slice(0, -1) });
+  });
+
+  it('is dropped when he does not come back in time', async () => {
+    const { add, scheduler } = world({ reader: { unreadTokens: 10, patienceMs: 20 } });
+    const constraint = new ToyConstraint(() => undefined);
+    const sequence = add({ ...long(1, 100), constraint });
+    await expect.poll(() => sequence.phase, { interval: 5 }).toBe('done');
+    expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
+    expect(constraint.closed).toBe(1);
+    // What is there can still be read.
+    const events = sequence.events();
+    expect(await take(events, 11)).toEqual(answerAlone(long(1, 100)).slice(0, 11));
+    await expect(events.next()).rejects.toMatchObject({
+      code: 'reader_stalled',
+      message: expect.stringContaining('11 tokens'),
+    });
+  });
+
+  it('is freed by a cancellation and by the end of everything', async () => {
+    const { add, scheduler } = world({ reader });
+    const [first, second] = [add(long(1, 100)), add(long(2, 100))];
+    await turns(rest);
+    expect(scheduler.parked).toBe(2);
+    scheduler.cancel(first, new Error('gone'));
+    expect(scheduler.parked).toBe(1);
+    scheduler.stop(new Error('the end'));
+    expect(scheduler.parked).toBe(0);
+    for (const [sequence, reason] of [
+      [first, 'gone'],
+      [second, 'the end'],
+    ] as const) {
+      const events = sequence.events();
+      await take(events, 11);
+      await expect(events.next()).rejects.toThrow(reason);
+    }
+  });
+
+  it('is not waited for by work that wants the device for itself, and goes on behind it', async () => {
+    const { add, scheduler } = world({ reader });
+    const sequence = add(long(1, 100));
+    await turns(rest);
+    let ran = false;
+    await scheduler.interlude(async () => {
+      ran = true;
+      expect(scheduler.parked).toBe(1);
+      await turns(3);
+      scheduler.forgetPrefixes();
+    });
+    expect(ran).toBe(true);
+    expect((await read(sequence)).ids).toEqual(answerAlone(long(1, 100)));
+  });
+});
+
+it('a short answer that nobody reads needs no parking', async () => {
+  const { add, scheduler } = world();
+  const sequence = add(long(1, 100));
+  await turns(rest);
+  expect(scheduler).toMatchObject({ running: 0, parked: 0 });
+  expect(sequence).toMatchObject({ phase: 'done', unread: 100 });
+});
