@@ -1,6 +1,9 @@
 import { defineConfig } from 'vite';
 
-/** The product: `dist/host.js` and its companions, with every dependency but Dawn's binding, which is native. */
+/**
+ * The product: `dist/host.js` and its companions, with every dependency but Dawn's binding, which is native, and the
+ * grammar library, which is read as it is (src/platform/node-grammar-library.ts).
+ */
 export default defineConfig({
   build: {
     ssr: true,
@@ -14,10 +17,11 @@ export default defineConfig({
         host: 'src/host.ts',
         lab: 'src/lab.ts',
         'lab-child': 'src/lab-child.ts',
+        'grammar-worker': 'src/grammar-worker.ts',
         'define-kernel': 'src/define-kernel.ts',
       },
       output: { format: 'es', entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js' },
     },
   },
-  ssr: { noExternal: true, external: ['webgpu'] },
+  ssr: { noExternal: true, external: ['webgpu', '@mlc-ai/web-xgrammar'] },
 });

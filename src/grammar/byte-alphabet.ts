@@ -1,0 +1,7 @@
+/** GPT-2's way to write any byte as one visible character: printable Latin-1 as itself, the others from U+0100 on. */
+export const byteToChar: readonly string[] = (() => {
+  const isVisible = (byte: number) =>
+    (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+  let next = 0x100;
+  return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(isVisible(byte) ? byte : next++));
+})();

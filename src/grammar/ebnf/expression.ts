@@ -1,0 +1,56 @@
+import { type CodePoints, charactersOf, codePoints } from './code-points.ts';
+
+/** What may be written: the right side of a rule, and what a regular expression means. */
+export type Expression =
+  | { readonly kind: 'text'; readonly text: string }
+  /** One character of these. */
+  | { readonly kind: 'set'; readonly set: CodePoints }
+  | { readonly kind: 'sequence'; readonly parts: readonly Expression[] }
+  /** Without options: nothing can be written. */
+  | { readonly kind: 'choice'; readonly options: readonly Expression[] }
+  /** `max` may be Infinity. */
+  | { readonly kind: 'repeat'; readonly of: Expression; readonly min: number; readonly max: number }
+  | { readonly kind: 'rule'; readonly name: string }
+  | FreeText;
+
+/**
+ * Any text. Where a trigger was written, its rule is bound to follow; after that, text is free again. It ends after one
+ * of the stops, or where it has none, anywhere. Only as the whole right side of a rule.
+ */
+export interface FreeText {
+  readonly kind: 'free';
+  readonly triggers: readonly { readonly text: string; readonly rule: string }[];
+  readonly stops: readonly string[];
+  /** Text may go on after a trigger's rule. */
+  readonly again: boolean;
+}
+
+export const text = (value: string): Expression => ({ kind: 'text', text: value });
+export const rule = (name: string): Expression => ({ kind: 'rule', name });
+export const set = (ranges: CodePoints): Expression => ({ kind: 'set', set: codePoints(ranges) });
+/** One character of those in a text. */
+export const oneOf = (characters: string): Expression => ({ kind: 'set', set: charactersOf(characters) });
+export const range = (first: string, last: string): Expression =>
+  set([[first.codePointAt(0) ?? 0, last.codePointAt(0) ?? 0]]);
+
+export const nothing: Expression = { kind: 'choice', options: [] };
+export const empty: Expression = { kind: 'text', text: '' };
+
+export function sequence(...parts: readonly Expression[]): Expression {
+  const flat = parts.flatMap((part) => (part.kind === 'sequence' ? part.parts : [part]));
+  const kept = flat.filter((part) => part.kind !== 'text' || part.text !== '');
+  if (kept.length === 0) return empty;
+  return kept.length === 1 ? (kept[0] as Expression) : { kind: 'sequence', parts: kept };
+}
+
+export function choice(...options: readonly Expression[]): Expression {
+  const flat = options.flatMap((option) => (option.kind === 'choice' ? option.options : [option]));
+  return flat.length === 1 ? (flat[0] as Expression) : { kind: 'choice', options: flat };
+}
+
+export function repeat(of: Expression, min: number, max = Number.POSITIVE_INFINITY): Expression {
+  if (max === 0) return empty;
+  return min === 1 && max === 1 ? of : { kind: 'repeat', of, min, max };
+}
+
+export const optional = (of: Expression): Expression => repeat(of, 0, 1);

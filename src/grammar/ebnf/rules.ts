@@ -1,0 +1,127 @@
+import { GrammarError } from '../types.ts';
+import { type Expression, rule } from './expression.ts';
+import { beyondAsciiLine, beyondAsciiRule, print } from './print.ts';
+
+const mostRules = 20_000;
+
+/** A grammar in the making: rules by name. */
+export class Rules {
+  readonly #rules = new Map<string, Expression>();
+  readonly #shared = new Map<string, string>();
+  #last = 0;
+
+  /** A name that no rule has yet. */
+  reserve(hint: string): string {
+    if (this.#last >= mostRules)
+      throw new GrammarError('grammar_too_complex', `the grammar needs more than ${mostRules} rules`);
+    return `${hint}_${++this.#last}`;
+  }
+
+  define(name: string, expression: Expression): void {
+    this.#rules.set(name, expression);
+  }
+
+  add(hint: string, expression: Expression): string {
+    const name = this.reserve(hint);
+    this.define(name, expression);
+    return name;
+  }
+
+  /** A rule that is the same wherever it is asked for by this key. */
+  shared(key: string, hint: string, make: () => Expression | undefined): Expression | undefined {
+    const known = this.#shared.get(key);
+    if (known !== undefined) return rule(known);
+    const made = make();
+    if (!made) return undefined;
+    const name = this.add(hint, made);
+    this.#shared.set(key, name);
+    return rule(name);
+  }
+
+  /**
+   * The text of all that `root` needs, without what can never end (a list that must hold itself).
+   * @returns undefined where nothing can be written at all
+   */
+  print(root: string): string | undefined {
+    const ends = this.#thatEnd();
+    if (!ends.has(root)) return undefined;
+    const lines = [`root ::= ${root}`];
+    const seen = new Set([root]);
+    for (const name of seen) {
+      const expression = prune(this.#rules.get(name) as Expression, ends);
+      if (!expression) throw new Error(`rule ${name} has no text`);
+      for (const used of usedBy(expression)) seen.add(used);
+      lines.push(`${name} ::= ${print(expression)}`);
+    }
+    if (lines.some((line) => line.includes(beyondAsciiRule))) lines.push(beyondAsciiLine);
+    return lines.join('\n');
+  }
+
+  /** Rules that have at least one text. */
+  #thatEnd(): Set<string> {
+    const users = new Map<string, string[]>();
+    for (const [name, expression] of this.#rules) {
+      for (const used of usedBy(expression)) {
+        const list = users.get(used);
+        if (list) list.push(name);
+        else users.set(used, [name]);
+      }
+    }
+    const ends = new Set<string>();
+    const pending = [...this.#rules.keys()];
+    for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
+      const expression = this.#rules.get(name);
+      if (ends.has(name) || !expression || !prune(expression, ends)) continue;
+      ends.add(name);
+      pending.push(...(users.get(name) ?? []));
+    }
+    return ends;
+  }
+}
+
+function usedBy(expression: Expression): string[] {
+  switch (expression.kind) {
+    case 'rule':
+      return [expression.name];
+    case 'sequence':
+      return expression.parts.flatMap(usedBy);
+    case 'choice':
+      return expression.options.flatMap(usedBy);
+    case 'repeat':
+      return usedBy(expression.of);
+    case 'free':
+      return expression.triggers.map(({ rule }) => rule);
+    case 'text':
+    case 'set':
+      return [];
+  }
+}
+
+/** The expression without options that use other rules than these; undefined where nothing is left. */
+function prune(expression: Expression, ends: ReadonlySet<string>): Expression | undefined {
+  switch (expression.kind) {
+    case 'rule':
+      return ends.has(expression.name) ? expression : undefined;
+    case 'sequence': {
+      const parts = expression.parts.map((part) => prune(part, ends));
+      return parts.every((part) => part !== undefined) ? { kind: 'sequence', parts } : undefined;
+    }
+    case 'choice': {
+      const options = expression.options
+        .map((option) => prune(option, ends))
+        .filter((one) => one !== undefined);
+      return options.length > 0 ? { kind: 'choice', options } : undefined;
+    }
+    case 'repeat': {
+      const of = prune(expression.of, ends);
+      if (of) return { ...expression, of };
+      return expression.min === 0 ? { kind: 'text', text: '' } : undefined;
+    }
+    case 'set':
+      return expression.set.length > 0 ? expression : undefined;
+    case 'free':
+      return expression.triggers.every(({ rule }) => ends.has(rule)) ? expression : undefined;
+    case 'text':
+      return expression;
+  }
+}

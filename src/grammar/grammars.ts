@@ -1,0 +1,335 @@
+import type { Constraint, Tokenizer } from '../engine/index.ts';
+import { Gone, Keeper, type KeeperTimes } from './matching/keeper.ts';
+import type { GrammarWorker, Vocabulary } from './matching/messages.ts';
+import { type Grammar, type Grammars, GrammarError, type GrammarSource } from './types.ts';
+
+export interface GrammarsOptions {
+  readonly tokenizer: Tokenizer;
+  /** Rows of the model's output: at least the tokenizer's tokens. */
+  readonly vocabSize: number;
+  readonly startWorker: () => GrammarWorker;
+  readonly times?: Partial<KeeperTimes>;
+  /** Grammars kept, and the characters of their sources. */
+  readonly cache?: { readonly count?: number; readonly size?: number };
+}
+
+const usualTimes: KeeperTimes = { patienceMs: 1000, deadlineMs: 10_000 };
+const usualCache = { count: 64, size: 16 * 2 ** 20 };
+/** Workers that are late and keep what they are at, beside the one for all others. */
+const mostLate = 2;
+/** A worker that holds so much is left for a fresh one; its own limit is beyond this. */
+const mostMemory = 512 * 2 ** 20;
+const mostMoves = 4;
+
+/** Opens what compiles grammars for a model. Its worker starts with the first grammar. */
+export function openGrammars(options: GrammarsOptions): Grammars {
+  return new OpenGrammars(options);
+}
+
+/** A source, and where it is compiled. */
+interface Entry {
+  readonly key: string;
+  readonly source: GrammarSource;
+  readonly visible: readonly (readonly [id: number, text: string])[];
+  readonly homes: Map<Keeper, Home>;
+  /** Constraints that run. */
+  users: number;
+  cached: boolean;
+}
+
+interface Home {
+  readonly id: number;
+  readonly ready: Promise<unknown>;
+  compiled: boolean;
+}
+
+class OpenGrammars implements Grammars {
+  readonly #options: GrammarsOptions;
+  readonly #times: KeeperTimes;
+  readonly #cache: { count: number; size: number };
+  /** The least recently used stands first. */
+  readonly #entries = new Map<string, Entry>();
+  readonly #late = new Set<Keeper>();
+  #size = 0;
+  #keeper: Keeper | undefined;
+  #vocabulary: Promise<Vocabulary> | undefined;
+  #last = 0;
+  #closed = false;
+
+  constructor(options: GrammarsOptions) {
+    this.#options = options;
+    this.#times = { ...usualTimes, ...options.times };
+    this.#cache = { ...usualCache, ...options.cache };
+  }
+
+  async compile(
+    source: GrammarSource,
+    { visible = new Set(), signal }: { visible?: ReadonlySet<number>; signal?: AbortSignal } = {},
+  ): Promise<Grammar> {
+    signal?.throwIfAborted();
+    const entry = this.#entry(source, visible);
+    const ready = this.#moving(async () => {
+      await this.#ready(entry);
+    });
+    try {
+      await (signal ? Promise.race([ready, rejection(signal)]) : ready);
+    } catch (error) {
+      // A failure is forgotten, not kept; who only stopped waiting leaves the grammar to others.
+      if (!signal?.aborted) this.#drop(entry);
+      else ready.catch(() => this.#drop(entry));
+      throw error;
+    }
+    this.#shrink(entry);
+    return { start: () => new RunningConstraint(this.#lives(entry)) };
+  }
+
+  close(): Promise<void> {
+    this.#closed = true;
+    for (const keeper of [this.#keeper, ...this.#late]) keeper?.end('the grammars are closed');
+    this.#entries.clear();
+    return Promise.resolve();
+  }
+
+  #entry(source: GrammarSource, visible: ReadonlySet<number>): Entry {
+    const { tokenizer } = this.#options;
+    const shown = [...visible].sort((a, b) => a - b).map((id) => [id, tokenizer.tokenText(id)] as const);
+    const key = JSON.stringify([source, shown]);
+    const known = this.#entries.get(key);
+    if (known) this.#entries.delete(key);
+    else this.#size += key.length;
+    const entry = known ?? { key, source, visible: shown, homes: new Map(), users: 0, cached: true };
+    this.#entries.set(key, entry);
+    return entry;
+  }
+
+  /** Where the entry is compiled, and under which number. Compiles it where it is nowhere. */
+  async #ready(entry: Entry): Promise<{ keeper: Keeper; id: number }> {
+    for (const [keeper, { id, ready, compiled }] of entry.homes) {
+      if (keeper.ended) entry.homes.delete(keeper);
+      // One that is at somebody else's grammar is no place to wait at.
+      else if (!compiled || !keeper.late) {
+        await ready;
+        return { keeper, id };
+      }
+    }
+    const keeper = await this.#current();
+    const raced = entry.homes.get(keeper);
+    if (raced) {
+      await raced.ready;
+      return { keeper, id: raced.id };
+    }
+    const id = ++this.#last;
+    const ready = keeper.ask({ kind: 'compile', grammar: id, source: entry.source, visible: entry.visible });
+    const home: Home = { id, ready, compiled: false };
+    entry.homes.set(keeper, home);
+    try {
+      const memory = await ready;
+      home.compiled = true;
+      if (typeof memory === 'number' && memory > mostMemory && this.#keeper === keeper) this.#leave(keeper);
+    } catch (error) {
+      entry.homes.delete(keeper);
+      throw error;
+    }
+    return { keeper, id };
+  }
+
+  async #current(): Promise<Keeper> {
+    this.#vocabulary ??= vocabularyOf(this.#options);
+    const vocabulary = await this.#vocabulary;
+    if (this.#closed) throw new Error('the grammars are closed: the model is unloaded');
+    if (this.#keeper && !this.#keeper.ended) return this.#keeper;
+    const keeper = new Keeper(this.#options.startWorker(), vocabulary, this.#times, () =>
+      this.#onLate(keeper),
+    );
+    this.#keeper = keeper;
+    return keeper;
+  }
+
+  /** A worker is at something long: it keeps that, and all else moves to another worker. */
+  #onLate(keeper: Keeper): void {
+    if (this.#keeper !== keeper || this.#late.size >= mostLate) return;
+    this.#leave(keeper);
+    keeper.release();
+  }
+
+  #leave(keeper: Keeper): void {
+    this.#keeper = undefined;
+    this.#late.add(keeper);
+    const tidy = setInterval(() => {
+      if (!keeper.ended && !keeper.idle) return;
+      clearInterval(tidy);
+      keeper.end('it is not needed any more');
+      this.#late.delete(keeper);
+    }, this.#times.deadlineMs);
+    // Node's timers would keep the process; a browser's are numbers.
+    if (typeof tidy === 'object') tidy.unref();
+  }
+
+  #shrink(latest: Entry): void {
+    for (const entry of this.#entries.values()) {
+      if (this.#entries.size <= this.#cache.count && this.#size <= this.#cache.size) return;
+      if (entry !== latest) this.#drop(entry);
+    }
+  }
+
+  #drop(entry: Entry): void {
+    if (this.#entries.get(entry.key) === entry) {
+      this.#entries.delete(entry.key);
+      this.#size -= entry.key.length;
+    }
+    entry.cached = false;
+    this.#forgetUnused(entry);
+  }
+
+  /** What is neither kept nor in use is freed. */
+  #forgetUnused(entry: Entry): void {
+    if (entry.cached || entry.users > 0) return;
+    for (const [keeper, { id }] of entry.homes) keeper.tell({ kind: 'forget', grammar: id });
+    entry.homes.clear();
+  }
+
+  /** Tries again where a worker was lost to somebody else's grammar. */
+  async #moving<T>(work: () => Promise<T>): Promise<T> {
+    for (let moves = 0; ; moves++) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof Gone) || this.#closed) throw error;
+        if (moves >= mostMoves)
+          throw new Error(`grammars cannot be matched here: ${error.message}`, { cause: error });
+      }
+    }
+  }
+
+  /** What a constraint of an entry needs. */
+  #lives(entry: Entry): Lives {
+    return {
+      begin: () => {
+        entry.users++;
+      },
+      end: () => {
+        entry.users--;
+        this.#forgetUnused(entry);
+      },
+      move: (work) => this.#moving(work),
+      start: async (accepted) => {
+        const { keeper, id } = await this.#ready(entry);
+        const matcher = ++this.#last;
+        keeper.residents++;
+        try {
+          await keeper.ask({ kind: 'start', matcher, grammar: id, accepted });
+        } catch (error) {
+          keeper.residents--;
+          throw error;
+        }
+        return { keeper, matcher };
+      },
+    };
+  }
+}
+
+interface Lives {
+  begin(): void;
+  end(): void;
+  move<T>(work: () => Promise<T>): Promise<T>;
+  start(accepted: readonly number[]): Promise<Place>;
+}
+
+/** A matcher in a worker. */
+interface Place {
+  readonly keeper: Keeper;
+  readonly matcher: number;
+}
+
+class RunningConstraint implements Constraint {
+  readonly #lives: Lives;
+  /** All tokens so far, to be told again where the worker is lost. */
+  readonly #accepted: number[] = [];
+  #place: Place | undefined;
+  #state: 'new' | 'running' | 'closed' = 'new';
+
+  constructor(lives: Lives) {
+    this.#lives = lives;
+  }
+
+  async next(accepted: readonly number[]): Promise<Uint32Array | undefined> {
+    if (this.#state === 'closed') throw new Error('the constraint is closed');
+    if (this.#state === 'new') this.#lives.begin();
+    this.#state = 'running';
+    this.#accepted.push(...accepted);
+    let news = accepted;
+    const mask = await this.#lives.move(async () => {
+      if (this.#place?.keeper.ended || this.#place?.keeper.late) this.#leave();
+      if (!this.#place) {
+        this.#place = await this.#lives.start(this.#accepted);
+        news = [];
+        if (this.#closed()) {
+          this.#leave();
+          throw new Error('the constraint is closed');
+        }
+      }
+      const { keeper, matcher } = this.#place as Place;
+      try {
+        return await keeper.ask({ kind: 'next', matcher, accepted: news });
+      } catch (error) {
+        if (error instanceof Gone) this.#leave();
+        throw error;
+      }
+    });
+    return mask as Uint32Array | undefined;
+  }
+
+  close(): void {
+    if (this.#state === 'running') this.#lives.end();
+    this.#state = 'closed';
+    this.#leave();
+  }
+
+  #closed(): boolean {
+    return this.#state === 'closed';
+  }
+
+  #leave(): void {
+    const place = this.#place;
+    this.#place = undefined;
+    if (!place) return;
+    place.keeper.residents--;
+    place.keeper.tell({ kind: 'stop', matcher: place.matcher });
+  }
+}
+
+/** Tokens are gathered in slices, so that a large vocabulary holds nobody up. */
+async function vocabularyOf({ tokenizer, vocabSize }: GrammarsOptions): Promise<Vocabulary> {
+  const count = Math.min(tokenizer.vocabSize, vocabSize);
+  const ends = new Uint32Array(count);
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for (let id = 0; id < count; id++) {
+    const bytes =
+      tokenizer.isControl(id) || tokenizer.endIds.has(id) ? new Uint8Array() : tokenizer.tokenBytes(id);
+    parts.push(bytes);
+    length += bytes.length;
+    ends[id] = length;
+    if (id % 20_000 === 19_999) await new Promise((resolve) => setTimeout(resolve));
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  const endIds = [...tokenizer.endIds].filter((id) => id < vocabSize);
+  if (endIds.length === 0)
+    throw new GrammarError(
+      'invalid_grammar',
+      'this model has no end token, so that no grammar could end its answer',
+    );
+  return { bytes, ends, size: vocabSize, endIds };
+}
+
+/** Rejects when the signal is aborted, and never settles otherwise. */
+function rejection(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  });
+}

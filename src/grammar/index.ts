@@ -1,0 +1,5 @@
+/** Grammars: what an answer must look like, token by token. */
+export { type GrammarsOptions, openGrammars } from './grammars.ts';
+export { type Library, serveGrammars } from './matching/index.ts';
+export type { GrammarWorker, Question, Reply } from './matching/messages.ts';
+export * from './types.ts';

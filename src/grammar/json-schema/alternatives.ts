@@ -1,0 +1,203 @@
+import { isObject, type Place, type Schema, type SchemaDocument, type SchemaObject } from './document.ts';
+import { membersOf, placeOf, placesOf, typesOf, valuesOf } from './keywords.ts';
+import { apart, isPlainNegation, negations, traitsOf } from './negation.ts';
+import { pointer, unsupported } from './refusal.ts';
+
+/** Schemas that must all hold. */
+export type Need = readonly Place[];
+
+const mostAlternatives = 256;
+const mostSteps = 4000;
+
+/** One of these needs must hold. */
+interface Union {
+  readonly place: Place;
+  readonly keyword: string;
+  readonly needs: readonly Need[];
+  /** Why it cannot be kept. */
+  readonly refusal?: Error;
+}
+
+/** Few branches first, so that contradictions show early; what is refused last, for something else may decide. */
+const weight = ({ needs, refusal }: Union): number => (refusal ? Number.POSITIVE_INFINITY : needs.length);
+
+/**
+ * A need as alternatives of schemas without `$ref`, `allOf`, `anyOf`, `oneOf`, `if`, or a `not` that is more than
+ * values or a pattern. Every value of an alternative fits the need.
+ */
+export class Alternatives {
+  readonly #document: SchemaDocument;
+  readonly #ids = new Map<Schema, number>();
+  /** Schemas made here, so that the same ones are the same objects and recursion comes to an end. */
+  readonly #unions = new Map<Schema, Union[]>();
+
+  constructor(document: SchemaDocument) {
+    this.#document = document;
+  }
+
+  /** The same for the same schemas. */
+  keyOf(need: Need): string {
+    const ids = need.map(({ schema }) => {
+      const known = this.#ids.get(schema);
+      if (known !== undefined) return known;
+      this.#ids.set(schema, this.#ids.size);
+      return this.#ids.size - 1;
+    });
+    return [...new Set(ids)].sort((a, b) => a - b).join();
+  }
+
+  of(need: Need): Need[] {
+    const found = new Map<string, Need>();
+    let stepsLeft = mostSteps;
+    const search = (seen: ReadonlyMap<Schema, Place>, pending: readonly Union[]) => {
+      const [union, ...rest] = pending;
+      if (--stepsLeft < 0 || found.size > mostAlternatives) {
+        const { place, keyword } = union ?? { place: need[0] as Place, keyword: 'anyOf' };
+        throw unsupported(
+          place.path,
+          keyword,
+          'together with its neighbours it has too many alternatives; write fewer',
+        );
+      }
+      // Values that are given are asked one by one whether they fit the need.
+      if (!union || [...seen.values()].some((place) => valuesOf(place))) {
+        const plain = [...seen.values()];
+        found.set(this.keyOf(plain), plain);
+        return;
+      }
+      if (union.refusal) throw union.refusal;
+      for (const branch of union.needs) {
+        const grown = new Map(seen);
+        const added: Union[] = [];
+        if (branch.every((place) => this.#add(place, grown, added, new Set()))) {
+          if (possible(grown.values()))
+            search(
+              grown,
+              [...added, ...rest].sort((a, b) => weight(a) - weight(b)),
+            );
+        }
+      }
+    };
+    const seen = new Map<Schema, Place>();
+    const unions: Union[] = [];
+    if (need.every((place) => this.#add(place, seen, unions, new Set())) && possible(seen.values())) {
+      search(
+        seen,
+        unions.sort((a, b) => weight(a) - weight(b)),
+      );
+    }
+    return [...found.values()];
+  }
+
+  /** @returns false where nothing can fit */
+  #add(place: Place, seen: Map<Schema, Place>, unions: Union[], within: ReadonlySet<Schema>): boolean {
+    const { schema, path } = place;
+    if (typeof schema === 'boolean') return schema;
+    if (!isObject(schema)) throw unsupported(path, 'schema', 'it is neither an object nor a boolean');
+    if (within.has(schema))
+      throw unsupported(path, '$ref', 'it leads back to itself without a value in between');
+    if (seen.has(schema)) return true;
+    seen.set(schema, place);
+    const inside = new Set([...within, schema]);
+    const references: Place[] = placesOf(place, 'allOf');
+    if (schema['$ref'] !== undefined) references.push(this.#document.resolve(schema, schema['$ref'], path));
+    for (const keyword of ['$dynamicRef', '$recursiveRef'])
+      if (schema[keyword] !== undefined)
+        throw unsupported(path, keyword, "what it means depends on the way to it; use '$ref'");
+    unions.push(...this.#unionsOf(place));
+    return references.every((one) => this.#add(one, seen, unions, inside));
+  }
+
+  #unionsOf(place: Place): Union[] {
+    const known = this.#unions.get(place.schema);
+    if (known) return known;
+    const found = [
+      ...this.#anyOf(place),
+      ...this.#oneOf(place),
+      ...this.#condition(place),
+      ...this.#not(place),
+      ...dependencies(place),
+    ];
+    this.#unions.set(place.schema, found);
+    return found;
+  }
+
+  #anyOf(place: Place): Union[] {
+    const places = placesOf(place, 'anyOf');
+    return places.length === 0 ? [] : [{ place, keyword: 'anyOf', needs: places.map((one) => [one]) }];
+  }
+
+  #oneOf(place: Place): Union[] {
+    const places = placesOf(place, 'oneOf');
+    if (places.length === 0) return [];
+    const traits = places.map((one) => traitsOf(this.#document, one));
+    const needs = places.map((one, index): Need => {
+      const others = places.filter((_, other) => {
+        const [mine, theirs] = [traits[index], traits[other]];
+        return other !== index && mine && theirs && !apart(mine, theirs);
+      });
+      return [one, ...others.map((other) => ({ schema: { not: other.schema }, path: other.path }))];
+    });
+    return [{ place, keyword: 'oneOf', needs }];
+  }
+
+  #condition(place: Place): Union[] {
+    const condition = placeOf(place, 'if');
+    const [met, unmet] = [placeOf(place, 'then'), placeOf(place, 'else')];
+    if (!condition || (!met && !unmet)) return [];
+    const otherwise: Place = { schema: { not: condition.schema }, path: condition.path };
+    const whenMet: Need = met ? [condition, met] : [condition];
+    const whenUnmet: Need = unmet ? [otherwise, unmet] : [otherwise];
+    const can = isPlainNegation(condition.schema) || negations(this.#document, condition).length > 0;
+    return [{ place, keyword: 'if', needs: can ? [whenMet, whenUnmet] : [whenMet] }];
+  }
+
+  #not(place: Place): Union[] {
+    const negated = placeOf(place, 'not');
+    if (!negated || isPlainNegation(negated.schema)) return [];
+    const needs = negations(this.#document, negated).map((one): Need => [one]);
+    if (needs.length > 0 || negated.schema === true || isEverything(negated.schema))
+      return [{ place, keyword: 'not', needs }];
+    const refusal = unsupported(
+      negated.path,
+      'not',
+      'what remains cannot be named; say what is allowed instead',
+    );
+    return [{ place, keyword: 'not', needs: [], refusal }];
+  }
+}
+
+const isEverything = (schema: Schema): boolean => isObject(schema) && Object.keys(schema).length === 0;
+
+/** Some type is allowed by all. */
+function possible(places: Iterable<Place>): boolean {
+  let left: Set<string> | undefined;
+  for (const place of places) {
+    const types = typesOf(place);
+    if (!types) continue;
+    const all = new Set<string>([...types].map((type) => (type === 'integer' ? 'number' : type)));
+    left = left ? new Set([...left].filter((type) => all.has(type))) : all;
+    if (left.size === 0) return false;
+  }
+  return true;
+}
+
+/** What must be there because something else is: either that is absent, or all is there. */
+function dependencies(place: Place): Union[] {
+  return ['dependencies', 'dependentRequired', 'dependentSchemas'].flatMap((keyword) =>
+    membersOf(place, keyword).map(([name, needed]): Union => {
+      const path = pointer(place.path, keyword, name);
+      const absent: Place = { schema: { properties: { [name]: false } }, path };
+      const present: SchemaObject = {
+        required: Array.isArray(needed) ? [name, ...(needed as unknown[])] : [name],
+      };
+      const full: Need = Array.isArray(needed)
+        ? [{ schema: present, path }]
+        : [
+            { schema: present, path },
+            { schema: needed as Schema, path },
+          ];
+      return { place, keyword, needs: [[absent], full] };
+    }),
+  );
+}

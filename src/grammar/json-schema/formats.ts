@@ -1,0 +1,73 @@
+import type { Expression } from '../ebnf/expression.ts';
+import { parseRegex } from '../regex/parse.ts';
+
+/** Texts that every validator takes for the format; often not all of them. */
+const patterns: Readonly<Record<string, string>> = (() => {
+  const day =
+    '((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8]))';
+  const leapDay = '(\\d\\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29';
+  const date = `(\\d{4}-${day}|${leapDay})`;
+  const clock = '([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?';
+  const zone = '(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)';
+  const label = '[A-Za-z0-9]([A-Za-z0-9-]{0,40}[A-Za-z0-9])?';
+  const host = `${label}(\\.${label}){0,5}`;
+  const byte = '(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
+  const ipv4 = `${byte}(\\.${byte}){3}`;
+  const group = '[0-9a-fA-F]{1,4}';
+  const ipv6 = [
+    `(${group}:){7}${group}`,
+    ...Array.from({ length: 7 }, (_, left) => {
+      const before = left === 0 ? '' : `${group}(:${group}){${left - 1}}`;
+      return `${before}::(${group}(:${group}){0,${6 - left - (left === 6 ? 0 : 1)}})?`;
+    }),
+  ].join('|');
+  const local = '[A-Za-z0-9_+-]{1,40}(\\.[A-Za-z0-9_+-]{1,40}){0,5}';
+  const path = "([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})";
+  const tail = `(\\?(${path}|[/?])*)?(#(${path}|[/?])*)?`;
+  const authority = `(${host}|${ipv4})(:\\d{1,5})?`;
+  const scheme = '[A-Za-z][A-Za-z0-9+.-]{0,20}';
+  const uri = `${scheme}:(//${authority}(/${path}*)*|${path}+(/${path}*)*)${tail}`;
+  const pointer = '(/([^~/]|~[01])*)*';
+  const number = '\\d{1,9}';
+  const time = `(T(${number}H(${number}M)?(${number}S)?|${number}M(${number}S)?|${number}S))`;
+  return {
+    date,
+    time: `${clock}${zone}`,
+    'iso-time': `${clock}${zone}`,
+    'date-time': `${date}T${clock}${zone}`,
+    'iso-date-time': `${date}T${clock}${zone}`,
+    duration: `P(${number}W|${time}|(${number}Y(${number}M(${number}D)?)?|${number}M(${number}D)?|${number}D)${time}?)`,
+    email: `${local}@${label}(\\.${label}){1,5}`,
+    'idn-email': `${local}@${label}(\\.${label}){1,5}`,
+    hostname: host,
+    'idn-hostname': host,
+    ipv4,
+    ipv6,
+    uuid: '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}',
+    uri,
+    iri: uri,
+    url: `https?://${label}(\\.${label}){0,4}\\.[A-Za-z]{2,10}(:\\d{2,5})?(/${path}*)*${tail}`,
+    'uri-reference': `(${uri}|(/${path}+)+/?${tail}|${path.replaceAll(':', '')}+(/${path}*)*${tail})`,
+    'iri-reference': `(${uri}|(/${path}+)+/?${tail}|${path.replaceAll(':', '')}+(/${path}*)*${tail})`,
+    'json-pointer': pointer,
+    'json-pointer-uri-fragment': "#(/([a-z0-9_!$&'()*+,;=@-]|~[01])*)*",
+    'relative-json-pointer': `(0|[1-9]\\d{0,8})(#|${pointer})`,
+    byte: '([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?',
+  };
+})();
+
+/** Formats of texts that no grammar can keep. */
+const beyond = new Set(['regex', 'uri-template']);
+
+/** Undefined: a name that means nothing to a validator, as the standard has it. */
+export function textFormat(name: string): Expression | 'beyond' | undefined {
+  if (beyond.has(name)) return 'beyond';
+  const pattern = Object.hasOwn(patterns, name) ? patterns[name] : undefined;
+  return pattern === undefined ? undefined : parseRegex(pattern, 'whole');
+}
+
+/** Formats of numbers, of OpenAPI. */
+export const numberFormats: Readonly<Record<string, { whole: boolean; least?: number; most?: number }>> = {
+  int32: { whole: true, least: -(2 ** 31), most: 2 ** 31 - 1 },
+  int64: { whole: true },
+};

@@ -1,0 +1,158 @@
+import { counted } from '../ebnf/counted.ts';
+import { choice, type Expression, repeat, rule, sequence, set, text } from '../ebnf/expression.ts';
+import { type Automaton, both, isNever, not, toAutomaton } from '../regex/automaton.ts';
+import { parseRegex } from '../regex/parse.ts';
+import { writeAutomaton } from '../regex/write.ts';
+import { GrammarError } from '../types.ts';
+import type { Rules } from '../ebnf/rules.ts';
+import { isObject, type Place, type SchemaObject } from './document.ts';
+import { textFormat } from './formats.ts';
+import { countOf, valuesOf } from './keywords.ts';
+import { pointer, unsupported } from './refusal.ts';
+import { inString, quoted } from './text.ts';
+
+const quote = text('"');
+/** States that a pattern with a length may take. */
+const mostProduct = 3000;
+const mostLength = 10_000;
+
+/** What texts must be: all languages, none of the excluded ones, so many characters. */
+export interface TextNeed {
+  readonly languages: ReadonlyMap<string, Expression>;
+  readonly excluded: ReadonlyMap<string, Expression>;
+  readonly least: number;
+  readonly most: number;
+}
+
+export function textNeed(places: readonly Place[]): TextNeed {
+  const languages = new Map<string, Expression>();
+  const excluded = new Map<string, Expression>();
+  let least = 0;
+  let most = Number.POSITIVE_INFINITY;
+  for (const place of places) {
+    const schema = place.schema as SchemaObject;
+    least = Math.max(least, countOf(place, 'minLength') ?? 0);
+    most = Math.min(most, countOf(place, 'maxLength') ?? Number.POSITIVE_INFINITY);
+    const { pattern, format, not: negated } = schema;
+    if (pattern !== undefined) {
+      const path = pointer(place.path, 'pattern');
+      if (typeof pattern !== 'string') throw unsupported(path, 'pattern', 'it must be a text');
+      languages.set(`pattern ${pattern}`, readPattern(pattern, path, 'pattern'));
+    }
+    if (typeof format === 'string') {
+      const found = textFormat(format);
+      if (found === 'beyond')
+        throw unsupported(pointer(place.path, 'format'), 'format', `no grammar can keep '${format}'`);
+      if (found) languages.set(`format ${format}`, found);
+    }
+    if (isObject(negated)) {
+      const path = pointer(place.path, 'not');
+      for (const value of valuesOf({ schema: negated, path }) ?? [])
+        if (typeof value === 'string') excluded.set(`value ${value}`, text(value));
+      const other = negated['pattern'];
+      if (typeof other === 'string') excluded.set(`pattern ${other}`, readPattern(other, path, 'not'));
+    }
+  }
+  if (least > mostLength)
+    throw unsupported(places[0]?.path ?? '', 'minLength', `more than ${mostLength} characters`);
+  return { languages, excluded, least, most };
+}
+
+/** A pattern that may stand anywhere in a text; what it cannot be is told with its place. */
+export function readPattern(pattern: string, path: string, keyword: string): Expression {
+  try {
+    return parseRegex(pattern, 'search');
+  } catch (error) {
+    if (error instanceof GrammarError) throw unsupported(path, keyword, error.message);
+    throw error;
+  }
+}
+
+/** @returns undefined where no text fits */
+export function writeText(rules: Rules, need: TextNeed): Expression | undefined {
+  const { languages, excluded, least, most } = need;
+  if (least > most) return undefined;
+  const free = languages.size === 0 && excluded.size === 0;
+  if (free && least === 0 && most === Number.POSITIVE_INFINITY) return rule('string');
+  const key = JSON.stringify(['text', [...languages.keys()], [...excluded.keys()], least, String(most)]);
+  return rules.shared(key, 'text', () => writeNewText(rules, need));
+}
+
+function writeNewText(rules: Rules, need: TextNeed): Expression | undefined {
+  const { languages, excluded, least, most } = need;
+  if (languages.size === 0 && excluded.size === 0) {
+    const anyMore = most === Number.POSITIVE_INFINITY;
+    // A text may be shorter than its bound allows, and is as valid.
+    const bound = anyMore ? least : Math.max(least, Math.min(most, mostLength));
+    return sequence(
+      quote,
+      counted(rules, rule('character'), least, bound, anyMore ? rule('rest_of_string') : quote),
+    );
+  }
+  const [first, ...others] = languages.values();
+  if (first && others.length === 0 && excluded.size === 0) {
+    const [shortest, longest] = lengths(first);
+    if (shortest >= least && longest <= most) return writeLanguage(rules, first);
+  }
+  return writeStates(rules, textAutomaton(need));
+}
+
+/** An automaton where it is small: one state at a time is quick to follow. */
+function writeLanguage(rules: Rules, language: Expression): Expression | undefined {
+  let automaton: Automaton;
+  try {
+    automaton = toAutomaton(language);
+  } catch (error) {
+    if (error instanceof GrammarError) return sequence(quote, quoted(language), quote);
+    throw error;
+  }
+  return writeStates(rules, automaton);
+}
+
+const writeStates = (rules: Rules, automaton: Automaton): Expression | undefined =>
+  isNever(automaton)
+    ? undefined
+    : sequence(
+        quote,
+        writeAutomaton(rules, automaton, quote, ({ set: characters }) => inString(characters)),
+      );
+
+export function textAutomaton({ languages, excluded, least, most }: TextNeed): Automaton {
+  let found = toAutomaton(repeat(anyCharacter, 0));
+  for (const language of languages.values()) found = both(found, toAutomaton(language));
+  if (excluded.size > 0) found = both(found, not(toAutomaton(choice(...excluded.values()))));
+  if (least === 0 && most === Number.POSITIVE_INFINITY) return found;
+  // A long text of a pattern costs a state for each character: a shorter one is as valid.
+  const room = Math.max(least, Math.floor(mostProduct / found.edges.length), 1);
+  return both(
+    found,
+    toAutomaton(repeat(anyCharacter, least, most > room && most !== Number.POSITIVE_INFINITY ? room : most)),
+  );
+}
+
+const anyCharacter = set([[0, 0x10ffff]]);
+
+/** The fewest and the most characters of an expression. */
+function lengths(expression: Expression): [least: number, most: number] {
+  switch (expression.kind) {
+    case 'text': {
+      const length = Array.from(expression.text).length;
+      return [length, length];
+    }
+    case 'set':
+      return [1, 1];
+    case 'sequence':
+      return expression.parts.map(lengths).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
+    case 'choice': {
+      const all = expression.options.map(lengths);
+      return [Math.min(...all.map(([least]) => least)), Math.max(...all.map(([, most]) => most))];
+    }
+    case 'repeat': {
+      const [least, most] = lengths(expression.of);
+      return [least * expression.min, most === 0 ? 0 : most * expression.max];
+    }
+    case 'rule':
+    case 'free':
+      throw new Error(`a pattern has no ${expression.kind}`);
+  }
+}

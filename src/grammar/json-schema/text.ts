@@ -1,0 +1,157 @@
+import { type CodePoints, complement, intersection } from '../ebnf/code-points.ts';
+import {
+  choice,
+  empty,
+  type Expression,
+  oneOf,
+  optional,
+  range,
+  repeat,
+  rule,
+  sequence,
+  set,
+  text,
+} from '../ebnf/expression.ts';
+import type { Rules } from '../ebnf/rules.ts';
+
+const digit = range('0', '9');
+const hex: Expression = set([
+  [0x30, 0x39],
+  [0x41, 0x46],
+  [0x61, 0x66],
+]);
+
+/** What must be escaped between quotes. */
+const escaped: CodePoints = [
+  [0, 0x1f],
+  [0x22, 0x22],
+  [0x5c, 0x5c],
+];
+const plain = complement(escaped);
+const shortEscapes = new Map([
+  [0x08, 'b'],
+  [0x09, 't'],
+  [0x0a, 'n'],
+  [0x0c, 'f'],
+  [0x0d, 'r'],
+  [0x22, '"'],
+  [0x5c, '\\'],
+]);
+
+/** One character of a set as it stands in a JSON string. */
+export function inString(characters: CodePoints): Expression {
+  const options: Expression[] = [];
+  const raw = intersection(characters, plain);
+  if (raw.length > 0) options.push(set(raw));
+  for (const [first, last] of intersection(characters, escaped)) {
+    for (let code = first; code <= last; code++) {
+      const short = shortEscapes.get(code);
+      options.push(text(short === undefined ? `\\u${code.toString(16).padStart(4, '0')}` : `\\${short}`));
+    }
+  }
+  return choice(...options);
+}
+
+/** An expression over characters as it stands in a JSON string. */
+export function quoted(expression: Expression): Expression {
+  switch (expression.kind) {
+    case 'text':
+      return text(JSON.stringify(expression.text).slice(1, -1));
+    case 'set':
+      return inString(expression.set);
+    case 'sequence':
+      return sequence(...expression.parts.map(quoted));
+    case 'choice':
+      return choice(...expression.options.map(quoted));
+    case 'repeat':
+      return { ...expression, of: quoted(expression.of) };
+    case 'rule':
+    case 'free':
+      throw new Error(`a pattern has no ${expression.kind}`);
+  }
+}
+
+/** No more blanks than a careful writer needs, so that a weak model cannot write them for ever. */
+const mostIndent = 48;
+
+/** The rules that all JSON texts share, by fixed names. */
+export function addJsonRules(rules: Rules): void {
+  const define = (name: string, expression: Expression) => rules.define(name, expression);
+  define(
+    'ws',
+    choice(empty, text(' '), sequence(optional(text('\r')), text('\n'), repeat(oneOf(' \t'), 0, mostIndent))),
+  );
+  define('comma', sequence(text(','), rule('ws')));
+  define('colon', sequence(text(':'), rule('ws')));
+  // Never a half of a surrogate pair by itself, which is no text.
+  const unicode = choice(
+    sequence(
+      set([
+        [0x30, 0x39],
+        [0x41, 0x43],
+        [0x45, 0x46],
+        [0x61, 0x63],
+        [0x65, 0x66],
+      ]),
+      hex,
+      hex,
+      hex,
+    ),
+    sequence(oneOf('dD'), range('0', '7'), hex, hex),
+  );
+  define('escape', sequence(text('\\'), choice(oneOf('"\\/bfnrt'), sequence(text('u'), unicode))));
+  define('character', choice(set(plain), rule('escape')));
+  define('rest_of_string', sequence(repeat(choice(set(plain), rule('escape')), 0), text('"')));
+  define('string', sequence(text('"'), rule('rest_of_string')));
+  define('integer', sequence(optional(text('-')), rule('natural')));
+  define('natural', choice(text('0'), sequence(range('1', '9'), repeat(digit, 0, 18))));
+  define(
+    'number',
+    sequence(
+      rule('integer'),
+      optional(sequence(text('.'), repeat(digit, 1, 20))),
+      // Few digits: a number beyond a double's range is none that can be read back.
+      optional(sequence(oneOf('eE'), optional(oneOf('+-')), repeat(digit, 1, 2))),
+    ),
+  );
+  define('boolean', choice(text('true'), text('false')));
+  define('null', text('null'));
+  define(
+    'value',
+    choice(rule('object'), rule('array'), rule('string'), rule('number'), rule('boolean'), rule('null')),
+  );
+  define('member', sequence(rule('string'), rule('colon'), rule('value')));
+  define('object', braces(listOf(rule('member'))));
+  define('array', brackets(listOf(rule('value'))));
+}
+
+const listOf = (item: Expression): Expression =>
+  optional(sequence(item, repeat(sequence(rule('comma'), item), 0)));
+
+export const braces = (content: Expression): Expression =>
+  sequence(text('{'), rule('ws'), content, rule('ws'), text('}'));
+export const brackets = (content: Expression): Expression => sequence(openList, content, closeList);
+export const openList: Expression = sequence(text('['), rule('ws'));
+export const closeList: Expression = sequence(rule('ws'), text(']'));
+
+/** A value as it is, with blanks where they may stand. */
+export function literal(value: unknown): Expression {
+  if (Array.isArray(value)) {
+    return brackets(
+      sequence(...value.flatMap((one, index) => [index > 0 ? rule('comma') : empty, literal(one)])),
+    );
+  }
+  if (value !== null && typeof value === 'object') {
+    return braces(
+      sequence(
+        ...Object.entries(value).flatMap(([name, one], index) => [
+          index > 0 ? rule('comma') : empty,
+          text(JSON.stringify(name)),
+          rule('colon'),
+          literal(one),
+        ]),
+      ),
+    );
+  }
+  return text(JSON.stringify(value));
+}

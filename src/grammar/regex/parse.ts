@@ -1,0 +1,312 @@
+import { GrammarError } from '../types.ts';
+import { type CodePoints, codePoints, complement, union } from '../ebnf/code-points.ts';
+import { choice, empty, type Expression, repeat, sequence, set } from '../ebnf/expression.ts';
+
+const mostDepth = 100;
+const mostRepeats = 10_000;
+const anything = repeat(set([[0, 0x10ffff]]), 0);
+
+/** What a pattern means by itself: `search` finds it anywhere in a text, `whole` is the whole text. */
+type Reach = 'search' | 'whole';
+
+/**
+ * A regular expression (ECMAScript's, with the flag `u`) as an expression.
+ * @throws GrammarError `invalid_grammar` for what is no expression or uses what no grammar can keep
+ */
+export function parseRegex(pattern: string, reach: Reach): Expression {
+  const reader = new RegexReader(pattern, reach);
+  return reader.read();
+}
+
+const digits: CodePoints = [[0x30, 0x39]];
+const word: CodePoints = codePoints([
+  [0x30, 0x39],
+  [0x41, 0x5a],
+  [0x5f, 0x5f],
+  [0x61, 0x7a],
+]);
+const space: CodePoints = codePoints([
+  [0x09, 0x0d],
+  [0x20, 0x20],
+  [0xa0, 0xa0],
+  [0x1680, 0x1680],
+  [0x2000, 0x200a],
+  [0x2028, 0x2029],
+  [0x202f, 0x202f],
+  [0x205f, 0x205f],
+  [0x3000, 0x3000],
+  [0xfeff, 0xfeff],
+]);
+const lineEnds: CodePoints = codePoints([
+  [0x0a, 0x0a],
+  [0x0d, 0x0d],
+  [0x2028, 0x2029],
+]);
+
+const classes: Readonly<Record<string, CodePoints>> = {
+  d: digits,
+  D: complement(digits),
+  w: word,
+  W: complement(word),
+  s: space,
+  S: complement(space),
+};
+const controls: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, '0': 0 };
+
+class RegexReader {
+  readonly #pattern: string;
+  readonly #characters: string[];
+  readonly #reach: Reach;
+  #at = 0;
+
+  constructor(pattern: string, reach: Reach) {
+    this.#pattern = pattern;
+    this.#characters = Array.from(pattern);
+    this.#reach = reach;
+  }
+
+  read(): Expression {
+    const options = [this.#alternative()];
+    while (this.#take('|')) options.push(this.#alternative());
+    if (this.#at < this.#characters.length) this.#fail(`a closing '${this.#next()}' without its opening`);
+    return choice(...options);
+  }
+
+  /** One alternative of the whole pattern, where `^` and `$` may stand. */
+  #alternative(): Expression {
+    const whole = this.#reach === 'whole';
+    let bound = whole;
+    while (this.#take('^')) bound = true;
+    const body = this.#terms(0);
+    let ended = whole;
+    while (this.#take('$')) ended = true;
+    const next = this.#next();
+    if (next !== undefined && next !== '|' && next !== ')')
+      this.#fail("'$' before the end, where nothing can follow it");
+    return sequence(bound ? empty : anything, body, ended ? empty : anything);
+  }
+
+  #terms(depth: number): Expression {
+    const parts: Expression[] = [];
+    for (;;) {
+      const next = this.#next();
+      if (next === undefined || next === '|' || next === ')' || next === '$') return sequence(...parts);
+      parts.push(this.#quantified(depth));
+    }
+  }
+
+  #group(depth: number): Expression {
+    if (depth >= mostDepth) this.#fail(`groups nested more than ${mostDepth} deep`);
+    const options: Expression[] = [];
+    do {
+      options.push(this.#terms(depth));
+      if (this.#next() === '$')
+        this.#fail("'$' inside a group: only the ends of the whole pattern can be bound");
+    } while (this.#take('|'));
+    if (!this.#take(')')) this.#fail('a group that is not closed');
+    return choice(...options);
+  }
+
+  #quantified(depth: number): Expression {
+    const atom = this.#atom(depth);
+    const counts = this.#quantifier();
+    if (!counts) return atom;
+    // Lazy and greedy differ in what they capture, not in what they match.
+    this.#take('?');
+    if (this.#next() === '+') this.#fail("a possessive '+'");
+    const [min, max] = counts;
+    if (min > max) this.#fail(`{${min},${max}}: the lower bound is larger than the upper one`);
+    if (min > mostRepeats || (max > mostRepeats && max !== Number.POSITIVE_INFINITY))
+      this.#fail(`more than ${mostRepeats} repetitions`);
+    return repeat(atom, min, max);
+  }
+
+  #quantifier(): [number, number] | undefined {
+    if (this.#take('*')) return [0, Number.POSITIVE_INFINITY];
+    if (this.#take('+')) return [1, Number.POSITIVE_INFINITY];
+    if (this.#take('?')) return [0, 1];
+    const rest = this.#characters.slice(this.#at, this.#at + 24).join('');
+    const counts = /^\{(\d+)(,(\d*))?\}/.exec(rest);
+    if (!counts) return undefined;
+    this.#at += counts[0].length;
+    const min = Number(counts[1]);
+    if (counts[2] === undefined) return [min, min];
+    return [min, counts[3] ? Number(counts[3]) : Number.POSITIVE_INFINITY];
+  }
+
+  #atom(depth: number): Expression {
+    const character = this.#characters[this.#at++] as string;
+    switch (character) {
+      case '.':
+        return set(complement(lineEnds));
+      case '(':
+        this.#openGroup();
+        return this.#group(depth + 1);
+      case '[':
+        return set(this.#class());
+      case '\\':
+        return set(this.#escape());
+      case '^':
+        return this.#fail("'^' after the beginning, where nothing can stand before it");
+      case '*':
+      case '+':
+      case '?':
+        return this.#fail(`a '${character}' with nothing to repeat`);
+      default:
+        return set([[character.codePointAt(0) ?? 0, character.codePointAt(0) ?? 0]]);
+    }
+  }
+
+  #openGroup(): void {
+    if (!this.#take('?')) return;
+    if (this.#take(':')) return;
+    const kind = this.#characters.slice(this.#at, this.#at + 2).join('');
+    if (kind.startsWith('=') || kind.startsWith('!'))
+      this.#fail('a lookahead, which no grammar can keep; say what may follow instead');
+    if (kind === '<=' || kind === '<!')
+      this.#fail('a lookbehind, which no grammar can keep; say what may stand before instead');
+    const named = /^<[\p{ID_Start}$_][\p{ID_Continue}$]*>/u.exec(this.#characters.slice(this.#at).join(''));
+    if (!named) this.#fail(`a group '(?${kind}', which is not known`);
+    this.#at += Array.from(named[0]).length;
+  }
+
+  #class(): CodePoints {
+    const negated = this.#take('^');
+    let found: CodePoints = [];
+    for (;;) {
+      const next = this.#next();
+      if (next === undefined) this.#fail('a class that is not closed');
+      if (this.#take(']')) break;
+      const first = this.#classAtom();
+      if (this.#next() !== '-' || this.#characters[this.#at + 1] === ']') {
+        found = union(found, first);
+        continue;
+      }
+      this.#at++;
+      if (this.#next() === undefined) this.#fail('a class that is not closed');
+      const last = this.#classAtom();
+      const [from, to] = [single(first), single(last)];
+      if (from === undefined || to === undefined) {
+        found = union(union(found, first), union(last, [[0x2d, 0x2d]]));
+        continue;
+      }
+      if (from > to) this.#fail('a range of characters whose first is after its last');
+      found = union(found, [[from, to]]);
+    }
+    return negated ? complement(found) : found;
+  }
+
+  #classAtom(): CodePoints {
+    const character = this.#characters[this.#at++] as string;
+    if (character !== '\\') return [[character.codePointAt(0) ?? 0, character.codePointAt(0) ?? 0]];
+    if (this.#take('b')) return [[8, 8]];
+    if (this.#take('-')) return [[0x2d, 0x2d]];
+    return this.#escape();
+  }
+
+  #escape(): CodePoints {
+    const character = this.#characters[this.#at++];
+    if (character === undefined) return this.#fail("a '\\' at the end");
+    const known = classes[character];
+    if (known) return known;
+    if (character === '0' && /\d/.test(this.#next() ?? '')) this.#fail('an octal escape');
+    const control = controls[character];
+    if (control !== undefined) return [[control, control]];
+    if (character === 'x') return this.#hex(/^[0-9a-fA-F]{2}/);
+    if (character === 'u') return this.#unicode();
+    if (character === 'c') {
+      const letter = this.#next() ?? '';
+      if (!/^[a-zA-Z]$/.test(letter)) this.#fail("a '\\c' without its letter");
+      this.#at++;
+      const code = letter.charCodeAt(0) & 0x1f;
+      return [[code, code]];
+    }
+    if (character === 'p' || character === 'P') return this.#property(character === 'P');
+    if (character === 'b' || character === 'B') return this.#fail(`a word boundary '\\${character}'`);
+    if (/[1-9k]/.test(character)) return this.#fail('a reference to what a group matched');
+    if (/[a-zA-Z]/.test(character)) return this.#fail(`an escape '\\${character}', which is not known`);
+    const code = character.codePointAt(0) ?? 0;
+    return [[code, code]];
+  }
+
+  #unicode(): CodePoints {
+    const rest = this.#characters.slice(this.#at, this.#at + 12).join('');
+    const braced = /^\{([0-9a-fA-F]{1,6})\}/.exec(rest);
+    if (braced) {
+      this.#at += braced[0].length;
+      const code = Number.parseInt(braced[1] as string, 16);
+      if (code > 0x10ffff) this.#fail('an escape beyond U+10FFFF');
+      return [[code, code]];
+    }
+    const pair = /^(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})/i.exec(rest);
+    if (pair) {
+      this.#at += pair[0].length;
+      const [high, low] = [Number.parseInt(pair[1] as string, 16), Number.parseInt(pair[2] as string, 16)];
+      const code = 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff);
+      return [[code, code]];
+    }
+    return this.#hex(/^[0-9a-fA-F]{4}/);
+  }
+
+  #hex(form: RegExp): CodePoints {
+    const rest = this.#characters.slice(this.#at, this.#at + 4).join('');
+    const found = form.exec(rest);
+    if (!found) return this.#fail('an escape whose hexadecimal digits are missing');
+    this.#at += found[0].length;
+    const code = Number.parseInt(found[0], 16);
+    return [[code, code]];
+  }
+
+  #property(negated: boolean): CodePoints {
+    const name = /^\{([A-Za-z_=]{1,60})\}/.exec(this.#characters.slice(this.#at, this.#at + 64).join(''));
+    if (!name) return this.#fail("a '\\p' without its '{name}'");
+    this.#at += name[0].length;
+    const found = propertySet(name[1] as string);
+    if (!found) return this.#fail(`a property '\\p${name[0]}', which is not known`);
+    return negated ? complement(found) : found;
+  }
+
+  #next(): string | undefined {
+    return this.#characters[this.#at];
+  }
+
+  #take(character: string): boolean {
+    if (this.#characters[this.#at] !== character) return false;
+    this.#at++;
+    return true;
+  }
+
+  #fail(what: string): never {
+    throw new GrammarError(
+      'invalid_grammar',
+      `the regular expression ${JSON.stringify(this.#pattern.slice(0, 200))} has ${what} (near character ${this.#at})`,
+    );
+  }
+}
+
+const single = (points: CodePoints): number | undefined =>
+  points.length === 1 && points[0]?.[0] === points[0]?.[1] ? points[0]?.[0] : undefined;
+
+const properties = new Map<string, CodePoints>();
+
+/** The characters of a Unicode property, as this runtime's own expressions know it. */
+function propertySet(name: string): CodePoints | undefined {
+  const known = properties.get(name);
+  if (known) return known;
+  let expression: RegExp;
+  try {
+    expression = new RegExp(`\\p{${name}}`, 'u');
+  } catch {
+    return undefined;
+  }
+  const ranges: [number, number][] = [];
+  for (let code = 0; code <= 0x10ffff; code++) {
+    if (!expression.test(String.fromCodePoint(code))) continue;
+    const before = ranges.at(-1);
+    if (before?.[1] === code - 1) before[1] = code;
+    else ranges.push([code, code]);
+  }
+  const found = codePoints(ranges);
+  if (properties.size < 50) properties.set(name, found);
+  return found;
+}

@@ -1,0 +1,25 @@
+import { choice, type Expression, rule, sequence, set } from '../ebnf/expression.ts';
+import type { Rules } from '../ebnf/rules.ts';
+import { type Automaton, steps } from './automaton.ts';
+
+/**
+ * An automaton as rules, a rule a state.
+ * @param character how a set of characters is written; as itself by default
+ * @param end stands after the text
+ */
+export function writeAutomaton(
+  rules: Rules,
+  automaton: Automaton,
+  end: Expression,
+  character: (one: Expression & { kind: 'set' }) => Expression = (one) => one,
+): Expression {
+  const names = automaton.edges.map(() => rules.reserve('state'));
+  for (const [state, name] of names.entries()) {
+    const options = steps(automaton, state).map(([to, ranges]) =>
+      sequence(character(set(ranges) as Expression & { kind: 'set' }), rule(names[to] as string)),
+    );
+    if (automaton.accepts[state]) options.push(end);
+    rules.define(name, choice(...options));
+  }
+  return rule(names[0] as string);
+}

@@ -1,0 +1,48 @@
+import { choice, text } from './ebnf/expression.ts';
+import { addGrammar } from './ebnf/read.ts';
+import { Rules } from './ebnf/rules.ts';
+import { addJsonObject, addJsonSchema } from './json-schema/index.ts';
+import { parseRegex } from './regex/parse.ts';
+import { addStructural } from './structural.ts';
+import { GrammarError, type GrammarSource } from './types.ts';
+
+const mostBytes = 4 * 2 ** 20;
+
+/**
+ * A source as the text of a grammar that XGrammar is sure to read: what it is given wrong, it aborts on.
+ * @throws GrammarError
+ */
+export function translate(source: GrammarSource): string {
+  const rules = new Rules();
+  const printed = rules.print(add(rules, source));
+  if (printed === undefined) {
+    const schema = source.kind === 'json_schema';
+    throw new GrammarError(
+      schema ? 'unsupported_schema' : 'invalid_grammar',
+      schema ? 'JSON schema: no value can fit it; look for contradictions.' : 'no text can fit the grammar',
+      schema ? { path: '' } : {},
+    );
+  }
+  if (printed.length > mostBytes)
+    throw new GrammarError('grammar_too_complex', `the grammar takes more than ${mostBytes} characters`);
+  return printed;
+}
+
+function add(rules: Rules, source: GrammarSource): string {
+  switch (source.kind) {
+    case 'json':
+      return addJsonObject(rules);
+    case 'json_schema':
+      return addJsonSchema(rules, source.schema);
+    case 'ebnf':
+      return addGrammar(rules, source.text, source.root);
+    case 'regex':
+      return rules.add('regex', parseRegex(source.pattern, 'whole'));
+    case 'choice':
+      if (source.texts.length === 0)
+        throw new GrammarError('invalid_grammar', 'a choice needs at least one text');
+      return rules.add('choice', choice(...source.texts.map(text)));
+    case 'structural':
+      return addStructural(rules, source.format);
+  }
+}

@@ -1,0 +1,150 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { GrammarSource } from '../../src/grammar/types.ts';
+import { ByteGrammars } from '../support/grammar-walks.ts';
+
+let grammars: ByteGrammars;
+beforeAll(async () => {
+  grammars = await ByteGrammars.open();
+});
+
+async function readings(source: GrammarSource, texts: readonly string[]): Promise<string[]> {
+  const grammar = await grammars.compile(source);
+  try {
+    const found: string[] = [];
+    for (const text of texts) found.push(await grammar.reads(text));
+    return found;
+  } finally {
+    grammar.dispose();
+  }
+}
+
+const ebnf = (text: string): GrammarSource => ({ kind: 'ebnf', text });
+
+describe('grammars as people write them', () => {
+  it.each<[string, string, string[], string[]]>([
+    [
+      'comments and alternatives on further lines',
+      '# first\nroot ::= "a" # one\n  | "b"\n',
+      ['a', 'b'],
+      ['c', 'ab'],
+    ],
+    ['CRLF', 'root ::= "a"\r\n  | x\r\nx ::= "b"\r\n', ['a', 'b'], ['c']],
+    [
+      'repetitions',
+      'root ::= "a"{2} "b"{1,2} "c"{2,} "d"{,2} [0-9]* "e"+ "f"?',
+      ['aabcce', 'aabbccddd'.slice(0, 8) + '12eef'],
+      ['abcce', 'aabbbcce'],
+    ],
+    [
+      'repeated groups in groups',
+      'root ::= (("a" | "b"){2} ","?)+ "."',
+      ['ab.', 'ab,ba.', 'abba.'],
+      ['a.', 'aba.'],
+    ],
+    ['any character', 'root ::= . "b"', ['ab', '\nb', 'éb', '😀b'], ['b', 'aab']],
+    [
+      'escapes',
+      'root ::= "\\x41\\u00e9\\U0001F600\\t\\n\\"\\\\\\[" [\\]\\-\\\\^a]',
+      ['Aé😀\t\n"\\[]', 'Aé😀\t\n"\\[^'],
+      ['Aé😀\t\n"\\[b'],
+    ],
+    ['dashes at the ends of a class', 'root ::= [-a] [b-]', ['ab', '--', '-b'], ['ba']],
+    [
+      'names with dashes, dots, digits and underscores',
+      'root ::= foo-bar.1_x\nfoo-bar.1_x ::= "x"',
+      ['x'],
+      ['y'],
+    ],
+    [
+      'recursion to the left and to the right',
+      'root ::= l r\nl ::= l "a" | "a"\nr ::= "b" r | ""',
+      ['a', 'aab', 'abb'],
+      ['b', 'ba'],
+    ],
+    ['an empty alternative', 'root ::= "a" ( | "b")', ['a', 'ab'], ['b']],
+    // XGrammar 0.1.27 itself misreads classes beyond ASCII.
+    ['a class beyond ASCII', 'root ::= [à-ü] [\\u0400-\\u04ff]+', ['éж', 'üжЖ'], ['eж', 'éa', 'éz']],
+    ['one character beyond ASCII in a class', 'root ::= [é]', ['é'], ['e', 'è']],
+    ['a negated class beyond ASCII', 'root ::= [^aé]', ['b', 'è', '\n', '字'], ['a', 'é']],
+    ['planes beyond the first', 'root ::= [\\U0001F600-\\U0001F64F]', ['😀'], ['🚀', 'a', '字']],
+    [
+      'the first and last characters of each length',
+      'root ::= [\\u0080-\\U0010FFFF]',
+      ['\u0080', '\u07ff', '\u0800', '\uffff', '\u{10000}', '\u{10ffff}', '\ud7ff', '\ue000'],
+      ['\u007f'],
+    ],
+  ])('reads %s', async (_, text, whole, no) => {
+    expect(await readings(ebnf(text), whole)).toEqual(whole.map(() => 'whole'));
+    expect(await readings(ebnf(text), no)).not.toContain('whole');
+  });
+
+  it('begins with the rule that is named', async () => {
+    const source: GrammarSource = { kind: 'ebnf', text: 'root ::= "a"\nother ::= "b" root', root: 'other' };
+    expect(await readings(source, ['ba', 'a'])).toEqual(['whole', 'no']);
+  });
+
+  it.each<[string, string, RegExp]>([
+    ['no root', 'foo ::= "a"', /no rule 'root'.*foo/],
+    ['a rule that is not there', 'root ::= "a"\n  foo', /line 2.*'foo' is not there/],
+    ['a rule twice', 'root ::= "a"\nroot ::= "b"', /line 2.*'root' is there twice/],
+    ['an unclosed text', 'root ::= "a', /not closed/],
+    ['an unclosed class', 'root ::= [a', /not closed/],
+    ['an unclosed group', 'root ::= ("a"', /not closed/],
+    ['bounds in the wrong order', 'root ::= "a"{2,1}', /lower bound/],
+    ['a repetition of nothing', 'root ::= "a"{}', /repetition without a number|expected \{m\}/],
+    ['single quotes', "root ::= 'a'", /''' cannot stand here/],
+    ['an unknown escape', 'root ::= "\\q"', /'\\q' is no escape/],
+    ['a class escape', 'root ::= [\\d]', /'\\d' is no escape/],
+    ['a token of the model', 'root ::= <think> "a"', /token by name/],
+    ['a lookahead', 'root ::= "a" (="b")', /lookahead/],
+    [
+      "XGrammar's own functions",
+      'root ::= TagDispatch(("a", b), stop_eos=true)\nb ::= "c"',
+      /'TagDispatch\(...\)' is not supported/,
+    ],
+    ['a half of a surrogate pair', 'root ::= "\\ud800"', /U\+D800 is no character/],
+    ['a grammar without a text', 'root ::= "a" root', /no text can fit/],
+    ['another assignment', 'root = "a"', /expected '::='/],
+    ['nothing', '', /no rule 'root'/],
+    ['deep nesting', `root ::= ${'('.repeat(5000)}"a"${')'.repeat(5000)}`, /nested more than/],
+    ['huge repetitions', 'root ::= "a"{1000000}', /more than 100000 repetitions/],
+  ])('refuses %s', async (_, text, message) => {
+    await expect(grammars.compile(ebnf(text))).rejects.toThrow(message);
+    await expect(grammars.compile(ebnf(text))).rejects.toMatchObject({ code: 'invalid_grammar' });
+  });
+});
+
+describe('a choice and one JSON object', () => {
+  it('takes one of the texts, whatever is in them', async () => {
+    const source: GrammarSource = { kind: 'choice', texts: ['yes', 'yes, but', 'né"in\\\n', ''] };
+    expect(await readings(source, ['yes', 'yes, but', 'né"in\\\n', '', 'yes,'])).toEqual([
+      'whole',
+      'whole',
+      'whole',
+      'whole',
+      'part',
+    ]);
+    await expect(grammars.compile({ kind: 'choice', texts: [] })).rejects.toMatchObject({
+      code: 'invalid_grammar',
+    });
+  });
+
+  it('takes an object as people and programs write it', async () => {
+    const value = { a: [1, -2.5e10, { b: null }], 'é"\n': 'x\u0001😀', t: true, empty: {}, none: [] };
+    const texts = [
+      JSON.stringify(value),
+      JSON.stringify(value, null, 2),
+      JSON.stringify(value, null, '\t'),
+      '{}',
+    ];
+    expect(await readings({ kind: 'json' }, texts)).toEqual(texts.map(() => 'whole'));
+    expect(
+      await readings({ kind: 'json' }, ['[]', '1', '{"a":01}', '{"a":1,}', '{"a":"\\ud800"}', '{a:1}']),
+    ).not.toContain('whole');
+  });
+
+  it('bounds blanks, so that nobody can write them for ever', async () => {
+    const blanks = `{\n${' '.repeat(200)}`;
+    expect(await readings({ kind: 'json' }, [blanks, '{\n\n\n'])).toEqual(['no', 'no']);
+  });
+});

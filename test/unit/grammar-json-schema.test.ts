@@ -1,0 +1,539 @@
+import fc from 'fast-check';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { translate } from '../../src/grammar/translate.ts';
+import { GrammarError } from '../../src/grammar/types.ts';
+import { ByteGrammars, seeded } from '../support/grammar-walks.ts';
+import { validatorOf } from '../support/schema-validator.ts';
+
+let grammars: ByteGrammars;
+beforeAll(async () => {
+  grammars = await ByteGrammars.open();
+});
+
+/** Random answers all fit the schema; fails with schema and text. */
+async function expectValid(schema: unknown, walks: number, seed = 1): Promise<number> {
+  const fits = validatorOf(schema, 'draft2020-12') ?? validatorOf(schema, 'draft7');
+  const grammar = await grammars.compile({ kind: 'json_schema', schema });
+  const random = seeded(seed);
+  let done = 0;
+  try {
+    for (let walk = 0; walk < walks; walk++) {
+      const text = await grammar.walk(random);
+      if (text === undefined) continue;
+      done++;
+      const where = `${JSON.stringify(schema)} let ${text} through`;
+      expect(() => JSON.parse(text) as unknown, where).not.toThrow();
+      if (fits) expect(fits(JSON.parse(text)), where).toBe(true);
+    }
+  } finally {
+    grammar.dispose();
+  }
+  return done;
+}
+
+const person = {
+  type: 'object',
+  properties: { name: { type: 'string', minLength: 1 }, age: { type: 'integer', minimum: 0, maximum: 130 } },
+  required: ['name'],
+};
+
+/** A schema, values that must be writable, values that must not be. */
+const table: [name: string, schema: unknown, writes: unknown[], never: unknown[]][] = [
+  [
+    'properties in their order',
+    person,
+    [{ name: 'Ö', age: 7 }, { name: 'x' }],
+    [{}, { age: 7 }, { name: '', age: 7 }, { name: 'x', age: 131 }, { name: 'x', more: 1 }],
+  ],
+  [
+    'further properties',
+    { ...person, additionalProperties: { type: 'boolean' } },
+    [{ name: 'x', n: true, namex: false }],
+    [{ name: 'x', n: 1 }],
+  ],
+  ['an object of anything', { type: 'object' }, [{}, { a: [1, { b: null }] }], [[], 1]],
+  ['anything', {}, [null, 1.5e3, 'x', [[]], { a: {} }], []],
+  [
+    'no further property of a given name',
+    { properties: { a: { type: 'integer' } }, additionalProperties: true, type: 'object' },
+    [{ a: 1, b: 'x', aa: 1, '': 2 }],
+    [{ a: 'x' }],
+  ],
+  [
+    'patterns of names',
+    {
+      type: 'object',
+      patternProperties: { '^x-': { type: 'integer' }, '^y': { type: 'string' } },
+      additionalProperties: false,
+    },
+    [{ 'x-a': 1, y: 's' }],
+    [{ z: 1 }, { 'x-a': 's' }],
+  ],
+  [
+    'names',
+    { type: 'object', propertyNames: { pattern: '^[a-z]{1,3}$' }, additionalProperties: { type: 'null' } },
+    [{ abc: null }],
+    [{ abcd: null }, { A: null }],
+  ],
+  [
+    'counts of properties',
+    { type: 'object', properties: { a: {}, b: {}, c: {} }, minProperties: 1, maxProperties: 2 },
+    [{ a: 1 }, { a: 1, c: 1 }],
+    [{}, { a: 1, b: 1, c: 1 }],
+  ],
+  [
+    'counts of free properties',
+    { type: 'object', additionalProperties: { type: 'integer' }, minProperties: 1, maxProperties: 2 },
+    [{ x: 1 }, { x: 1, y: 2 }],
+    [{}, { x: 1, y: 2, z: 3 }],
+  ],
+  [
+    'enum and const',
+    { enum: ['a', 'é"\n', 1, null, [1, { b: 2 }], { x: 1 }] },
+    ['a', 'é"\n', 1, null, [1, { b: 2 }], { x: 1 }],
+    ['b', 2, [1]],
+  ],
+  [
+    'an enum that other keywords cut',
+    { enum: ['a', 'bb', 3, 'ccc'], type: 'string', minLength: 2 },
+    ['bb', 'ccc'],
+    ['a', 3],
+  ],
+  ['types in a list', { type: ['string', 'null', 'integer'] }, ['x', null, 3], [true, 1.5]],
+  ['nullable', { type: 'string', nullable: true }, ['x', null], [1]],
+  [
+    'bounds of integers',
+    { type: 'integer', minimum: -12, exclusiveMaximum: 345 },
+    [-12, -1, 0, 7, 99, 344],
+    [-13, 345, 1000, 1.5],
+  ],
+  [
+    'bounds of numbers',
+    { type: 'number', exclusiveMinimum: -1.25, maximum: 3.5 },
+    [-1.2, -0.5, 0, 0.001, 3.5, 2.75],
+    [-1.25, -2, 3.51, 4, 10],
+  ],
+  ['a bound with an exponent', { type: 'number', minimum: 1e-7, maximum: 1e21 }, [0.5, 1], [0, -1]],
+  ["draft 4's exclusive bounds", { type: 'integer', minimum: 3, exclusiveMinimum: true }, [4, 100], [3, 2]],
+  ['multiples', { type: 'integer', multipleOf: 15, minimum: 0 }, [0, 15, 150, 3000], [1, 16, 155]],
+  ['multiples of tens', { type: 'integer', multipleOf: 700 }, [0, 700, -1400, 7000, 70000], [100, 70, 7]],
+  [
+    'multiples of halves',
+    { type: 'number', multipleOf: 0.25, maximum: 10 },
+    [0, 0.5, 1.75, -3.25],
+    [0.1, 10.25],
+  ],
+  [
+    'few multiples of much',
+    { type: 'integer', multipleOf: 4321, minimum: 0, maximum: 20000 },
+    [0, 4321, 17284],
+    [1, 21605],
+  ],
+  [
+    'lengths in characters',
+    { type: 'string', minLength: 2, maxLength: 3 },
+    ['ab', 'é😀"', '\n\\"'],
+    ['a', 'abcd'],
+  ],
+  [
+    'long lengths',
+    { type: 'string', minLength: 205, maxLength: 4321 },
+    ['x'.repeat(205), 'y'.repeat(4321)],
+    ['x'.repeat(204), 'y'.repeat(4322)],
+  ],
+  ['a pattern anywhere', { type: 'string', pattern: '[0-9]{2}' }, ['12', 'a"12\n'], ['1a2']],
+  [
+    'a bound pattern with a length',
+    { type: 'string', pattern: '^[a-z]+(-[a-z]+)*$', maxLength: 6, minLength: 3 },
+    ['abc', 'a-b', 'ab-cde'],
+    ['ab', 'abcdefg', 'a--b'],
+  ],
+  [
+    'characters that are escaped',
+    { type: 'string', pattern: '^["\\\\\\n]{1,2}$' },
+    ['"', '\\\n'],
+    ['a', '"""'],
+  ],
+  [
+    'two patterns',
+    { allOf: [{ pattern: 'a' }, { pattern: 'b' }], type: 'string' },
+    ['ab', 'xbya'],
+    ['a', 'b'],
+  ],
+  ...(
+    [
+      ['date', '2024-02-29', '2023-02-29'],
+      ['date-time', '2024-01-31T23:59:59.5Z', '2024-01-31 23:59:59'],
+      ['time', '10:20:30+02:00', '25:00:00Z'],
+      ['duration', 'P1DT2H', 'P'],
+      ['email', 'a.b+c@mail.example.com', 'a@'],
+      ['hostname', 'a-b.example', '-a'],
+      ['ipv4', '192.168.0.255', '1.2.3.256'],
+      ['ipv6', '2001:db8::1', '1:2:3'],
+      ['uuid', '123e4567-e89b-12d3-a456-426614174000', '123e4567'],
+      ['uri', 'https://example.com/a?b=c#d', 'no uri'],
+      ['uri-reference', '/a/b?c', 'a b'],
+      ['json-pointer', '/a/~1b', 'a'],
+    ] as const
+  ).map(([format, yes, no]): [string, unknown, unknown[], unknown[]] => [
+    `the format ${format}`,
+    { type: 'string', format },
+    [yes],
+    [no],
+  ]),
+  ['a format that means nothing', { type: 'string', format: 'colour' }, ['x'], [1]],
+  [
+    'items',
+    { type: 'array', items: { type: 'integer' }, minItems: 1, maxItems: 3 },
+    [[1], [1, 2, 3]],
+    [[], [1, 2, 3, 4], ['x']],
+  ],
+  [
+    'many items',
+    { type: 'array', items: { type: 'null' }, minItems: 150 },
+    [Array(150).fill(null), Array(333).fill(null)],
+    [Array(149).fill(null)],
+  ],
+  [
+    'items by place',
+    { type: 'array', prefixItems: [{ type: 'string' }, { type: 'integer' }], items: false, minItems: 1 },
+    [['a'], ['a', 1]],
+    [[], [1], ['a', 1, 2]],
+  ],
+  [
+    "draft 7's items by place",
+    { type: 'array', items: [{ type: 'string' }], additionalItems: { type: 'null' } },
+    [[], ['a'], ['a', null, null]],
+    [['a', 1]],
+  ],
+  [
+    'contained items',
+    { type: 'array', items: { type: ['integer', 'string'] }, contains: { const: 'x' } },
+    [['x'], [1, 'x', 2]],
+    [[], [1]],
+  ],
+  [
+    'different values of a few',
+    { type: 'array', items: { enum: ['a', 'b', 'c'] }, uniqueItems: true, minItems: 1 },
+    [['a'], ['a', 'c'], ['a', 'b', 'c']],
+    [[], ['a', 'a']],
+  ],
+  ['anyOf', { anyOf: [{ type: 'string', maxLength: 2 }, { type: 'integer' }] }, ['ab', 1], ['abc', null]],
+  [
+    'anyOf beside properties',
+    {
+      type: 'object',
+      properties: { a: { type: 'integer' }, b: { type: 'integer' } },
+      anyOf: [{ required: ['a'] }, { required: ['b'] }],
+    },
+    [{ a: 1 }, { b: 1 }, { a: 1, b: 2 }],
+    [{}],
+  ],
+  [
+    'oneOf with a mark',
+    {
+      oneOf: [
+        { type: 'object', properties: { t: { const: 'a' }, x: { type: 'integer' } }, required: ['t', 'x'] },
+        { type: 'object', properties: { t: { const: 'b' }, y: { type: 'string' } }, required: ['t', 'y'] },
+      ],
+    },
+    [
+      { t: 'a', x: 1 },
+      { t: 'b', y: '' },
+    ],
+    [{ t: 'a', y: '' }, { t: 'c' }],
+  ],
+  [
+    'oneOf that overlaps',
+    {
+      oneOf: [
+        { type: 'integer', minimum: 5 },
+        { type: 'integer', maximum: 10 },
+      ],
+    },
+    [4, 11],
+    [5, 7, 10],
+  ],
+  [
+    'oneOf of required names',
+    {
+      type: 'object',
+      properties: { a: { type: 'integer' }, b: { type: 'integer' } },
+      oneOf: [{ required: ['a'] }, { required: ['b'] }],
+    },
+    [{ a: 1 }, { b: 1 }],
+    [{}, { a: 1, b: 1 }],
+  ],
+  [
+    'allOf',
+    {
+      allOf: [
+        { type: 'object', properties: { a: { type: 'number', minimum: 3 } }, required: ['a'] },
+        { properties: { a: { type: 'integer' }, b: { type: 'string' } } },
+      ],
+    },
+    [{ a: 3 }, { a: 4, b: '' }],
+    [{ a: 2 }, { a: 3.5 }],
+  ],
+  ['not of values', { type: 'string', not: { enum: ['a', 'ab'] } }, ['', 'b', 'abc', 'ac'], ['a', 'ab']],
+  ['not of a number', { type: 'integer', not: { const: 7 } }, [6, 8, 77, -7], [7]],
+  ['not of a type', { not: { type: ['object', 'array'] } }, [1, 'x', null], [{}, []]],
+  ['not of a pattern', { type: 'string', not: { pattern: '^a' } }, ['', 'ba'], ['a', 'ab']],
+  [
+    'not of required names',
+    {
+      type: 'object',
+      properties: { a: { type: 'null' }, b: { type: 'null' } },
+      not: { required: ['a', 'b'] },
+    },
+    [{}, { a: null }, { b: null }],
+    [{ a: null, b: null }],
+  ],
+  [
+    'if, then, else',
+    {
+      type: 'object',
+      properties: { k: { enum: ['a', 'b'] }, v: { type: 'integer' } },
+      required: ['k'],
+      if: { properties: { k: { const: 'a' } } },
+      then: { required: ['v'] },
+      else: { properties: { v: false } },
+    },
+    [{ k: 'a', v: 1 }, { k: 'b' }],
+    [{ k: 'a' }, { k: 'b', v: 1 }],
+  ],
+  [
+    'what depends on a name',
+    {
+      type: 'object',
+      properties: { a: { type: 'null' }, b: { type: 'null' } },
+      dependentRequired: { a: ['b'] },
+    },
+    [{}, { b: null }, { a: null, b: null }],
+    [{ a: null }],
+  ],
+  ['references', { $ref: '#/$defs/x%7Ey', $defs: { 'x~y': { type: 'integer' } } }, [1], ['x']],
+  [
+    'recursion',
+    {
+      type: 'object',
+      properties: { v: { type: 'integer' }, next: { anyOf: [{ $ref: '#' }, { type: 'null' }] } },
+      required: ['v', 'next'],
+    },
+    [
+      { v: 1, next: null },
+      { v: 1, next: { v: 2, next: null } },
+    ],
+    [{ v: 1 }],
+  ],
+  [
+    'references by name',
+    { items: { $ref: '#item' }, type: 'array', $defs: { i: { $anchor: 'item', type: 'boolean' } } },
+    [[true, false]],
+    [[1]],
+  ],
+  [
+    'nothing unevaluated',
+    {
+      allOf: [{ properties: { a: { type: 'null' } } }],
+      type: 'object',
+      properties: { b: { type: 'null' } },
+      unevaluatedProperties: false,
+    },
+    [{ a: null }, { b: null }],
+    [{ c: null }],
+  ],
+  [
+    'notes',
+    {
+      type: 'boolean',
+      title: 't',
+      description: 'd',
+      default: 3,
+      examples: [1],
+      'x-order': 2,
+      deprecated: true,
+    },
+    [true],
+    [1],
+  ],
+];
+
+describe('JSON schemas', () => {
+  it.each(table)('keeps %s', async (_, schema, writes, never) => {
+    const fits = validatorOf(schema, 'draft2020-12') ?? validatorOf(schema, 'draft7');
+    const grammar = await grammars.compile({ kind: 'json_schema', schema });
+    for (const value of writes) {
+      expect(fits?.(value) ?? true, `a mistake in the table: ${JSON.stringify(value)}`).toBe(true);
+      expect(await grammar.reads(JSON.stringify(value)), JSON.stringify(value)).toBe('whole');
+      expect(await grammar.reads(JSON.stringify(value, null, 2)), 'with blanks').toBe('whole');
+    }
+    for (const value of never)
+      expect(await grammar.reads(JSON.stringify(value)), JSON.stringify(value)).not.toBe('whole');
+    grammar.dispose();
+    expect(await expectValid(schema, 12)).toBeGreaterThan(0);
+  });
+
+  it.each<[string, unknown, string, RegExp]>([
+    [
+      'uniqueItems of free values',
+      { properties: { a: { type: 'array', items: { type: 'string' }, uniqueItems: true } } },
+      '/properties/a',
+      /'uniqueItems'/,
+    ],
+    ['a far reference', { items: { $ref: 'https://example.com/x.json' } }, '/items', /'\$ref'.*outside/],
+    ['a reference to nothing', { $ref: '#/$defs/x' }, '', /points at nothing/],
+    ['a reference to itself', { $ref: '#' }, '', /leads back to itself/],
+    ['$dynamicRef', { $dynamicRef: '#x' }, '', /'\$dynamicRef'/],
+    ['maxContains', { contains: { const: 1 }, maxContains: 2 }, '', /'maxContains'/],
+    ['unevaluatedItems', { unevaluatedItems: false }, '', /'unevaluatedItems'/],
+    ['decimal multiples', { multipleOf: 0.01 }, '', /'multipleOf'.*smallest unit/],
+    ['large multiples', { multipleOf: 4321 }, '', /'multipleOf'/],
+    [
+      'a lookahead',
+      { type: 'object', properties: { p: { type: 'string', pattern: '(?=a)' } } },
+      '/properties/p/pattern',
+      /'pattern'.*lookahead/,
+    ],
+    ['a negation that cannot be named', { not: { items: { type: 'string' } } }, '/not', /'not'/],
+    ['one object among all', { not: { const: {} } }, '/not', /'not'.*one object/],
+    ['an expression as a format', { type: 'string', format: 'regex' }, '/format', /'format'/],
+    ['a type that is none', { type: 'text' }, '/type', /'type' must be one of/],
+    ['a bound that is no number', { minimum: '3' }, '/minimum', /'minimum' must be a number/],
+    ['a list of schemas that is none', { anyOf: {} }, '/anyOf', /'anyOf' must be a list/],
+    ['a schema that is none', { items: 3 }, '/items', /neither an object nor a boolean/],
+    ['a contradiction', { type: 'string', enum: [1] }, '', /no value can fit/],
+    [
+      'endless recursion',
+      { type: 'object', properties: { a: { $ref: '#' } }, required: ['a'] },
+      '',
+      /no value can fit/,
+    ],
+    ['no value at all', false, '', /no value can fit/],
+    ['a text instead of a schema', 'string', '', /an object or a boolean/],
+    [
+      'too many alternatives',
+      {
+        allOf: Array.from({ length: 12 }, (_, i) => ({
+          anyOf: [{ required: [`a${i}`] }, { required: [`b${i}`] }],
+        })),
+      },
+      '',
+      /too many alternatives/,
+    ],
+  ])('refuses %s with its place', (_, schema, path, message) => {
+    let error: unknown;
+    try {
+      translate({ kind: 'json_schema', schema });
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toBeInstanceOf(GrammarError);
+    expect(error).toMatchObject({
+      code: 'unsupported_schema',
+      path,
+    });
+    expect((error as Error).message).toMatch(message);
+  });
+
+  it('refuses hostile schemas before they cost much', () => {
+    const deep = (() => {
+      let schema: unknown = { type: 'null' };
+      for (let depth = 0; depth < 1000; depth++) schema = { items: schema };
+      return schema;
+    })();
+    const hostile: unknown[] = [
+      deep,
+      { oneOf: Array.from({ length: 200 }, (_, i) => ({ properties: { [`p${i}`]: { type: 'string' } } })) },
+      {
+        type: 'string',
+        allOf: Array.from({ length: 30 }, (_, i) => ({ pattern: `(a|b)*${'ab'[i % 2]}(a|b){${i}}` })),
+      },
+      { enum: Array.from({ length: 10_000 }, (_, i) => i) },
+      { minItems: 1e9 },
+      { minLength: 1e9 },
+      {
+        patternProperties: Object.fromEntries(
+          Array.from({ length: 40 }, (_, i) => [`a{${i}}`, { minimum: i }]),
+        ),
+      },
+    ];
+    for (const schema of hostile)
+      expect(() => translate({ kind: 'json_schema', schema })).toThrow(GrammarError);
+  });
+});
+
+/** Schemas of all keywords that are kept, in random company. */
+const { schema: anySchema } = fc.letrec<{ schema: unknown }>((tie) => {
+  const inner = tie('schema');
+  const name = fc.constantFrom('a', 'b', 'ab');
+  const value = fc.constantFrom<unknown>('a', 'b', '', 0, 1, 2.5, -3, null, true, [1], { a: 1 });
+  const small = fc.nat(3);
+  const one = fc.oneof(
+    { maxDepth: 3 },
+    fc.record({
+      type: fc.constantFrom(
+        'string',
+        'integer',
+        'number',
+        'boolean',
+        'null',
+        'array',
+        'object',
+        ['string', 'null'],
+        ['integer', 'array'],
+      ),
+    }),
+    fc.record({ enum: fc.array(value, { minLength: 1, maxLength: 3 }) }),
+    fc.record({ minimum: fc.integer({ min: -20, max: 20 }) }),
+    fc.record({ exclusiveMaximum: fc.constantFrom(-0.5, 3, 7.25, 100) }),
+    fc.record({ multipleOf: fc.constantFrom(1, 2, 7, 10, 0.5) }),
+    fc.record({ minLength: small }),
+    fc.record({ maxLength: small }),
+    fc.record({ pattern: fc.constantFrom('^a', 'b$', '[0-9]', '^[ab]*$', '.') }),
+    fc.record({ required: fc.uniqueArray(name, { minLength: 1 }) }),
+    fc.record({ maxProperties: small }),
+    fc.record({ minProperties: fc.nat(1) }),
+    fc.record({ minItems: small }),
+    fc.record({ maxItems: small }),
+    fc.record({ properties: fc.dictionary(name, inner, { maxKeys: 2 }) }),
+    fc.record({
+      properties: fc.dictionary(name, inner, { maxKeys: 2 }),
+      additionalProperties: fc.oneof(fc.boolean(), inner),
+    }),
+    fc.record({ patternProperties: fc.dictionary(fc.constantFrom('^a', 'b'), inner, { maxKeys: 2 }) }),
+    fc.record({ propertyNames: fc.record({ maxLength: small }) }),
+    fc.record({ items: inner }),
+    fc.record({ prefixItems: fc.array(inner, { minLength: 1, maxLength: 2 }) }),
+    fc.record({ contains: inner }),
+    fc.record({ not: inner }),
+    fc.record({ allOf: fc.array(inner, { minLength: 1, maxLength: 2 }) }),
+    fc.record({ anyOf: fc.array(inner, { minLength: 1, maxLength: 3 }) }),
+    fc.record({ oneOf: fc.array(inner, { minLength: 1, maxLength: 3 }) }),
+    fc.record({ if: inner, then: inner, else: inner }),
+    fc.record({ dependentRequired: fc.dictionary(name, fc.array(name, { maxLength: 1 }), { maxKeys: 1 }) }),
+    fc.record({ dependentSchemas: fc.dictionary(name, inner, { maxKeys: 1 }) }),
+  );
+  return {
+    schema: fc
+      .array(one, { minLength: 1, maxLength: 3 })
+      .map((parts) => Object.assign({}, ...parts) as unknown),
+  };
+});
+
+describe('random schemas', () => {
+  it('are kept or refused, and what is kept is valid', { timeout: 120_000 }, async () => {
+    let kept = 0;
+    await fc.assert(
+      fc.asyncProperty(anySchema, fc.nat(), async (schema, seed) => {
+        try {
+          kept += (await expectValid(schema, 4, seed)) > 0 ? 1 : 0;
+        } catch (error) {
+          if (!(error instanceof GrammarError)) throw error;
+        }
+      }),
+      { numRuns: 250 },
+    );
+    expect(kept).toBeGreaterThan(100);
+  });
+});

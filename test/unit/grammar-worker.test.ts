@@ -1,0 +1,278 @@
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Constraint } from '../../src/engine/index.ts';
+import { type Grammars, type GrammarsOptions, openGrammars } from '../../src/grammar/index.ts';
+import { Matching } from '../../src/grammar/matching/matching.ts';
+import type { GrammarWorker, Question } from '../../src/grammar/matching/messages.ts';
+import { grammarThread } from '../../src/platform/node-grammar.ts';
+import { loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
+import { ByteTokenizer } from '../support/scripted-engine.ts';
+
+const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
+const tokenizer = new ByteTokenizer();
+const imStart = 256;
+const ends = [257, 258];
+
+/** Takes XGrammar hours, and a few bytes to write. */
+const endless = 'root ::= (("a"{0,1000}){0,1000}){0,1000}';
+
+let opened: Grammars | undefined;
+afterEach(async () => {
+  await opened?.close();
+  opened = undefined;
+});
+
+/** Grammars over bytes, with a record of what their workers are asked. */
+function open(options: Partial<GrammarsOptions> = {}) {
+  const workers: GrammarWorker[] = [];
+  const asked: Question[] = [];
+  const grammars = openGrammars({
+    tokenizer,
+    vocabSize: tokenizer.vocabSize,
+    startWorker() {
+      const worker = grammarThread(entry);
+      workers.push(worker);
+      return {
+        ...worker,
+        post(message, transfer) {
+          asked.push(message.question);
+          worker.post(message, transfer);
+        },
+      };
+    },
+    ...options,
+  });
+  opened = grammars;
+  const count = (kind: Question['kind']) => asked.filter((one) => one.kind === kind).length;
+  return { grammars, workers, count };
+}
+
+const allowed = (mask: Uint32Array | undefined): number[] =>
+  Array.from({ length: (mask?.length ?? 0) * 32 }, (_, id) => id).filter(
+    (id) => (((mask?.[id >> 5] ?? 0) >>> (id & 31)) & 1) === 1,
+  );
+const codes = (text: string): number[] => [...new TextEncoder().encode(text)];
+
+async function write(constraint: Constraint, text: string): Promise<number[]> {
+  let mask = await constraint.next([]);
+  for (const id of codes(text)) {
+    expect(allowed(mask)).toContain(id);
+    mask = await constraint.next([id]);
+  }
+  return allowed(mask);
+}
+
+describe('masks', () => {
+  it('allow what may follow, and after the last text only what ends an answer', async () => {
+    const { grammars } = open();
+    const grammar = await grammars.compile({ kind: 'choice', texts: ['ab', 'ac'] });
+    const constraint = grammar.start();
+    expect(allowed(await constraint.next([]))).toEqual(codes('a'));
+    expect(allowed(await constraint.next([])), 'asked again').toEqual(codes('a'));
+    expect(allowed(await constraint.next(codes('a')))).toEqual(codes('bc'));
+    expect(allowed(await constraint.next(codes('b')))).toEqual(ends);
+    expect(allowed(await constraint.next([257]))).toEqual(ends);
+    constraint.close();
+    await expect(constraint.next([])).rejects.toThrow(/closed/);
+  });
+
+  it('take several tokens at once, and refuse what the grammar does not allow', async () => {
+    const { grammars } = open();
+    const grammar = await grammars.compile({ kind: 'choice', texts: ['abc'] });
+    const constraint = grammar.start();
+    expect(allowed(await constraint.next(codes('ab')))).toEqual(codes('c'));
+    await expect(constraint.next(codes('x'))).rejects.toThrow(/does not allow token 120/);
+    constraint.close();
+  });
+
+  it('never allow control tokens, but those that are visible, by their text', async () => {
+    const { grammars } = open();
+    const text = await grammars.compile({ kind: 'structural', format: { type: 'any_text' } });
+    const some = allowed(await text.start().next([]));
+    expect(some).toContain(65);
+    expect(some).not.toContain(imStart);
+    const visible = new Set([imStart]);
+    const source = { kind: 'choice', texts: ['<|im_start|>x'] } as const;
+    const shown = (await grammars.compile(source, { visible })).start();
+    expect(allowed(await shown.next([]))).toEqual([...codes('<'), imStart]);
+    expect(allowed(await shown.next([imStart]))).toEqual(codes('x'));
+    const hidden = (await grammars.compile(source)).start();
+    expect(allowed(await hidden.next([]))).toEqual(codes('<'));
+  });
+
+  it('cover a vocabulary that is padded', async () => {
+    const { grammars } = open({ vocabSize: 1000 });
+    const grammar = await grammars.compile({ kind: 'structural', format: { type: 'any_text' } });
+    const mask = await grammar.start().next([]);
+    expect(mask).toHaveLength(32);
+    expect(Math.max(...allowed(mask))).toBe(258);
+  });
+});
+
+describe('compiled grammars', () => {
+  it('are made once for a source, also by callers side by side', async () => {
+    const { grammars, count, workers } = open();
+    expect(workers).toHaveLength(0);
+    await Promise.all(
+      Array.from({ length: 5 }, () => grammars.compile({ kind: 'json_schema', schema: { type: 'integer' } })),
+    );
+    await grammars.compile({ kind: 'json_schema', schema: { type: 'integer' } });
+    expect(count('compile')).toBe(1);
+    await grammars.compile({ kind: 'json_schema', schema: { type: 'string' } });
+    expect(count('compile')).toBe(2);
+    expect(workers).toHaveLength(1);
+  });
+
+  it('are bounded in number, and those in use stay', async () => {
+    const { grammars, count } = open({ cache: { count: 2 } });
+    const first = (await grammars.compile({ kind: 'choice', texts: ['first'] })).start();
+    expect(allowed(await first.next([]))).toEqual(codes('f'));
+    for (let index = 0; index < 5; index++) await grammars.compile({ kind: 'choice', texts: [`${index}`] });
+    expect(count('forget')).toBe(3);
+    expect(allowed(await first.next(codes('f')))).toEqual(codes('i'));
+    first.close();
+    await grammars.compile({ kind: 'choice', texts: ['4'] });
+    expect(count('compile'), 'kept').toBe(6);
+    expect(count('forget'), 'freed with its last user').toBe(4);
+  });
+
+  it('that fail are refused with their reason, and tried again', async () => {
+    const { grammars, count } = open();
+    const source = { kind: 'json_schema', schema: { type: 'array', uniqueItems: true } } as const;
+    for (let attempt = 0; attempt < 2; attempt++) {
+      await expect(grammars.compile(source)).rejects.toMatchObject({
+        name: 'GrammarError',
+        code: 'unsupported_schema',
+        path: '',
+        message: expect.stringContaining('uniqueItems'),
+      });
+    }
+    expect(count('compile')).toBe(2);
+  });
+
+  it('leave nothing behind after thousands of answers', { timeout: 60_000 }, async () => {
+    let bytes = 0;
+    const library = await loadGrammarLibrary();
+    const grow = WebAssembly.Memory.prototype.grow;
+    WebAssembly.Memory.prototype.grow = function counted(this: WebAssembly.Memory, pages: number) {
+      const before = grow.call(this, pages);
+      bytes = this.buffer.byteLength;
+      return before;
+    };
+    try {
+      const matching = new Matching(library, () => bytes);
+      const vocabulary = {
+        bytes: Uint8Array.from({ length: 256 }, (_, byte) => byte),
+        ends: Uint32Array.from({ length: 256 }, (_, byte) => byte + 1),
+        size: 257,
+        endIds: [256],
+      };
+      await matching.answer({ kind: 'vocabulary', vocabulary });
+      const round = async (number: number) => {
+        const schema = {
+          type: 'object',
+          properties: { [`p${number % 7}`]: { type: 'string', maxLength: 20 } },
+        };
+        await matching.answer({
+          kind: 'compile',
+          grammar: number,
+          source: { kind: 'json_schema', schema },
+          visible: [],
+        });
+        for (let matcher = 0; matcher < 20; matcher++) {
+          await matching.answer({ kind: 'start', matcher, grammar: number, accepted: codes('{') });
+          await matching.answer({ kind: 'next', matcher, accepted: codes('"p') });
+          await matching.answer({ kind: 'stop', matcher });
+        }
+        await matching.answer({ kind: 'forget', grammar: number });
+      };
+      for (let number = 0; number < 20; number++) await round(number);
+      const before = bytes;
+      for (let number = 20; number < 220; number++) await round(number);
+      expect(bytes).toBe(before);
+    } finally {
+      WebAssembly.Memory.prototype.grow = grow;
+    }
+  });
+});
+
+describe('a grammar that never ends', () => {
+  const times = { patienceMs: 400, deadlineMs: 2500 };
+
+  it('is refused at the deadline, and holds nobody else up', { timeout: 60_000 }, async () => {
+    const { grammars, workers } = open({ times });
+    const json = (await grammars.compile({ kind: 'json' })).start();
+    await write(json, '{"a": [1');
+    const late = grammars.compile({ kind: 'ebnf', text: endless });
+    late.catch(() => {});
+    // Asked behind the one that never ends, and moved to a second worker.
+    expect(allowed(await json.next(codes(', 2')))).toContain(']'.charCodeAt(0));
+    const other = (await grammars.compile({ kind: 'choice', texts: ['x'] })).start();
+    expect(allowed(await other.next([]))).toEqual(codes('x'));
+    expect(workers.length).toBeGreaterThan(1);
+    await expect(late).rejects.toMatchObject({
+      code: 'grammar_too_complex',
+      message: expect.stringContaining('2.5 s'),
+    });
+    expect(allowed(await json.next(codes(']}')))).toEqual(ends);
+    await expect(grammars.compile({ kind: 'ebnf', text: endless })).rejects.toMatchObject({
+      code: 'grammar_too_complex',
+    });
+    expect(allowed(await other.next(codes('x')))).toEqual(ends);
+  });
+
+  it('is waited for no longer than its client waits', { timeout: 60_000 }, async () => {
+    const { grammars } = open({ times });
+    const reason = new Error('gone away');
+    const stop = new AbortController();
+    const late = grammars.compile({ kind: 'ebnf', text: endless }, { signal: stop.signal });
+    stop.abort(reason);
+    await expect(late).rejects.toBe(reason);
+    await expect(grammars.compile({ kind: 'json' }, { signal: AbortSignal.abort(reason) })).rejects.toBe(
+      reason,
+    );
+  });
+
+  it('sent by many at a time costs them, and the host goes on', { timeout: 60_000 }, async () => {
+    const { grammars } = open({ times });
+    const attempts = Array.from({ length: 4 }, (_, index) =>
+      grammars.compile({ kind: 'ebnf', text: `${endless} "${index}"` }).catch((error: unknown) => error),
+    );
+    for (const error of await Promise.all(attempts))
+      expect(error).toMatchObject({ code: 'grammar_too_complex' });
+    const after = (await grammars.compile({ kind: 'choice', texts: ['x'] })).start();
+    expect(allowed(await after.next([]))).toEqual(codes('x'));
+  });
+});
+
+describe('a worker that dies', () => {
+  it('is replaced, and answers go on where they were', async () => {
+    const { grammars, workers } = open();
+    const grammar = await grammars.compile({ kind: 'json' });
+    const constraint = grammar.start();
+    await write(constraint, '{"a": [1, "x');
+    workers[0]?.terminate();
+    expect(allowed(await constraint.next(codes('y"')))).toEqual(
+      [...codes(',]'), 10, 13, 32].sort((a, b) => a - b),
+    );
+    expect(allowed(await constraint.next(codes(']}')))).toEqual(ends);
+    expect(workers).toHaveLength(2);
+    constraint.close();
+  });
+
+  it('again and again is said, not tried for ever', async () => {
+    const { grammars } = open({ startWorker: () => grammarThread(`${entry}.missing`) });
+    await expect(grammars.compile({ kind: 'json' })).rejects.toThrow(/grammars cannot be matched here/);
+  });
+});
+
+describe('closing', () => {
+  it('ends what waits and refuses what comes', async () => {
+    const { grammars } = open();
+    const waiting = grammars.compile({ kind: 'json' });
+    waiting.catch(() => {});
+    await grammars.close();
+    await expect(waiting).rejects.toThrow(/closed/);
+    await expect(grammars.compile({ kind: 'json' })).rejects.toThrow(/closed/);
+  });
+});
