@@ -1,5 +1,6 @@
 import { Template } from '@huggingface/jinja';
 import type { Metadata } from '../formats/model-file.ts';
+import { format } from './strftime.ts';
 import type { ChatMessage, ChatTemplate, Tokenizer } from './types.ts';
 
 /** A conversation that the model's template refuses, or a template that we cannot run; ends in its own words. */
@@ -47,23 +48,36 @@ class JinjaTemplate {
     return this.#run({ ...input, messages: input.messages.map((message) => this.#fitContent(message)) });
   }
 
-  /** Variables as transformers' `apply_chat_template` names them; what is not given is None there too. */
   #run(input: RenderInput): string {
     try {
-      this.#parsed ??= new Template(this.#source);
-      return this.#parsed.render({
-        ...this.#tokens,
-        documents: null,
-        ...input.variables,
-        messages: input.messages,
-        tools: input.tools ?? null,
-        add_generation_prompt: input.addGenerationPrompt ?? false,
-      });
+      return this.#runWith(input, input.tools ?? null);
     } catch (error) {
+      // Filters take None for an empty list in Python; ours refuse it.
+      if (!input.tools) {
+        try {
+          return this.#runWith(input, []);
+        } catch {
+          // The first error is the one that tells.
+        }
+      }
       // What `raise_exception` said and what our Jinja cannot do arrive alike.
       const reason = error instanceof Error ? error.message : String(error);
       throw new ChatTemplateError(`chat template: ${reason}`, { cause: error });
     }
+  }
+
+  /** Variables as transformers' `apply_chat_template` names them; what is not given is None there too. */
+  #runWith(input: RenderInput, tools: readonly unknown[] | null): string {
+    this.#parsed ??= parse(this.#source);
+    return this.#parsed.render({
+      ...this.#tokens,
+      documents: null,
+      [ownTime]: (pattern: string) => format(new Date(), pattern),
+      ...input.variables,
+      messages: input.messages,
+      tools,
+      add_generation_prompt: input.addGenerationPrompt ?? false,
+    });
   }
 
   /** Content in parts stays so where the template can read it; elsewhere its texts are joined by line breaks. */
@@ -95,6 +109,29 @@ class JinjaTemplate {
     }
     return this.#takesParts;
   }
+}
+
+/** The library's `strftime_now` knows few of Python's fields and leaves the others as they stand; ours has its place. */
+const ownTime = 'lathe_strftime_now';
+
+function parse(source: string): Template {
+  const template = new Template(source);
+  renameTime(template.parsed);
+  return template;
+}
+
+function renameTime(node: unknown): void {
+  if (typeof node !== 'object' || node === null) return;
+  if (node instanceof Map) {
+    for (const [key, value] of node) {
+      renameTime(key);
+      renameTime(value);
+    }
+    return;
+  }
+  const named = node as { type?: unknown; value?: unknown };
+  if (named.type === 'Identifier' && named.value === 'strftime_now') named.value = ownTime;
+  for (const value of Object.values(node)) renameTime(value);
 }
 
 function isTextPart(part: unknown): part is { text: string } {

@@ -1,3 +1,5 @@
+import { endOfFileNames } from './fill-in-the-middle.ts';
+
 /**
  * Texts of the tokens that end an answer, in the families that we know. Files name one EOS token, chat models
  * often end with another one, so the names count too; llama.cpp goes by the same list.
@@ -25,30 +27,6 @@ export const endNames: readonly string[] = [
   '<|tool_response>',
   '<｜end▁of▁sentence｜>', // DeepSeek
   '[e~[', // MiniMax
-];
-
-/** A code model that starts on another file or repository has finished this one. */
-const endOfFileNames: readonly string[] = [
-  '<|fim_pad|>',
-  '<fim-pad>',
-  '<fim_pad>',
-  '<PAD>',
-  '[PAD]',
-  '<|fim_repo|>',
-  '<|repo_name|>',
-  '<fim-repo>',
-  '<REPO>',
-  '<reponame>',
-  '<|file_sep|>',
-];
-
-const family = (names: string) => names.split(' ');
-
-export const fillInTheMiddleNames: readonly string[] = [
-  ...family('<|fim_prefix|> <fim-prefix> <fim_prefix> <｜fim▁begin｜> <PRE> ▁<PRE> <|code_prefix|>'),
-  ...family('<|fim_suffix|> <fim-suffix> <fim_suffix> <｜fim▁hole｜> <SUF> ▁<SUF> <|code_suffix|>'),
-  ...family('<|fim_middle|> <fim-middle> <fim_middle> <｜fim▁end｜> <MID> ▁<MID> <|code_middle|>'),
-  ...endOfFileNames,
 ];
 
 /** @param named the end tokens that the metadata names */

@@ -24,11 +24,18 @@ interface Node {
 export class SpecialTokens {
   readonly #root: Node = { next: new Map() };
   readonly #habits: TokenHabits;
+  readonly #isSpecial: (id: number) => boolean;
   /** 1 for code units that a token begins with. */
   readonly #starts = new Uint8Array(0x10000);
 
-  constructor(tokens: Iterable<readonly [id: number, text: string]>, habits: TokenHabits) {
+  /** @param isSpecial of which tokens nothing is read in literal parts of a text */
+  constructor(
+    tokens: Iterable<readonly [id: number, text: string]>,
+    habits: TokenHabits,
+    isSpecial: (id: number) => boolean,
+  ) {
     this.#habits = habits;
+    this.#isSpecial = isSpecial;
     for (const [id, text] of tokens) {
       if (text === '') continue;
       this.#starts[text.charCodeAt(0)] = 1;
@@ -46,13 +53,19 @@ export class SpecialTokens {
     }
   }
 
-  /** The parts of a text in order; none of them is empty. */
-  split(text: string): Fragment[] {
+  /**
+   * The parts of a text in order; none of them is empty.
+   * @param literal parts that no special token may reach into, in order
+   */
+  split(text: string, literal: readonly (readonly [start: number, end: number])[] = []): Fragment[] {
     const fragments: Fragment[] = [];
     let start = 0;
     let at = 0;
+    let next = 0;
     while (at < text.length) {
-      const found = this.#starts[text.charCodeAt(at)] === 1 ? this.#longestAt(text, at) : undefined;
+      while ((literal[next]?.[1] ?? Number.POSITIVE_INFINITY) <= at) next++;
+      const before = literal[next]?.[0] ?? Number.POSITIVE_INFINITY;
+      const found = this.#starts[text.charCodeAt(at)] === 1 ? this.#longestAt(text, at, before) : undefined;
       if (!found) {
         at++;
         continue;
@@ -73,13 +86,16 @@ export class SpecialTokens {
     return fragments;
   }
 
-  #longestAt(text: string, start: number): Required<Fragment> | undefined {
+  /** @param before where special tokens must have ended */
+  #longestAt(text: string, start: number, before: number): Required<Fragment> | undefined {
     let found: Required<Fragment> | undefined;
     let node: Node | undefined = this.#root;
     for (let at = start; at < text.length; at++) {
       node = node.next.get(text.charCodeAt(at));
       if (!node) break;
-      if (node.id !== undefined) found = { start, end: at + 1, id: node.id };
+      const { id } = node;
+      if (id === undefined || (at >= before && this.#isSpecial(id))) continue;
+      found = { start, end: at + 1, id };
     }
     return found;
   }

@@ -1,3 +1,4 @@
+import type { FillInTheMiddle } from './fill-in-the-middle.ts';
 import { SpecialTokens } from './special-tokens.ts';
 import type { TextModel } from './text-model.ts';
 import type { EncodeOptions, Tokenizer, TokenStream } from './types.ts';
@@ -12,6 +13,7 @@ export class ModelTokenizer implements Tokenizer {
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
   readonly endIds: ReadonlySet<number>;
+  readonly fim: FillInTheMiddle | undefined;
   readonly #vocabulary: Vocabulary;
   readonly #model: TextModel;
   readonly #leading: readonly number[];
@@ -39,6 +41,7 @@ export class ModelTokenizer implements Tokenizer {
     this.bosId = vocabulary.bosId;
     this.eosId = vocabulary.eosId;
     this.endIds = vocabulary.endIds;
+    this.fim = vocabulary.fim;
     this.#vocabulary = vocabulary;
     this.#model = parts.model;
     this.#leading = parts.leading;
@@ -50,6 +53,7 @@ export class ModelTokenizer implements Tokenizer {
           .map((text, id) => [id, text] as const)
           .filter(([id]) => wanted(vocabulary.types[id] as number)),
         vocabulary.habits,
+        (id) => isSpecial(vocabulary.types[id] as number),
       );
     this.#userDefined = ofTypes((type) => type === tokenType.userDefined);
     this.#allSpecial = ofTypes((type) => type === tokenType.userDefined || isSpecial(type));
@@ -60,7 +64,7 @@ export class ModelTokenizer implements Tokenizer {
     const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
     const special = options.parseSpecial ? this.#allSpecial : this.#userDefined;
     const ids: number[] = options.addSpecial ? [...this.#leading] : [];
-    for (const { id, start, end } of special.split(wellFormed)) {
+    for (const { id, start, end } of special.split(wellFormed, options.literal)) {
       if (id !== undefined) {
         ids.push(id);
         continue;

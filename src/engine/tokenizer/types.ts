@@ -1,8 +1,12 @@
+import type { FillInTheMiddle } from './fill-in-the-middle.ts';
+
 export interface EncodeOptions {
   /** Add the model's own leading and trailing special tokens (BOS, EOS) as its metadata says. Default false. */
   addSpecial?: boolean;
   /** Read special and control tokens written in the text (`<|im_start|>`) as tokens. Default false: they are text. */
   parseSpecial?: boolean;
+  /** With `parseSpecial`: parts of the text, in order, where special and control tokens are not read all the same. */
+  literal?: readonly (readonly [start: number, end: number])[];
 }
 
 export interface Tokenizer {
@@ -13,6 +17,8 @@ export interface Tokenizer {
   readonly eosId: number | undefined;
   /** Every token that ends an answer (EOS, EOT, EOM), by metadata and by name. */
   readonly endIds: ReadonlySet<number>;
+  /** Of a model that fills in what is missing in a text. */
+  readonly fim?: FillInTheMiddle | undefined;
   encode(text: string, options?: EncodeOptions): number[];
   /** Special (control) tokens are left out unless `special` is set. Invalid UTF-8 becomes U+FFFD. */
   decode(ids: readonly number[], options?: { special?: boolean }): string;

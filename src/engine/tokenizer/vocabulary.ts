@@ -1,5 +1,6 @@
 import { type Metadata, type MetadataArray, ModelFileError } from '../formats/model-file.ts';
-import { endNames, endTokens, fillInTheMiddleNames } from './end-tokens.ts';
+import { endNames, endTokens } from './end-tokens.ts';
+import { type FillInTheMiddle, fillInTheMiddle, fillInTheMiddleNames } from './fill-in-the-middle.ts';
 import type { TokenHabits } from './special-tokens.ts';
 
 /** `tokenizer.ggml.token_type`, as GGUF numbers it. */
@@ -26,6 +27,7 @@ export interface Vocabulary {
   readonly eosId: number | undefined;
   readonly unknownId: number | undefined;
   readonly endIds: ReadonlySet<number>;
+  readonly fim: FillInTheMiddle | undefined;
   readonly habits: TokenHabits;
 }
 
@@ -127,6 +129,7 @@ export function readVocabulary(
     eosId,
     unknownId: withDefault('unknown_token_id', defaults.unknownId),
     endIds,
+    fim: fillInTheMiddle(ids, named),
     habits: {
       stripsLeft: new Set(readIds(metadata, 'strips_left')),
       stripsRight: new Set(readIds(metadata, 'strips_right') ?? phi3Tokens(metadata, ids, types)),

@@ -1,0 +1,25 @@
+import { jsonText } from './json-text.ts';
+import type { ToolStyle } from './styles/index.ts';
+import type { ToolDefinition } from './types.ts';
+
+/** What a model is told of its tools where its template leaves them out. */
+export function describeTools(tools: readonly ToolDefinition[], style: ToolStyle): string {
+  const lines = tools.map(({ name, description, parameters }) =>
+    jsonText({ name, description, parameters: parameters ?? { type: 'object', properties: {} } }),
+  );
+  const example = style.write?.([{ id: '', name: 'function_name', arguments: '{"argument_name": "value"}' }]);
+  return [
+    '# Tools',
+    '',
+    'You can call functions to help with the request. These are the functions, one a line, with JSON schemas of their arguments:',
+    '<tools>',
+    ...lines,
+    '</tools>',
+    '',
+    'To call a function, write its name and its arguments as JSON exactly like this, and then wait for the result:',
+    example,
+  ].join('\n');
+}
+
+/** A result where the template has no role for it. */
+export const resultText = (content: string): string => `<tool_response>\n${content}\n</tool_response>`;

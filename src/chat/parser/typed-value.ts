@@ -1,0 +1,67 @@
+type Schema = Readonly<Record<string, unknown>>;
+
+const isSchema = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The JSON types that a schema admits, as far as it says; undefined: any. */
+export function typesOf(schema: unknown, root: unknown = schema, depth = 0): ReadonlySet<string> | undefined {
+  if (!isSchema(schema) || depth > 16) return undefined;
+  if (typeof schema['$ref'] === 'string') return typesOf(pointed(schema['$ref'], root), root, depth + 1);
+  const listed = schema['type'];
+  if (typeof listed === 'string') return new Set([listed]);
+  if (Array.isArray(listed)) return new Set(listed.filter((one) => typeof one === 'string'));
+  if (Array.isArray(schema['enum'])) return new Set(schema['enum'].map(typeOf));
+  if ('const' in schema) return new Set([typeOf(schema['const'])]);
+  const choices = schema['anyOf'] ?? schema['oneOf'];
+  if (!Array.isArray(choices)) return undefined;
+  const types = new Set<string>();
+  for (const choice of choices) {
+    const some = typesOf(choice, root, depth + 1);
+    if (!some) return undefined;
+    for (const type of some) types.add(type);
+  }
+  return types;
+}
+
+/** The schema of a property, and the document its references point into. */
+export function propertyOf(schema: Schema | undefined, name: string): unknown {
+  const properties = schema?.['properties'];
+  return isSchema(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
+}
+
+function pointed(reference: string, root: unknown): unknown {
+  if (!reference.startsWith('#')) return undefined;
+  let found = root;
+  for (const step of reference.split('/').slice(1)) {
+    const name = step.replaceAll('~1', '/').replaceAll('~0', '~');
+    found = isSchema(found) && Object.hasOwn(found, name) ? found[name] : undefined;
+  }
+  return found;
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  return typeof value;
+}
+
+const admits = (types: ReadonlySet<string>, value: unknown) => {
+  const type = typeOf(value);
+  return types.has(type) || (type === 'number' && types.has('integer') && Number.isInteger(value));
+};
+
+/** JSON of a value that a model wrote as bare text, by what the schema admits; what fits nothing is a string. */
+export function jsonOfText(text: string, types: ReadonlySet<string> | undefined): string {
+  const trimmed = text.trim();
+  try {
+    const value = JSON.parse(trimmed) as unknown;
+    const isText = typeof value === 'string';
+    if (types ? admits(types, value) && !isText : !isText) return trimmed;
+    // A string in quotes where no bare text may stand.
+    if (isText && types && !types.has('string')) return trimmed;
+  } catch {
+    const word = { True: 'true', False: 'false', None: 'null' }[trimmed];
+    if (word !== undefined && types && admits(types, JSON.parse(word))) return word;
+  }
+  return JSON.stringify(text);
+}

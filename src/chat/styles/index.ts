@@ -1,0 +1,52 @@
+import {
+  apertus,
+  command,
+  functools,
+  gigaChat,
+  granite,
+  hermes,
+  llama,
+  mistralList,
+  phi,
+} from './json-calls.ts';
+import { deepSeekFenced, deepSeekNamed, functionTag, kimiK2, mistralNamed } from './named-calls.ts';
+import { gemma4, lfm } from './notated-calls.ts';
+import type { StyleEvidence, ToolStyle } from './style.ts';
+import { deepSeekMarkup, glm, qwenCoder, seed } from './tagged-parameters.ts';
+import { functionary, harmony } from './whole-answers.ts';
+
+export { hermes } from './json-calls.ts';
+export type { BoundTool, ToolStyle, WrittenCall } from './style.ts';
+
+/** Every style; the first that a template teaches is the model's. Those at the end go by the template's source alone. */
+export const styles: readonly ToolStyle[] = [
+  harmony,
+  functionary,
+  gigaChat,
+  apertus,
+  command,
+  gemma4,
+  kimiK2,
+  deepSeekMarkup,
+  deepSeekNamed,
+  deepSeekFenced,
+  mistralNamed,
+  mistralList,
+  seed,
+  qwenCoder,
+  glm,
+  functionTag,
+  hermes,
+  llama,
+  functools,
+  lfm,
+  phi,
+  granite,
+];
+
+export const styleOf = (evidence: StyleEvidence): ToolStyle | undefined =>
+  styles.find((style) => style.isTaught(evidence));
+
+/** The style of a family whose answers have parts with addresses, also where nothing is called. */
+export const wholeAnswerStyle = (source: string): ToolStyle | undefined =>
+  [harmony, functionary].find((style) => style.isTaught({ source, call: '' }));

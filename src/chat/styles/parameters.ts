@@ -1,0 +1,193 @@
+import { GrammarError, type StructuralFormat, type StructuralTag } from '../../grammar/types.ts';
+import type { Sink } from '../parser/sink.ts';
+import type { Reading, Source } from '../parser/source.ts';
+import { jsonOfText, propertyOf, typesOf } from '../parser/typed-value.ts';
+import type { BoundTool } from './style.ts';
+
+/** Writes an object's JSON as its members are found one by one. */
+export class ObjectWriter {
+  readonly #sink: Sink;
+  readonly #names = new Set<string>();
+
+  constructor(sink: Sink) {
+    this.#sink = sink;
+    sink.arguments('{');
+  }
+
+  /** False where the member was written before: its value is to be left out. */
+  begin(name: string): boolean {
+    if (this.#names.has(name)) return false;
+    this.#sink.arguments(`${this.#names.size > 0 ? ', ' : ''}${JSON.stringify(name)}: `);
+    this.#names.add(name);
+    return true;
+  }
+
+  end(): void {
+    this.#sink.arguments('}');
+  }
+}
+
+/**
+ * Reads a value written as bare text up to a marker, which is read too. Strings stream; what else a schema admits is
+ * known when it is whole.
+ */
+export function* readTextValue(
+  source: Source,
+  sink: Sink,
+  place: {
+    readonly tool: string;
+    readonly name: string;
+    readonly writer: ObjectWriter;
+    readonly ends: readonly string[];
+    /** What the model says of it; else the schema tells. */
+    readonly isText?: boolean;
+  },
+): Reading<boolean> {
+  const schema = sink.tools.get(place.tool)?.parameters;
+  const written = place.writer.begin(place.name);
+  const types =
+    place.isText === undefined
+      ? typesOf(propertyOf(schema, place.name), schema)
+      : place.isText
+        ? new Set(['string'])
+        : undefined;
+  const streams = types?.size === 1 && types.has('string');
+  const parts: string[] = [];
+  if (streams && written) sink.arguments('"');
+  const end = yield* source.until(place.ends, (text) => {
+    if (!streams) parts.push(text);
+    else if (written) sink.arguments(JSON.stringify(text).slice(1, -1));
+  });
+  if (written) sink.arguments(streams ? '"' : jsonOfText(parts.join(''), types));
+  if (end !== undefined) source.skip(end.length);
+  return end !== undefined;
+}
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** How one parameter is written around its value. */
+export interface ParameterForm {
+  begin(name: string, isText: boolean): string;
+  readonly end: string;
+}
+
+/**
+ * Parameters as tagged texts: the required ones in the schema's order, then others. Text is bound by `enum`, `const`
+ * and `pattern`; a strict tool with other bounds on a text is refused.
+ */
+export function parametersFormat(tool: BoundTool, form: ParameterForm): StructuralFormat {
+  if (isAnyObject(tool.schema)) return { type: 'any_text' };
+  const properties = (tool.schema['properties'] ?? {}) as Readonly<Record<string, unknown>>;
+  const required = Array.isArray(tool.schema['required']) ? (tool.schema['required'] as unknown[]) : [];
+  const names = Object.keys(properties);
+  const tag = (name: string) => parameterTag(tool, form, name, properties[name]);
+  const elements: StructuralFormat[] = names.filter((name) => required.includes(name)).map(tag);
+  const optional = names.filter((name) => !required.includes(name)).map(tag);
+  if (optional.length > 0) {
+    elements.push({ type: 'tags_with_separator', tags: optional, separator: '' });
+  }
+  return { type: 'sequence', elements };
+}
+
+function parameterTag(tool: BoundTool, form: ParameterForm, name: string, schema: unknown) {
+  const types = typesOf(schema, tool.schema);
+  const isText = !types || types.has('string');
+  return {
+    type: 'tag' as const,
+    begin: form.begin(name, isText),
+    content: isText
+      ? textFormat(tool, name, schema)
+      : { type: 'json_schema' as const, json_schema: withDefinitions(schema, tool.schema) },
+    end: form.end,
+  };
+}
+
+const unenforced = ['minLength', 'maxLength', 'format', 'anyOf', 'oneOf', 'allOf', 'not', '$ref'];
+
+function textFormat(tool: BoundTool, name: string, schema: unknown): StructuralFormat {
+  const bounds = (typeof schema === 'object' && schema !== null ? schema : {}) as Schema;
+  const choices = Array.isArray(bounds['enum'])
+    ? bounds['enum']
+    : 'const' in bounds
+      ? [bounds['const']]
+      : undefined;
+  if (choices && choices.length > 0) {
+    const elements = choices.map((one) => ({
+      type: 'const_string' as const,
+      value: typeof one === 'string' ? one : JSON.stringify(one),
+    }));
+    return elements.length === 1 ? (elements[0] as StructuralFormat) : { type: 'or', elements };
+  }
+  if (
+    typeof bounds['pattern'] === 'string' &&
+    bounds['pattern'].startsWith('^') &&
+    bounds['pattern'].endsWith('$')
+  ) {
+    return { type: 'regex', pattern: bounds['pattern'].slice(1, -1) };
+  }
+  const loose = [...unenforced, 'pattern'].filter((keyword) => keyword in bounds);
+  if (tool.strict && loose.length > 0) {
+    throw new GrammarError(
+      'unsupported_schema',
+      `This model writes texts of arguments bare, so '${loose[0]}' cannot be kept for '${name}' of the strict tool '${tool.name}'. Leave it out, or leave out strict.`,
+      { path: `/properties/${name}/${loose[0]}` },
+    );
+  }
+  return { type: 'any_text' };
+}
+
+const isAnyObject = (schema: Schema): boolean =>
+  schema['properties'] === undefined && schema['additionalProperties'] !== false;
+
+/** A part of a schema, with what its references point to. */
+function withDefinitions(schema: unknown, root: Schema): unknown {
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const definitions = ['$defs', 'definitions'].filter((key) => key in root).map((key) => [key, root[key]]);
+  return { ...Object.fromEntries(definitions), ...schema };
+}
+
+/** How the arguments of a call are written one after the other. */
+export interface ArgumentForm {
+  readonly assign: string;
+  readonly separator: string;
+  /** Any arguments. */
+  readonly any: StructuralFormat;
+  value(schema: unknown, place: { tool: BoundTool; name: string }): StructuralFormat;
+}
+
+/** Arguments with separators: the required ones in the schema's order, then others. */
+export function argumentsFormat(tool: BoundTool, form: ArgumentForm): StructuralFormat {
+  if (isAnyObject(tool.schema)) return form.any;
+  const properties = (tool.schema['properties'] ?? {}) as Readonly<Record<string, unknown>>;
+  const required = Array.isArray(tool.schema['required']) ? (tool.schema['required'] as unknown[]) : [];
+  const tag = (name: string, separated: boolean): StructuralTag => ({
+    type: 'tag',
+    begin: `${separated ? form.separator : ''}${name}${form.assign}`,
+    content: form.value(withDefinitions(properties[name], tool.schema), { tool, name }),
+    end: '',
+  });
+  const needed = Object.keys(properties).filter((name) => required.includes(name));
+  const others = Object.keys(properties).filter((name) => !required.includes(name));
+  const elements: StructuralFormat[] = needed.map((name, index) => tag(name, index > 0));
+  if (others.length > 0) {
+    const separated = needed.length > 0;
+    elements.push({
+      type: 'tags_with_separator',
+      tags: others.map((name) => tag(name, separated)),
+      separator: separated ? '' : form.separator,
+    });
+  }
+  return { type: 'sequence', elements };
+}
+
+/** What can be said of a value that is not written as JSON: one of some, of a simple type, or anything. */
+export function simpleKind(schema: unknown): { texts: readonly string[] } | 'text' | 'boolean' | 'other' {
+  const types = typesOf(schema);
+  const bounds = (typeof schema === 'object' && schema !== null ? schema : {}) as Schema;
+  const choices = bounds['enum'];
+  if (Array.isArray(choices) && choices.length > 0 && choices.every((one) => typeof one === 'string')) {
+    return { texts: choices };
+  }
+  if (types?.size !== 1) return 'other';
+  return types.has('string') ? 'text' : types.has('boolean') ? 'boolean' : 'other';
+}

@@ -1,0 +1,52 @@
+import type { ChatTemplate } from '../../engine/index.ts';
+import { type CallForm, inOrder, probe, probeMessages, probeTool, tried } from './probe.ts';
+
+const forms: readonly CallForm[] = [true, false].flatMap((together) =>
+  (['object', 'text'] as const).flatMap((argumentsAs) =>
+    (['', null] as const).map((noContent) => ({
+      together,
+      arguments: argumentsAs,
+      noContent,
+      shortIds: false,
+      content: 'same' as const,
+    })),
+  ),
+);
+
+/** The form in which a template writes calls, their arguments and results without loss; undefined: in none. */
+export function findCallForm(template: ChatTemplate): CallForm | undefined {
+  const found = forms.find((form) => writesCalls(template, form));
+  if (!found) return undefined;
+  const form = quieter(template, found);
+  const longIds = tried(template, probeMessages(form, { id: 'call_0123456789abcdefghijk' }), {
+    tools: [probeTool],
+  });
+  const withIds: CallForm = { ...form, shortIds: longIds === undefined };
+  const places = (['same', 'before', 'lost'] as const).map((content) => ({ ...withIds, content }));
+  return places.find((one) => keepsSaying(template, one)) ?? { ...withIds, content: 'lost' };
+}
+
+function writesCalls(template: ChatTemplate, form: CallForm): boolean {
+  const rendered = tried(template, probeMessages(form), { tools: [probeTool] });
+  if (rendered === undefined || /\\"probe_key|\[object |\{'probe_key'/.test(rendered)) return false;
+  const [firstValue, secondValue] = probe.values;
+  const [firstResult, secondResult] = probe.results;
+  const calls = form.together
+    ? [firstValue, secondValue, firstResult, secondResult]
+    : [firstValue, firstResult, secondValue, secondResult];
+  return inOrder(rendered, [probe.question, ...calls, probe.answer, probe.lastQuestion]);
+}
+
+/** Some templates write an empty turn of its own for empty content, and nothing for none. */
+function quieter(template: ChatTemplate, form: CallForm): CallForm {
+  const without: CallForm = { ...form, noContent: null };
+  if (form.noContent === null || !writesCalls(template, without)) return form;
+  const length = (one: CallForm) =>
+    tried(template, probeMessages(one), { tools: [probeTool] })?.length ?? Number.POSITIVE_INFINITY;
+  return length(without) < length(form) ? without : form;
+}
+
+function keepsSaying(template: ChatTemplate, form: CallForm): boolean {
+  const rendered = tried(template, probeMessages(form, { saying: probe.saying }), { tools: [probeTool] });
+  return inOrder(rendered, [probe.saying, probe.values[0], probe.results[0]]);
+}

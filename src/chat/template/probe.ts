@@ -1,0 +1,104 @@
+import type { ChatMessage, ChatTemplate } from '../../engine/index.ts';
+import { standingVariables } from './thinking.ts';
+
+/** The conversation that templates are tried out with; no template writes these texts of its own accord. */
+export const probe = {
+  system: 'probe system 71',
+  laterSystem: 'probe instruction 72',
+  question: 'probe question 73',
+  answer: 'probe answer 74',
+  lastQuestion: 'probe last question 75',
+  saying: 'probe saying 76',
+  thought: 'probe thought 77',
+  values: ['probe value', 'probe second value'],
+  results: ['probe result 78', 'probe second result 79'],
+} as const;
+
+export const probeTool = {
+  type: 'function',
+  function: {
+    name: 'probe_tool',
+    description: 'probe description',
+    parameters: {
+      type: 'object',
+      properties: { probe_key: { type: 'string', description: 'probe parameter' } },
+      required: ['probe_key'],
+    },
+  },
+};
+
+/** How messages with calls are given to a template. */
+export interface CallForm {
+  readonly arguments: 'object' | 'text';
+  /** What stands for no content. */
+  readonly noContent: '' | null;
+  /** All calls of a message together, or each directly before its result. */
+  readonly together: boolean;
+  /** Ids of nine letters and digits only. */
+  readonly shortIds: boolean;
+  /** Content in the message of the calls, or in one before it; or it is lost, for the calls are what counts. */
+  readonly content: 'same' | 'before' | 'lost';
+}
+
+export const probeMessages = (form: CallForm, { saying = '', id = 'abcdef12' } = {}): ChatMessage[] => {
+  const calls = probe.values.map((value, index) => ({
+    id: `${id}${index}`,
+    type: 'function',
+    function: {
+      name: 'probe_tool',
+      arguments: form.arguments === 'object' ? { probe_key: value } : JSON.stringify({ probe_key: value }),
+    },
+  }));
+  const results = probe.results.map((content, index) => ({
+    role: 'tool',
+    content,
+    name: 'probe_tool',
+    tool_call_id: `${id}${index}`,
+  }));
+  const asking = (some: unknown[], content: string | null): ChatMessage => ({
+    role: 'assistant',
+    content,
+    tool_calls: some,
+  });
+  const said = form.content === 'before' && saying !== '' ? [{ role: 'assistant', content: saying }] : [];
+  const content = form.content === 'same' && saying !== '' ? saying : form.noContent;
+  const turns = form.together
+    ? [asking(calls, content), ...results]
+    : calls.flatMap((call, index) => [
+        asking([call], index === 0 ? content : form.noContent),
+        results[index] as ChatMessage,
+      ]);
+  return [
+    { role: 'user', content: probe.question },
+    ...said,
+    ...turns,
+    { role: 'assistant', content: probe.answer },
+    { role: 'user', content: probe.lastQuestion },
+  ];
+};
+
+/** What a template makes of a conversation; undefined: it refuses it. */
+export function tried(
+  template: ChatTemplate,
+  messages: readonly ChatMessage[],
+  options: { tools?: readonly unknown[]; variables?: Readonly<Record<string, unknown>> } = {},
+): string | undefined {
+  try {
+    const variables = { ...standingVariables(template.source), ...options.variables };
+    return template.render({ messages, addGenerationPrompt: true, ...options, variables });
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether texts stand in a rendering in this order. */
+export function inOrder(rendered: string | undefined, texts: readonly string[]): boolean {
+  if (rendered === undefined) return false;
+  let at = 0;
+  for (const text of texts) {
+    const found = rendered.indexOf(text, at);
+    if (found === -1) return false;
+    at = found + text.length;
+  }
+  return true;
+}

@@ -1,0 +1,55 @@
+const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+const months = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+];
+const two = (value: number) => String(value).padStart(2, '0');
+const dayOfYear = (now: Date) =>
+  Math.round(
+    (Date.UTC(now.getFullYear(), now.getMonth(), now.getDate()) - Date.UTC(now.getFullYear(), 0, 0)) /
+      86_400_000,
+  );
+
+const fields: Readonly<Record<string, (now: Date) => string>> = {
+  a: (now) => (days[now.getDay()] as string).slice(0, 3),
+  A: (now) => days[now.getDay()] as string,
+  b: (now) => (months[now.getMonth()] as string).slice(0, 3),
+  B: (now) => months[now.getMonth()] as string,
+  d: (now) => two(now.getDate()),
+  e: (now) => String(now.getDate()).padStart(2, ' '),
+  F: (now) => format(now, '%Y-%m-%d'),
+  H: (now) => two(now.getHours()),
+  I: (now) => two(now.getHours() % 12 || 12),
+  j: (now) => String(dayOfYear(now)).padStart(3, '0'),
+  m: (now) => two(now.getMonth() + 1),
+  M: (now) => two(now.getMinutes()),
+  p: (now) => (now.getHours() < 12 ? 'AM' : 'PM'),
+  S: (now) => two(now.getSeconds()),
+  T: (now) => format(now, '%H:%M:%S'),
+  u: (now) => String(now.getDay() || 7),
+  w: (now) => String(now.getDay()),
+  y: (now) => two(now.getFullYear() % 100),
+  Y: (now) => String(now.getFullYear()),
+  Z: () => '',
+  z: () => '',
+  '%': () => '%',
+};
+
+/** A local time as Python's strftime writes it in the C locale; `%-d` leaves out leading zeros. */
+export function format(now: Date, pattern: string): string {
+  return pattern.replaceAll(/%(-?)([A-Za-z%])/g, (_, bare: string, name: string) => {
+    const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    if (!field) throw new Error(`strftime_now has no '%${bare}${name}'`);
+    return bare ? field(now).replace(/^[0 ]+(?=.)/, '') : field(now);
+  });
+}

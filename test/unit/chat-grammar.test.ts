@@ -1,0 +1,211 @@
+import { Ajv } from 'ajv';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type AnswerBounds, answerGrammar } from '../../src/chat/answer-grammar.ts';
+import { boundTools } from '../../src/chat/bound-tools.ts';
+import { styles } from '../../src/chat/styles/index.ts';
+import { reasoningOf } from '../../src/chat/template/reasoning.ts';
+import type { ToolDefinition } from '../../src/chat/types.ts';
+import { type ByteGrammar, ByteGrammars, seeded } from '../support/grammar-walks.ts';
+import { letters, parse, reading } from '../support/chat-answers.ts';
+
+const tools: readonly ToolDefinition[] = [
+  {
+    name: 'get_weather',
+    parameters: {
+      type: 'object',
+      properties: {
+        city: { type: 'string', enum: ['Bern', 'Rome'] },
+        days: { type: 'integer', minimum: 0, maximum: 9 },
+        detail: { type: 'boolean' },
+      },
+      required: ['city', 'days'],
+      additionalProperties: false,
+    },
+  },
+  { name: 'now' },
+];
+const callable = new Map(tools.map((tool) => [tool.name, tool]));
+const valid = new Ajv().compile(tools[0]?.parameters ?? {});
+const think = reasoningOf('<think>');
+
+let grammars: ByteGrammars;
+beforeAll(async () => {
+  grammars = await ByteGrammars.open();
+});
+
+const styleOf = (name: string) => styles.find((style) => style.name === name);
+const bounds = (style: string, more: Partial<AnswerBounds> = {}): AnswerBounds => ({
+  style: styleOf(style),
+  tools: boundTools(tools, 'auto'),
+  required: false,
+  parallel: true,
+  output: undefined,
+  forbidden: [],
+  reasoning: undefined,
+  place: 'after',
+  ...more,
+});
+async function compiled(how: AnswerBounds): Promise<ByteGrammar> {
+  const source = answerGrammar(how);
+  if (!source) throw new Error('nothing is bound');
+  return await grammars.compile(source);
+}
+
+describe.each(styles.map(({ name }) => name))('%s', (style) => {
+  it('what must be a call is read as calls with valid arguments, whatever is drawn', async () => {
+    const grammar = await compiled(bounds(style, { required: true }));
+    let walks = 0;
+    for (let seed = 0; seed < 25; seed++) {
+      const answer = await grammar.walk(seeded(seed), 1500);
+      if (answer === undefined) continue;
+      walks++;
+      const { calls, content } = parse(letters(answer), reading(style, { tools: callable }));
+      expect(calls.length, answer).toBeGreaterThan(0);
+      expect(content, answer).toBe('');
+      for (const call of calls) {
+        const value = JSON.parse(call.arguments) as unknown;
+        if (call.name === 'get_weather') expect(valid(value), `${answer}: ${call.arguments}`).toBe(true);
+        else expect(value).toEqual({});
+      }
+    }
+    expect(walks).toBeGreaterThan(10);
+    grammar.dispose();
+  });
+
+  it('one call where one is wanted', async () => {
+    const how = { required: true, parallel: false, tools: boundTools(tools, { name: 'now' }) };
+    const grammar = await compiled(bounds(style, how));
+    for (let seed = 0; seed < 5; seed++) {
+      const answer = await grammar.walk(seeded(seed), 1500);
+      if (answer === undefined) continue;
+      const { calls } = parse([answer], reading(style, { tools: callable }));
+      expect(
+        calls.map(({ name }) => name),
+        answer,
+      ).toEqual(['now']);
+    }
+    expect(await grammar.reads('Hello')).toBe('no');
+    grammar.dispose();
+  });
+
+  it('text is free until a call begins', async () => {
+    const source = answerGrammar(bounds(style));
+    if (styleOf(style)?.grammar?.triggers.length === 0) {
+      expect(source).toBeUndefined();
+      return;
+    }
+    const grammar = await compiled(bounds(style));
+    const [trigger = ''] = styleOf(style)?.grammar?.triggers ?? [];
+    expect(await grammar.reads('Hello { [ <x> "')).toBe('whole');
+    expect(await grammar.reads(`Hello ${trigger}`)).toBe('part');
+    expect(await grammar.reads(`Hello ${trigger}get_money`)).toBe('no');
+    grammar.dispose();
+  });
+
+  it('no call begins where none may be made', async () => {
+    const forbidden = styleOf(style)?.grammar?.triggers ?? [];
+    if (forbidden.length === 0) return;
+    const grammar = await compiled(bounds(style, { tools: [], forbidden }));
+    expect(await grammar.reads('Hello { [ <x> "')).toBe('whole');
+    for (const trigger of forbidden) expect(await grammar.reads(`Hello ${trigger}`)).toBe('no');
+    grammar.dispose();
+  });
+
+  it('with an output: a call or the output', async () => {
+    const output = { kind: 'choice', texts: ['yes', 'no'] } as const;
+    const grammar = await compiled(bounds(style, { output }));
+    const begin = styleOf(style)?.answerBegin ?? '';
+    expect(await grammar.reads(`${begin}yes`)).toBe('whole');
+    expect(await grammar.reads(`${begin}maybe`)).toBe('no');
+    grammar.dispose();
+  });
+});
+
+describe('reasoning', () => {
+  const output = { kind: 'choice', texts: ['yes'] } as const;
+  const bare = { tools: [], style: undefined, output, reasoning: think };
+
+  it('is free, and what follows it is bound', async () => {
+    const within = await compiled(bounds('hermes', { ...bare, place: 'within' }));
+    expect(await within.reads('well... <tool_call> </think>\n\nyes')).toBe('whole');
+    expect(await within.reads('well')).toBe('part');
+    expect(await within.reads('well</think>no')).toBe('no');
+    const before = await compiled(bounds('hermes', { ...bare, place: 'before' }));
+    expect(await before.reads('<think>\nwell</think>\nyes')).toBe('whole');
+    expect(await before.reads('yes')).toBe('whole');
+    expect(await before.reads('no')).toBe('no');
+  });
+
+  it('nothing but the output is left where there is none', () => {
+    expect(answerGrammar(bounds('hermes', { ...bare, place: 'after' }))).toBe(output);
+  });
+
+  it('a call may be required after it', async () => {
+    const grammar = await compiled(bounds('hermes', { required: true, reasoning: think, place: 'within' }));
+    const call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>';
+    expect(await grammar.reads(`I must look.</think>\n\n${call}`)).toBe('whole');
+    expect(await grammar.reads('I must look.</think>\n\nNo.')).toBe('no');
+    grammar.dispose();
+  });
+
+  it("gpt-oss's output stands on its channel", async () => {
+    const how = {
+      style: styleOf('harmony'),
+      tools: [],
+      output,
+      reasoning: reasoningOf('<|channel|>analysis'),
+    };
+    const grammar = await compiled(bounds('harmony', { ...how, place: 'before' }));
+    const thought = '<|channel|>analysis<|message|>so<|end|><|start|>assistant';
+    expect(await grammar.reads(`${thought}<|channel|>final<|message|>yes`)).toBe('whole');
+    expect(await grammar.reads('<|channel|>final<|message|>yes')).toBe('whole');
+    expect(await grammar.reads('yes')).toBe('no');
+    grammar.dispose();
+  });
+});
+
+describe('schemas that a grammar cannot keep', () => {
+  const parameters = {
+    type: 'object',
+    properties: { a: { type: 'array', uniqueItems: true } },
+  };
+  const odd: ToolDefinition = { name: 'odd', parameters };
+
+  it('leave arguments to any object, unless the tool is strict', async () => {
+    expect(boundTools([odd], 'auto')).toMatchObject([{ schema: { type: 'object' } }]);
+    const strict = boundTools([{ ...odd, strict: true }], 'auto');
+    expect(strict).toMatchObject([{ schema: parameters }]);
+    for (const { name } of styles) {
+      const grammar = await compiled(bounds(name, { tools: boundTools([odd], 'auto'), required: true }));
+      grammar.dispose();
+    }
+    const free = await compiled(bounds('qwen-coder', { tools: boundTools([odd], 'auto'), required: true }));
+    const call =
+      '<tool_call>\n<function=odd>\n<parameter=a>\n[1, 1]\n</parameter>\n</function>\n</tool_call>';
+    expect(await free.reads(call)).toBe('whole');
+    await expect(compiled(bounds('hermes', { tools: strict, required: true }))).rejects.toMatchObject({
+      code: 'unsupported_schema',
+    });
+  });
+
+  it('texts that are written bare are bound by enum, const and pattern; more is refused for strict tools', async () => {
+    const tool = (city: object, strict = false): ToolDefinition => ({
+      name: 'f',
+      parameters: { type: 'object', properties: { city }, required: ['city'] },
+      strict,
+    });
+    const written = (value: string) =>
+      `<tool_call>\n<function=f>\n<parameter=city>\n${value}\n</parameter>\n</function>\n</tool_call>`;
+    const grammarOf = (one: ToolDefinition) =>
+      compiled(bounds('qwen-coder', { tools: boundTools([one], 'auto'), required: true }));
+    const patterned = await grammarOf(tool({ type: 'string', pattern: '^[A-Z]+$' }));
+    expect(await patterned.reads(written('BERN'))).toBe('whole');
+    expect(await patterned.reads(written('Bern'))).toBe('no');
+    const free = await grammarOf(tool({ type: 'string', minLength: 3 }));
+    expect(await free.reads(written('any "text"\nat all'))).toBe('whole');
+    await expect(grammarOf(tool({ type: 'string', minLength: 3 }, true))).rejects.toMatchObject({
+      code: 'unsupported_schema',
+      path: '/properties/city/minLength',
+    });
+  });
+});
