@@ -1,8 +1,9 @@
 import { Hono } from 'hono';
-import { readJsonBody, refuseForeignPage } from './body.ts';
+import { readJsonBody, readRawBody, refuseForeignPage } from './body.ts';
 import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
 import { newRequestId } from './request-id.ts';
 import type { Plane, Route } from './route.ts';
+import { streamEnd } from './stream.ts';
 
 export interface AppOptions {
   readonly planes: readonly Plane[];
@@ -22,7 +23,8 @@ interface Setting {
 export function createApp({ planes, stopping, onFault }: AppOptions): Hono<Setting> {
   const app = new Hono<Setting>();
   const envelopeOf = (path: string): Envelope =>
-    planes.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))?.envelope ?? hostEnvelope;
+    planes.find(({ prefixes }) => prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`)))
+      ?.envelope ?? hostEnvelope;
   const asProblem = (error: unknown, requestId: string): Problem => {
     if (error instanceof Problem) return error;
     onFault(requestId, error);
@@ -34,6 +36,8 @@ export function createApp({ planes, stopping, onFault }: AppOptions): Hono<Setti
     context.set('requestId', requestId);
     await next();
     context.res.headers.set('x-request-id', requestId);
+    // Anthropic's clients know it by this name.
+    context.res.headers.set('request-id', requestId);
     context.res.headers.set('x-content-type-options', 'nosniff');
   });
   app.use((context, next) => {
@@ -48,11 +52,18 @@ export function createApp({ planes, stopping, onFault }: AppOptions): Hono<Setti
       ...(methods.get(path) ?? []),
       ...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]),
     ]);
-    app.on(route.method, path, (context) =>
-      answer(route, context.req.raw, context.req.param(), stopping, (error) =>
-        asProblem(error, context.get('requestId')),
-      ),
-    );
+    // Hono looks for a `GET` when a `HEAD` comes.
+    app.on(route.method === 'HEAD' ? 'GET' : route.method, path, (context, next) => {
+      if (route.method === 'HEAD' && context.req.method !== 'HEAD') return next();
+      return answer(
+        route,
+        context.req.raw,
+        context.req.param(),
+        stopping,
+        context.get('requestId'),
+        (error) => asProblem(error, context.get('requestId')),
+      );
+    });
   }
   for (const [path, allowed] of methods) {
     app.all(path, ({ req }) => {
@@ -61,26 +72,33 @@ export function createApp({ planes, stopping, onFault }: AppOptions): Hono<Setti
     });
   }
 
-  app.notFound(({ req }) => {
+  app.notFound((context) => {
+    const { req } = context;
     const message = `There is no ${req.path.slice(0, 200)}; GET /openapi.json lists every route.`;
-    return problemResponse(new Problem(404, 'not_found', message), envelopeOf(req.path));
+    const problem = new Problem(404, 'not_found', message);
+    return problemResponse(problem, envelopeOf(req.path), context.get('requestId'));
   });
   app.onError((error, context) => {
     // The status is for the log only: the connection is gone.
     if (error instanceof ClientGone) return new Response(null, { status: 499 });
-    return problemResponse(asProblem(error, context.get('requestId')), envelopeOf(context.req.path));
+    const requestId = context.get('requestId');
+    return problemResponse(asProblem(error, requestId), envelopeOf(context.req.path), requestId);
   });
   return app;
 }
+
+async function* noBytes(): AsyncGenerator<Uint8Array> {}
 
 async function answer(
   route: Route,
   request: Request,
   params: Readonly<Record<string, string>>,
   stopping: AbortSignal,
+  requestId: string,
   asProblem: (error: unknown) => Problem,
 ): Promise<Response> {
   const left = new AbortController();
+  const over = Promise.withResolvers<void>();
   const leave = () => left.abort(new ClientGone());
   if (request.signal.aborted) leave();
   else request.signal.addEventListener('abort', leave, { once: true });
@@ -89,10 +107,15 @@ async function answer(
     signal.throwIfAborted();
     route.before?.();
     if (route.method === 'POST' && !route.body) refuseForeignPage(request);
-    const body = route.body ? await readJsonBody(request, route.body, route.bodyOptional) : undefined;
+    const body = route.body ? await readJsonBody(request, { ...route, body: route.body }) : undefined;
+    const bytes = route.rawBody ? readRawBody(request, route.rawBody.limitBytes) : noBytes();
     const query = new URL(request.url).searchParams;
-    return await route.handle({ body, params, query, signal, asProblem });
+    const about = { params, query, signal, over: over.promise, requestId, asProblem };
+    const response = await route.handle({ body, bytes, ...about });
+    void (streamEnd(response) ?? Promise.resolve()).then(over.resolve);
+    return response;
   } catch (error) {
+    over.resolve();
     // A body cut short, or a generation that stopped because nobody reads it.
     if (left.signal.aborted) throw left.signal.reason;
     throw error;

@@ -1,35 +1,22 @@
 import type { z } from 'zod';
+import { refuseHeavyJson } from './heavy-json.ts';
 import { Problem, type Violation } from './problem.ts';
-import { bodyLimitBytes } from './route.ts';
+import { bodyLimitBytes, type Route } from './route.ts';
 
-/**
- * Reads and checks a JSON body. Refuses with 413, 415 or 400; a 400 names every violation.
- * @param optional an empty body, whatever its content type, counts as `{}`
- */
-export async function readJsonBody(request: Request, schema: z.ZodType, optional = false): Promise<unknown> {
-  const given = optional ? await readBytes(request) : undefined;
+/** Reads and checks the JSON body of a route. Refuses with 413, 415 or 400; a 400 names every violation. */
+export async function readJsonBody(
+  request: Request,
+  { body: schema, bodyOptional, looseBody }: Pick<Route, 'bodyOptional' | 'looseBody'> & { body: z.ZodType },
+): Promise<unknown> {
+  const given = bodyOptional ? await readBytes(request) : undefined;
   if (given?.byteLength === 0) {
     refuseForeignPage(request);
     return checked(schema, {});
   }
-  const type = request.headers.get('content-type');
-  // Also a guard: a page of another origin can send text/plain or no type at all, but not application/json.
-  if (!/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type ?? '')) {
-    throw new Problem(
-      415,
-      'unsupported_media_type',
-      `The body must be JSON: send 'Content-Type: application/json' (got ${type ? `'${type.slice(0, 80)}'` : 'none'}).`,
-    );
-  }
-  const encoding = request.headers.get('content-encoding');
-  if (encoding !== null && encoding.toLowerCase() !== 'identity') {
-    throw new Problem(
-      415,
-      'unsupported_encoding',
-      `The body is encoded as '${encoding.slice(0, 80)}'; send it as it is, without Content-Encoding.`,
-    );
-  }
+  requireJsonType(request, looseBody === true);
+  refuseEncoded(request);
   const bytes = given ?? (await readBytes(request));
+  refuseHeavyJson(bytes);
   let value: unknown;
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
@@ -40,6 +27,44 @@ export async function readJsonBody(request: Request, schema: z.ZodType, optional
   return checked(schema, value);
 }
 
+/** The body of a route with `rawBody`, as it comes. Breaks with a 413 where there is too much of it. */
+export function readRawBody(request: Request, limitBytes: number): AsyncIterable<Uint8Array> {
+  refuseForeignPage(request);
+  refuseEncoded(request);
+  return boundedParts(request, limitBytes);
+}
+
+/**
+ * Also a guard: a page of another origin can send text/plain, a form or no type at all, but not application/json.
+ * @param loose takes those too, but from no page of another origin
+ */
+function requireJsonType(request: Request, loose: boolean): void {
+  const type = request.headers.get('content-type');
+  if (/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type ?? '')) return;
+  if (
+    loose &&
+    (type === null || /^(?:application\/x-www-form-urlencoded|text\/plain)\s*(?:;|$)/i.test(type))
+  ) {
+    refuseForeignPage(request);
+    return;
+  }
+  throw new Problem(
+    415,
+    'unsupported_media_type',
+    `The body must be JSON: send 'Content-Type: application/json' (got ${type ? `'${type.slice(0, 80)}'` : 'none'}).`,
+  );
+}
+
+function refuseEncoded(request: Request): void {
+  const encoding = request.headers.get('content-encoding');
+  if (encoding === null || encoding.toLowerCase() === 'identity') return;
+  throw new Problem(
+    415,
+    'unsupported_encoding',
+    `The body is encoded as '${encoding.slice(0, 80)}'; send it as it is, without Content-Encoding.`,
+  );
+}
+
 function checked(schema: z.ZodType, value: unknown): unknown {
   const result = schema.safeParse(value, { reportInput: false });
   if (result.success) return result.data;
@@ -48,12 +73,14 @@ function checked(schema: z.ZodType, value: unknown): unknown {
 
 /**
  * Refuses what a page of another origin sends. Only needed where the content type does not guard: a browser sends a
- * POST without a body to any origin, and says in `Origin` whose page it is.
+ * POST of the types that forms have, or without a body, to any origin, and says in `Origin` whose page it is.
  */
 export function refuseForeignPage(request: Request): void {
   const origin = request.headers.get('origin');
-  if (origin === null || origin === new URL(request.url).origin) return;
-  const message = `A page of '${origin.slice(0, 100)}' may not use this host; send the request without Origin.`;
+  const crossSite = /^(?:cross|same)-site$/i.test(request.headers.get('sec-fetch-site') ?? '');
+  if (!crossSite && (origin === null || origin === new URL(request.url).origin)) return;
+  const page = origin === null ? '' : ` '${origin.slice(0, 100)}'`;
+  const message = `A page of another origin${page} may not use this host; send the request without Origin.`;
   throw new Problem(403, 'foreign_origin', message);
 }
 
@@ -101,17 +128,24 @@ function violationsOf(issue: z.core.$ZodIssue): Violation[] {
 }
 
 async function readBytes(request: Request): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  for await (const part of boundedParts(request, bodyLimitBytes)) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+async function* boundedParts(
+  request: Request,
+  limitBytes: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const tooLarge = () =>
-    new Problem(413, 'body_too_large', `The body is larger than the limit of ${bodyLimitBytes} bytes.`);
-  if (Number(request.headers.get('content-length') ?? 0) > bodyLimitBytes) throw tooLarge();
+    new Problem(413, 'body_too_large', `The body is larger than the limit of ${limitBytes} bytes.`);
+  if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge();
   const reader = request.body?.getReader();
-  if (!reader) return new Uint8Array();
-  const chunks: Uint8Array[] = [];
+  if (!reader) return;
   let size = 0;
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
     size += part.value.byteLength;
-    if (size > bodyLimitBytes) throw tooLarge();
-    chunks.push(part.value);
+    if (size > limitBytes) throw tooLarge();
+    yield part.value;
   }
-  return Buffer.concat(chunks);
 }

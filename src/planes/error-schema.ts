@@ -19,7 +19,22 @@ export const openaiError = z
   })
   .meta({ id: 'OpenAIError' });
 
-/** llama.cpp's, on `GET /health`. */
-export const healthError = z
-  .object({ error: z.object({ code: z.int(), message: z.string(), type: z.string() }) })
-  .meta({ id: 'HealthError' });
+/** llama.cpp's, also on `GET /health`. */
+export const llamaError = z
+  .object({
+    error: z.object({
+      code: z.int().describe('The HTTP status.'),
+      message: z.string(),
+      type: z.enum([
+        'invalid_request_error',
+        'authentication_error',
+        'permission_error',
+        'not_found_error',
+        'exceed_context_size_error',
+        'server_error',
+        'not_supported_error',
+        'unavailable_error',
+      ]),
+    }),
+  })
+  .meta({ id: 'LlamaCppError' });

@@ -25,13 +25,20 @@ export function openapiDocument(planes: readonly Plane[], version: string): Json
 
 function operation(plane: Plane, route: Route): Json {
   const errorContent = { 'application/json': plane.errorSchema };
-  const refusals: Record<number, AnswerSpec> = route.body
-    ? {
-        400: { description: 'The body is malformed; every violation is named.', content: errorContent },
-        413: { description: 'The body is too large.', content: errorContent },
-        415: { description: 'The body is not application/json.', content: errorContent },
-      }
-    : {};
+  const refusals: Record<number, AnswerSpec> = {
+    ...(route.body
+      ? {
+          400: { description: 'The body is malformed; every violation is named.', content: errorContent },
+          415: { description: 'The body is not application/json.', content: errorContent },
+        }
+      : {}),
+    ...(route.body || route.rawBody
+      ? { 413: { description: 'The body is too large.', content: errorContent } }
+      : {}),
+    ...(route.rawBody || route.looseBody
+      ? { 403: { description: 'A page of another origin sent it.', content: errorContent } }
+      : {}),
+  };
   const answers = Object.entries<AnswerSpec>({ ...refusals, ...route.answers });
   return {
     operationId: route.operationId,
@@ -41,14 +48,7 @@ function operation(plane: Plane, route: Route): Json {
     ...(route.params || route.query
       ? { parameters: [...parameters('path', route.params), ...parameters('query', route.query)] }
       : {}),
-    ...(route.body
-      ? {
-          requestBody: {
-            required: !route.bodyOptional,
-            content: content({ 'application/json': route.body }),
-          },
-        }
-      : {}),
+    ...requestBody(route),
     responses: Object.fromEntries(
       answers.map(([status, answer]) => [
         status,
@@ -60,6 +60,14 @@ function operation(plane: Plane, route: Route): Json {
       ]),
     ),
   };
+}
+
+function requestBody({ body, bodyOptional, rawBody }: Route): Json {
+  if (body)
+    return { requestBody: { required: !bodyOptional, content: content({ 'application/json': body }) } };
+  if (!rawBody) return {};
+  const description = `Any bytes, at most ${rawBody.limitBytes}.`;
+  return { requestBody: { description, content: { 'application/octet-stream': {} } } };
 }
 
 const parameters = (place: 'path' | 'query', named: Readonly<Record<string, string>> = {}) =>

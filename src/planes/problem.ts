@@ -41,14 +41,14 @@ export class ClientGone extends Error {
   }
 }
 
-/** How a plane writes a refusal. */
-export type Envelope = (problem: Problem) => unknown;
+/** How a plane writes a refusal; some wires name the request in it. */
+export type Envelope = (problem: Problem, requestId?: string) => unknown;
 
 /** The native planes' envelope. */
 export const hostEnvelope: Envelope = ({ code, message, violations }) => ({
   error: { code, message, ...(violations ? { violations } : {}) },
 });
 
-export function problemResponse(problem: Problem, envelope: Envelope): Response {
-  return Response.json(envelope(problem), { status: problem.status, headers: problem.headers });
+export function problemResponse(problem: Problem, envelope: Envelope, requestId: string): Response {
+  return Response.json(envelope(problem, requestId), { status: problem.status, headers: problem.headers });
 }

@@ -4,9 +4,15 @@ import type { Envelope, Problem } from './problem.ts';
 /** What a handler gets: the checked body, the parameters of path and query, and a signal that ends with the client or the host. */
 interface PlaneRequest<Body = unknown> {
   readonly body: Body;
+  /** Of a route with `rawBody`, else empty: breaks with a `Problem` where there are too many. */
+  readonly bytes: AsyncIterable<Uint8Array>;
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
   readonly signal: AbortSignal;
+  /** Resolves when the answer is out to its last byte, or nobody reads it any more. */
+  readonly over: Promise<void>;
+  /** What the answer's `x-request-id` says. */
+  readonly requestId: string;
   /** Makes any error an answer: one that is no `Problem` is a fault of ours, logged and told as a 500. */
   readonly asProblem: (error: unknown) => Problem;
 }
@@ -19,7 +25,8 @@ export interface AnswerSpec {
 }
 
 export interface Route {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** A `GET` answers `HEAD` too; `HEAD` alone is for a path that has no `GET`. */
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
   /** As OpenAPI writes it: `/v1/models/{id}`. */
   readonly path: string;
   readonly operationId: string;
@@ -34,6 +41,13 @@ export interface Route {
   readonly body?: z.ZodType;
   /** An empty body, whatever its content type, counts as `{}`. */
   readonly bodyOptional?: true;
+  /**
+   * JSON counts as JSON also under the type of a form, of plain text or none, as curl and fetch send it where nobody
+   * names one; not from pages of another origin.
+   */
+  readonly looseBody?: true;
+  /** Any bytes instead of JSON; not from pages of another origin. */
+  readonly rawBody?: { readonly limitBytes: number };
   /** Refuses before the body is read, by throwing. */
   readonly before?: () => void;
   readonly answers: Readonly<Record<number, AnswerSpec>>;
@@ -56,8 +70,11 @@ export function defineRoute<Body extends z.ZodType | undefined = undefined>(rout
 export interface Plane {
   readonly name: string;
   readonly summary: string;
-  /** Paths that start with it get this plane's envelope also where no route fits. */
-  readonly prefix: string;
+  /**
+   * What is under these paths gets this plane's envelope also where no route fits. The first plane in the list that
+   * has a prefix of the path counts.
+   */
+  readonly prefixes: readonly string[];
   readonly envelope: Envelope;
   /** The schema of that envelope. */
   readonly errorSchema: z.ZodType;

@@ -17,6 +17,11 @@ export const jsonLines = 'application/x-ndjson';
 export const sse = (value: unknown, name?: string): string =>
   `${name === undefined ? '' : `event: ${name}\n`}data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
 
+const ends = new WeakMap<Response, Promise<void>>();
+
+/** When the last frame of a stream is out, or nobody reads it any more; undefined for what is no stream. */
+export const streamEnd = (response: Response): Promise<void> | undefined => ends.get(response);
+
 /**
  * A response of frames as they are made. An error before the first frame is thrown; a later one is sent as the wire's
  * failure frame and ends the stream. A frame is made only when the connection has taken the one before, so a slow
@@ -29,28 +34,38 @@ export async function streamResponse(
   let next: Promise<IteratorResult<string, void>> | undefined = frames.next();
   await withPatience(next);
   const encoder = new TextEncoder();
+  const end = Promise.withResolvers<void>();
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
           const result = await (next ?? frames.next());
           next = undefined;
-          if (result.done) controller.close();
-          else controller.enqueue(encoder.encode(result.value));
+          if (result.done) {
+            controller.close();
+            end.resolve();
+          } else controller.enqueue(encoder.encode(result.value));
         } catch (error) {
+          end.resolve();
           if (!(error instanceof ClientGone)) controller.enqueue(encoder.encode(failure(error)));
           controller.close();
         }
       },
       async cancel() {
-        await frames.return();
+        try {
+          await frames.return();
+        } finally {
+          end.resolve();
+        }
       },
     },
     { highWaterMark: 0 },
   );
-  return new Response(body, {
+  const response = new Response(body, {
     headers: { 'content-type': contentType, 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
   });
+  ends.set(response, end.promise);
+  return response;
 }
 
 async function withPatience(first: Promise<unknown>): Promise<void> {

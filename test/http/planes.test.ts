@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { healthError, hostError, openaiError } from '../../src/planes/error-schema.ts';
+import { hostError, llamaError, openaiError } from '../../src/planes/error-schema.ts';
 import { health } from '../../src/planes/health/schema.ts';
 import { hostHealth, hostTelemetry, substrateInfo } from '../../src/planes/host/schema.ts';
 import { modelEntry, modelList } from '../../src/planes/v1/models-schema.ts';
@@ -37,6 +37,18 @@ describe('with a model', () => {
     const absent = await get('/v1/models/other');
     expect(absent.status).toBe(404);
     expect(openaiError.parse(await absent.json()).error.code).toBe('model_not_found');
+  });
+
+  test('a model whose id has slashes is found as it is and encoded; HEAD answers without a body', async () => {
+    const { get, engine } = await serve();
+    Object.assign(engine.model, { id: 'a/b c' });
+    for (const path of ['/v1/models/a/b%20c', '/v1/models/a%2Fb%20c']) {
+      expect(modelEntry.parse(await (await get(path)).json()).id).toBe('a/b c');
+      const head = await get(path, { method: 'HEAD' });
+      expect([head.status, await head.text()]).toEqual([200, '']);
+    }
+    expect((await get('/v1/models', { method: 'HEAD' })).status).toBe(200);
+    expect((await get('/v1/models/a', { method: 'HEAD' })).status).toBe(404);
   });
 
   test('telemetry: streamed completions are served but contribute no tokens; refused ones are not served', async () => {
@@ -94,7 +106,7 @@ describe('while a model loads', () => {
     const { get, post, resident, engine } = await serve({}, 'loading');
     const waiting = await get('/health');
     expect(waiting.status).toBe(503);
-    expect(healthError.strict().parse(await waiting.json())).toEqual({
+    expect(llamaError.strict().parse(await waiting.json())).toEqual({
       error: { code: 503, message: 'Loading model', type: 'unavailable_error' },
     });
     for (const response of [
@@ -125,7 +137,7 @@ describe('routing', () => {
       param: null,
       code: 'not_found',
     });
-    expect(hostError.safeParse(await (await get('/')).json()).success).toBe(true);
+    expect(hostError.safeParse(await (await get('/nothing')).json()).success).toBe(true);
     expect((await get('/%zz')).status).toBe(404);
   });
 

@@ -26,7 +26,7 @@ export function docsPlane(described: readonly Plane[], version: string): Plane {
   const plane: Plane = {
     name: 'docs',
     summary: 'What is served here.',
-    prefix: '/docs',
+    prefixes: ['/docs', '/openapi.json'],
     envelope: hostEnvelope,
     errorSchema: hostError,
     routes: [document, page],

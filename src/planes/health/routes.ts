@@ -1,40 +1,45 @@
-import { healthError } from '../error-schema.ts';
-import type { Envelope } from '../problem.ts';
+import { llamaError } from '../error-schema.ts';
+import { llamaEnvelope } from '../llama-cpp/envelope.ts';
 import { loading, type Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../route.ts';
 import { health } from './schema.ts';
 
-/** llama.cpp's envelope, which its clients poll for. */
-const envelope: Envelope = ({ status, message }) => ({
-  error: { code: status, message, type: status === 503 ? 'unavailable_error' : 'invalid_request_error' },
-});
-
 /** @param planes the names of what is mounted beside it */
 export function healthPlane(resident: Resident, planes: readonly string[]): Plane {
-  const getHealth = defineRoute({
-    method: 'GET',
-    path: '/health',
-    operationId: 'getHealth',
-    summary: 'Is the host alive?',
-    description: 'While a model loads it answers 503, with the body that clients of llama.cpp wait on.',
-    answers: {
-      200: {
-        description: 'Alive, and the model, if there is one, is loaded.',
-        content: { 'application/json': health },
-      },
-      503: { description: 'The model is loading.', content: { 'application/json': healthError } },
-    },
-    handle() {
-      if (resident.state.kind === 'loading') throw loading();
-      return Response.json({ status: 'ok', planes });
-    },
-  });
   return {
     name: 'health',
     summary: 'Liveness.',
-    prefix: '/health',
-    envelope,
-    errorSchema: healthError,
-    routes: [getHealth],
+    prefixes: ['/health'],
+    envelope: llamaEnvelope,
+    errorSchema: llamaError,
+    routes: [healthRoute(resident, planes, { path: '/health', operationId: 'getHealth' })],
   };
+}
+
+/** Under whatever path clients look for it. */
+export function healthRoute(
+  resident: Resident,
+  planes: readonly string[],
+  place: { path: string; operationId: string },
+) {
+  return defineRoute({
+    method: 'GET',
+    ...place,
+    summary: 'Is the host alive?',
+    description:
+      'While the first model loads it answers 503, with the body that clients of llama.cpp wait on.',
+    answers: {
+      200: {
+        description: 'Alive, and the model, if there is one, was loaded.',
+        content: { 'application/json': health },
+      },
+      503: { description: 'The model is loading.', content: { 'application/json': llamaError } },
+    },
+    handle() {
+      const { state } = resident;
+      // A host that changes its model is alive: requests wait for it.
+      if (state.kind === 'loading' && state.first) throw loading();
+      return Response.json({ status: 'ok', planes });
+    },
+  });
 }

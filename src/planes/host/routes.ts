@@ -108,7 +108,7 @@ export function hostPlane({ resident, served, version, endpointId, capabilities 
   return {
     name: 'host',
     summary: 'Identity, health and telemetry of the host.',
-    prefix: '/host',
+    prefixes: ['/host'],
     envelope: hostEnvelope,
     errorSchema: hostError,
     routes: [getInfo, getHealth, getTelemetry],

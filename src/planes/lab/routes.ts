@@ -19,13 +19,18 @@ export function labPlane(resident: Resident): Plane {
   return {
     name: 'lab',
     summary: 'The kernel lab: register, check, bind and measure WGSL kernels on the live graph.',
-    prefix: '/lab/v1',
+    prefixes: ['/lab/v1'],
     envelope: hostEnvelope,
     errorSchema: hostError,
     routes: routes.map((route) => ({
       ...route,
       answers: { ...route.answers, ...unavailable },
       before: () => void resident.requireLab(),
+      // Measuring and checking are done on the model that is there, and end before another takes its place.
+      handle: (request) => {
+        resident.hold(request);
+        return route.handle(request);
+      },
     })),
   };
 }

@@ -1,0 +1,71 @@
+import { z } from 'zod';
+import { generationSettings } from './settings.ts';
+
+const timings = z
+  .object({
+    cache_n: z.int().optional().describe('Prompt tokens that were not computed again, where that is known.'),
+    prompt_n: z.int(),
+    prompt_ms: z.number(),
+    prompt_per_token_ms: z.number(),
+    prompt_per_second: z.number(),
+    predicted_n: z.int(),
+    predicted_ms: z.number(),
+    predicted_per_token_ms: z.number(),
+    predicted_per_second: z.number(),
+  })
+  .meta({ id: 'LlamaCppTimings' });
+export type Timings = z.infer<typeof timings>;
+
+const token = { id: z.int(), token: z.string(), bytes: z.array(z.int()), logprob: z.number() };
+const probabilities = z.array(z.object({ ...token, top_logprobs: z.array(z.object(token)) }));
+export type Probabilities = z.infer<typeof probabilities>;
+
+const head = {
+  index: z.int().describe('Which prompt, or which answer where there are several to a prompt.'),
+  content: z.string(),
+  tokens: z.array(z.int()),
+  id_slot: z.int().describe('-1: answers have no fixed place.'),
+  tokens_predicted: z.int(),
+  tokens_evaluated: z.int().describe("The prompt's tokens."),
+};
+
+export const completionPart = z
+  .object({
+    ...head,
+    stop: z.literal(false),
+    completion_probabilities: probabilities.optional(),
+    timings: timings.optional(),
+    prompt_progress: z
+      .object({ total: z.int(), cache: z.int(), processed: z.int(), time_ms: z.number() })
+      .optional()
+      .describe('With return_progress, once the prompt is evaluated.'),
+  })
+  .meta({ id: 'LlamaCppCompletionPart' });
+export type CompletionPart = z.infer<typeof completionPart>;
+
+export const completionAnswer = z
+  .object({
+    ...head,
+    stop: z.literal(true),
+    model: z.string(),
+    generation_settings: generationSettings,
+    prompt: z.string(),
+    has_new_line: z.boolean(),
+    truncated: z.boolean().describe('The context was full.'),
+    stop_type: z.enum(['none', 'eos', 'limit', 'word']),
+    stopping_word: z.string(),
+    tokens_cached: z.int().describe("The prompt's tokens that were not computed again."),
+    timings,
+    completion_probabilities: probabilities.optional(),
+  })
+  .meta({ id: 'LlamaCppCompletion' });
+export type CompletionAnswer = z.infer<typeof completionAnswer>;
+
+/** With `stream`: the last of an answer has `stop: true`. */
+export const completionEvent = z
+  .union([completionPart, completionAnswer])
+  .meta({ id: 'LlamaCppCompletionEvent' });
+
+export const completionBody = z
+  .union([completionAnswer, z.array(completionAnswer)])
+  .meta({ id: 'LlamaCppCompletionBody' });

@@ -1,0 +1,109 @@
+import type { Engine } from '../../engine/index.ts';
+import type { CompletionAnswer, CompletionPart } from './answer-schema.ts';
+import { toProbabilities } from './probabilities.ts';
+import type { CompletionOptions } from './request-schema.ts';
+import type { Job, RunEvent } from './run.ts';
+import { type GenerationSettings, toSettings } from './settings.ts';
+
+type Part = Extract<RunEvent, { type: 'text' }>;
+type End = Extract<RunEvent, { type: 'end' }>;
+
+/** Writes one answer's objects and keeps what its last one needs. */
+export class AnswerWriter {
+  readonly #index: number;
+  readonly #job: Job;
+  readonly #body: CompletionOptions;
+  readonly #engine: Engine;
+  readonly #texts: string[] = [];
+  readonly #tokens: number[] = [];
+  readonly #logprobs: Part['logprobs'][number][] = [];
+  #hasNewLine = false;
+
+  constructor(index: number, job: Job, body: CompletionOptions, engine: Engine) {
+    this.#index = index;
+    this.#job = job;
+    this.#body = body;
+    this.#engine = engine;
+  }
+
+  /** For an answer that is sent as a whole. */
+  keep({ text, ids, logprobs }: Part): void {
+    this.#texts.push(text);
+    for (const id of ids) this.#tokens.push(id);
+    this.#logprobs.push(...logprobs);
+    this.#hasNewLine ||= text.includes('\n');
+  }
+
+  /** For an answer that is streamed. */
+  *parts({ text, ids, logprobs, watch, first }: Part): Generator<CompletionPart, void, undefined> {
+    this.#hasNewLine ||= text.includes('\n');
+    const timings = this.#body.timings_per_token ? { timings: watch.timings() } : {};
+    const head = {
+      index: this.#index,
+      id_slot: -1,
+      stop: false,
+      tokens_predicted: watch.predicted,
+      tokens_evaluated: this.#job.request.prompt.length,
+    } as const;
+    if (first && this.#body.return_progress) {
+      const total = head.tokens_evaluated;
+      const prompt_progress = { total, cache: 0, processed: total, time_ms: watch.promptMs };
+      yield { ...head, content: '', tokens: [], tokens_predicted: 0, ...timings, prompt_progress };
+    }
+    if (text === '' && ids.length === 0) return;
+    const probabilities =
+      logprobs.length > 0
+        ? { completion_probabilities: toProbabilities(this.#engine.tokenizer, logprobs) }
+        : {};
+    yield { ...head, content: text, tokens: [...ids], ...timings, ...probabilities };
+  }
+
+  /** The last object; of a stream it has no content. */
+  last(end: End): Partial<CompletionAnswer> {
+    const { tokenizer, model } = this.#engine;
+    const { request } = this.#job;
+    const { stream, return_tokens } = this.#body;
+    const answer: CompletionAnswer = {
+      index: this.#index,
+      content: this.#texts.join(''),
+      tokens: stream || !return_tokens ? [] : this.#tokens,
+      id_slot: -1,
+      stop: true,
+      model: model.id,
+      tokens_predicted: end.predicted,
+      tokens_evaluated: request.prompt.length,
+      generation_settings: this.#settings(),
+      prompt: tokenizer.decode(request.prompt, { special: true }),
+      has_new_line: this.#hasNewLine,
+      truncated: end.truncated,
+      stop_type: end.stopType,
+      stopping_word: end.stoppingWord,
+      tokens_cached: end.cached,
+      timings: end.timings,
+      ...(this.#logprobs.length > 0
+        ? { completion_probabilities: toProbabilities(tokenizer, this.#logprobs) }
+        : {}),
+    };
+    const fields = this.#body.response_fields ?? [];
+    return fields.length === 0 ? answer : picked(answer, fields);
+  }
+
+  #settings(): GenerationSettings {
+    const { sampling, stop } = this.#job.request;
+    return toSettings(this.#body, { sampling, stop, engine: this.#engine });
+  }
+}
+
+/** The named members only; one below another keeps its whole name. Names that mean nothing are left out. */
+function picked(answer: CompletionAnswer, fields: readonly string[]): Partial<CompletionAnswer> {
+  const found: [string, unknown][] = [];
+  for (const field of fields) {
+    let value: unknown = answer;
+    for (const name of field.split('/', 8)) {
+      const isThere = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
+      value = isThere ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+    }
+    if (value !== undefined) found.push([field, value]);
+  }
+  return Object.fromEntries(found);
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { llamaError } from '../error-schema.ts';
+import type { Resident } from '../resident.ts';
+import { type AnswerSpec, defineRoute } from '../route.ts';
+import type { Served } from '../served.ts';
+import { requireKind } from '../turn/identity.ts';
+import { completionBody, completionEvent } from './answer-schema.ts';
+import { encodePrompt, prompts } from './prompt.ts';
+import { completionMembers } from './request-schema.ts';
+import { respond } from './respond.ts';
+
+const completionRequest = z
+  .object({ prompt: prompts, ...completionMembers }, { error: 'expected a JSON object' })
+  .meta({ id: 'LlamaCppCompletionRequest' });
+
+const refusal = (description: string): AnswerSpec => ({
+  description,
+  content: { 'application/json': llamaError },
+});
+
+export const answerSpecs: Readonly<Record<number, AnswerSpec>> = {
+  200: {
+    description:
+      'The answer, or an array of them where several were asked for; with `stream` events, without `[DONE]`.',
+    content: { 'application/json': completionBody, 'text/event-stream': completionEvent },
+  },
+  404: refusal('No such model.'),
+  429: refusal('The queue is full; `Retry-After` tells when to come back.'),
+  503: refusal('No resident model, or it is loading, or the GPU was lost.'),
+};
+
+/** `/completion`, and `/completions`, which means the same. */
+export function completionRoutes(resident: Resident, served: Served) {
+  return [
+    { path: '/completion', operationId: 'llamaCppCompletion' },
+    { path: '/completions', operationId: 'llamaCppCompletions' },
+  ].map((place) =>
+    defineRoute({
+      method: 'POST',
+      ...place,
+      summary: 'Continue a text',
+      description: "llama.cpp's completion. Unknown members are ignored.",
+      body: completionRequest,
+      looseBody: true,
+      answers: answerSpecs,
+      async handle({ body, signal, over, asProblem }) {
+        const answering = await resident.use(body.model || undefined, { signal, over });
+        const { engine } = answering;
+        requireKind(engine.model, 'generate');
+        const { prompts: given, several } = body.prompt;
+        const encoded: (readonly number[])[] = [];
+        for (const [index, prompt] of given.entries())
+          encoded.push(await encodePrompt(engine, prompt, several ? `prompt.${index}` : 'prompt'));
+        return await respond({ answering, prompts: encoded, body, several }, { signal, asProblem, served });
+      },
+    }),
+  );
+}

@@ -1,0 +1,86 @@
+import { z } from 'zod';
+import { llamaError } from '../error-schema.ts';
+import { list } from '../list.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute } from '../route.ts';
+import type { Served } from '../served.ts';
+import { fimPrompt, requireFim } from '../turn/fim.ts';
+import { requireKind } from '../turn/identity.ts';
+import { answerSpecs } from './completion.ts';
+import { completionMembers } from './request-schema.ts';
+import { respond } from './respond.ts';
+
+const required = (member: string) =>
+  z.string({
+    error: ({ input }) =>
+      input === undefined || input === null ? `"${member}" is required` : `"${member}" must be a string`,
+  });
+const extraForm = '"input_extra" must be an array of {"filename": string, "text": string}';
+const extraPart = (member: string) =>
+  `extra_context chunk must contain a "${member}" field with a string value`;
+
+const infillRequest = z
+  .object(
+    {
+      input_prefix: required('input_prefix').describe('What stands before the missing part.'),
+      input_suffix: required('input_suffix').describe('What stands after it.'),
+      prompt: z
+        .string({ error: '"prompt" must be a string' })
+        .nullish()
+        .describe('How the missing part begins.'),
+      input_extra: list(
+        z.object(
+          {
+            text: z.string({ error: extraPart('text') }),
+            filename: z.string({ error: extraPart('filename') }).optional(),
+          },
+          { error: extraForm },
+        ),
+        { error: extraForm, most: { count: 10_000, error: 'at most 10000 chunks' } },
+      )
+        .nullish()
+        .describe('Other files, the most useful last; the first are left out where they do not fit.'),
+      ...completionMembers,
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'LlamaCppInfillRequest' });
+
+export function infillRoute(resident: Resident, served: Served) {
+  return defineRoute({
+    method: 'POST',
+    path: '/infill',
+    operationId: 'llamaCppInfill',
+    summary: 'Fill in what is missing in a text',
+    description:
+      "llama.cpp's infill, with all that steers `/completion`. Of a text that does not fit the context, what is far from the gap is left out.",
+    body: infillRequest,
+    looseBody: true,
+    before: () => {
+      if (resident.state.kind === 'ready' && !resident.swaps) requireFim(resident.state.engine);
+    },
+    answers: {
+      ...answerSpecs,
+      501: {
+        description: 'The model has no tokens for it.',
+        content: { 'application/json': llamaError },
+      },
+    },
+    async handle({ body, signal, over, asProblem }) {
+      const answering = await resident.use(body.model || undefined, { signal, over });
+      const { engine } = answering;
+      requireKind(engine.model, 'generate');
+      const parts = {
+        prefix: body.input_prefix,
+        suffix: body.input_suffix,
+        middle: body.prompt ?? '',
+        extra: body.input_extra ?? [],
+      };
+      const wanted = body.n_predict ?? -1;
+      // Half of the context at most, so that the text around the gap keeps the other.
+      const leave = wanted < 0 ? undefined : Math.min(wanted, engine.model.contextLength >> 1);
+      const prompts = [fimPrompt(engine, parts, leave)];
+      return await respond({ answering, prompts, body, several: false }, { signal, asProblem, served });
+    },
+  });
+}

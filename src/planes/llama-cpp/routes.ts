@@ -1,0 +1,38 @@
+import { llamaError } from '../error-schema.ts';
+import { healthRoute } from '../health/routes.ts';
+import type { Resident } from '../resident.ts';
+import type { Plane } from '../route.ts';
+import type { Served } from '../served.ts';
+import { completionRoutes } from './completion.ts';
+import { llamaEnvelope } from './envelope.ts';
+import { infillRoute } from './infill.ts';
+import { serverRoutes } from './server.ts';
+import { templateRoute } from './template.ts';
+import { tokenRoutes } from './tokens.ts';
+
+export interface LlamaCppFacts {
+  readonly resident: Resident;
+  readonly served: Served;
+  readonly version: string;
+  /** What `GET /v1/health` lists, as `GET /health` does. */
+  readonly planes: readonly string[];
+}
+
+export function llamaCppPlane({ resident, served, version, planes }: LlamaCppFacts): Plane {
+  const routes = [
+    ...completionRoutes(resident, served),
+    infillRoute(resident, served),
+    ...tokenRoutes(resident),
+    templateRoute(resident),
+    ...serverRoutes(resident, version),
+    healthRoute(resident, planes, { path: '/v1/health', operationId: 'llamaCppHealth' }),
+  ];
+  return {
+    name: 'llama-cpp',
+    summary: "llama.cpp's wire: completions, infill, tokens.",
+    prefixes: [...new Set(routes.map(({ path }) => path))],
+    envelope: llamaEnvelope,
+    errorSchema: llamaError,
+    routes,
+  };
+}

@@ -1,0 +1,81 @@
+import type { GenerationEvent, TokenLogprob } from '../../engine/index.ts';
+import { type Answering, generateChoices, type TextRequest } from '../turn/choices.ts';
+import type { Timings } from './answer-schema.ts';
+import { EarlyEnd, type EarlyEnds } from './early-end.ts';
+import { toTimings, Watch } from './timings.ts';
+
+/** One answer to make. */
+export interface Job {
+  readonly request: TextRequest;
+  readonly ends: EarlyEnds;
+  /** Only the prompt is wanted, for later answers; the engine draws a token that nobody sees. */
+  readonly promptOnly: boolean;
+  /** The limit is what the context leaves, and the request asks for more. */
+  readonly fillsContext: boolean;
+}
+
+export type RunEvent =
+  | {
+      readonly type: 'text';
+      readonly text: string;
+      readonly ids: readonly number[];
+      readonly logprobs: readonly TokenLogprob[];
+      /** Of the answer so far. */
+      readonly watch: Watch;
+      /** The first of its answer: the prompt is evaluated. */
+      readonly first: boolean;
+    }
+  | {
+      readonly type: 'end';
+      readonly stopType: 'eos' | 'limit' | 'word';
+      readonly stoppingWord: string;
+      readonly predicted: number;
+      readonly cached: number;
+      readonly truncated: boolean;
+      readonly timings: Timings;
+    };
+
+/** One answer, ended where an early end wants it. */
+export async function* run(
+  answering: Answering,
+  { request, ends, promptOnly, fillsContext }: Job,
+  signal: AbortSignal,
+): AsyncGenerator<RunEvent, void, undefined> {
+  const watch = new Watch(request.prompt.length);
+  const early = new EarlyEnd(ends);
+  for await (const event of generateChoices(answering, request, signal)) {
+    if (event.type === 'text') {
+      if (promptOnly) continue;
+      const first = watch.count(event.ids.length);
+      const { text, over } = early.push(event.text);
+      yield { type: 'text', text, ids: event.ids, logprobs: event.logprobs ?? [], watch, first };
+      if (!over) continue;
+      // The engine's own numbers come with an end that we do not wait for.
+      const { predicted } = watch;
+      const end = { type: 'end', stopType: 'limit', stoppingWord: '', predicted, cached: 0 } as const;
+      yield { ...end, truncated: false, timings: watch.timings() };
+      return;
+    }
+    const held = early.end();
+    if (held !== '') yield { type: 'text', text: held, ids: [], logprobs: [], watch, first: false };
+    yield toEnd(event, promptOnly, fillsContext);
+  }
+}
+
+function toEnd(
+  { finishReason, stopText, usage, timings }: Extract<GenerationEvent, { type: 'end' }>,
+  promptOnly: boolean,
+  fillsContext: boolean,
+): RunEvent {
+  const predicted = promptOnly ? 0 : usage.completion_tokens;
+  const isLimit = promptOnly || finishReason === 'length';
+  return {
+    type: 'end',
+    stopType: isLimit ? 'limit' : stopText === undefined ? 'eos' : 'word',
+    stoppingWord: isLimit ? '' : (stopText ?? ''),
+    predicted,
+    cached: usage.cached_tokens,
+    truncated: isLimit && fillsContext,
+    timings: toTimings(usage, promptOnly ? { ...timings, decode_ms: 0 } : timings, predicted),
+  };
+}

@@ -1,0 +1,46 @@
+import { z } from 'zod';
+
+export const props = z
+  .object({
+    default_generation_settings: z.object({
+      n_ctx: z.int(),
+      params: z.object({
+        n_predict: z.int(),
+        seed: z.int().describe('-1: random.'),
+        temperature: z.number(),
+        top_k: z.int(),
+        top_p: z.number(),
+        min_p: z.number(),
+        repeat_penalty: z.number(),
+        presence_penalty: z.number(),
+        frequency_penalty: z.number(),
+        samplers: z.array(z.string()),
+        stop: z.array(z.string()),
+        stream: z.boolean(),
+        n_probs: z.int(),
+      }),
+    }),
+    total_slots: z.int().describe('Answers that share a step.'),
+    model_alias: z.string(),
+    model_path: z.string().describe("The model's id: paths are not told."),
+    chat_template: z.string().describe('Empty where the model has none.'),
+    chat_template_caps: z.object({}),
+    modalities: z.object({ vision: z.boolean(), audio: z.boolean() }),
+    bos_token: z.string(),
+    eos_token: z.string(),
+    build_info: z.string(),
+    is_sleeping: z.boolean(),
+  })
+  .meta({ id: 'LlamaCppProps' });
+export type Props = z.infer<typeof props>;
+
+export const slots = z
+  .array(
+    z.object({
+      id: z.int(),
+      n_ctx: z.int(),
+      is_processing: z.boolean().describe('As many of them as answers are on their way.'),
+    }),
+  )
+  .meta({ id: 'LlamaCppSlots' });
+export type Slots = z.infer<typeof slots>;

@@ -1,0 +1,112 @@
+import type { Engine } from '../../engine/index.ts';
+import { llamaError } from '../error-schema.ts';
+import { Problem } from '../problem.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute, type Route } from '../route.ts';
+import { modelRoutes } from '../v1/models.ts';
+import { ourSamplers } from './samplers.ts';
+import { type Props, props, type Slots, slots } from './server-schema.ts';
+import { usual } from './settings.ts';
+
+const unavailable = (description: string) => ({
+  503: { description, content: { 'application/json': llamaError } },
+});
+
+/** What clients ask before they send anything. */
+export function serverRoutes(resident: Resident, version: string): Route[] {
+  const getProps = defineRoute({
+    method: 'GET',
+    path: '/props',
+    operationId: 'llamaCppProps',
+    summary: 'What this server is',
+    answers: {
+      200: { description: 'Defaults, template and size.', content: { 'application/json': props } },
+      ...unavailable('No resident model, or it is loading.'),
+    },
+    handle: () => Response.json(toProps(resident.require().engine, version)),
+  });
+  const setProps = defineRoute({
+    method: 'POST',
+    path: '/props',
+    operationId: 'llamaCppSetProps',
+    summary: 'Refused: they cannot be changed',
+    answers: { 501: { description: 'Always.', content: { 'application/json': llamaError } } },
+    handle() {
+      throw new Problem(501, 'not_supported', 'The properties of this server cannot be changed by requests.');
+    },
+  });
+  const getSlots = defineRoute({
+    method: 'GET',
+    path: '/slots',
+    operationId: 'llamaCppSlots',
+    summary: 'How many answers are on their way',
+    description: 'Answers have no fixed slots here; so many are marked busy as run.',
+    query: { fail_on_no_slot: 'With 1: a 503 where no slot is free.' },
+    answers: {
+      200: { description: 'One entry a slot.', content: { 'application/json': slots } },
+      ...unavailable('No resident model, or it is loading, or no slot is free.'),
+    },
+    handle({ query }) {
+      const all = toSlots(resident.require().engine);
+      if (query.get('fail_on_no_slot') === '1' && all.every((slot) => slot.is_processing)) {
+        throw new Problem(503, 'no_slot_available', 'no slot available', { headers: { 'retry-after': '1' } });
+      }
+      return Response.json(all);
+    },
+  });
+  return [getProps, setProps, getSlots, modelsRoute(resident)];
+}
+
+/** The same list as under `/v1`. */
+function modelsRoute(resident: Resident): Route {
+  const listModels = modelRoutes(resident).find(({ path }) => path === '/v1/models');
+  if (!listModels) throw new Error('there is no list of models');
+  const { 200: listed } = listModels.answers;
+  return {
+    ...listModels,
+    path: '/models',
+    operationId: 'llamaCppModels',
+    answers: { ...(listed ? { 200: listed } : {}), ...unavailable('The model is loading.') },
+  };
+}
+
+function toProps(engine: Engine, version: string): Props {
+  const { model, tokenizer, chatTemplate } = engine;
+  const tokenText = (id: number | undefined) => (id === undefined ? '' : tokenizer.tokenText(id));
+  return {
+    default_generation_settings: {
+      n_ctx: model.contextLength,
+      params: {
+        n_predict: -1,
+        seed: -1,
+        ...usual,
+        repeat_penalty: 1,
+        presence_penalty: 0,
+        frequency_penalty: 0,
+        samplers: [...ourSamplers],
+        stop: [],
+        stream: false,
+        n_probs: 0,
+      },
+    },
+    total_slots: engine.stats().slots,
+    model_alias: model.id,
+    model_path: model.id,
+    chat_template: chatTemplate?.source ?? '',
+    chat_template_caps: {},
+    modalities: { vision: false, audio: false },
+    bos_token: tokenText(tokenizer.bosId),
+    eos_token: tokenText(tokenizer.eosId),
+    build_info: `lathe ${version}`,
+    is_sleeping: false,
+  };
+}
+
+function toSlots(engine: Engine): Slots {
+  const { slots: count, running } = engine.stats();
+  return Array.from({ length: count }, (_, id) => ({
+    id,
+    n_ctx: engine.model.contextLength,
+    is_processing: id < running,
+  }));
+}

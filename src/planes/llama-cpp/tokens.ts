@@ -1,0 +1,126 @@
+import { z } from 'zod';
+import type { Tokenizer } from '../../engine/index.ts';
+import { invalidBody } from '../body.ts';
+import { llamaError } from '../error-schema.ts';
+import { list } from '../list.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute } from '../route.ts';
+import { flag, text } from '../turn/members.ts';
+
+/** What a request may encode or decode: nothing else runs meanwhile. */
+const most = { characters: 1_000_000, tokens: 1_000_000 };
+
+const tokenizeRequest = z
+  .object(
+    {
+      content: text.max(most.characters, `at most ${most.characters} characters; send it in parts`),
+      add_special: flag
+        .nullish()
+        .describe('Put BOS and the like around it, as the model wants. Default false.'),
+      parse_special: flag.nullish().describe('Read special tokens written in it as tokens. Default true.'),
+      with_pieces: flag.nullish().describe('Tell what each token stands for. Default false.'),
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'LlamaCppTokenizeRequest' });
+
+const tokenized = z
+  .object({
+    tokens: z.union([
+      z.array(z.int()),
+      z.array(
+        z.object({
+          id: z.int(),
+          piece: z
+            .union([z.string(), z.array(z.int())])
+            .describe('Bytes, where they are not whole characters.'),
+        }),
+      ),
+    ]),
+  })
+  .meta({ id: 'LlamaCppTokens' });
+
+const tokenForm = 'expected a token id';
+const isId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const detokenizeRequest = z
+  .object(
+    {
+      tokens: list(
+        z.int({ error: tokenForm }).min(0, tokenForm),
+        {
+          error: 'expected an array of token ids',
+          most: { count: most.tokens, error: `at most ${most.tokens} tokens` },
+        },
+        isId,
+      ),
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'LlamaCppDetokenizeRequest' });
+
+const detokenized = z.object({ content: z.string() }).meta({ id: 'LlamaCppText' });
+
+const unavailable = {
+  503: {
+    description: 'No resident model, or it is loading.',
+    content: { 'application/json': llamaError },
+  },
+};
+
+export function tokenRoutes(resident: Resident) {
+  const tokenize = defineRoute({
+    method: 'POST',
+    path: '/tokenize',
+    operationId: 'llamaCppTokenize',
+    summary: 'The tokens of a text',
+    body: tokenizeRequest,
+    looseBody: true,
+    answers: {
+      200: { description: 'Token ids.', content: { 'application/json': tokenized } },
+      ...unavailable,
+    },
+    handle({ body }) {
+      const { tokenizer } = resident.require().engine;
+      const ids = tokenizer.encode(body.content, {
+        addSpecial: body.add_special ?? false,
+        parseSpecial: body.parse_special ?? true,
+      });
+      const tokens = body.with_pieces ? ids.map((id) => ({ id, piece: pieceOf(tokenizer, id) })) : ids;
+      return Response.json({ tokens } satisfies z.infer<typeof tokenized>);
+    },
+  });
+
+  const detokenize = defineRoute({
+    method: 'POST',
+    path: '/detokenize',
+    operationId: 'llamaCppDetokenize',
+    summary: 'The text of tokens',
+    body: detokenizeRequest,
+    looseBody: true,
+    answers: {
+      200: { description: 'A text, with its special tokens.', content: { 'application/json': detokenized } },
+      ...unavailable,
+    },
+    handle({ body }) {
+      const { tokenizer } = resident.require().engine;
+      const at = body.tokens.findIndex((id) => id >= tokenizer.vocabSize);
+      if (at !== -1) {
+        const message = `no such token (the model has ids 0 to ${tokenizer.vocabSize - 1})`;
+        throw invalidBody([{ path: `tokens.${at}`, message }]);
+      }
+      const content = tokenizer.decode(body.tokens, { special: true });
+      return Response.json({ content } satisfies z.infer<typeof detokenized>);
+    },
+  });
+  return [tokenize, detokenize];
+}
+
+function pieceOf(tokenizer: Tokenizer, id: number): string | number[] {
+  if (tokenizer.isControl(id)) return tokenizer.tokenText(id);
+  const bytes = tokenizer.tokenBytes(id);
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return [...bytes];
+  }
+}
