@@ -60,6 +60,12 @@ await main({
     }
     return { lab, close };
   },
+  async openGrammars({ tokenizer, model }) {
+    const { openGrammars } = await import('./grammar/index.ts');
+    const { grammarThread } = await import('./platform/node-grammar.ts');
+    const path = entryBeside('grammar-worker');
+    return openGrammars({ tokenizer, vocabSize: model.vocabSize, startWorker: () => grammarThread(path) });
+  },
   async pull(request) {
     const { pull } = await import('./pull/index.ts');
     return await pull(request);

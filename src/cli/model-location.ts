@@ -6,7 +6,7 @@ import { modelsDir } from './data-dir.ts';
 import { namesOf, type PulledModel, pulledCopy, pulledModels } from './models/pulled.ts';
 import { StartError } from './start-error.ts';
 
-const embeddedName = 'lathe-tiny';
+export const embeddedName = 'lathe-tiny';
 
 export interface ModelLocation {
   /** A path, a URL or `hf:OWNER/NAME...`. */

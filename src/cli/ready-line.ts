@@ -14,7 +14,8 @@ export function readyLine(facts: {
   return `lathe ${version} ready at ${url}${control} - ${served} - ${(readyMs / 1000).toFixed(1)} s`;
 }
 
-function modelWords({ model, adapter }: Engine): string {
+/** `model lathe-tiny (llama, Q8_0, 3.7M) on llvmpipe (vulkan)` */
+export function modelWords({ model, adapter }: Engine): string {
   const facts = `${model.architecture}, ${model.quantization}, ${shortCount(model.parameters)}`;
   return `model ${model.id} (${facts}) on ${adapter.description} (${adapter.backend})`;
 }

@@ -1,5 +1,4 @@
 import type { Options } from '../config/options.ts';
-import type { Engine, EngineOptions } from '../engine/index.ts';
 import { createApp } from '../planes/app.ts';
 import { hostGuard } from '../planes/ingress.ts';
 import { type Listener, listen } from '../planes/listen.ts';
@@ -11,10 +10,11 @@ import { Served } from '../planes/served.ts';
 import { defaultDataDir, openDataDir } from './data-dir.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from './printable.ts';
-import { progressBar } from './progress.ts';
-import { readyLine } from './ready-line.ts';
+import { ModelLoader } from './model-loader.ts';
+import { modelWords, readyLine } from './ready-line.ts';
 import { messageOf, StartError, systemCode } from './start-error.ts';
-import type { OpenLab, World } from './world.ts';
+import { DataDirStore } from './store/index.ts';
+import type { World } from './world.ts';
 
 export interface Host {
   /** Resolves when the model is loaded and the ready line is out. */
@@ -25,6 +25,7 @@ export interface Host {
 
 const finishMs = 1500;
 const abortMs = 500;
+/** What closing a model takes at the most. */
 const closeMs = 1500;
 
 /** Takes the ports, then loads the model while `/health` answers 503, then says that it is ready. */
@@ -40,10 +41,27 @@ export async function startHost(options: Options, version: string, world: World)
   const model = options.gpu ? await locateModel(options.model, places) : undefined;
   if (!options.gpu && options.model !== undefined) say('--model has no effect without --gpu');
   if (!options.gpu && options.kernels !== undefined) say('--kernels has no effect without --gpu');
+  if (!options.gpu && options.swap) say('--swap has no effect without --gpu');
 
   const stopping = new AbortController();
-  const resident = new Resident(model ? 'loading' : 'none');
-  const facts = { resident, served: new Served(), version, endpointId: dataDir.endpointId };
+  const loader = new ModelLoader({ options, dataDir: dataDir.path, world, say, stopping: stopping.signal });
+  const store = new DataDirStore({
+    world,
+    dataDir: dataDir.path,
+    inUse: (location) => loader.holds(location),
+  });
+  const load = async (location: string) => {
+    const loaded = await loader.load(location);
+    say(`swapped to ${modelWords(loaded.engine)}`);
+    return loaded;
+  };
+  const resident = new Resident(model ? 'loading' : 'none', {
+    find: (name) => store.find(name),
+    isSame: (stored, location) => store.isSame(stored, location),
+    problemOf: async (stored) => (await store.card(stored)).problem,
+    load: options.swap && model ? load : undefined,
+  });
+  const facts = { resident, store, served: new Served(), version, endpointId: dataDir.endpointId };
   const onFault = (requestId: string, error: unknown) =>
     stderr.write(
       `${requestId}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
@@ -60,13 +78,8 @@ export async function startHost(options: Options, version: string, world: World)
     return `http://${host.includes(':') ? `[${host}]` : host}:${listener.port}`;
   };
 
-  let engine: Engine | undefined;
-  let lab: OpenLab | undefined;
   let stopped: Promise<void> | undefined;
-  const closeModel = async () => {
-    await Promise.all([lab?.close(), engine?.close(closeMs)]);
-  };
-  const stop = () => (stopped ??= stopHost(listeners, stopping, closeModel));
+  const stop = () => (stopped ??= stopHost(listeners, stopping, () => loader.close()));
   try {
     const url = await open(hostPlanes(facts), options.port ?? 8080, '--port');
     const controlUrl =
@@ -75,27 +88,16 @@ export async function startHost(options: Options, version: string, world: World)
         : await open(controlPlanes(facts), options.control_port, '--control-port');
     const ready = async () => {
       if (model) {
-        const bar = progressBar(stderr, quiet);
         try {
-          engine = await world.loadEngine(engineOptions(options, model.location, bar, say));
-        } finally {
-          bar.clear();
+          const { engine, ...more } = await loader.load(model.location);
+          resident.ready(engine, { ...more, location: model.location });
+        } catch (error) {
+          if (stopped === undefined) throw error;
+          return;
         }
-        lab = await world.openLab({
-          engine,
-          dataDir: dataDir.path,
-          adapter: options.adapter,
-          trustedKeys: options.trust_key ?? [],
-          allowUnverified: options.allow_unverified_kernels ?? false,
-          config: options.kernels,
-          onNotice: say,
-          onWarning: (message) => stderr.write(`${message}\n`),
-          signal: stopping.signal,
-        });
-        const opened = lab;
-        resident.ready(engine, opened ? { lab: () => opened.lab } : {});
         if (model.embedded && !quiet) stdout.write(`${embeddedLimits}\n`);
       }
+      const { engine } = resident;
       const line = readyLine({ version, url, controlUrl, engine, readyMs: world.elapsedMs() });
       if (stopped === undefined) stdout.write(`${line}\n`);
     };
@@ -109,32 +111,6 @@ export async function startHost(options: Options, version: string, world: World)
 const embeddedLimits =
   'The embedded lathe-tiny is a toy: English only, sure of wrong answers, lost outside the few tasks it was made for ' +
   '(models/README.md). For real work: --model PATH.gguf';
-
-function engineOptions(
-  options: Options,
-  location: string,
-  bar: ReturnType<typeof progressBar>,
-  say: (text: string) => void,
-): EngineOptions {
-  const { adapter, context, parallel, queue, quantize, kv_cache_bytes: kvCacheBytes } = options;
-  return {
-    model: location,
-    ...(adapter === undefined ? {} : { adapter }),
-    ...(context === undefined ? {} : { context }),
-    ...(quantize === undefined ? {} : { quantize }),
-    ...(parallel === undefined ? {} : { parallel }),
-    ...(queue === undefined ? {} : { queue }),
-    ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
-    ...(options.exact ? { exact: true } : {}),
-    ...(options.retune ? { retune: true } : {}),
-    ...(options.no_speculation ? { speculation: 'off' } : {}),
-    onProgress: ({ stage, done, total }) => bar.show(`loading: ${stage}`, done, total),
-    onNotice: (message) => {
-      bar.clear();
-      say(message);
-    },
-  };
-}
 
 function portError(error: unknown, host: string, port: number, flag: string): StartError {
   const code = systemCode(error);

@@ -1,5 +1,7 @@
 import type { Engine, EngineOptions } from '../engine/index.ts';
+import type { Grammars } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
+import type { PullProgress } from '../pull/index.ts';
 import type { Terminal } from './progress.ts';
 import type { SignalSource } from './signals.ts';
 
@@ -12,7 +14,7 @@ interface PullRequest {
   readonly token?: string;
   readonly endpoint?: string;
   /** In bytes. */
-  readonly onProgress: (progress: { file: string; done: number; total: number }) => void;
+  readonly onProgress: (progress: PullProgress) => void;
   readonly signal: AbortSignal;
 }
 
@@ -54,5 +56,7 @@ export interface World {
   readonly loadEngine: (options: EngineOptions) => Promise<Engine>;
   /** Undefined where a host has none. */
   readonly openLab: (request: LabRequest) => Promise<OpenLab | undefined>;
+  /** What compiles grammars for answers of this engine; undefined where a host has none. */
+  readonly openGrammars: (engine: Engine) => Promise<Grammars | undefined>;
   readonly pull: (request: PullRequest) => Promise<{ path: string; alreadyThere: boolean }>;
 }

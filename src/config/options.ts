@@ -36,6 +36,11 @@ export const optionTable = {
       'the resident model: a pulled name, a .gguf file, a Hugging Face or MLC folder, the URL of either, or ' +
       'hf:OWNER/NAME[:FILE][@REVISION] (default: the embedded lathe-tiny)',
   },
+  swap: {
+    schema: flag,
+    kind: 'flag',
+    help: 'let a request that names another stored model have it loaded in place of the resident one',
+  },
   quantize: {
     schema: text
       .transform((name) => name.toUpperCase())

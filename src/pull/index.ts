@@ -22,9 +22,17 @@ export interface PullOptions {
   /** HF_ENDPOINT; default https://huggingface.co. */
   endpoint?: string;
   /** In bytes of all files together; what an earlier run left counts as done. `file` is the one under way. */
-  onProgress?: (progress: { file: string; done: number; total: number }) => void;
+  onProgress?: (progress: PullProgress) => void;
   signal?: AbortSignal;
   retry?: Partial<RetryOptions>;
+}
+
+export interface PullProgress {
+  file: string;
+  done: number;
+  total: number;
+  /** The same of `file` alone, with its checksum as `sha256:<hex>` or `git-sha1:<hex>`. */
+  part: { digest: string; done: number; total: number };
 }
 
 export interface Pulled {
@@ -57,15 +65,20 @@ export const pull = async (options: PullOptions): Promise<Pulled> => {
   const total = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   let before = 0;
   const reportOn = (file: RemoteFile) => (done: number) =>
-    options.onProgress?.({ file: file.path, done: before + done, total });
+    options.onProgress?.({
+      file: file.path,
+      done: before + done,
+      total,
+      part: { digest: `${file.checksum.kind}:${file.checksum.hex}`, done, total: file.sizeBytes },
+    });
   const retry = { ...patient, ...options.retry };
   const missing: typeof places = [];
   for (const place of places) {
     hub.signal.throwIfAborted();
     if (await isComplete(place.path, place.file)) {
       await recordFile(folder, reference, place.file);
+      reportOn(place.file)(place.file.sizeBytes);
       before += place.file.sizeBytes;
-      reportOn(place.file)(0);
     } else missing.push(place);
   }
   await refuseFullDisk(folder, missing);

@@ -20,6 +20,11 @@ const fileRecord = z.object({
 /** What a model was found to be, as long as the file is what it was then. */
 const notedDigest = z.object({ digest: z.string(), sizeBytes: z.number(), modifiedMs: z.number() });
 
+const modelDefaults = z.object({
+  system: z.string().optional(),
+  parameters: z.record(z.string(), z.unknown()).optional(),
+});
+
 const pullRecord = z.object({
   /** `owner/name`; absent where nothing was pulled. */
   repository: z.string().optional(),
@@ -27,6 +32,8 @@ const pullRecord = z.object({
   files: z.record(z.string(), fileRecord),
   /** Of models that were read through and found whole, by each of their files. */
   digests: z.record(z.string(), notedDigest).optional(),
+  /** Defaults of requests to a model that was created with some, by its first file. */
+  defaults: z.record(z.string(), modelDefaults).optional(),
 });
 
 export type FileRecord = Readonly<z.infer<typeof fileRecord>>;
@@ -56,7 +63,8 @@ export const changeRecord = async (
   // Its own for each writer: two may be at it.
   const partial = `${target}.${randomUUID()}.new`;
   try {
-    if (isEmpty(record.files) && isEmpty(record.digests ?? {})) return await rm(target, { force: true });
+    const { files, digests = {}, defaults = {} } = record;
+    if ([files, digests, defaults].every(isEmpty)) return await rm(target, { force: true });
     await writeFile(partial, `${JSON.stringify(record, undefined, 2)}\n`);
     await rename(partial, target);
   } catch (error) {
@@ -88,6 +96,7 @@ export const forgetFiles = (folder: string, paths: readonly string[]): Promise<v
     ...known,
     files: without(known.files, paths) ?? {},
     digests: without(known.digests, paths),
+    defaults: without(known.defaults, paths),
   }));
 
 const without = <Value>(

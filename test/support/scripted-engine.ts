@@ -1,3 +1,4 @@
+import type { FillInTheMiddle } from '../../src/engine/tokenizer/fill-in-the-middle.ts';
 import type { ChatTemplate, EncodeOptions, Tokenizer } from '../../src/engine/tokenizer/types.ts';
 import {
   type AdapterFacts,
@@ -12,24 +13,36 @@ import {
 } from '../../src/engine/types.ts';
 
 const specials = ['<|im_start|>', '<|im_end|>', '<|endoftext|>'];
+const fimSpecials = ['<|fim_prefix|>', '<|fim_suffix|>', '<|fim_middle|>', '<|repo_name|>', '<|file_sep|>'];
 
 /** A token a byte, and three control tokens after them. */
 export class ByteTokenizer implements Tokenizer {
   readonly kind = 'bytes';
-  readonly vocabSize = 256 + specials.length;
+  readonly vocabSize: number;
+  readonly fim: FillInTheMiddle | undefined;
   readonly bosId: number | undefined;
   readonly eosId = 257;
   readonly endIds = new Set([257, 258]);
 
-  constructor(bosId?: number) {
+  readonly #specials: readonly string[];
+
+  constructor(bosId?: number, fim = false) {
     this.bosId = bosId;
+    this.#specials = fim ? [...specials, ...fimSpecials] : specials;
+    this.vocabSize = 256 + this.#specials.length;
+    const [prefix, suffix, middle, repo, separator] = [259, 260, 261, 262, 263] as const;
+    this.fim = fim ? { prefix, suffix, middle, repo, separator, pad: undefined } : undefined;
   }
 
   encode(text: string, options: EncodeOptions = {}): number[] {
     const ids: number[] = options.addSpecial && this.bosId !== undefined ? [this.bosId] : [];
-    const parts = options.parseSpecial ? text.split(/(<\|im_start\|>|<\|im_end\|>|<\|endoftext\|>)/) : [text];
+    const parts = options.parseSpecial ? text.split(/(<\|\w+\|>)/) : [text];
+    let end = 0;
     for (const part of parts) {
-      const special = options.parseSpecial ? specials.indexOf(part) : -1;
+      const start = end;
+      end += part.length;
+      const isLiteral = options.literal?.some(([from, to]) => from < end && to > start);
+      const special = options.parseSpecial && !isLiteral ? this.#specials.indexOf(part) : -1;
       if (special !== -1) ids.push(256 + special);
       else for (const byte of new TextEncoder().encode(part)) ids.push(byte);
     }
@@ -38,13 +51,13 @@ export class ByteTokenizer implements Tokenizer {
 
   decode(ids: readonly number[], options: { special?: boolean } = {}): string {
     const bytes = ids.flatMap((id) =>
-      id < 256 ? [id] : options.special ? [...new TextEncoder().encode(specials[id - 256])] : [],
+      id < 256 ? [id] : options.special ? [...new TextEncoder().encode(this.#specials[id - 256])] : [],
     );
     return new TextDecoder().decode(new Uint8Array(bytes));
   }
 
   tokenBytes = (id: number): Uint8Array => (id < 256 ? new Uint8Array([id]) : new Uint8Array());
-  tokenText = (id: number): string => (id < 256 ? String.fromCharCode(id) : (specials[id - 256] ?? ''));
+  tokenText = (id: number): string => (id < 256 ? String.fromCharCode(id) : (this.#specials[id - 256] ?? ''));
   isControl = (id: number): boolean => id >= 256;
 
   stream() {
@@ -76,10 +89,14 @@ export interface Script {
   delayMs?: number;
   /** Thrown after so many pieces. */
   fail?: { after: number; error: Error };
+  /** Of prompt tokens: in the prefix cache. */
+  cached?: number;
   /** Requests at a time; the next one is refused with `queue_full`. */
   capacity?: number;
   contextLength?: number;
   bosId?: number;
+  /** Has tokens to fill in the middle with. */
+  fim?: boolean;
   chatTemplate?: ChatTemplate | undefined;
   /** Never answers and never notices an abort, as a hung device. */
   hang?: boolean;
@@ -110,7 +127,7 @@ export class ScriptedEngine implements Engine {
 
   constructor(script: Script = {}) {
     this.script = script;
-    this.tokenizer = new ByteTokenizer(script.bosId);
+    this.tokenizer = new ByteTokenizer(script.bosId, script.fim);
     this.chatTemplate = 'chatTemplate' in script ? script.chatTemplate : trimmingChatMl;
     this.model = {
       id: 'scripted',
@@ -152,20 +169,46 @@ export class ScriptedEngine implements Engine {
         if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
         request.signal?.throwIfAborted();
         this.produced++;
-        yield { type: 'text', text, ids: [index] };
+        yield this.#text(request, text, index);
       }
+      if (pieces.length === 0 && request.promptLogprobs) yield this.#text(request, '', 0);
       if (fail && fail.after >= pieces.length) throw fail.error;
       whole = true;
       yield {
         type: 'end',
         finishReason: pieces.length < all.length ? 'length' : 'stop',
-        usage: { prompt_tokens: request.prompt.length, completion_tokens: pieces.length, cached_tokens: 0 },
+        usage: {
+          prompt_tokens: request.prompt.length,
+          completion_tokens: pieces.length,
+          cached_tokens: this.script.cached ?? 0,
+        },
         timings: { queued_ms: 0, prefill_ms: 1, decode_ms: 1 },
       };
     } finally {
       this.running--;
+      request.constraint?.close();
       if (!whole && fail === undefined) this.aborted++;
     }
+  }
+
+  /** Where log probabilities are asked for, the ids are those of the text; the likelier, the smaller the id. */
+  #text({ logprobs, promptLogprobs, prompt, visible }: GenerateRequest, text: string, index: number) {
+    if (logprobs === undefined) return { type: 'text', text, ids: [index] } as const;
+    const told = (id: number) => ({
+      id,
+      logprob: -id / 64,
+      top: Array.from({ length: logprobs }, (_, rank) => ({ id: 97 + rank, logprob: -(97 + rank) / 64 })),
+    });
+    const ids = this.tokenizer.encode(text, { parseSpecial: visible !== undefined });
+    return {
+      type: 'text',
+      text,
+      ids,
+      logprobs: ids.map(told),
+      ...(promptLogprobs && index === 0
+        ? { prompt: prompt.map((id, at) => (at === 0 ? null : told(id))) }
+        : {}),
+    } as const;
   }
 
   /** A vector that points where the first two tokens say, in each input's own plane. */
@@ -194,6 +237,7 @@ export class ScriptedEngine implements Engine {
 
   stats(): EngineStats {
     return {
+      slots: this.script.capacity ?? 8,
       running: this.running,
       queued: 0,
       completions: 0,

@@ -52,10 +52,13 @@ await main({
   async openLab() {
     return undefined;
   },
+  async openGrammars() {
+    return undefined;
+  },
   async pull({ repo, destination, onProgress, signal, token, endpoint }) {
     for (let done = 0; done <= 100; done++) {
       signal.throwIfAborted();
-      onProgress({ file: 'f.gguf', done, total: 100 });
+      onProgress({ file: 'f.gguf', done, total: 100, part: { digest: 'sha256:00', done, total: 100 } });
       await new Promise((resolve) => setTimeout(resolve, (script.loadMs ?? 0) / 100));
     }
     return { path: `${destination}/${repo}.gguf ${token ?? '-'} ${endpoint ?? '-'}`, alreadyThere: false };

@@ -1,10 +1,14 @@
+import { afterEach } from 'vitest';
 import { createApp } from '../../src/planes/app.ts';
 import { hostGuard } from '../../src/planes/ingress.ts';
 import { listen } from '../../src/planes/listen.ts';
 import { controlPlanes, hostPlanes } from '../../src/planes/mount.ts';
 import { type LabSource, Resident } from '../../src/planes/resident.ts';
 import { Served } from '../../src/planes/served.ts';
+import { freshDataDir } from './host.ts';
+import { storeAt } from './model-store.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
+import { ScriptedGrammars } from './scripted-grammars.ts';
 
 /** The planes over a scripted engine on a real port. */
 export async function serveScripted(
@@ -13,11 +17,13 @@ export async function serveScripted(
   lab?: LabSource,
 ) {
   const engine = new ScriptedEngine(script);
+  const grammars = new ScriptedGrammars();
   const resident = new Resident(start === 'none' ? 'none' : 'loading');
-  if (start === 'ready') resident.ready(engine, lab ? { lab } : {});
+  if (start === 'ready') resident.ready(engine, lab ? { lab, grammars } : { grammars });
   const stopping = new AbortController();
   const faults: unknown[] = [];
-  const facts = { resident, served: new Served(), version: '0.0.0', endpointId: 'e0' };
+  const store = storeAt(freshDataDir());
+  const facts = { resident, store, served: new Served(), version: '0.0.0', endpointId: 'e0' };
   const planes = hostPlanes(facts);
   const app = createApp({ planes, stopping: stopping.signal, onFault: (_, error) => faults.push(error) });
   const listener = await listen(app, hostGuard('127.0.0.1', ['my.box']), { host: '127.0.0.1', port: 0 });
@@ -26,6 +32,7 @@ export async function serveScripted(
     url,
     port: listener.port,
     engine,
+    grammars,
     resident,
     stopping,
     faults,
@@ -44,6 +51,19 @@ export async function serveScripted(
       listener.cut();
       await listener.close();
     },
+  };
+}
+
+/** The same, closed after each test of the file. */
+export function scriptedServers() {
+  const hosts: { close(): Promise<void> }[] = [];
+  afterEach(async () => {
+    await Promise.all(hosts.splice(0).map((host) => host.close()));
+  });
+  return async (...options: Parameters<typeof serveScripted>) => {
+    const host = await serveScripted(...options);
+    hosts.push(host);
+    return host;
   };
 }
 

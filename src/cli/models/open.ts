@@ -40,7 +40,7 @@ export async function inspectAt(world: World, location: string): Promise<Inspect
 }
 
 /** What is wrong with the model or the place it lies at. Any other error is a fault of ours and goes on. */
-function faultOf(error: unknown): string {
+export function faultOf(error: unknown): string {
   const faults = [ModelFileError, EngineError, PullError];
   if (error instanceof Error && (faults.some((kind) => error instanceof kind) || 'syscall' in error))
     return error.message;

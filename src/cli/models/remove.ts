@@ -6,8 +6,15 @@ import { printable } from '../printable.ts';
 import type { World } from '../world.ts';
 import { homeOf, type PulledModel } from './pulled.ts';
 
-/** Deletes what belongs to a pulled model, and folders that are empty then; says what that freed. */
+/** Deletes a pulled model, and says what that freed. */
 export async function removeModel(folder: string, model: PulledModel, world: World): Promise<void> {
+  await deleteModel(folder, model);
+  const count = model.files.length === 1 ? '1 file' : `${model.files.length} files`;
+  world.stdout.write(`removed ${printable(model.name)}: ${count}, ${formatBytes(model.sizeBytes)} freed\n`);
+}
+
+/** Deletes what belongs to a pulled model, and folders that are empty then. */
+export async function deleteModel(folder: string, model: PulledModel): Promise<void> {
   const { home, paths } = homeOf(folder, model.files);
   for (const file of model.files) {
     const path = join(folder, ...file.split('/'));
@@ -17,8 +24,6 @@ export async function removeModel(folder: string, model: PulledModel, world: Wor
   }
   await forgetFiles(home, paths);
   for (const path of paths) await removeEmpty(dirname(join(home, ...path.split('/'))), folder);
-  const count = model.files.length === 1 ? '1 file' : `${model.files.length} files`;
-  world.stdout.write(`removed ${printable(model.name)}: ${count}, ${formatBytes(model.sizeBytes)} freed\n`);
 }
 
 /** Removes a folder that is empty, and those above it that are empty then, up to `top`. */

@@ -1,0 +1,110 @@
+import type { Options } from '../config/options.ts';
+import type { EngineOptions } from '../engine/index.ts';
+import type { LoadedModel } from '../planes/resident.ts';
+import { progressBar } from './progress.ts';
+import { StartError } from './start-error.ts';
+import type { World } from './world.ts';
+
+const closeMs = 1500;
+
+interface LoaderOptions {
+  readonly options: Options;
+  readonly dataDir: string;
+  readonly world: World;
+  readonly say: (text: string) => void;
+  /** Aborts what is under way when the host stops. */
+  readonly stopping: AbortSignal;
+}
+
+/** Loads the resident model with all that belongs to it, one at a time. */
+export class ModelLoader {
+  readonly #job: LoaderOptions;
+  /** What is open, the last one first. */
+  #open: (() => Promise<void>)[] = [];
+  #closed = false;
+  #location: string | undefined;
+
+  constructor(job: LoaderOptions) {
+    this.#job = job;
+  }
+
+  /** Whether the model at this place is loaded, or on its way. */
+  holds(location: string): boolean {
+    return this.#location === location;
+  }
+
+  /** Closes what is loaded, and loads this. */
+  async load(location: string): Promise<LoadedModel> {
+    const { options, dataDir, world, say, stopping } = this.#job;
+    await this.#closeOpen();
+    this.#refuseStopped();
+    this.#location = location;
+    const bar = progressBar(world.stderr, options.quiet ?? false);
+    try {
+      const engine = await world.loadEngine(engineOptions(options, location, bar, say));
+      this.#open.push(() => engine.close(closeMs));
+      const lab = await world.openLab({
+        engine,
+        dataDir,
+        adapter: options.adapter,
+        trustedKeys: options.trust_key ?? [],
+        allowUnverified: options.allow_unverified_kernels ?? false,
+        config: options.kernels,
+        onNotice: say,
+        onWarning: (message) => world.stderr.write(`${message}\n`),
+        signal: stopping,
+      });
+      if (lab) this.#open.push(() => lab.close());
+      const grammars = await world.openGrammars(engine);
+      if (grammars) this.#open.push(() => grammars.close());
+      this.#refuseStopped();
+      return { engine, ...(lab ? { lab: () => lab.lab } : {}), ...(grammars ? { grammars } : {}) };
+    } catch (error) {
+      await this.#closeOpen();
+      throw error;
+    } finally {
+      bar.clear();
+    }
+  }
+
+  /** For the end of the host: what is loaded, and what is on its way. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#closeOpen();
+  }
+
+  #refuseStopped(): void {
+    if (this.#closed) throw new StartError('the host is shutting down');
+  }
+
+  async #closeOpen(): Promise<void> {
+    await Promise.all(this.#open.splice(0).map((close) => close()));
+    this.#location = undefined;
+  }
+}
+
+function engineOptions(
+  options: Options,
+  location: string,
+  bar: ReturnType<typeof progressBar>,
+  say: (text: string) => void,
+): EngineOptions {
+  const { adapter, context, parallel, queue, quantize, kv_cache_bytes: kvCacheBytes } = options;
+  return {
+    model: location,
+    ...(adapter === undefined ? {} : { adapter }),
+    ...(context === undefined ? {} : { context }),
+    ...(quantize === undefined ? {} : { quantize }),
+    ...(parallel === undefined ? {} : { parallel }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
+    ...(options.exact ? { exact: true } : {}),
+    ...(options.retune ? { retune: true } : {}),
+    ...(options.no_speculation ? { speculation: 'off' } : {}),
+    onProgress: ({ stage, done, total }) => bar.show(`loading: ${stage}`, done, total),
+    onNotice: (message) => {
+      bar.clear();
+      say(message);
+    },
+  };
+}

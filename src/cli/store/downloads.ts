@@ -1,0 +1,71 @@
+import { unlessAborted } from '../../planes/abort.ts';
+import type { PullProgress } from '../../pull/index.ts';
+import type { Reference } from '../../pull/reference.ts';
+
+type Listener = (progress: PullProgress) => void;
+type Fetch = (reference: Reference, onProgress: Listener, signal: AbortSignal) => Promise<string>;
+
+interface Download {
+  readonly listeners: Set<Listener>;
+  readonly abort: AbortController;
+  readonly path: Promise<string>;
+  last: PullProgress | undefined;
+}
+
+/**
+ * Downloads under way. Who asks for what comes already shares it, and it ends when nobody waits for it any more; what
+ * came is kept. Two of one repository run one after the other, since they may be of the same file.
+ */
+export class Downloads {
+  readonly #fetch: Fetch;
+  readonly #running = new Map<string, Download>();
+  readonly #repositories = new Map<string, Promise<unknown>>();
+
+  constructor(fetch: Fetch) {
+    this.#fetch = fetch;
+  }
+
+  /** @returns where the model lies */
+  async pull(reference: Reference, onProgress: Listener, signal: AbortSignal): Promise<string> {
+    signal.throwIfAborted();
+    const key = JSON.stringify([reference.repo, reference.file, reference.revision]);
+    const download = this.#running.get(key) ?? this.#start(key, reference);
+    const listener: Listener = (progress) => onProgress(progress);
+    download.listeners.add(listener);
+    if (download.last) listener(download.last);
+    try {
+      return await unlessAborted(download.path, signal);
+    } finally {
+      download.listeners.delete(listener);
+      if (download.listeners.size === 0 && this.#running.get(key) === download) {
+        this.#running.delete(key);
+        download.abort.abort(new Error('nobody waits for the download'));
+      }
+    }
+  }
+
+  #start(key: string, reference: Reference): Download {
+    const { repo } = reference;
+    const listeners = new Set<Listener>();
+    const abort = new AbortController();
+    const before = this.#repositories.get(repo) ?? Promise.resolve();
+    const run = async () => {
+      await before.catch(() => undefined);
+      abort.signal.throwIfAborted();
+      const tell = (progress: PullProgress) => {
+        download.last = progress;
+        for (const listener of listeners) listener(progress);
+      };
+      return await this.#fetch(reference, tell, abort.signal);
+    };
+    const download: Download = { listeners, abort, path: run(), last: undefined };
+    this.#running.set(key, download);
+    this.#repositories.set(repo, download.path);
+    const forget = () => {
+      if (this.#running.get(key) === download) this.#running.delete(key);
+      if (this.#repositories.get(repo) === download.path) this.#repositories.delete(repo);
+    };
+    download.path.then(forget, forget);
+    return download;
+  }
+}

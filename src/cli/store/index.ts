@@ -1,0 +1,225 @@
+/** The models that the host could serve, for its planes: the embedded one, and the data directory's. */
+import { basename, join } from 'node:path';
+import { isFileName, isGgufModel } from '../../engine/index.ts';
+import type {
+  ModelCard,
+  ModelDefaults,
+  ModelRow,
+  ModelStore,
+  NewModel,
+  PullProgress,
+  StoredModel,
+} from '../../planes/model-store.ts';
+import { Problem } from '../../planes/problem.ts';
+import { modelsDir } from '../data-dir.ts';
+import { type PulledModel, pulledModels } from '../models/pulled.ts';
+import { deleteModel } from '../models/remove.ts';
+import type { World } from '../world.ts';
+import { Blobs } from './blobs.ts';
+import { Catalog } from './catalog.ts';
+import { defaultsOf, keepDefaults } from './defaults.ts';
+import { Downloads } from './downloads.ts';
+import { hubReference, placeOfName } from './names.ts';
+import { filesTo, type PlacedFile, placeModel } from './place.ts';
+import { toStoreProblem } from './problems.ts';
+
+interface StoreOptions {
+  readonly world: Pick<World, 'env' | 'packageRoot' | 'pull'>;
+  readonly dataDir: string;
+  /** Whether the host serves the model at this place, or is about to. */
+  readonly inUse: (location: string) => boolean;
+}
+
+export class DataDirStore implements ModelStore {
+  readonly #inUse: StoreOptions['inUse'];
+  readonly #folder: string;
+  readonly #catalog: Catalog;
+  readonly #blobs: Blobs;
+  readonly #downloads: Downloads;
+
+  constructor({ world, dataDir, inUse }: StoreOptions) {
+    this.#inUse = inUse;
+    this.#folder = modelsDir(dataDir);
+    this.#catalog = new Catalog({ world, dataDir, folder: this.#folder });
+    this.#blobs = new Blobs(join(dataDir, 'blobs'));
+    this.#downloads = new Downloads(async ({ repo, file, revision }, onProgress, signal) => {
+      const token = world.env['HF_TOKEN'];
+      const endpoint = world.env['HF_ENDPOINT'];
+      const { path } = await world.pull({
+        repo,
+        ...(file === undefined ? {} : { file }),
+        ...(revision === undefined ? {} : { revision }),
+        ...(token ? { token } : {}),
+        ...(endpoint ? { endpoint } : {}),
+        destination: this.#folder,
+        onProgress,
+        signal,
+      });
+      return path;
+    });
+  }
+
+  list(): Promise<ModelRow[]> {
+    return this.#catalog.list();
+  }
+
+  async find(name: string): Promise<StoredModel | undefined> {
+    const found = await this.#catalog.find(name);
+    return found && { name: found.name, location: found.path };
+  }
+
+  isSame(model: StoredModel, location: string): Promise<boolean> {
+    return this.#catalog.isSame(model.location, location);
+  }
+
+  card(model: StoredModel, whole = false): Promise<ModelCard> {
+    return this.#catalog.card(model, whole);
+  }
+
+  async defaults({ location }: StoredModel): Promise<ModelDefaults> {
+    const found = await this.#catalog.at(location);
+    return found ? await defaultsOf(this.#folder, found.files) : {};
+  }
+
+  async pull(
+    name: string,
+    onProgress: (progress: PullProgress) => void,
+    signal: AbortSignal,
+  ): Promise<StoredModel> {
+    const reference = hubReference(name);
+    if (!reference) throw noRepository(name);
+    try {
+      const tell = ({ file, part }: { file: string; part: Omit<PullProgress, 'file'> }) =>
+        onProgress({ file, ...part });
+      const location = await this.#downloads.pull(reference, tell, signal);
+      return { name: (await this.#catalog.at(location))?.name ?? basename(location), location };
+    } catch (error) {
+      throw toStoreProblem(error);
+    }
+  }
+
+  async remove({ name, location }: StoredModel): Promise<void> {
+    const found = await this.#catalog.at(location);
+    if (!found || found.files.length === 0) {
+      const message = `'${name}' is part of the host and cannot be deleted`;
+      throw new Problem(400, 'embedded_model', message, { param: 'model' });
+    }
+    this.#refuseInUse(found);
+    await deleteModel(this.#folder, found);
+  }
+
+  async copy(model: StoredModel, name: string): Promise<void> {
+    const place = placeOfName(name);
+    await this.#place(place, await this.#filesOf(model, place), await this.defaults(model), {});
+  }
+
+  async create(name: string, { source, ...defaults }: NewModel): Promise<void> {
+    const place = placeOfName(name);
+    if ('location' in source) {
+      const kept = await this.defaults(source);
+      const all: ModelDefaults = {
+        system: defaults.system ?? kept.system,
+        parameters: { ...kept.parameters, ...defaults.parameters },
+      };
+      const files = await this.#filesOf(source, place);
+      await this.#place(place, files, all, { replace: true, from: source.location });
+      return;
+    }
+    const uploads = await this.#uploads(source);
+    const files = Array.from(uploads, ([file, from]) => ({
+      from,
+      to: uploads.size === 1 ? `${place}.gguf` : `${place}/${file}`,
+    }));
+    await this.#place(place, files, defaults, { replace: true });
+    for (const path of uploads.values()) await this.#blobs.drop(path);
+  }
+
+  async hasBlob(digest: string): Promise<boolean> {
+    return (await this.#blobs.path(digest)) !== undefined;
+  }
+
+  async putBlob(digest: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    try {
+      await this.#blobs.put(digest, bytes);
+    } catch (error) {
+      throw toStoreProblem(error);
+    }
+  }
+
+  async #filesOf({ location }: StoredModel, place: string): Promise<PlacedFile[]> {
+    const model = (await this.#catalog.at(location)) ?? { path: location, files: [] };
+    return filesTo(place, this.#folder, model);
+  }
+
+  /**
+   * Checks the files as a model, and gives them the name.
+   * @param from where they are those of a stored model; under its own name only the defaults change
+   */
+  async #place(
+    place: string,
+    files: readonly PlacedFile[],
+    defaults: ModelDefaults,
+    { replace = false, from }: { replace?: boolean; from?: string },
+  ): Promise<void> {
+    const isFolder = files.length > 1 && files.every(({ to }) => to.startsWith(`${place}/`));
+    const roots = isFolder ? [place] : files.map(({ to }) => to);
+    const entry = (roots[0] ?? '').split('/');
+    const makeRoom = async () => {
+      const old = (await pulledModels(this.#folder)).find(({ name }) => name === place);
+      if (!old) return;
+      this.#refuseInUse(old);
+      if (old.path !== from) await deleteModel(this.#folder, old);
+    };
+    const check = async (staged: string) => {
+      const problem = await this.#catalog.problemOf(join(staged, ...entry));
+      if (problem === undefined) return;
+      const message = `this cannot be served: ${problem.replaceAll(`${staged}/`, '')}`;
+      throw new Problem(400, 'unusable_model', message);
+    };
+    try {
+      if (from === join(this.#folder, ...entry)) await makeRoom();
+      else
+        await placeModel(
+          this.#folder,
+          { files, roots },
+          { check, ...(replace ? { replace: makeRoom } : {}) },
+        );
+      await keepDefaults(this.#folder, files.map(({ to }) => to).toSorted(), defaults);
+    } catch (error) {
+      throw toStoreProblem(error);
+    }
+  }
+
+  async #uploads(files: ReadonlyMap<string, string>): Promise<Map<string, string>> {
+    const found = new Map<string, string>();
+    for (const [name, digest] of files) {
+      if (!isFileName(name) || /[/:]/.test(name))
+        throw new Problem(400, 'invalid_value', `files: '${name.slice(0, 100)}' is no name of a file`);
+      const path = await this.#blobs.path(digest);
+      if (path === undefined) {
+        const message = `files: there is no upload ${digest}; send it with POST /api/blobs/${digest} first`;
+        throw new Problem(400, 'no_such_blob', message);
+      }
+      found.set(name, path);
+    }
+    const [only = ''] = found.keys();
+    if (found.size === 1 && !isGgufModel(only))
+      throw new Problem(
+        400,
+        'invalid_value',
+        `files: '${only}' is no GGUF file; name one that ends in .gguf`,
+      );
+    return found;
+  }
+
+  #refuseInUse({ name, path }: PulledModel): void {
+    if (!this.#inUse(path)) return;
+    const message = `'${name}' is the resident model; load another one first`;
+    throw new Problem(409, 'model_in_use', message, { param: 'model' });
+  }
+}
+
+const noRepository = (name: string): Problem =>
+  new Problem(400, 'invalid_reference', `'${name.slice(0, 200)}' is no repository; write hf.co/OWNER/NAME`, {
+    param: 'model',
+  });

@@ -1,0 +1,49 @@
+/** Names that requests have for models: Ollama's, a hub's, and ours. */
+import { isGgufModel, splitNameOf } from '../../engine/index.ts';
+import { Problem } from '../../planes/problem.ts';
+import { hubPrefix, parseReference, type Reference } from '../../pull/reference.ts';
+
+/** `:latest` is the tag that Ollama's clients add. */
+const latest = /:latest$/;
+const hubName = /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i;
+
+/** A repository of a hub, and a file or quantisation in it; undefined for every other name. */
+export function hubReference(name: string): Reference | undefined {
+  const found = hubName.exec(name);
+  if (!found) return undefined;
+  const own = found[0].toLowerCase() === hubPrefix;
+  return parseReference((own ? name : name.replace(latest, '')).slice(found[0].length));
+}
+
+/** The names under which a model may be stored that a request calls so: a tag is a file in a folder. */
+export function storedNames(name: string): string[] {
+  const plain = name.replace(latest, '');
+  const tag = plain.lastIndexOf(':');
+  return tag === -1 ? [plain] : [plain, `${plain.slice(0, tag)}/${plain.slice(tag + 1)}`];
+}
+
+const part = /^(?!.*\.\.)[a-z0-9_][a-z0-9._-]{0,79}$/i;
+/** Windows has no files of these names, nor with these endings. */
+const reserved = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)|\.$/i;
+
+/**
+ * Where a model of this name lies below the folder of models, with slashes and without an ending.
+ * @throws Problem for what is no name
+ */
+export function placeOfName(name: string): string {
+  const parts = (storedNames(name).at(-1) ?? '').split('/');
+  const file = `${parts.at(-1)}.gguf`;
+  const fits =
+    parts.length <= 3 &&
+    parts.every((one) => part.test(one) && !reserved.test(one)) &&
+    isGgufModel(file) &&
+    splitNameOf(file) === undefined &&
+    !/\.gguf$/i.test(parts.at(-1) ?? '');
+  if (fits) return parts.join('/');
+  throw new Problem(
+    400,
+    'invalid_model_name',
+    `'${name.slice(0, 200)}' is no name for a model: expected NAME, OWNER/NAME or either with :TAG, of letters, digits, '.', '_' and '-'.`,
+    { param: 'model' },
+  );
+}

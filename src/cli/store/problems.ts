@@ -1,0 +1,23 @@
+/** What the command line says of models and downloads, as answers. */
+import { Problem } from '../../planes/problem.ts';
+import { PullError, type PullErrorCode } from '../../pull/errors.ts';
+import { StartError } from '../start-error.ts';
+
+const statusOf: Readonly<Record<PullErrorCode, number>> = {
+  invalid_reference: 400,
+  unauthorized: 401,
+  not_found: 404,
+  no_choice: 400,
+  server: 502,
+  interrupted: 502,
+  checksum: 502,
+  disk_full: 507,
+  not_writable: 500,
+};
+
+/** Anything else stays what it is: a fault of ours. */
+export function toStoreProblem(error: unknown): unknown {
+  if (error instanceof PullError) return new Problem(statusOf[error.code], error.code, error.message);
+  if (error instanceof StartError) return new Problem(400, 'ambiguous_model', error.message);
+  return error;
+}

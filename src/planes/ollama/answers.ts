@@ -1,0 +1,18 @@
+import type { AnswerSpec } from '../route.ts';
+import { ollamaError } from './envelope.ts';
+
+const content = { 'application/json': ollamaError };
+
+/** Refusals of every route that asks a model. */
+export const modelRefusals: Readonly<Record<number, AnswerSpec>> = {
+  404: { description: 'No such model, or one that is stored but not resident.', content },
+  429: { description: 'The queue is full; `Retry-After` tells when to come back.', content },
+  500: { description: 'The model cannot be loaded.', content },
+  503: { description: 'No resident model, or it is loading, or the GPU was lost.', content },
+};
+
+/** Refusals of routes about stored models. */
+export const storeRefusals: Readonly<Record<number, AnswerSpec>> = {
+  404: { description: 'No such model.', content },
+  409: { description: 'The model is resident, or the name is taken.', content },
+};

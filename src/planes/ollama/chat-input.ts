@@ -1,0 +1,64 @@
+import type { ChatInput, ChatTurn, PastCall } from '../../chat/index.ts';
+import type { ModelDefaults } from '../model-store.ts';
+import type { Violation } from '../problem.ts';
+import { invalidBody } from '../body.ts';
+import { refuseTwins } from '../turn/tools.ts';
+import type { ChatRequest, OllamaMessage } from './chat-schema.ts';
+import { toGrammar } from './options.ts';
+
+/** A conversation of this wire; a system text of the model comes first where the conversation has none. */
+export function toChatInput(body: ChatRequest, { system }: ModelDefaults): ChatInput {
+  const messages = body.messages ?? [];
+  const tools = (body.tools ?? []).map(({ function: { name, description, parameters } }) => ({
+    name,
+    ...(description ? { description } : {}),
+    ...(parameters ? { parameters } : {}),
+  }));
+  const wrong: Violation[] = [];
+  refuseTwins(tools, wrong);
+  if (wrong.length > 0) throw invalidBody(wrong);
+  const own: ChatTurn[] =
+    system && messages[0]?.role !== 'system' ? [{ role: 'system', content: system }] : [];
+  const output = toGrammar(body.format);
+  return {
+    messages: [...own, ...toTurns(messages)],
+    ...(tools.length > 0 ? { tools } : {}),
+    ...(output ? { output } : {}),
+    ...(body.think === null || body.think === undefined ? {} : { thinking: body.think }),
+  };
+}
+
+/** Calls of the past need ids; this wire may leave them out, and answers refer to them by order or by name. */
+function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
+  let calls = 0;
+  return messages.map((message): ChatTurn => {
+    const content = message.content ?? '';
+    if (message.role === 'tool') {
+      const name = message.tool_name ?? message.name;
+      const callId = message.tool_call_id;
+      return { role: 'tool', content, ...(callId ? { callId } : {}), ...(name ? { name } : {}) };
+    }
+    if (message.role !== 'assistant') return { role: message.role, content };
+    const toolCalls = (message.tool_calls ?? []).map(
+      ({ id, function: { name, arguments: given } }): PastCall => ({
+        id: id || `call_${calls++}`,
+        name,
+        arguments: typeof given === 'string' ? parsed(given) : (given ?? {}),
+      }),
+    );
+    return {
+      role: 'assistant',
+      content,
+      ...(message.thinking ? { reasoning: message.thinking } : {}),
+      ...(toolCalls.length > 0 ? { toolCalls } : {}),
+    };
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,41 @@
+import type { Timings, Usage } from '../../engine/index.ts';
+
+const nanoseconds = (ms: number): number => Math.max(0, Math.round(ms * 1e6));
+
+/** The times of one answer, as Ollama writes them: RFC 3339 with nanoseconds, and durations in nanoseconds. */
+export class Clock {
+  readonly #start = performance.now();
+  readonly #startedAt = Date.now();
+  #loadMs = 0;
+
+  /** The model is there. */
+  loaded(): void {
+    this.#loadMs = performance.now() - this.#start;
+  }
+
+  now(): string {
+    const sinceMs = performance.now() - this.#start;
+    const whole = Math.floor(sinceMs);
+    const at = new Date(this.#startedAt + whole).toISOString().slice(0, -1);
+    const below = Math.floor((sinceMs - whole) * 1e6);
+    return `${at}${String(below).padStart(6, '0')}Z`;
+  }
+
+  loading() {
+    return {
+      total_duration: nanoseconds(performance.now() - this.#start),
+      load_duration: nanoseconds(this.#loadMs),
+    };
+  }
+
+  /** Of a whole answer. Nobody can divide by a duration of nothing. */
+  durations(usage: Usage, timings: Timings) {
+    return {
+      ...this.loading(),
+      prompt_eval_count: usage.prompt_tokens,
+      prompt_eval_duration: Math.max(1, nanoseconds(timings.prefill_ms)),
+      eval_count: usage.completion_tokens,
+      eval_duration: Math.max(1, nanoseconds(timings.decode_ms)),
+    };
+  }
+}

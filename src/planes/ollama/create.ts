@@ -1,0 +1,111 @@
+import { z } from 'zod';
+import { invalidBody } from '../body.ts';
+import { dictionary } from '../list.ts';
+import type { ModelStore } from '../model-store.ts';
+import type { Violation } from '../problem.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute } from '../route.ts';
+import { emptyList, flag, refused, text } from '../turn/members.ts';
+import { storeRefusals } from './answers.ts';
+import { lineStream } from './lines.ts';
+import { progressLine } from './model-schema.ts';
+import { modelMembers, nameOf, requireKnown } from './model.ts';
+import { optionNames, options } from './options-schema.ts';
+import { lastLine, type ProgressLine } from './progress.ts';
+
+const emptyObject = (value: unknown) =>
+  typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+const digest = text.regex(/^sha256:[0-9a-f]{64}$/i, 'expected sha256: and 64 hex digits');
+
+const createRequest = z
+  .object(
+    {
+      ...modelMembers,
+      model: text.nullish().describe('The name of the new model.'),
+      from: text.nullish().describe('A stored model that the new one is made of.'),
+      files: dictionary(
+        {
+          error: 'expected an object of file names to digests',
+          key: /^[^/\\]{1,255}$/,
+          keyError: 'expected the name of a file',
+        },
+        digest,
+      )
+        .nullish()
+        .describe('Uploads that the new one is made of: a GGUF file, the parts of a split one, or a folder.'),
+      system: text.nullish().describe('What the system says where a request does not say it.'),
+      parameters: options.nullish().describe('Options of requests that do not name them.'),
+      template: refused(
+        "templates in Go's language are not rendered; the model's own is used",
+        (value) => value === '',
+      ),
+      license: z.unknown().optional().describe('Not kept.'),
+      messages: refused('stored conversations are not served; send them with each request', emptyList),
+      adapters: refused('adapters are not served; merge them into the model', emptyObject),
+      quantize: refused(
+        'send the file as it is to be; the host quantises on load with --quantize',
+        (value) => value === '',
+      ),
+      stream: flag.nullish().describe('Lines of JSON while it goes on. Default true.'),
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'OllamaCreateRequest' });
+type CreateRequest = z.infer<typeof createRequest>;
+
+export function createRoute(resident: Resident, store: ModelStore) {
+  return defineRoute({
+    method: 'POST',
+    path: '/api/create',
+    operationId: 'ollamaCreate',
+    summary: 'Make a model of uploads, or of another one with defaults of its own',
+    description: 'Files are sent with POST /api/blobs/{digest} before. A model of the same name is replaced.',
+    body: createRequest,
+    looseBody: true,
+    answers: {
+      200: {
+        description: 'Progress, and `success` at the end.',
+        content: { 'application/x-ndjson': progressLine, 'application/json': progressLine },
+      },
+      ...storeRefusals,
+    },
+    async handle({ body, asProblem }) {
+      const name = nameOf(body);
+      refuseMixtures(body);
+      const lines = creating(resident, store, name, body);
+      if (body.stream === false) return Response.json(await lastLine(lines));
+      return await lineStream(lines, asProblem);
+    },
+  });
+}
+
+function refuseMixtures({ from, files, parameters }: CreateRequest): void {
+  const wrong: Violation[] = [];
+  const count = Object.keys(files ?? {}).length;
+  if (!from === (count === 0))
+    wrong.push({ path: 'from', message: 'name a stored model here, or uploads in `files`' });
+  for (const name of Object.keys(parameters ?? {}))
+    if (!optionNames.has(name))
+      wrong.push({ path: `parameters.${name}`, message: 'there is no such option' });
+  if (wrong.length > 0) throw invalidBody(wrong);
+}
+
+async function* creating(
+  resident: Resident,
+  store: ModelStore,
+  name: string,
+  { from, files, system, parameters }: CreateRequest,
+): AsyncGenerator<ProgressLine, void, undefined> {
+  const source = from
+    ? await requireKnown(store, resident, from)
+    : new Map(Object.entries(files ?? {}).map(([file, one]) => [file, one.toLowerCase()]));
+  const set = Object.entries(parameters ?? {}).filter(([, value]) => value !== null && value !== undefined);
+  await store.create(name, {
+    source,
+    ...(system ? { system } : {}),
+    ...(set.length > 0 ? { parameters: Object.fromEntries(set) } : {}),
+  });
+  yield { status: from ? 'using existing layers' : 'parsing GGUF' };
+  yield { status: 'writing manifest' };
+  yield { status: 'success' };
+}

@@ -1,0 +1,93 @@
+import type { Engine } from '../../engine/index.ts';
+import { unlessAborted } from '../abort.ts';
+import { invalidBody } from '../body.ts';
+import { type Resident, toProblem } from '../resident.ts';
+import { defineRoute } from '../route.ts';
+import { requireKind } from '../turn/identity.ts';
+import { modelRefusals } from './answers.ts';
+import { Clock } from './clock.ts';
+import { embedAnswer, embeddingsAnswer, embeddingsRequest, embedRequest } from './embed-schema.ts';
+import { embeddingInputs } from './embed-input.ts';
+import { nameOf, useModel } from './model.ts';
+
+export function embedRoutes(resident: Resident) {
+  const embed = defineRoute({
+    method: 'POST',
+    path: '/api/embed',
+    operationId: 'ollamaEmbed',
+    summary: 'Texts as vectors',
+    body: embedRequest,
+    looseBody: true,
+    answers: {
+      200: {
+        description: 'A vector of unit length for each text, in order.',
+        content: { 'application/json': embedAnswer },
+      },
+      ...modelRefusals,
+    },
+    async handle({ body, signal, over }) {
+      const clock = new Clock();
+      const model = nameOf(body);
+      const { engine } = await useModel(resident, model, { signal, over });
+      clock.loaded();
+      requireKind(engine.model, 'embed');
+      const { input, dimensions } = body;
+      const texts = typeof input === 'string' ? [input] : (input ?? []);
+      const { embeddings, promptTokens } = await vectorsOf(engine, texts, {
+        truncate: body.truncate !== false,
+        dimensions: dimensions ?? undefined,
+        signal,
+      });
+      return Response.json({ model, embeddings, ...clock.loading(), prompt_eval_count: promptTokens });
+    },
+  });
+
+  const embeddings = defineRoute({
+    method: 'POST',
+    path: '/api/embeddings',
+    operationId: 'ollamaEmbeddings',
+    summary: 'A text as a vector',
+    description: 'The older form of POST /api/embed.',
+    body: embeddingsRequest,
+    looseBody: true,
+    answers: {
+      200: { description: 'The vector.', content: { 'application/json': embeddingsAnswer } },
+      ...modelRefusals,
+    },
+    async handle({ body, signal, over }) {
+      const { engine } = await useModel(resident, nameOf(body), { signal, over });
+      requireKind(engine.model, 'embed');
+      const texts = body.prompt ? [body.prompt] : [];
+      const made = await vectorsOf(engine, texts, { truncate: true, dimensions: undefined, signal });
+      return Response.json({ embedding: made.embeddings[0] ?? [] });
+    },
+  });
+  return [embed, embeddings];
+}
+
+interface Wanted {
+  readonly truncate: boolean;
+  readonly dimensions: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+async function vectorsOf(engine: Engine, texts: readonly string[], { truncate, dimensions, signal }: Wanted) {
+  const most = engine.model.embeddingDimensions ?? 0;
+  if (dimensions !== undefined && dimensions > most) {
+    const message = `expected at most ${most}, which this model's embeddings have`;
+    throw invalidBody([{ path: 'dimensions', message }]);
+  }
+  if (texts.length === 0) return { embeddings: [], promptTokens: 0 };
+  const inputs = await embeddingInputs(engine, texts, truncate);
+  try {
+    const request = { inputs, ...(dimensions === undefined ? {} : { dimensions }), signal };
+    const made = await unlessAborted(engine.embed(request), signal);
+    return { embeddings: made.embeddings.map(inDecimals), promptTokens: made.promptTokens };
+  } catch (error) {
+    throw toProblem(error);
+  }
+}
+
+/** Nine digits tell 32-bit floats apart; the double that each stands for would be written with twice as many. */
+const inDecimals = (vector: Float32Array): number[] =>
+  Array.from(vector, (value) => Number(value.toPrecision(9)));

@@ -1,0 +1,7 @@
+import { z } from 'zod';
+import type { Envelope } from '../problem.ts';
+
+/** Ollama's: a text. */
+export const ollamaError = z.object({ error: z.string() }).meta({ id: 'OllamaError' });
+
+export const ollamaEnvelope: Envelope = ({ message }) => ({ error: message });

@@ -1,0 +1,114 @@
+import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
+import type { Engine } from '../../engine/index.ts';
+import { invalidBody } from '../body.ts';
+import type { ModelDefaults } from '../model-store.ts';
+import { Problem } from '../problem.ts';
+import { toProblem } from '../resident.ts';
+import { refuseOverlong } from '../turn/encode.ts';
+import { fimPrompt } from '../turn/fim.ts';
+import type { GenerateRequest } from './generate-schema.ts';
+import { toGrammar } from './options.ts';
+
+/** What a request wants continued, ready for the engine. */
+export async function toPrepared(
+  engine: Engine,
+  body: GenerateRequest,
+  defaults: ModelDefaults,
+): Promise<PreparedChat> {
+  refuseMixtures(body);
+  if (body.suffix) return fillIn(engine, body, body.suffix);
+  if (body.raw) return await rawText(engine, body);
+  const system = body.system || defaults.system;
+  const input: ChatInput = {
+    messages: [
+      ...(system ? [{ role: 'system' as const, content: system }] : []),
+      { role: 'user', content: body.prompt ?? '' },
+    ],
+    ...outputOf(body),
+    ...(body.think === null || body.think === undefined ? {} : { thinking: body.think }),
+  };
+  const { context } = body;
+  if (!context || context.length === 0) return await prepare(engine, input);
+  return await goOn(engine, input, context);
+}
+
+function refuseMixtures({ raw, suffix, context, system }: GenerateRequest): void {
+  const wrong: { path: string; message: string }[] = [];
+  const later = context !== null && context !== undefined && context.length > 0;
+  const refuse = (path: string, message: string) => wrong.push({ path, message });
+  if (suffix && later) refuse('context', 'does not go together with `suffix`; leave one of them out');
+  if (suffix && system) refuse('system', 'does not go together with `suffix`; leave one of them out');
+  if (raw && system) refuse('system', 'does not go together with `raw`: write it into the prompt');
+  if (wrong.length > 0) throw invalidBody(wrong);
+}
+
+const outputOf = ({ format }: GenerateRequest) => {
+  const output = toGrammar(format);
+  return output ? { output } : {};
+};
+
+/** A text without a conversation around it. */
+const plain = (body: GenerateRequest, prompt: readonly number[]): PreparedChat => ({
+  prompt,
+  text: body.prompt ?? '',
+  grammar: toGrammar(body.format),
+  visible: new Set(),
+  stop: [],
+  parser: () => ({
+    push: (text) => (text === '' ? [] : [{ type: 'content', text }]),
+    end: () => [],
+  }),
+});
+
+function fillIn(engine: Engine, body: GenerateRequest, suffix: string): PreparedChat {
+  const wanted = body.options?.num_predict;
+  const answer = typeof wanted === 'number' && wanted > 0 ? wanted : undefined;
+  return plain(body, fimPrompt(engine, { prefix: body.prompt ?? '', suffix }, answer));
+}
+
+/** Markup in it counts: who asks for `raw` writes the template's own. */
+async function rawText(engine: Engine, body: GenerateRequest): Promise<PreparedChat> {
+  const { tokenizer, model } = engine;
+  const text = body.prompt ?? '';
+  const before = knownIds(engine, body.context ?? []);
+  await refuseOverlong(tokenizer, text, model.contextLength, 'prompt', { parseSpecial: true });
+  const own = tokenizer.bosId !== undefined && text.startsWith(tokenizer.tokenText(tokenizer.bosId));
+  const addSpecial = before.length === 0 && !own;
+  return plain(body, [...before, ...tokenizer.encode(text, { parseSpecial: true, addSpecial })]);
+}
+
+/** An answer and a question that stand for those of the past. */
+const past = { question: 'q', answer: 'a' };
+
+/**
+ * The next turn of a conversation that is known by its tokens only. What the template writes between an answer and the
+ * next turn is found by rendering a conversation with it, and one without.
+ */
+async function goOn(engine: Engine, input: ChatInput, context: readonly number[]): Promise<PreparedChat> {
+  const before = knownIds(engine, context);
+  const said = [
+    { role: 'user' as const, content: past.question },
+    { role: 'assistant' as const, content: past.answer },
+  ];
+  const whole = await prepare(engine, { ...input, messages: [...said, ...input.messages] });
+  const open = await prepare(engine, { ...input, messages: said, continueLast: true });
+  const begins = open.prompt.every((id, index) => whole.prompt[index] === id);
+  if (!begins || open.prompt.length >= whole.prompt.length) {
+    const message =
+      "this model's template cannot go on from a context; send the conversation to POST /api/chat";
+    throw new Problem(400, 'unsupported_parameter', `context: ${message}`, { param: 'context' });
+  }
+  return { ...whole, prompt: [...before, ...whole.prompt.slice(open.prompt.length)] };
+}
+
+function knownIds({ tokenizer }: Engine, ids: readonly number[]): readonly number[] {
+  const stranger = ids.find((id) => id >= tokenizer.vocabSize);
+  if (stranger === undefined) return ids;
+  const message = `no such token: ${stranger} (the model has ids 0 to ${tokenizer.vocabSize - 1})`;
+  throw invalidBody([{ path: 'context', message }]);
+}
+
+const prepare = (engine: Engine, input: ChatInput): Promise<PreparedChat> =>
+  prepareChat(engine, input).catch((error: unknown) => {
+    throw toProblem(error);
+  });

@@ -1,0 +1,81 @@
+import type { Tokenizer } from '../../engine/index.ts';
+import type { Problem } from '../problem.ts';
+import type { Served } from '../served.ts';
+import { jsonLines, streamResponse } from '../stream.ts';
+import type { ChatEnd } from '../turn/chat.ts';
+import { toChatLogprobs } from '../v1/logprobs.ts';
+import type { Clock } from './clock.ts';
+import { ollamaEnvelope } from './envelope.ts';
+import { collectPieces, type Piece, type PieceEvent } from './pieces.ts';
+
+/** How one route writes the parts of its answers. */
+export interface AnswerForm {
+  /** As the request names it. */
+  readonly model: string;
+  readonly clock: Clock;
+  readonly tokenizer: Tokenizer;
+  /** The members of a line that hold a piece of the answer; of the last one it is empty. */
+  readonly body: (piece: Piece) => object;
+  /** Further members of the last line. */
+  readonly atEnd?: () => object;
+}
+
+/** A line of newline-delimited JSON. */
+const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
+
+/** Lines of JSON; what breaks in the middle is a last line with the error. */
+export const lineStream = (
+  values: AsyncGenerator<unknown, void, undefined>,
+  asProblem: (error: unknown) => Problem,
+): Promise<Response> =>
+  streamResponse(written(values), {
+    contentType: jsonLines,
+    failure: (error) => line(ollamaEnvelope(asProblem(error))),
+  });
+
+async function* written(
+  values: AsyncGenerator<unknown, void, undefined>,
+): AsyncGenerator<string, void, undefined> {
+  for await (const value of values) yield line(value);
+}
+
+/** The answer in lines, or in one body. */
+export async function answerInLines(
+  events: AsyncGenerator<PieceEvent, void, undefined>,
+  form: AnswerForm,
+  { stream, served, asProblem }: { stream: boolean; served: Served; asProblem: (error: unknown) => Problem },
+): Promise<Response> {
+  if (stream) return await lineStream(streamed(events, form, served), asProblem);
+  const { piece, end } = await collectPieces(events);
+  served.buffered(end.usage);
+  return Response.json({ ...partOf(piece, form), ...lastOf(end, form) });
+}
+
+async function* streamed(events: AsyncIterable<PieceEvent>, form: AnswerForm, served: Served) {
+  for await (const event of events) {
+    if (event.type === 'end') {
+      yield { ...partOf({ content: '' }, form), ...lastOf(event, form) };
+      served.streamed();
+    } else yield partOf(event, form);
+  }
+}
+
+function partOf(piece: Piece, { model, clock, body, tokenizer }: AnswerForm) {
+  const { logprobs = [] } = piece;
+  return {
+    model,
+    created_at: clock.now(),
+    ...body(piece),
+    ...(logprobs.length > 0 ? { logprobs: toChatLogprobs(tokenizer, logprobs).content } : {}),
+    done: false,
+  };
+}
+
+function lastOf({ finishReason, usage, timings }: ChatEnd, { clock, atEnd }: AnswerForm) {
+  return {
+    done: true,
+    done_reason: finishReason === 'length' ? 'length' : 'stop',
+    ...atEnd?.(),
+    ...clock.durations(usage, timings),
+  };
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import type { ModelStore } from '../model-store.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute } from '../route.ts';
+import { text } from '../turn/members.ts';
+import { storeRefusals } from './answers.ts';
+import { modelMembers, nameOf, requireKnown, requireStored } from './model.ts';
+
+const deleteRequest = z
+  .object(modelMembers, { error: 'expected a JSON object' })
+  .meta({ id: 'OllamaDeleteRequest' });
+
+const copyRequest = z
+  .object(
+    {
+      source: text.min(1, 'must not be empty').describe('A stored model.'),
+      destination: text.min(1, 'must not be empty').describe('The new name.'),
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'OllamaCopyRequest' });
+
+const done = { 200: { description: 'Done; no body.' }, ...storeRefusals };
+
+/** Without a body, and with its length: clients of Ollama read none. */
+const empty = (): Response => new Response(null, { status: 200 });
+
+export function manageRoutes(resident: Resident, store: ModelStore) {
+  const remove = defineRoute({
+    method: 'DELETE',
+    path: '/api/delete',
+    operationId: 'ollamaDelete',
+    summary: 'Delete a stored model',
+    description: 'Not the resident one, nor the embedded one.',
+    body: deleteRequest,
+    looseBody: true,
+    answers: done,
+    async handle({ body }) {
+      await store.remove(await requireStored(store, nameOf(body)));
+      return empty();
+    },
+  });
+  const copy = defineRoute({
+    method: 'POST',
+    path: '/api/copy',
+    operationId: 'ollamaCopy',
+    summary: 'Store a model under another name, too',
+    description: 'The files are linked where the disk can: a copy takes no room.',
+    body: copyRequest,
+    looseBody: true,
+    answers: done,
+    async handle({ body }) {
+      await store.copy(await requireKnown(store, resident, body.source), body.destination);
+      return empty();
+    },
+  });
+  return [remove, copy];
+}

@@ -1,0 +1,71 @@
+import { z } from 'zod';
+
+const details = z.object({
+  parent_model: z.string(),
+  format: z.string(),
+  family: z.string(),
+  families: z.array(z.string()),
+  parameter_size: z.string(),
+  quantization_level: z.string(),
+});
+export type Details = z.infer<typeof details>;
+
+const row = {
+  name: z.string(),
+  model: z.string(),
+  size: z.int().describe('Bytes.'),
+  digest: z
+    .string()
+    .describe('64 hex digits: of the weights where they were read, else of what files they are.'),
+  details,
+};
+
+export const tagsAnswer = z
+  .object({ models: z.array(z.object({ ...row, modified_at: z.string() })) })
+  .meta({ id: 'OllamaTags' });
+
+export const psAnswer = z
+  .object({
+    models: z.array(
+      z.object({
+        ...row,
+        expires_at: z.string().describe('Far away: the host keeps its model.'),
+        size_vram: z.int().describe('Bytes; the weights are all on the GPU.'),
+        context_length: z.int(),
+      }),
+    ),
+  })
+  .meta({ id: 'OllamaPs' });
+
+export const capabilities = ['completion', 'tools', 'insert', 'thinking', 'embedding'] as const;
+export type Capability = (typeof capabilities)[number];
+
+export const showAnswer = z
+  .object({
+    modelfile: z.string(),
+    parameters: z.string().describe('A default a line.'),
+    template: z.string().describe("The model's own, in Jinja."),
+    system: z.string().optional(),
+    details,
+    model_info: z
+      .record(z.string(), z.unknown())
+      .describe("The file's metadata; long lists only with `verbose`."),
+    capabilities: z.array(z.enum(capabilities)),
+    modified_at: z.string(),
+  })
+  .meta({ id: 'OllamaShow' });
+
+export const versionAnswer = z.object({ version: z.string() }).meta({ id: 'OllamaVersion' });
+export const statusAnswer = z
+  .object({ cloud: z.object({ disabled: z.boolean(), source: z.string() }) })
+  .meta({ id: 'OllamaStatus' });
+export const runningText = z.string().meta({ id: 'OllamaRunning' });
+
+export const progressLine = z
+  .object({
+    status: z.string(),
+    digest: z.string().optional(),
+    total: z.int().optional().describe('Bytes.'),
+    completed: z.int().optional().describe('Bytes.'),
+  })
+  .meta({ id: 'OllamaProgress' });

@@ -1,0 +1,76 @@
+import { invalidBody } from '../body.ts';
+import type { ModelDefaults, ModelStore, StoredModel } from '../model-store.ts';
+import { Problem } from '../problem.ts';
+import type { ReadyModel, Resident } from '../resident.ts';
+import type { Visit } from '../turnstile.ts';
+import { text } from '../turn/members.ts';
+
+/** How requests name a model. */
+export const modelMembers = {
+  model: text
+    .nullish()
+    .describe('The resident model, by its id, or a stored one, by its name in GET /api/tags.'),
+  name: text.nullish().describe('The older name of `model`, which wins.'),
+};
+
+export function nameOf({
+  model,
+  name,
+}: {
+  model?: string | null | undefined;
+  name?: string | null | undefined;
+}) {
+  const given = model || name;
+  if (given) return given;
+  throw invalidBody([{ path: 'model', message: 'is required: name a model of GET /api/tags' }]);
+}
+
+/** The model that a request names, in its turn. */
+export async function useModel(resident: Resident, asked: string, visit: Visit): Promise<ReadyModel> {
+  try {
+    return await resident.use(asked, visit);
+  } catch (error) {
+    throw error instanceof Problem && error.code === 'model_not_found' ? notFound(asked) : error;
+  }
+}
+
+/** The stored model that a request names. */
+export async function requireStored(store: ModelStore, asked: string): Promise<StoredModel> {
+  const found = await store.find(asked);
+  if (found) return found;
+  throw notFound(asked);
+}
+
+/** The same, or the resident model, which may lie elsewhere. */
+export async function requireKnown(
+  store: ModelStore,
+  resident: Resident,
+  asked: string,
+): Promise<StoredModel> {
+  const { state } = resident;
+  const named = asked.replace(/:latest$/, '');
+  if (state.kind === 'ready' && state.engine.model.id === named)
+    return { name: named, location: state.location };
+  return await requireStored(store, asked);
+}
+
+const notFound = (asked: string): Problem =>
+  new Problem(404, 'model_not_found', `model '${asked.slice(0, 200)}' not found`, { param: 'model' });
+
+const residentDefaults = new WeakMap<ReadyModel, Promise<ModelDefaults>>();
+
+/** What the model was created with. */
+export async function defaultsOf(
+  store: ModelStore,
+  asked: string,
+  ready: ReadyModel,
+): Promise<ModelDefaults> {
+  const { id } = ready.engine.model;
+  if (asked.replace(/:latest$/, '') !== id) {
+    const stored = await store.find(asked);
+    return stored ? await store.defaults(stored) : {};
+  }
+  const known = residentDefaults.get(ready) ?? store.defaults({ name: id, location: ready.location });
+  residentDefaults.set(ready, known);
+  return await known;
+}

@@ -1,0 +1,60 @@
+import type { PullProgress } from '../model-store.ts';
+import { Problem } from '../problem.ts';
+
+/** A line of a long operation. */
+export interface ProgressLine {
+  readonly status: string;
+  readonly digest?: string;
+  readonly total?: number;
+  readonly completed?: number;
+}
+
+/**
+ * The lines of a download: only the latest state of each file, so that neither a slow reader nor a fast network makes
+ * more of them than somebody reads.
+ */
+export async function* pullLines(
+  pull: (onProgress: (progress: PullProgress) => void) => Promise<unknown>,
+): AsyncGenerator<ProgressLine, void, undefined> {
+  yield { status: 'pulling manifest' };
+  const news = new Map<string, PullProgress>();
+  let wake = Promise.withResolvers<void>();
+  let outcome: { readonly error?: unknown } | undefined;
+  const end = (how: { readonly error?: unknown }) => {
+    outcome = how;
+    wake.resolve();
+  };
+  const onProgress = (progress: PullProgress) => {
+    news.set(progress.file, progress);
+    wake.resolve();
+  };
+  pull(onProgress).then(
+    () => end({}),
+    (error: unknown) => end({ error }),
+  );
+  for (;;) {
+    await wake.promise;
+    wake = Promise.withResolvers();
+    const latest = [...news.values()];
+    news.clear();
+    for (const { digest, done, total } of latest)
+      yield { status: nameOf(digest), digest, total, completed: done };
+    if (!outcome) continue;
+    if ('error' in outcome) throw outcome.error;
+    break;
+  }
+  yield { status: 'verifying sha256 digest' };
+  yield { status: 'writing manifest' };
+  yield { status: 'success' };
+}
+
+/** `pulling 6a0746a1ec1a` */
+const nameOf = (digest: string): string => `pulling ${(digest.split(':').at(-1) ?? '').slice(0, 12)}`;
+
+/** The last line of an operation, as its only answer. */
+export async function lastLine(lines: AsyncIterable<ProgressLine>): Promise<ProgressLine> {
+  let last: ProgressLine | undefined;
+  for await (const line of lines) last = line;
+  if (!last) throw new Problem(500, 'internal_error', 'The operation ended without a word.');
+  return last;
+}

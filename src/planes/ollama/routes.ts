@@ -1,0 +1,44 @@
+import type { ModelStore } from '../model-store.ts';
+import type { Resident } from '../resident.ts';
+import type { Plane } from '../route.ts';
+import type { Served } from '../served.ts';
+import { blobRoutes } from './blobs.ts';
+import { chatRoute } from './chat.ts';
+import { createRoute } from './create.ts';
+import { embedRoutes } from './embed.ts';
+import { ollamaEnvelope, ollamaError } from './envelope.ts';
+import { generateRoute } from './generate.ts';
+import { manageRoutes } from './manage.ts';
+import { pullRoute } from './pull.ts';
+import { serviceRoutes } from './service.ts';
+import { showRoute } from './show.ts';
+import { listRoutes } from './tags.ts';
+
+interface Facts {
+  readonly resident: Resident;
+  readonly served: Served;
+  readonly store: ModelStore;
+  readonly version: string;
+}
+
+export function ollamaPlane({ resident, served, store, version }: Facts): Plane {
+  return {
+    name: 'ollama',
+    summary: "Ollama's wire: answers, embeddings, and the stored models.",
+    prefixes: ['/api'],
+    envelope: ollamaEnvelope,
+    errorSchema: ollamaError,
+    routes: [
+      ...serviceRoutes(version),
+      generateRoute(resident, served, store),
+      chatRoute(resident, served, store),
+      ...embedRoutes(resident),
+      ...listRoutes(resident, store),
+      showRoute(resident, store),
+      pullRoute(store),
+      createRoute(resident, store),
+      ...blobRoutes(store),
+      ...manageRoutes(resident, store),
+    ],
+  };
+}

@@ -1,0 +1,58 @@
+import { Problem } from '../problem.ts';
+import { defineRoute } from '../route.ts';
+import { ollamaError } from './envelope.ts';
+import { runningText, statusAnswer, versionAnswer } from './model-schema.ts';
+
+/** What clients look for to know that somebody is there. */
+export function serviceRoutes(version: string) {
+  return [
+    defineRoute({
+      method: 'GET',
+      path: '/',
+      operationId: 'ollamaRunning',
+      summary: 'Is the host alive, in the words that clients of Ollama look for',
+      answers: { 200: { description: 'It is.', content: { 'text/plain': runningText } } },
+      handle: () => new Response('Ollama is running'),
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/version',
+      operationId: 'ollamaVersion',
+      summary: "The host's own version",
+      answers: { 200: { description: 'The version.', content: { 'application/json': versionAnswer } } },
+      handle: () => Response.json({ version }),
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/status',
+      operationId: 'ollamaStatus',
+      summary: 'Whether models of a cloud are served: never',
+      answers: { 200: { description: 'They are not.', content: { 'application/json': statusAnswer } } },
+      handle: () => Response.json({ cloud: { disabled: true, source: 'none' } }),
+    }),
+    ...absent.map(({ path, operationId, summary, why }) =>
+      defineRoute({
+        method: 'POST',
+        path,
+        operationId,
+        summary,
+        answers: { 501: { description: why, content: { 'application/json': ollamaError } } },
+        handle: () => {
+          throw new Problem(501, 'not_supported', why);
+        },
+      }),
+    ),
+  ];
+}
+
+const account = 'This host has no accounts: it serves what is stored here.';
+const absent = [
+  {
+    path: '/api/push',
+    operationId: 'ollamaPush',
+    summary: 'Publish a model: not served',
+    why: 'This host publishes no models; upload the file to a hub with its own tools.',
+  },
+  { path: '/api/me', operationId: 'ollamaMe', summary: 'The account: there is none', why: account },
+  { path: '/api/signout', operationId: 'ollamaSignout', summary: 'The account: there is none', why: account },
+];

@@ -1,0 +1,106 @@
+import { chatTraits } from '../../chat/index.ts';
+import { z } from 'zod';
+import type { ModelCard, ModelStore } from '../model-store.ts';
+import { Problem } from '../problem.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute } from '../route.ts';
+import { flag, text } from '../turn/members.ts';
+import { storeRefusals } from './answers.ts';
+import { type Capability, showAnswer } from './model-schema.ts';
+import { modelMembers, nameOf, requireKnown } from './model.ts';
+import { detailsOf } from './tags.ts';
+
+const showRequest = z
+  .object(
+    {
+      ...modelMembers,
+      verbose: flag.nullish().describe('With the long lists of the metadata, such as the vocabulary.'),
+      system: text.nullish().describe('Without effect.'),
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'OllamaShowRequest' });
+
+export function showRoute(resident: Resident, store: ModelStore) {
+  return defineRoute({
+    method: 'POST',
+    path: '/api/show',
+    operationId: 'ollamaShow',
+    summary: 'What a model is',
+    body: showRequest,
+    looseBody: true,
+    answers: {
+      200: { description: "What the model's file tells.", content: { 'application/json': showAnswer } },
+      ...storeRefusals,
+    },
+    async handle({ body }) {
+      const stored = await requireKnown(store, resident, nameOf(body));
+      const card = await store.card(stored, body.verbose === true);
+      if (card.problem !== undefined)
+        throw new Problem(500, 'unusable_model', `'${stored.name}' cannot be used: ${card.problem}`);
+      const { system, parameters = {} } = card.defaults;
+      const written = parametersOf(parameters);
+      return Response.json({
+        modelfile: modelfileOf(stored.name, system, written),
+        parameters: written.join('\n'),
+        template: templateOf(card) ?? '',
+        ...(system === undefined ? {} : { system }),
+        details: detailsOf(card),
+        model_info: infoOf(card),
+        capabilities: capabilitiesOf(card, resident),
+        modified_at: card.modifiedAt.toISOString(),
+      });
+    },
+  });
+}
+
+const templateOf = ({ metadata }: ModelCard): string | undefined => {
+  const template = metadata.get('tokenizer.chat_template');
+  return typeof template === 'string' ? template : undefined;
+};
+
+/** `stop "<|im_end|>"`, a line for each value. */
+const parametersOf = (parameters: Readonly<Record<string, unknown>>): string[] =>
+  Object.entries(parameters).flatMap(([name, value]) =>
+    (Array.isArray(value) ? value : [value]).map((one) => `${name} ${JSON.stringify(one)}`),
+  );
+
+function modelfileOf(name: string, system: string | undefined, parameters: readonly string[]): string {
+  return [
+    `FROM ${name}`,
+    ...(system === undefined ? [] : [`SYSTEM """${system}"""`]),
+    ...parameters.map((line) => `PARAMETER ${line}`),
+    '',
+  ].join('\n');
+}
+
+/** Metadata as JSON has it; the template is told elsewhere. */
+function infoOf({ metadata, parameters }: ModelCard): Record<string, unknown> {
+  const info: Record<string, unknown> = { 'general.parameter_count': parameters };
+  for (const [key, value] of metadata) {
+    if (!key.startsWith('tokenizer.chat_template')) info[key] = plain(value);
+  }
+  return info;
+}
+
+function plain(value: unknown): unknown {
+  if (typeof value === 'bigint') return Number(value);
+  if (Array.isArray(value)) return value.map(plain);
+  return ArrayBuffer.isView(value) ? Array.from(value as unknown as Iterable<number | bigint>, plain) : value;
+}
+
+/** Of the resident model as it is served; of others as far as the template's text tells. */
+function capabilitiesOf(card: ModelCard, { state }: Resident): Capability[] {
+  if (card.kind === 'embed') return ['embedding'];
+  const traits =
+    state.kind === 'ready' && state.location === card.location ? chatTraits(state.engine) : undefined;
+  const template = templateOf(card) ?? '';
+  const tools = traits ? traits.toolStyle !== undefined : /\btools\b/.test(template);
+  const thinks = traits ? traits.reasoning : /<think>|enable_thinking|reasoning_content/.test(template);
+  return [
+    'completion',
+    ...(tools ? (['tools'] as const) : []),
+    ...(card.insert ? (['insert'] as const) : []),
+    ...(thinks ? (['thinking'] as const) : []),
+  ];
+}

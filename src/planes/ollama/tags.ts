@@ -1,0 +1,105 @@
+import type { ModelRow, ModelStore } from '../model-store.ts';
+import type { ReadyModel, Resident } from '../resident.ts';
+import { defineRoute } from '../route.ts';
+import { type Details, psAnswer, tagsAnswer } from './model-schema.ts';
+
+/** The host keeps its model; clients take a date far away for never. */
+const keptMs = 100 * 365 * 24 * 3600 * 1000;
+
+export function listRoutes(resident: Resident, store: ModelStore) {
+  const tags = defineRoute({
+    method: 'GET',
+    path: '/api/tags',
+    operationId: 'ollamaTags',
+    summary: 'The stored models',
+    description:
+      'The embedded model, the models of the data directory, and the resident one. Those that cannot be used are left out; `lathe models list` tells why.',
+    answers: { 200: { description: 'The models.', content: { 'application/json': tagsAnswer } } },
+    async handle() {
+      const rows = await allRows(resident, store);
+      const models = rows.map((one) => ({
+        ...listed(one, resident),
+        modified_at: one.modifiedAt.toISOString(),
+      }));
+      return Response.json({ models });
+    },
+  });
+  const ps = defineRoute({
+    method: 'GET',
+    path: '/api/ps',
+    operationId: 'ollamaPs',
+    summary: 'The resident model',
+    answers: {
+      200: { description: 'One model, or none.', content: { 'application/json': psAnswer } },
+    },
+    async handle() {
+      const { state } = resident;
+      if (state.kind !== 'ready') return Response.json({ models: [] });
+      const row = (await allRows(resident, store)).find(({ location }) => location === state.location);
+      if (!row) return Response.json({ models: [] });
+      const { sizeBytes, contextLength } = state.engine.model;
+      const entry = {
+        ...listed(row, resident),
+        expires_at: new Date(state.loadedAt.getTime() + keptMs).toISOString(),
+        size_vram: sizeBytes,
+        context_length: contextLength,
+      };
+      return Response.json({ models: [entry] });
+    },
+  });
+  return [tags, ps];
+}
+
+/** What can be served, the resident model first, also where it is no stored one. */
+async function allRows(resident: Resident, store: ModelStore): Promise<ModelRow[]> {
+  const rows = (await store.list()).filter(({ problem }) => problem === undefined);
+  const { state } = resident;
+  if (state.kind !== 'ready') return rows;
+  const own = rows.find(({ location }) => location === state.location) ?? rowOf(state);
+  return [own, ...rows.filter((row) => row !== own)];
+}
+
+function rowOf({ engine: { model }, location, loadedAt }: ReadyModel): ModelRow {
+  return {
+    name: model.id,
+    location,
+    sizeBytes: model.sizeBytes,
+    modifiedAt: loadedAt,
+    digest: model.digest,
+    format: 'gguf',
+    architecture: model.architecture,
+    parameters: model.parameters,
+    quantization: model.quantization,
+    problem: undefined,
+  };
+}
+
+/** 3670016 to `3.7M`. */
+function parameterSize(count: number): string {
+  if (count >= 1e9) return `${(count / 1e9).toFixed(1)}B`;
+  return count >= 1e6 ? `${(count / 1e6).toFixed(1)}M` : `${(count / 1e3).toFixed(1)}K`;
+}
+
+const listed = (row: ModelRow, { state }: Resident) => {
+  const loaded =
+    state.kind === 'ready' && state.location === row.location ? state.engine.model.digest : undefined;
+  // Clients of Ollama look for a tag, and send it back.
+  const name = row.name.includes(':') ? row.name : `${row.name}:latest`;
+  return {
+    name,
+    model: name,
+    size: row.sizeBytes,
+    // The host knows it of what it loaded.
+    digest: (loaded ?? row.digest).replace(/^sha256:/, ''),
+    details: detailsOf(row),
+  };
+};
+
+export const detailsOf = ({ format, architecture, parameters, quantization }: ModelRow): Details => ({
+  parent_model: '',
+  format,
+  family: architecture,
+  families: [architecture],
+  parameter_size: parameterSize(parameters),
+  quantization_level: quantization,
+});

@@ -1,0 +1,44 @@
+import { type ChatInput, prepareChat } from '../../chat/index.ts';
+import type { Engine } from '../../engine/index.ts';
+import { Problem } from '../problem.ts';
+import { toProblem } from '../resident.ts';
+
+/**
+ * A conversation without its oldest turns where the context cannot hold them all. What the system says stays, and the
+ * rest begins with a user's turn, as templates want it. Halving finds the fewest that must go, in a handful of tries.
+ * @param maxTokens throws where a prompt of so many tokens leaves no room
+ */
+export async function withinContext(
+  engine: Engine,
+  input: ChatInput,
+  maxTokens: (promptTokens: number) => number,
+): Promise<ChatInput> {
+  const fault = async (candidate: ChatInput): Promise<Problem | undefined> => {
+    try {
+      maxTokens((await prepareChat(engine, candidate)).prompt.length);
+      return undefined;
+    } catch (error) {
+      const problem = toProblem(error);
+      if (problem instanceof Problem && problem.code === 'context_length_exceeded') return problem;
+      throw problem;
+    }
+  };
+  const tooLong = await fault(input);
+  if (!tooLong) return input;
+  const { messages } = input;
+  const [, ...starts] = messages.flatMap(({ role }, index) => (role === 'user' ? [index] : []));
+  const from = (start: number): ChatInput => ({
+    ...input,
+    messages: messages.filter(({ role }, index) => index >= start || role === 'system'),
+  });
+  let low = 0;
+  let high = starts.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (await fault(from(starts[middle] ?? 0))) low = middle + 1;
+    else high = middle;
+  }
+  const start = starts[low];
+  if (start === undefined) throw tooLong;
+  return from(start);
+}

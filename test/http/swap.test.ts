@@ -1,0 +1,228 @@
+/** Changing the resident model: who waits, who is served, and what is left when it fails. */
+import { afterEach, describe, expect, test } from 'vitest';
+import { type Swapping, swappingHost } from '../support/swapping-host.ts';
+
+type Host = Awaited<ReturnType<typeof swappingHost>>;
+const hosts: Host[] = [];
+async function serve(options: Swapping): Promise<Host> {
+  const host = await swappingHost(options);
+  hosts.push(host);
+  return host;
+}
+afterEach(async () => {
+  for (const host of hosts.splice(0)) {
+    expect(host.faults).toEqual([]);
+    expect(host.overlaps).toEqual([]);
+    await host.close();
+  }
+});
+
+const ask = (model?: string) => ({
+  ...(model ? { model } : {}),
+  messages: [{ role: 'user', content: 'hi' }],
+  stream: false,
+});
+const textOf = async (response: Response): Promise<string> => {
+  const body = (await response.json()) as { message?: { content: string }; error?: unknown };
+  return body.message?.content ?? JSON.stringify(body);
+};
+const slow = { answer: () => Array<string>(20).fill('.'), delayMs: 10 };
+
+describe('without --swap', () => {
+  test('another stored model is refused with how to get it, on every wire', async () => {
+    const { post } = await serve({ models: { a: {}, b: {} }, swap: false });
+    const refused = await post('/api/chat', ask('b'));
+    expect([refused.status, await refused.json()]).toEqual([
+      404,
+      {
+        error: expect.stringMatching(
+          /'b' is stored but not resident; the resident model is 'a'.*--swap.*--model b/,
+        ),
+      },
+    ]);
+    const openai = await post('/v1/chat/completions', ask('b'));
+    expect([openai.status, await openai.json()]).toMatchObject([
+      404,
+      { error: { code: 'model_not_resident', param: 'model' } },
+    ]);
+    expect((await post('/api/chat', ask('absent'))).status).toBe(404);
+    expect(await textOf(await post('/api/chat', ask('a:latest')))).toBe('a');
+  });
+});
+
+describe('with --swap', () => {
+  test('a request gets the model that it names, on every wire, and the time it took counts as its load', async () => {
+    const { post, get, loads, engines } = await serve({
+      models: { a: {}, b: {}, c: { embeds: 2 } },
+      loadMs: 30,
+    });
+    const answer = (await (await post('/api/chat', ask('b'))).json()) as {
+      load_duration: number;
+      message: object;
+    };
+    expect(answer).toMatchObject({ model: 'b', message: { content: 'b' } });
+    expect(answer.load_duration).toBeGreaterThan(25e6);
+    expect(engines[0]?.closed).toBe(true);
+    expect(await (await post('/v1/chat/completions', ask('a'))).json()).toMatchObject({ model: 'a' });
+    expect(await (await post('/v1/embeddings', { model: 'c', input: 'x' })).json()).toMatchObject({
+      model: 'c',
+    });
+    expect(await (await post('/v1/completions', { model: 'b', prompt: 'x' })).json()).toMatchObject({
+      model: 'b',
+    });
+    expect(loads).toEqual(['/b', '/a', '/c', '/b']);
+    expect(await (await get('/api/ps')).json()).toMatchObject({ models: [{ name: 'b:latest' }] });
+    expect((await post('/api/chat', ask('absent'))).status).toBe(404);
+    expect(loads).toHaveLength(4);
+  });
+
+  test('who is being answered finishes first, and who names no model takes what is there', async () => {
+    const { post, loads } = await serve({ models: { a: slow, b: {} } });
+    const streamed = await post('/api/chat', { ...ask('a'), stream: true });
+    const other = post('/api/chat', ask('b'));
+    const any = post('/v1/chat/completions', ask());
+    const lines = (await streamed.text()).trim().split('\n');
+    expect(lines).toHaveLength(21);
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ done_reason: 'stop' });
+    expect(await textOf(await other)).toBe('b');
+    expect(await (await any).json()).toMatchObject({ model: 'b' });
+    expect(loads).toEqual(['/b']);
+  });
+
+  test('mixed requests all get their own model, and it changes no more often than they take turns', async () => {
+    const { post, loads } = await serve({
+      models: { a: { delayMs: 2 }, b: { delayMs: 2 }, c: { delayMs: 2 } },
+    });
+    const wanted = Array.from({ length: 60 }, (_, index) => 'abc'[index % 3] ?? 'a');
+    const got = await Promise.all(wanted.map(async (model) => textOf(await post('/api/chat', ask(model)))));
+    expect(got).toEqual(wanted);
+    expect(loads.length).toBeLessThanOrEqual(20);
+  });
+
+  test('a steady stream for one model does not keep another one out', async () => {
+    const { post } = await serve({ models: { a: { delayMs: 5 }, b: {} } });
+    let busy = true;
+    const steady = Array.from({ length: 4 }, async () => {
+      while (busy) expect(await textOf(await post('/api/chat', ask('a')))).toBe('a');
+    });
+    expect(await textOf(await post('/api/chat', ask('b')))).toBe('b');
+    busy = false;
+    await Promise.all(steady);
+  });
+
+  test('who goes away while waiting is forgotten: the model is not changed for nobody', async () => {
+    const { post, loads, resident } = await serve({ models: { a: slow, b: {} } });
+    const streamed = await post('/api/chat', { ...ask('a'), stream: true });
+    const gone = new AbortController();
+    const waiting = post('/api/chat', ask('b'), { signal: gone.signal });
+    setTimeout(() => gone.abort(), 50);
+    await expect(waiting).rejects.toThrow();
+    expect(await textOf(await post('/api/chat', ask('a')))).toBe('....................');
+    await streamed.text();
+    expect(loads).toEqual([]);
+    expect(resident.engine?.model.id).toBe('a');
+  });
+
+  test('who goes away while its model loads leaves it to the others', async () => {
+    const { post, loads } = await serve({ models: { a: {}, b: {} }, loadMs: 100 });
+    const gone = new AbortController();
+    const waiting = post('/api/chat', ask('b'), { signal: gone.signal });
+    setTimeout(() => gone.abort(), 30);
+    await expect(waiting).rejects.toThrow();
+    expect(await textOf(await post('/api/chat', ask('b')))).toBe('b');
+    expect(loads).toEqual(['/b']);
+  });
+
+  test('who disconnects in the middle of an answer does not hold up the change', async () => {
+    const { post } = await serve({
+      models: { a: { answer: () => Array<string>(10_000).fill('.'), delayMs: 5 }, b: {} },
+    });
+    const gone = new AbortController();
+    const streamed = await post('/api/chat', { ...ask('a'), stream: true }, { signal: gone.signal });
+    await streamed.body?.getReader().read();
+    const other = post('/api/chat', ask('b'));
+    gone.abort();
+    expect(await textOf(await other)).toBe('b');
+    // The engine may be told to stop and closed in the same breath.
+    hosts[0]?.overlaps.splice(0);
+  });
+
+  test('the host is alive while it changes, the lab is not', async () => {
+    const { post, get } = await serve({ models: { a: {}, b: {} }, loadMs: 300 });
+    const other = post('/api/chat', ask('b'));
+    await expect.poll(async () => (await get('/v1/models')).status).toBe(503);
+    expect((await get('/health')).status).toBe(200);
+    expect((await get('/api/version')).status).toBe(200);
+    expect(await (await get('/api/ps')).json()).toEqual({ models: [] });
+    expect((await post('/lab/v1/bench', {})).status).toBe(503);
+    expect(await textOf(await other)).toBe('b');
+    expect((await get('/v1/models')).status).toBe(200);
+  });
+
+  test('a load that fails tells why, and the model from before is there again', async () => {
+    const { post, loads } = await serve({
+      models: { a: {}, b: {} },
+      broken: (location) => location === '/b',
+    });
+    const [first, second, third] = await Promise.all([
+      post('/api/chat', ask('b')),
+      post('/v1/chat/completions', ask('b')),
+      post('/api/chat', ask('a')),
+    ]);
+    expect([first.status, await first.json()]).toEqual([
+      500,
+      { error: "The model 'b' cannot be loaded: /b is broken" },
+    ]);
+    expect(second.status).toBe(500);
+    expect(second.headers.get('x-should-retry')).toBe('false');
+    expect(await textOf(third)).toBe('a');
+    expect(loads.filter((location) => location === '/a').length).toBeGreaterThan(0);
+    expect(await textOf(await post('/api/chat', ask('a')))).toBe('a');
+  });
+
+  test('where the model from before fails too, the host says so and takes the next that works', async () => {
+    let broken = false;
+    const { post, get } = await serve({
+      models: { a: {}, b: {}, c: {} },
+      broken: (place) => broken && place !== '/c',
+    });
+    broken = true;
+    expect((await post('/api/chat', ask('b'))).status).toBe(500);
+    const none = await post('/v1/chat/completions', ask());
+    expect([none.status, await none.json()]).toMatchObject([
+      503,
+      {
+        error: { code: 'no_resident_model', message: expect.stringMatching(/\/b is broken.*\/a is broken/) },
+      },
+    ]);
+    expect((await get('/health')).status).toBe(200);
+    expect(await textOf(await post('/api/chat', ask('c')))).toBe('c');
+    broken = false;
+    expect(await textOf(await post('/api/chat', ask('a')))).toBe('a');
+  });
+
+  test('a reader that stops reading is left behind once the engine is idle', {
+    timeout: 30_000,
+  }, async () => {
+    const { post } = await serve({
+      models: { a: { answer: () => Array<string>(3000).fill('x'.repeat(10_000)) }, b: {} },
+    });
+    const stalled = await post('/api/chat', { ...ask('a'), stream: true });
+    const engine = hosts[0]?.engines[0];
+    if (engine) engine.stats = () => ({ ...Object.getPrototypeOf(engine).stats.call(engine), running: 0 });
+    hosts[0]?.overlaps.splice(0);
+    expect(await textOf(await post('/api/chat', ask('b')))).toBe('b');
+    hosts[0]?.overlaps.splice(0);
+    await stalled.body?.cancel();
+  });
+
+  test('so many may wait, and no more', async () => {
+    const { post } = await serve({ models: { a: { ...slow, delayMs: 100 }, b: {} } });
+    const streamed = await post('/api/chat', { ...ask('a'), stream: true });
+    const waiting = Array.from({ length: 260 }, async () => (await post('/api/chat', ask('b'))).status);
+    const statuses = await Promise.all(waiting);
+    expect(statuses.filter((status) => status === 429).length).toBe(4);
+    expect(statuses.filter((status) => status === 200).length).toBe(256);
+    await streamed.text();
+  });
+});

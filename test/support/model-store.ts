@@ -1,0 +1,14 @@
+import { DataDirStore } from '../../src/cli/store/index.ts';
+import { repository } from './host.ts';
+
+/** The store of a data directory, with nothing in use and nothing to pull. */
+export const storeAt = (dataDir: string) =>
+  new DataDirStore({
+    world: {
+      env: {},
+      packageRoot: repository,
+      pull: () => Promise.reject(new Error('this store pulls nothing')),
+    },
+    dataDir,
+    inUse: () => false,
+  });

@@ -1,0 +1,80 @@
+import { createApp } from '../../src/planes/app.ts';
+import { listen } from '../../src/planes/listen.ts';
+import type { StoredModel } from '../../src/planes/model-store.ts';
+import { hostPlanes } from '../../src/planes/mount.ts';
+import { Resident } from '../../src/planes/resident.ts';
+import { Served } from '../../src/planes/served.ts';
+import { hostGuard } from '../../src/planes/ingress.ts';
+import { freshDataDir } from './host.ts';
+import { storeAt } from './model-store.ts';
+import { type Script, ScriptedEngine } from './scripted-engine.ts';
+
+export interface Swapping {
+  /** What each model answers; its name is its id, and `/name` its place. */
+  readonly models: Readonly<Record<string, Script>>;
+  readonly swap?: boolean;
+  readonly loadMs?: number;
+  /** Loads of this place fail while it is true. */
+  readonly broken?: (location: string) => boolean;
+}
+
+/** A host over scripted engines that changes its model; the first of `models` is resident. */
+export async function swappingHost({ models, swap = true, loadMs = 5, broken = () => false }: Swapping) {
+  const loads: string[] = [];
+  const engines: ScriptedEngine[] = [];
+  const overlaps: string[] = [];
+  let current: ScriptedEngine | undefined;
+  const load = async (location: string) => {
+    if (current && current.running > 0) overlaps.push(`${current.model.id} was closed while it answered`);
+    await current?.close();
+    current = undefined;
+    loads.push(location);
+    await new Promise((resolve) => setTimeout(resolve, loadMs));
+    if (broken(location)) throw new Error(`${location} is broken`);
+    const id = location.slice(1);
+    const engine = new ScriptedEngine({ answer: () => [id], ...models[id] });
+    Object.assign(engine.model, { id });
+    engines.push(engine);
+    current = engine;
+    return { engine };
+  };
+  const find = async (name: string): Promise<StoredModel | undefined> =>
+    name in models ? { name, location: `/${name}` } : undefined;
+  const resident = new Resident('loading', {
+    find,
+    isSame: async (model, location) => model.location === location,
+    problemOf: async () => undefined,
+    load: swap ? load : undefined,
+  });
+  const [first = ''] = Object.keys(models);
+  const { engine } = await load(`/${first}`);
+  resident.ready(engine, { location: `/${first}` });
+  loads.length = 0;
+  const stopping = new AbortController();
+  const store = storeAt(freshDataDir());
+  const planes = hostPlanes({ resident, store, served: new Served(), version: '0.0.0', endpointId: 'e' });
+  const app = createApp({ planes, stopping: stopping.signal, onFault: (_, error) => faults.push(error) });
+  const faults: unknown[] = [];
+  const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });
+  const url = `http://127.0.0.1:${listener.port}`;
+  return {
+    url,
+    resident,
+    loads,
+    engines,
+    overlaps,
+    faults,
+    get: (path: string) => fetch(url + path),
+    post: (path: string, body: unknown, init: RequestInit = {}) =>
+      fetch(url + path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+        ...init,
+      }),
+    async close() {
+      listener.cut();
+      await listener.close();
+    },
+  };
+}
