@@ -1,17 +1,16 @@
 import OpenAI from 'openai';
-import { afterEach, describe, expect, test } from 'vitest';
+import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
 import { EngineError } from '../../src/engine/types.ts';
-import { serveScripted } from '../support/serve.ts';
+import { ByteTokenizer } from '../support/scripted-engine.ts';
+import { scriptedServers, type serveScripted } from '../support/serve.ts';
 
-const hosts: { close(): Promise<void> }[] = [];
+const serve = scriptedServers();
 async function client(...options: Parameters<typeof serveScripted>) {
-  const host = await serveScripted(...options);
-  hosts.push(host);
+  const host = await serve(...options);
   return { host, openai: new OpenAI({ baseURL: `${host.url}/v1`, apiKey: 'none', maxRetries: 0 }) };
 }
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
 
 const hi = { model: 'scripted', messages: [{ role: 'user' as const, content: 'hi' }] };
 
@@ -107,5 +106,155 @@ describe('the official openai client', () => {
       await new Promise((resolve) => setTimeout(resolve, 10));
     expect(host.engine.running).toBe(0);
     expect(host.engine.produced).toBeLessThan(60);
+  });
+
+  test('several answers with log probabilities, streamed as buffered', async () => {
+    const { openai } = await client({ answer: ({ sampling }) => ['a', String(sampling.seed)] });
+    const asked = { ...hi, n: 3, seed: 4, logprobs: true, top_logprobs: 1 };
+    const buffered = await openai.chat.completions.create(asked);
+    expect(buffered.choices.map(({ message }) => message.content)).toEqual(['a4', 'a5', 'a6']);
+    const final = await openai.chat.completions.stream(asked).finalChatCompletion();
+    const shown = ({ choices }: typeof buffered) =>
+      choices
+        .toSorted((a, b) => a.index - b.index)
+        .map(({ message, logprobs }) => [message.content, logprobs?.content]);
+    expect(shown(final)).toEqual(shown(buffered));
+  });
+
+  test('legacy completions with a suffix, log probabilities and several prompts', async () => {
+    const { openai, host } = await client();
+    Object.assign(host.engine.tokenizer, { fim: { prefix: 256, suffix: 257, middle: 258 } });
+    const filled = await openai.completions.create({ model: 'scripted', prompt: 'a', suffix: 'b' });
+    expect(filled.choices[0]?.text).toBe('Hello, world!');
+    const told = await openai.completions.create({
+      model: 'scripted',
+      prompt: ['a', 'b'],
+      logprobs: 1,
+      echo: true,
+      max_tokens: 0,
+    });
+    expect(told.choices.map(({ text, logprobs }) => [text, logprobs?.tokens])).toEqual([
+      ['a', ['a']],
+      ['b', ['b']],
+    ]);
+  });
+
+  test('embeddings come as floats, though it asks for base64; images are refused in words', async () => {
+    const { openai } = await client({ embeds: 3 });
+    const made = await openai.embeddings.create({ model: 'scripted', input: ['ab', 'c'] });
+    expect(made.data.map(({ embedding }) => embedding.length)).toEqual([3, 3]);
+    const { openai: chats } = await client();
+    const url = 'data:image/png;base64,AAAA';
+    const content = [{ type: 'image_url' as const, image_url: { url } }];
+    await expect(
+      chats.chat.completions.create({ model: 'scripted', messages: [{ role: 'user', content }] }),
+    ).rejects.toMatchObject({
+      constructor: OpenAI.BadRequestError,
+      param: 'messages.0.content.0.type',
+      message: expect.stringContaining("parts of type 'image_url' cannot be read by this model"),
+    });
+  });
+});
+
+describe('structured answers', () => {
+  const city = z.object({ name: z.string(), people: z.number() });
+
+  test('parse gives what a zod schema says; the schema constrains the answer', async () => {
+    const { openai, host } = await client({ answer: () => ['{"name": "Ulm",', ' "people": 1}'] });
+    const asked = { ...hi, response_format: zodResponseFormat(city, 'city') };
+    const answer = await openai.chat.completions.parse(asked);
+    expect(answer.choices[0]?.message.parsed).toEqual({ name: 'Ulm', people: 1 });
+    expect(host.grammars.compiled).toMatchObject([
+      { kind: 'json_schema', schema: { type: 'object', required: ['name', 'people'] } },
+    ]);
+    const streamed = await openai.chat.completions.stream(asked).finalChatCompletion();
+    expect(streamed.choices[0]?.message.parsed).toEqual({ name: 'Ulm', people: 1 });
+  });
+});
+
+describe('tools', () => {
+  const weather = { name: 'weather', parameters: z.object({ city: z.string() }) };
+  const call = (name: string, city: string) =>
+    `<tool_call>\n{"name": "${name}", "arguments": {"city": "${city}"}}\n</tool_call>`;
+  const pieces = (text: string) => text.match(/[^]{1,7}/g) ?? [];
+  const promptOf = (ids: readonly number[]) => new ByteTokenizer().decode(ids, { special: true });
+
+  test('two calls after a text: parsed, streamed as buffered', async () => {
+    const text = `Let me look.\n${call('weather', 'Ulm')}\n${call('weather', 'Bonn')}`;
+    const { openai } = await client({ answer: () => pieces(text) });
+    const asked = { ...hi, tools: [zodFunction(weather)] };
+    const answer = await openai.chat.completions.parse(asked);
+    const [choice] = answer.choices;
+    expect(choice?.finish_reason).toBe('tool_calls');
+    expect(choice?.message.content?.trim()).toBe('Let me look.');
+    const shown = (message = choice?.message) =>
+      message?.tool_calls?.map(
+        (one) => one.type === 'function' && [one.function.name, one.function.parsed_arguments],
+      );
+    expect(shown()).toEqual([
+      ['weather', { city: 'Ulm' }],
+      ['weather', { city: 'Bonn' }],
+    ]);
+    const final = await openai.chat.completions.stream(asked).finalChatCompletion();
+    expect(shown(final.choices[0]?.message)).toEqual(shown());
+    const ids = final.choices[0]?.message.tool_calls?.map(({ id }) => id) ?? [];
+    expect(new Set(ids).size).toBe(2);
+  });
+
+  test.each([false, true])(
+    'runTools calls the function and hands its result back (stream: %s)',
+    async (stream) => {
+      const { openai, host } = await client({
+        contextLength: 20_000,
+        answer: ({ prompt }) =>
+          promptOf(prompt).includes('rain') ? ['It rains.'] : pieces(call('weather', 'Ulm')),
+      });
+      const asked: unknown[] = [];
+      const run = (args: { city: string }) => {
+        asked.push(args);
+        return 'rain';
+      };
+      const tools = [
+        {
+          type: 'function' as const,
+          function: {
+            name: 'weather',
+            description: 'of a city',
+            parse: JSON.parse,
+            function: run,
+            parameters: { type: 'object', properties: { city: { type: 'string' } } },
+          },
+        },
+      ];
+      const runner = stream
+        ? openai.chat.completions.runTools({ ...hi, tools, stream })
+        : openai.chat.completions.runTools({ ...hi, tools });
+      expect(await runner.finalContent()).toBe('It rains.');
+      expect(asked).toEqual([{ city: 'Ulm' }]);
+      expect(host.engine.requests.length).toBe(2);
+    },
+  );
+
+  test('a text that is no call stays a text, also where tools are there', async () => {
+    const { openai } = await client({ answer: () => pieces('a <tool_cal of no meaning') });
+    const answer = await openai.chat.completions.create({ ...hi, tools: [zodFunction(weather)] });
+    expect(answer.choices[0]).toMatchObject({
+      message: { content: 'a <tool_cal of no meaning' },
+      finish_reason: 'stop',
+    });
+    expect(answer.choices[0]?.message).not.toHaveProperty('tool_calls');
+  });
+
+  test('a choice of a tool that is not there is refused at tool_choice', async () => {
+    const { openai } = await client();
+    const asked = {
+      ...hi,
+      tools: [zodFunction(weather)],
+      tool_choice: { type: 'function' as const, function: { name: 'time' } },
+    };
+    await expect(openai.chat.completions.create(asked)).rejects.toMatchObject({
+      constructor: OpenAI.BadRequestError,
+      param: 'tool_choice',
+    });
   });
 });

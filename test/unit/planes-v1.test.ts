@@ -2,8 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Problem } from '../../src/planes/problem.ts';
 import { prepareChat } from '../../src/chat/index.ts';
-import { toChatTurns } from '../../src/planes/v1/chat-input.ts';
-import type { Message } from '../../src/planes/v1/chat-schema.ts';
+import { toChatInput, toChatTurns } from '../../src/planes/v1/chat-input.ts';
+import type { Message } from '../../src/planes/v1/chat-message-schema.ts';
+import { chatRequest } from '../../src/planes/v1/chat-schema.ts';
 import { answerLimit, refuseOverlong } from '../../src/planes/turn/encode.ts';
 import { toSampling, toStops } from '../../src/planes/turn/sampling.ts';
 import { ByteTokenizer, ScriptedEngine } from '../support/scripted-engine.ts';
@@ -79,7 +80,7 @@ describe('the prompt of a conversation', () => {
       source: '',
       render({ messages }: { messages: readonly unknown[] }) {
         seen = messages;
-        return 'x';
+        return JSON.stringify(messages);
       },
     };
     const spy = new ScriptedEngine({ chatTemplate: template });
@@ -110,7 +111,7 @@ describe('the prompt of a conversation', () => {
         content: '',
         tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: { a: 1 } } }],
       },
-      { role: 'tool', content: 'ok', tool_call_id: 'c' },
+      { role: 'tool', content: 'ok', name: 'f', tool_call_id: 'c' },
     ]);
     await chatPrompt(spy, [{ role: 'assistant', content: null, tool_calls: [call] }]);
     expect(JSON.stringify(seen)).not.toContain('im_end');
@@ -253,5 +254,71 @@ describe('the context', () => {
       code: 'context_length_exceeded',
       message: expect.stringMatching(/100 tokens.*101 messages/),
     });
+  });
+});
+
+describe('a body as a conversation', () => {
+  const of = (members: object) =>
+    toChatInput(chatRequest.parse({ messages: [{ role: 'user', content: 'hi' }], ...members }));
+  const tool = (name: string, more: object = {}) => ({ type: 'function', function: { name, ...more } });
+
+  test('a plain one has messages alone', () => {
+    expect(of({})).toEqual({ messages: [{ role: 'user', content: 'hi' }] });
+    expect(of({ tools: [], tool_choice: 'auto', response_format: { type: 'text' } })).toEqual(of({}));
+  });
+
+  test('tools and the choice of them', () => {
+    const parameters = { type: 'object', properties: {} };
+    const tools = [tool('f', { description: 'd', parameters, strict: true }), tool('g')];
+    const described = [{ name: 'f', description: 'd', parameters, strict: true }, { name: 'g' }];
+    expect(of({ tools })).toMatchObject({ tools: described, toolChoice: 'auto' });
+    expect(of({ tools, tool_choice: 'required', parallel_tool_calls: false })).toMatchObject({
+      toolChoice: 'required',
+      parallelToolCalls: false,
+    });
+    expect(of({ tools, tool_choice: tool('g') })).toMatchObject({
+      tools: described,
+      toolChoice: { name: 'g' },
+    });
+    const allowed_tools = { mode: 'required', tools: [tool('g')] };
+    expect(of({ tools, tool_choice: { type: 'allowed_tools', allowed_tools } })).toMatchObject({
+      tools: [{ name: 'g' }],
+      toolChoice: 'required',
+    });
+  });
+
+  test.each([
+    [{ reasoning_effort: 'none' }, false],
+    [{ reasoning_effort: 'minimal' }, 'low'],
+    [{ reasoning_effort: 'medium' }, 'medium'],
+    [{ reasoning_effort: 'xhigh' }, 'high'],
+    [{ reasoning: { effort: 'max' } }, 'high'],
+    [{ reasoning: { enabled: false, effort: 'high' } }, false],
+    [{ reasoning: { enabled: true } }, true],
+    [{ reasoning: { max_tokens: 0 } }, false],
+    [{ reasoning: { max_tokens: 100 } }, true],
+    [{ reasoning_effort: 'low', reasoning: { enabled: false } }, 'low'],
+    [{ reasoning: {} }, undefined],
+  ])('%j is a wish to think: %s', (members, thinking) => {
+    expect(of(members).thinking).toBe(thinking);
+  });
+
+  test('template variables, thoughts of before, tool results and an answer that goes on', () => {
+    const messages = [
+      { role: 'assistant', content: 'x', reasoning_content: 'hm' },
+      { role: 'tool', content: 'r', tool_call_id: 'c', name: 'f' },
+      { role: 'assistant', content: null, refusal: 'no', reasoning: 'oh' },
+    ];
+    expect(of({ messages, chat_template_kwargs: { a: 1 }, continue_final_message: true })).toEqual({
+      messages: [
+        { role: 'assistant', content: 'x', reasoning: 'hm' },
+        { role: 'tool', content: 'r', callId: 'c', name: 'f' },
+        { role: 'assistant', content: 'no', reasoning: 'oh' },
+      ],
+      variables: { a: 1 },
+      continueLast: true,
+    });
+    expect(of({ messages, add_generation_prompt: false }).continueLast).toBe(true);
+    expect(of({ messages }).continueLast).toBe(undefined);
   });
 });

@@ -1,7 +1,8 @@
 import { type ChatDelta, type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
-import type { FinishReason, Timings, TokenLogprob, Usage } from '../../engine/index.ts';
+import type { FinishReason, Timings, TokenLogprob, Tokenizer, Usage } from '../../engine/index.ts';
 import { toProblem } from '../resident.ts';
-import { type Answering, type ChoiceEvent, generateChoices, type TextRequest } from './choices.ts';
+import { type Answering, type ChoiceEvent, startChoices, type TextRequest } from './choices.ts';
+import { TokenTrail } from './trail.ts';
 
 /** How a conversation is to be answered; `maxTokens` is decided when the prompt's length is known. */
 export interface ChatAsk
@@ -21,11 +22,9 @@ export interface ChatEnd {
   readonly reasoningTokens: number;
 }
 
-/** A delta may carry the log probabilities of the tokens it was made of, where they were asked for. */
-export type ChatEvent = { readonly choice: number } & (
-  | (ChatDelta & { readonly logprobs?: readonly TokenLogprob[] })
-  | ChatEnd
-);
+/** Content and reasoning carry the log probabilities of the tokens they were made of, where they were asked for. */
+type ParsedDelta = ChatDelta & { readonly logprobs?: readonly TokenLogprob[] };
+export type ChatEvent = { readonly choice: number } & (ParsedDelta | ChatEnd);
 
 export interface StartedChat {
   readonly prepared: PreparedChat;
@@ -49,42 +48,52 @@ export async function startChat(
     grammar: prepared.grammar,
     visible: prepared.visible,
   };
-  return { prepared, events: parsed(prepared, generateChoices(answering, request, signal)) };
+  const events = await startChoices(answering, [request], signal);
+  return { prepared, events: parsedChoices(prepared, answering.engine.tokenizer, events) };
 }
 
 /** What one answer was parsed into so far. */
 class Progress {
   readonly parser;
+  readonly #trail: TokenTrail;
   calls = 0;
   reasoningTokens = 0;
-  #thinking = false;
-  #pending: TokenLogprob[] = [];
 
-  constructor(prepared: PreparedChat) {
+  constructor(prepared: PreparedChat, tokenizer: Tokenizer) {
     this.parser = prepared.parser();
+    this.#trail = new TokenTrail(tokenizer, prepared.visible);
   }
 
-  /** @param tokens that the deltas were made of, at most */
-  *take(deltas: readonly ChatDelta[], tokens: number, logprobs: readonly TokenLogprob[] = []) {
-    this.#pending.push(...logprobs);
-    const last = deltas.at(-1);
-    if (last) this.#thinking = last.type === 'reasoning';
-    if (this.#thinking || deltas.some(({ type }) => type === 'reasoning')) this.reasoningTokens += tokens;
-    for (const delta of deltas) {
+  text({ text, ids, logprobs }: Extract<ChoiceEvent, { type: 'text' }>): ParsedDelta[] {
+    this.#trail.push(ids, logprobs);
+    return this.parser.push(text).map((delta) => this.#withTokens(delta));
+  }
+
+  end(): ParsedDelta[] {
+    return this.parser.end().map((delta) => this.#withTokens(delta));
+  }
+
+  #withTokens(delta: ChatDelta): ParsedDelta {
+    if (delta.type === 'tool_call' || delta.type === 'tool_arguments') {
       if (delta.type === 'tool_call') this.calls += 1;
-      const carried = this.#pending.splice(0);
-      yield carried.length > 0 ? { ...delta, logprobs: carried } : delta;
+      this.#trail.pass(delta.type === 'tool_call' ? delta.name : delta.text);
+      return delta;
     }
+    const { tokens, logprobs } = this.#trail.take(delta.text);
+    if (delta.type === 'reasoning') this.reasoningTokens += tokens;
+    return logprobs.length > 0 ? { ...delta, logprobs } : delta;
   }
 }
 
-async function* parsed(
+/** What the answers of a conversation mean, as they are made. */
+export async function* parsedChoices(
   prepared: PreparedChat,
+  tokenizer: Tokenizer,
   events: AsyncGenerator<ChoiceEvent, void, undefined>,
 ): AsyncGenerator<ChatEvent, void, undefined> {
   const answers = new Map<number, Progress>();
   const progressOf = (choice: number) => {
-    const known = answers.get(choice) ?? new Progress(prepared);
+    const known = answers.get(choice) ?? new Progress(prepared, tokenizer);
     answers.set(choice, known);
     return known;
   };
@@ -92,11 +101,11 @@ async function* parsed(
     const { choice } = event;
     const progress = progressOf(choice);
     if (event.type === 'text') {
-      const deltas = progress.parser.push(event.text);
-      for (const delta of progress.take(deltas, event.ids.length, event.logprobs)) yield { choice, ...delta };
+      for (const delta of progress.text(event)) yield { choice, ...delta };
       continue;
     }
-    for (const delta of progress.take(progress.parser.end(), 0)) yield { choice, ...delta };
+    for (const delta of progress.end()) yield { choice, ...delta };
+    answers.delete(choice);
     const { type, finishReason, stopText, usage, timings } = event;
     const called = progress.calls > 0 && finishReason === 'stop';
     // One of our own stop texts is no news to the caller.

@@ -3,8 +3,9 @@ import type { Grammar, Grammars, GrammarSource } from '../../grammar/types.ts';
 import { Problem } from '../problem.ts';
 import { toProblem } from '../resident.ts';
 import { generate } from './generation.ts';
+import { sideBySide } from './side-by-side.ts';
 
-/** Answers of one request that run at a time; the others wait for their turn. */
+/** Answers of one request that run at a time, where the engine has slots for so many. */
 const mostAtOnce = 8;
 
 /** A text to go on with, and how. */
@@ -20,57 +21,46 @@ export interface Answering {
   readonly grammars: Grammars | undefined;
 }
 
+/** The answers of the first request are counted first, then those of the second. */
 export type ChoiceEvent = GenerationEvent & { readonly choice: number };
 
 /**
- * Runs a request's answers side by side; their events come as they are made, each with the index of its answer.
- * Refusals become `Problem`s. Leaving the loop stops all of them.
+ * Runs the answers of one request or several side by side; their events come as they are made, each with the index of
+ * its answer. Refusals become `Problem`s. Leaving the loop stops all of them.
  */
 export async function* generateChoices(
   answering: Answering,
-  { n = 1, grammar: source, ...request }: TextRequest,
+  request: TextRequest,
   signal: AbortSignal,
 ): AsyncGenerator<ChoiceEvent, void, undefined> {
-  const grammar = source && (await compile(answering, source, request.visible, signal));
-  const start = (choice: number): Running => {
-    const sampling = { ...request.sampling, seed: (request.sampling.seed + choice) >>> 0 };
-    const constraint = grammar ? { constraint: grammar.start() } : {};
-    const events = generate(answering.engine, { ...request, sampling, ...constraint }, signal);
-    return { choice, events, next: next(choice, events) };
-  };
-  const running: Running[] = [];
-  let started = 0;
-  try {
-    for (;;) {
-      while (started < n && running.length < mostAtOnce) running.push(start(started++));
-      if (running.length === 0) return;
-      const { choice, result } = await Promise.race(running.map((one) => one.next));
-      const at = running.findIndex((one) => one.choice === choice);
-      const one = running[at] as Running;
-      if (result.done) {
-        running.splice(at, 1);
-      } else {
-        one.next = next(choice, one.events);
-        // Who was served goes to the end: all get their turn.
-        running.push(...running.splice(at, 1));
-        yield { ...result.value, choice };
-      }
-    }
-  } finally {
-    for (const { events, next: pending } of running) {
-      pending.catch(() => undefined);
-      void events.return().catch(() => undefined);
-    }
+  yield* await startChoices(answering, [request], signal);
+}
+
+/** The same, with a grammar that cannot be compiled refused at once. */
+export async function startChoices(
+  answering: Answering,
+  requests: readonly TextRequest[],
+  signal: AbortSignal,
+): Promise<AsyncGenerator<ChoiceEvent, void, undefined>> {
+  const grammars = new Map<GrammarSource, Grammar>();
+  for (const { grammar, visible } of requests) {
+    if (grammar === undefined || grammars.has(grammar)) continue;
+    grammars.set(grammar, await compile(answering, grammar, visible, signal));
   }
+  const starts = requests.flatMap(({ n = 1, grammar: source, ...request }) => {
+    const grammar = source && grammars.get(source);
+    return Array.from({ length: n }, (_, index) => () => {
+      const sampling = { ...request.sampling, seed: (request.sampling.seed + index) >>> 0 };
+      const constraint = grammar ? { constraint: grammar.start() } : {};
+      return generate(answering.engine, { ...request, sampling, ...constraint }, signal);
+    });
+  });
+  return sideBySide(starts, answersAtOnce(answering.engine), signal);
 }
 
-interface Running {
-  readonly choice: number;
-  readonly events: AsyncGenerator<GenerationEvent, void, undefined>;
-  next: Promise<{ choice: number; result: IteratorResult<GenerationEvent, void> }>;
-}
-
-const next = async (choice: number, events: Running['events']) => ({ choice, result: await events.next() });
+/** No more than share a step: the others would only fill the queue. */
+export const answersAtOnce = (engine: Engine): number =>
+  Math.max(1, Math.min(mostAtOnce, engine.stats().slots));
 
 async function compile(
   { grammars }: Answering,

@@ -1,17 +1,19 @@
-import type { Engine, FinishReason, GenerateRequest, GenerationEvent, Usage } from '../../engine/index.ts';
+import type { Engine, GenerateRequest, GenerationEvent } from '../../engine/index.ts';
 import { unlessAborted } from '../abort.ts';
 import { toProblem } from '../resident.ts';
 
 /**
  * Runs one generation. Engine refusals become `Problem`s; an aborted signal ends it at once with the signal's reason,
- * also when the device no longer answers. Leaving the loop stops the engine.
+ * also when the device no longer answers. Leaving the loop stops the engine. The constraint is closed in any case: by
+ * the engine, or here where the engine did not take the request.
  */
 export async function* generate(
   engine: Engine,
   request: GenerateRequest,
   signal: AbortSignal,
 ): AsyncGenerator<GenerationEvent, void, undefined> {
-  if (request.maxTokens === 0) {
+  if (request.maxTokens === 0 && !request.promptLogprobs) {
+    request.constraint?.close();
     yield nothing(request.prompt.length);
     return;
   }
@@ -26,6 +28,7 @@ export async function* generate(
   } catch (error) {
     throw toProblem(error);
   } finally {
+    if (!iterator) request.constraint?.close();
     iterator?.return?.().catch(() => undefined);
   }
 }
@@ -36,20 +39,3 @@ const nothing = (promptTokens: number): GenerationEvent => ({
   usage: { prompt_tokens: promptTokens, completion_tokens: 0, cached_tokens: 0 },
   timings: { queued_ms: 0, prefill_ms: 0, decode_ms: 0 },
 });
-
-export interface Answer {
-  readonly text: string;
-  readonly finishReason: FinishReason;
-  readonly usage: Usage;
-}
-
-/** Reads a generation to its end. */
-export async function collect(events: AsyncIterable<GenerationEvent>): Promise<Answer> {
-  const texts: string[] = [];
-  for await (const event of events) {
-    if (event.type === 'end')
-      return { text: texts.join(''), finishReason: event.finishReason, usage: event.usage };
-    texts.push(event.text);
-  }
-  throw new Error('the engine ended a generation without an end event');
-}

@@ -15,12 +15,6 @@ export function answerHead(prefix: 'chatcmpl' | 'cmpl', model: ModelInfo) {
 
 export const randomSeed = (): number => randomInt(2 ** 32);
 
-/** Another model is never swapped in. */
-export function requireModel(asked: string | null | undefined, model: ModelInfo): void {
-  if (asked === null || asked === undefined || asked === model.id) return;
-  throw modelNotFound(asked, model.id);
-}
-
 /** What a model is for is part of it: one that generates makes no embeddings, and the other way round. */
 export function requireKind(model: ModelInfo, kind: ModelInfo['kind']): void {
   if (model.kind === kind) return;
@@ -33,11 +27,11 @@ export function requireKind(model: ModelInfo, kind: ModelInfo['kind']): void {
   });
 }
 
-export const modelNotFound = (asked: string, resident: string): Problem =>
+export const modelNotFound = (asked: string, resident: string | undefined): Problem =>
   new Problem(
     404,
     'model_not_found',
-    `The model '${asked.slice(0, 200)}' does not exist; the resident model is '${resident}'.`,
+    `The model '${asked.slice(0, 200)}' does not exist; ${resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`}.`,
     {
       param: 'model',
     },

@@ -1,15 +1,60 @@
-import type { ChatTurn } from '../../chat/index.ts';
-import type { ContentPart, Message } from './chat-schema.ts';
+import type { ChatInput, ChatTurn } from '../../chat/index.ts';
+import type { Violation } from '../problem.ts';
+import type { ContentPart, Message } from './chat-message-schema.ts';
+import type { ChatRequest } from './chat-schema.ts';
+import { outputViolations, toOutput } from './output-schema.ts';
+import { thinkingOf } from './reasoning.ts';
+import { toolViolations, toTools } from './tools-schema.ts';
+
+/** What is wrong between the members of a body whose members are right. */
+export function chatViolations(body: ChatRequest): Violation[] {
+  const wrong = [...toolViolations(body), ...outputViolations(body)];
+  if (typeof body.top_logprobs === 'number' && body.top_logprobs > 0 && !body.logprobs) {
+    wrong.push({ path: 'top_logprobs', message: 'needs `logprobs: true`' });
+  }
+  const member = continueMember(body);
+  if (member === undefined) return wrong;
+  if (body.continue_final_message && body.add_generation_prompt) {
+    wrong.push({ path: member, message: 'an answer that goes on with a message has no turn of its own' });
+  }
+  if (body.messages.at(-1)?.role !== 'assistant') {
+    wrong.push({ path: member, message: "the last message must be the assistant's to go on with it" });
+  }
+  return wrong;
+}
+
+function continueMember(body: ChatRequest): string | undefined {
+  if (body.continue_final_message) return 'continue_final_message';
+  return body.add_generation_prompt === false ? 'add_generation_prompt' : undefined;
+}
+
+export function toChatInput(body: ChatRequest): ChatInput {
+  const output = toOutput(body);
+  const thinking = thinkingOf(body);
+  return {
+    messages: toChatTurns(body.messages),
+    ...toTools(body),
+    ...(output ? { output: output.grammar } : {}),
+    ...(thinking === undefined ? {} : { thinking }),
+    ...(body.chat_template_kwargs ? { variables: body.chat_template_kwargs } : {}),
+    ...(continueMember(body) === undefined ? {} : { continueLast: true }),
+  };
+}
 
 /** OpenAI's messages as turns: a system role instead of developer, text instead of parts, arguments as values. */
 export const toChatTurns = (messages: readonly Message[]): ChatTurn[] => messages.map(toTurn);
 
 function toTurn(message: Message): ChatTurn {
   const content = plainContent(message.content);
-  if (message.role === 'tool') {
-    return { role: 'tool', content, ...(message.tool_call_id ? { callId: message.tool_call_id } : {}) };
-  }
   const name = message.name ? { name: message.name } : {};
+  if (message.role === 'tool') {
+    return {
+      role: 'tool',
+      content,
+      ...name,
+      ...(message.tool_call_id ? { callId: message.tool_call_id } : {}),
+    };
+  }
   if (message.role !== 'assistant') {
     return { role: message.role === 'developer' ? 'system' : message.role, content, ...name };
   }
@@ -18,7 +63,14 @@ function toTurn(message: Message): ChatTurn {
     name: call.function.name,
     arguments: parsedArguments(call.function.arguments),
   }));
-  return { role: 'assistant', content, ...name, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
+  const reasoning = message.reasoning_content ?? message.reasoning;
+  return {
+    role: 'assistant',
+    content: content === '' ? (message.refusal ?? '') : content,
+    ...name,
+    ...(reasoning ? { reasoning } : {}),
+    ...(toolCalls.length > 0 ? { toolCalls } : {}),
+  };
 }
 
 function plainContent(content: string | readonly ContentPart[] | null | undefined): string {
@@ -27,7 +79,7 @@ function plainContent(content: string | readonly ContentPart[] | null | undefine
 }
 
 /** Templates want an object; text that is no JSON, or JSON too deep to walk, stays text. */
-function parsedArguments(text: string): unknown {
+export function parsedArguments(text: string): unknown {
   if ((text.match(/[[{]/g) ?? []).length > 1000) return text;
   try {
     return JSON.parse(text) as unknown;

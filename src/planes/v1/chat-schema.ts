@@ -1,66 +1,26 @@
 import { z } from 'zod';
+import { jsonObject } from '../json-object.ts';
 import { list } from '../list.ts';
-import { notYet, samplingMembers, streamMembers, tokenLimit } from './request-schema.ts';
-import { usage } from './usage.ts';
+import { emptyList, flag, text } from '../turn/members.ts';
+import { message } from './chat-message-schema.ts';
+import { outputMembers } from './output-schema.ts';
+import { reasoningMembers } from './reasoning.ts';
+import {
+  answerCount,
+  unserved,
+  peerMembers,
+  samplingMembers,
+  streamMembers,
+  tokenLimit,
+} from './request-schema.ts';
+import { toolMembers } from './tools-schema.ts';
 
-const text = z.string({ error: 'expected a text' });
-
-const part = z.discriminatedUnion(
-  'type',
-  [z.object({ type: z.literal('text'), text }), z.object({ type: z.literal('refusal'), refusal: text })],
-  {
-    error: ({ input }) => {
-      const type = (input as { type?: unknown } | null | undefined)?.type;
-      return typeof type === 'string'
-        ? `parts of type '${type.slice(0, 40)}' cannot be read by this model; it reads text`
-        : "expected a part such as {type: 'text', text: '...'}";
-    },
-  },
-);
-export type ContentPart = z.infer<typeof part>;
-
-const contentForm = 'expected a text or an array of parts';
-const content = z.union([text, list(part, { error: contentForm })], { error: contentForm });
-const name = text.nullish();
-
-const toolCall = z.object(
-  {
-    id: text,
-    type: z.literal('function', { error: "expected 'function'" }),
-    function: z.object({ name: text, arguments: text }, { error: 'expected {name, arguments}' }),
-  },
-  { error: 'expected a tool call such as {id, type, function}' },
-);
-
-const roles = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
-const message = z.discriminatedUnion(
-  'role',
-  [
-    z.object({ role: z.literal(['system', 'developer', 'user']), content, name }),
-    z.object({
-      role: z.literal('assistant'),
-      content: content.nullish(),
-      name,
-      tool_calls: list(toolCall, { error: 'expected an array of tool calls' }).nullish(),
-    }),
-    z.object({ role: z.literal('tool'), content, tool_call_id: text.nullish() }),
-  ],
-  {
-    error: ({ input }) =>
-      typeof input === 'object' && input !== null
-        ? `expected one of the roles ${roles.join(', ')}`
-        : 'expected a message such as {role, content}',
-  },
-);
-export type Message = z.infer<typeof message>;
-
-const emptyList = (value: unknown) => Array.isArray(value) && value.length === 0;
 const isOneOf =
   (...idle: readonly unknown[]) =>
   (value: unknown) =>
     idle.includes(value);
-const plainText = (value: unknown) => (value as { type?: unknown }).type === 'text';
 const textOnly = (value: unknown) => Array.isArray(value) && value.every((modality) => modality === 'text');
+const topForm = 'expected a whole number from 0 to 20';
 
 export const chatRequest = z
   .object(
@@ -71,65 +31,44 @@ export const chatRequest = z
       messages: list(message, {
         error: 'expected an array of messages',
         empty: 'must hold at least one message',
-      }),
+      }).describe(
+        'The conversation so far, texts alone. After a last message of the assistant it has a new turn.',
+      ),
       max_completion_tokens: tokenLimit(1).describe(
-        "The answer's greatest length. Default: what the context leaves.",
+        "The answer's greatest length, thoughts included. Default: what the context leaves; of very many answers less.",
       ),
       max_tokens: tokenLimit(1).describe('The older name of `max_completion_tokens`, which wins.'),
+      n: answerCount,
       ...samplingMembers,
       ...streamMembers,
-      n: notYet('more than one choice', isOneOf(1)),
-      logprobs: notYet('logprobs', isOneOf(false)),
-      top_logprobs: notYet('top_logprobs', isOneOf(0)),
-      tools: notYet('calling tools', emptyList),
-      tool_choice: notYet('calling tools', isOneOf('none', 'auto')),
-      functions: notYet('calling functions', emptyList),
-      function_call: notYet('calling functions', isOneOf('none', 'auto')),
-      response_format: notYet('a response_format other than text', plainText),
-      modalities: notYet('a modality other than text', textOnly),
-      audio: notYet('audio'),
+      logprobs: flag.nullish().describe("Tell the log probability of each of the answer's tokens."),
+      top_logprobs: z
+        .int({ error: topForm })
+        .min(0, topForm)
+        .max(20, topForm)
+        .nullish()
+        .describe('With `logprobs`: so many of the likeliest tokens at each place, too.'),
+      ...toolMembers,
+      ...outputMembers,
+      ...reasoningMembers,
+      chat_template_kwargs: jsonObject('expected an object')
+        .nullish()
+        .describe("Further variables of the model's chat template."),
+      add_generation_prompt: flag
+        .nullish()
+        .describe(
+          "false: the last message is the assistant's, and the answer goes on with it. Default true.",
+        ),
+      continue_final_message: flag.nullish().describe('true: the same as `add_generation_prompt: false`.'),
+      ...peerMembers,
+      functions: unserved('functions, the older form of `tools`,', emptyList),
+      function_call: unserved('function_call, the older form of `tool_choice`,', isOneOf('none', 'auto')),
+      modalities: unserved('a modality other than text', textOnly),
+      audio: unserved('audio'),
+      verbosity: unserved('a verbosity other than medium', isOneOf('medium')),
+      web_search_options: unserved('searching the web'),
     },
     { error: 'expected a JSON object' },
   )
   .meta({ id: 'ChatCompletionRequest' });
-
-const finishReason = z.enum(['stop', 'length']);
-const head = { id: z.string(), created: z.int(), model: z.string(), system_fingerprint: z.string() };
-
-export const chatCompletion = z
-  .object({
-    ...head,
-    object: z.literal('chat.completion'),
-    choices: z.array(
-      z.object({
-        index: z.int(),
-        message: z.object({ role: z.literal('assistant'), content: z.string(), refusal: z.null() }),
-        logprobs: z.null(),
-        finish_reason: finishReason,
-      }),
-    ),
-    usage,
-  })
-  .meta({ id: 'ChatCompletion' });
-export type ChatCompletion = z.infer<typeof chatCompletion>;
-
-export const chatChunk = z
-  .object({
-    ...head,
-    object: z.literal('chat.completion.chunk'),
-    choices: z.array(
-      z.object({
-        index: z.int(),
-        delta: z.object({
-          role: z.literal('assistant').optional(),
-          content: z.string().optional(),
-          refusal: z.null().optional(),
-        }),
-        logprobs: z.null(),
-        finish_reason: finishReason.nullable(),
-      }),
-    ),
-    usage: usage.nullable().optional().describe('Null but on the last chunk, and only with include_usage.'),
-  })
-  .meta({ id: 'ChatCompletionChunk' });
-export type ChatChunk = z.infer<typeof chatChunk>;
+export type ChatRequest = z.infer<typeof chatRequest>;

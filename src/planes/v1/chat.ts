@@ -1,23 +1,22 @@
+import { invalidBody } from '../body.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import type { Served } from '../served.ts';
-import { type ChatAnswer, type ChatEvent, collectChat, startChat } from '../turn/chat.ts';
+import { answerShare } from '../turn/bounds.ts';
+import { collectChat, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
-import { answerHead, randomSeed, requireKind, requireModel } from '../turn/identity.ts';
+import { answerHead, randomSeed, requireKind } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
-import { toChatTurns } from './chat-input.ts';
-import {
-  type ChatChunk,
-  type ChatCompletion,
-  chatChunk,
-  chatCompletion,
-  chatRequest,
-} from './chat-schema.ts';
+import { toChatCompletion, toChunkChoices } from './chat-answer.ts';
+import { chatChunk, chatCompletion } from './chat-answer-schema.ts';
+import { chatViolations, toChatInput } from './chat-input.ts';
+import { chatRequest } from './chat-schema.ts';
+import { chunkStream } from './chunk-stream.ts';
 import { eventStream } from './event-stream.ts';
-import { toUsage } from './usage.ts';
-
-type Head = ReturnType<typeof answerHead>;
+import { namingGrammar } from './grammar-refusal.ts';
+import { toOutput } from './output-schema.ts';
+import { toolAtFault } from './tools-schema.ts';
 
 export function chatRoute(resident: Resident, served: Served) {
   return defineRoute({
@@ -42,72 +41,45 @@ export function chatRoute(resident: Resident, served: Served) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, asProblem }) {
-      const ready = resident.require();
+    async handle({ body, signal, over, asProblem }) {
+      const ready = await resident.use(body.model, { signal, over });
       const { model, tokenizer } = ready.engine;
-      requireModel(body.model, model);
       requireKind(model, 'generate');
-      const wanted = body.max_completion_tokens ?? body.max_tokens;
+      const wrong = chatViolations(body);
+      if (wrong.length > 0) throw invalidBody(wrong);
+      const n = body.n ?? 1;
+      const tokens = body.max_completion_tokens ?? body.max_tokens;
+      const share = answerShare({ answers: n, member: 'n', tokens }, model.contextLength);
       const { events } = await startChat(
         ready,
         {
-          input: { messages: toChatTurns(body.messages) },
+          input: toChatInput(body),
+          n,
           sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
           stop: toStops(body.stop),
-          maxTokens: (prompt) => answerLimit(prompt, model.contextLength, 'messages', wanted),
+          maxTokens: (prompt) => answerLimit(prompt, model.contextLength, 'messages', tokens, share),
+          ...(body.logprobs ? { logprobs: body.top_logprobs ?? 0 } : {}),
+          ...(body.ignore_eos ? { ignoreEnd: true } : {}),
         },
         signal,
-      );
+      ).catch((error: unknown) => {
+        throw namingGrammar(error, toolAtFault(body) ?? toOutput(body)?.member ?? 'tools');
+      });
       const head = answerHead('chatcmpl', model);
+      const logprobsOf = body.logprobs ? tokenizer : undefined;
       if (body.stream) {
-        const chunks = chatChunks(events, head, body.stream_options?.include_usage === true, () =>
-          served.streamed(),
-        );
+        const chunks = chunkStream(events, {
+          head: { ...head, object: 'chat.completion.chunk' as const },
+          toChoices: toChunkChoices(logprobsOf),
+          includeUsage: body.stream_options?.include_usage === true,
+          answers: n,
+          onEnd: () => served.streamed(),
+        });
         return await eventStream(chunks, asProblem);
       }
-      const [answer] = await collectChat(events);
-      if (!answer) throw new Error('a conversation has an answer');
+      const answer = toChatCompletion(head, await collectChat(events), logprobsOf);
       served.buffered(answer.usage);
-      return Response.json(toChatCompletion(head, answer));
+      return Response.json(answer);
     },
   });
-}
-
-function toChatCompletion(head: Head, { content, finishReason, usage }: ChatAnswer): ChatCompletion {
-  const message = { role: 'assistant' as const, content, refusal: null };
-  return {
-    ...head,
-    object: 'chat.completion',
-    choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason as 'stop' }],
-    usage: toUsage([usage]),
-  };
-}
-
-async function* chatChunks(
-  events: AsyncIterable<ChatEvent>,
-  head: Head,
-  includeUsage: boolean,
-  onEnd: () => void,
-): AsyncGenerator<ChatChunk, void, undefined> {
-  const chunk = (choices: ChatChunk['choices'], usage: ChatChunk['usage'] = null): ChatChunk => ({
-    ...head,
-    object: 'chat.completion.chunk',
-    choices,
-    ...(includeUsage ? { usage } : {}),
-  });
-  const delta = (
-    part: ChatChunk['choices'][number]['delta'],
-    finish_reason: 'stop' | 'length' | null = null,
-  ) => chunk([{ index: 0, delta: part, logprobs: null, finish_reason }]);
-  let begun = false;
-  for await (const event of events) {
-    // Clients break without a role on the first chunk; it waits for the first event so that refusals come before it.
-    if (!begun) yield delta({ role: 'assistant', content: '', refusal: null });
-    begun = true;
-    if (event.type === 'content') yield delta({ content: event.text });
-    if (event.type !== 'end') continue;
-    yield delta({}, event.finishReason as 'stop');
-    if (includeUsage) yield chunk([], toUsage([event.usage]));
-    onEnd();
-  }
 }

@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import { list } from '../list.ts';
-import { notYet, samplingMembers, streamMembers, tokenLimit } from './request-schema.ts';
+import { flag, text } from '../turn/members.ts';
+import { textLogprobs } from './logprobs.ts';
+import { outputMembers } from './output-schema.ts';
+import { answerCount, peerMembers, samplingMembers, streamMembers, tokenLimit } from './request-schema.ts';
 import { usage } from './usage.ts';
 
-const text = z.string({ error: 'expected a text' });
 const tokenId = z.int({ error: 'expected a token id' }).min(0, 'expected a token id');
 const promptForm = 'expected a text, an array of texts, an array of token ids, or an array of those';
 const severalPrompts = {
@@ -12,6 +14,8 @@ const severalPrompts = {
   most: { count: 128, error: 'at most 128 prompts' },
 };
 const isTokenId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const logprobsForm = 'expected a whole number from 0 to 5';
+const bestForm = 'expected a whole number from 1 to 20';
 const ids = list(tokenId, { error: promptForm, empty: 'must not be empty' }, isTokenId);
 
 export const completionRequest = z
@@ -23,17 +27,32 @@ export const completionRequest = z
       prompt: z
         .union([text, list(text, severalPrompts), ids, list(ids, severalPrompts)], { error: promptForm })
         .describe('Taken as it stands; special tokens written in it are read as tokens.'),
-      max_tokens: tokenLimit(0).describe("The answer's greatest length. Default 16."),
-      echo: z
-        .boolean({ error: 'expected true or false' })
+      suffix: text
         .nullish()
-        .describe('Begin the answer with the prompt.'),
+        .describe('The text behind the answer, which then fills the gap between the prompt and it.'),
+      max_tokens: tokenLimit(0).describe("The answer's greatest length. Default 16."),
+      n: answerCount,
+      best_of: z
+        .int({ error: bestForm })
+        .min(1, bestForm)
+        .max(20, bestForm)
+        .nullish()
+        .describe(
+          'Makes so many answers and gives the `n` likeliest, by the mean of their log probabilities.',
+        ),
+      logprobs: z
+        .int({ error: logprobsForm })
+        .min(0, logprobsForm)
+        .max(5, logprobsForm)
+        .nullish()
+        .describe(
+          'Tell the log probability of each token and of so many of the likeliest; with `echo`, of the prompt too.',
+        ),
+      echo: flag.nullish().describe('Begin the answer with the prompt.'),
       ...samplingMembers,
       ...streamMembers,
-      n: notYet('more than one choice a prompt', (value) => value === 1),
-      best_of: notYet('best_of', (value) => value === 1),
-      logprobs: notYet('logprobs'),
-      suffix: notYet('suffix', (value) => value === ''),
+      ...outputMembers,
+      ...peerMembers,
     },
     { error: 'expected a JSON object' },
   )
@@ -53,7 +72,12 @@ export const completion = z
   .object({
     ...head,
     choices: z.array(
-      z.object({ index: z.int(), text: z.string(), logprobs: z.null(), finish_reason: finishReason }),
+      z.object({
+        index: z.int(),
+        text: z.string(),
+        logprobs: textLogprobs.nullable(),
+        finish_reason: finishReason,
+      }),
     ),
     usage,
   })
@@ -67,7 +91,7 @@ export const completionChunk = z
       z.object({
         index: z.int(),
         text: z.string(),
-        logprobs: z.null(),
+        logprobs: textLogprobs.nullable(),
         finish_reason: finishReason.nullable(),
       }),
     ),

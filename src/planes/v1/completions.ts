@@ -1,32 +1,18 @@
-import type { Engine, GenerateRequest, Usage } from '../../engine/index.ts';
 import { invalidBody } from '../body.ts';
 import { openaiError } from '../error-schema.ts';
-import { Problem } from '../problem.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import type { Served } from '../served.ts';
-import {
-  type Completion,
-  type CompletionChunk,
-  type CompletionRequest,
-  completion,
-  completionChunk,
-  completionRequest,
-} from './completions-schema.ts';
-import { answerLimit, refuseOverlong } from '../turn/encode.ts';
+import { startChoices } from '../turn/choices.ts';
+import { answerHead, requireKind } from '../turn/identity.ts';
+import { chunkStream } from './chunk-stream.ts';
+import { CompletionCollector, type CompletionForm, toChunkChoices } from './completions-answer.ts';
+import { answersMade, completionViolations, toJobs } from './completions-input.ts';
+import { type Completion, completion, completionChunk, completionRequest } from './completions-schema.ts';
 import { eventStream } from './event-stream.ts';
-import { collect, generate } from '../turn/generation.ts';
-import { answerHead, randomSeed, requireKind, requireModel } from '../turn/identity.ts';
-import { toSampling, toStops } from '../turn/sampling.ts';
-import { toUsage } from './usage.ts';
-
-type Head = ReturnType<typeof answerHead> & { object: 'text_completion' };
-
-/** One prompt: what to generate, and the text that `echo` puts before the answer. */
-interface Job {
-  readonly request: GenerateRequest;
-  readonly echo: string;
-}
+import { namingGrammar } from './grammar-refusal.ts';
+import { toOutput } from './output-schema.ts';
+import { type AnswerUsage, toUsage } from './usage.ts';
 
 export function completionsRoute(resident: Resident, served: Served) {
   return defineRoute({
@@ -35,7 +21,7 @@ export function completionsRoute(resident: Resident, served: Served) {
     operationId: 'createCompletion',
     summary: 'Continue a text',
     description:
-      "OpenAI's legacy completions, buffered or as server-sent events. Several prompts are answered one after another; a choice's index is its prompt's.",
+      "OpenAI's legacy completions, buffered or as server-sent events. Prompts are answered side by side; the k-th answer to the i-th prompt is the choice `i * n + k`. Unknown members are ignored.",
     body: completionRequest,
     answers: {
       200: {
@@ -47,108 +33,50 @@ export function completionsRoute(resident: Resident, served: Served) {
         description: 'The queue is full; `Retry-After` tells when to come back.',
         content: { 'application/json': openaiError },
       },
+      501: {
+        description: 'A `suffix`, and a model that cannot fill in the middle.',
+        content: { 'application/json': openaiError },
+      },
       503: {
         description: 'No resident model, or it is loading, or the GPU was lost.',
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, asProblem }) {
-      const { engine } = resident.require();
-      requireModel(body.model, engine.model);
+    async handle({ body, signal, over, asProblem }) {
+      const ready = await resident.use(body.model, { signal, over });
+      const { engine } = ready;
       requireKind(engine.model, 'generate');
+      const wrong = completionViolations(body);
+      if (wrong.length > 0) throw invalidBody(wrong);
       const jobs = await toJobs(engine, body);
-      const head: Head = { ...answerHead('cmpl', engine.model), object: 'text_completion' };
+      const made = answersMade(body);
+      const requests = jobs.map(({ request }) => request);
+      const events = await startChoices(ready, requests, signal).catch((error: unknown) => {
+        throw namingGrammar(error, toOutput(body)?.member ?? 'prompt');
+      });
+      const head = { ...answerHead('cmpl', engine.model), object: 'text_completion' as const };
+      const logprobs = typeof body.logprobs === 'number';
+      const form: CompletionForm = { jobs, made, tokenizer: engine.tokenizer, logprobs };
       if (body.stream) {
-        const includeUsage = body.stream_options?.include_usage === true;
-        return await eventStream(
-          completionChunks(engine, jobs, head, includeUsage, signal, served),
-          asProblem,
-        );
+        const chunks = chunkStream(events, {
+          head,
+          toChoices: toChunkChoices(form),
+          includeUsage: body.stream_options?.include_usage === true,
+          answers: made,
+          onEnd: () => served.streamed(),
+        });
+        return await eventStream(chunks, asProblem);
       }
-      const choices: Completion['choices'] = [];
-      const usages: Usage[] = [];
-      for (const [index, { request, echo }] of jobs.entries()) {
-        const { text, finishReason, usage } = await collect(generate(engine, request, signal));
-        choices.push({ index, text: echo + text, logprobs: null, finish_reason: finishReason });
-        usages.push(usage);
+      const collector = new CompletionCollector(form);
+      const ends: AnswerUsage[] = [];
+      for await (const event of events) {
+        collector.take(event);
+        if (event.type === 'end') ends.push(event);
       }
-      const usage = toUsage(usages);
+      const usage = toUsage(ends, made);
       served.buffered(usage);
-      const answer: Completion = { ...head, choices, usage };
+      const answer: Completion = { ...head, choices: collector.choices(body.n ?? 1), usage };
       return Response.json(answer);
     },
   });
-}
-
-async function* completionChunks(
-  engine: Engine,
-  jobs: readonly Job[],
-  head: Head,
-  includeUsage: boolean,
-  signal: AbortSignal,
-  served: Served,
-): AsyncGenerator<CompletionChunk, void, undefined> {
-  const chunk = (
-    choices: CompletionChunk['choices'],
-    usage: CompletionChunk['usage'] = null,
-  ): CompletionChunk => ({
-    ...head,
-    choices,
-    ...(includeUsage ? { usage } : {}),
-  });
-  const usages: Usage[] = [];
-  for (const [index, { request, echo }] of jobs.entries()) {
-    const piece = (text: string, finish_reason: 'stop' | 'length' | null = null) =>
-      chunk([{ index, text, logprobs: null, finish_reason }]);
-    let begun = false;
-    for await (const event of generate(engine, request, signal)) {
-      if (!begun && echo !== '') yield piece(echo);
-      begun = true;
-      if (event.type === 'text' && event.text !== '') yield piece(event.text);
-      if (event.type === 'end') {
-        usages.push(event.usage);
-        yield piece('', event.finishReason);
-      }
-    }
-  }
-  if (includeUsage) yield chunk([], toUsage(usages));
-  served.streamed();
-}
-
-/** Every prompt encoded and checked before the first one runs. */
-async function toJobs(engine: Engine, body: CompletionRequest): Promise<Job[]> {
-  const { tokenizer, model } = engine;
-  const sampling = toSampling(body, tokenizer.vocabSize, randomSeed);
-  const stop = toStops(body.stop);
-  const jobs: Job[] = [];
-  for (const [index, prompt] of toPrompts(body.prompt).entries()) {
-    const ids = typeof prompt === 'string' ? await encodeText(engine, prompt) : prompt;
-    const path =
-      Array.isArray(body.prompt) && typeof body.prompt[0] !== 'number' ? `prompt.${index}` : 'prompt';
-    const stranger = ids.find((id) => id >= tokenizer.vocabSize);
-    if (stranger !== undefined) {
-      throw invalidBody([
-        { path, message: `no such token: ${stranger} (the model has ids 0 to ${tokenizer.vocabSize - 1})` },
-      ]);
-    }
-    const maxTokens = answerLimit(ids.length, model.contextLength, 'prompt', body.max_tokens, 16);
-    const shown = () => (typeof prompt === 'string' ? prompt : tokenizer.decode(prompt, { special: true }));
-    jobs.push({ request: { prompt: ids, maxTokens, sampling, stop }, echo: body.echo ? shown() : '' });
-  }
-  return jobs;
-}
-
-function toPrompts(prompt: CompletionRequest['prompt']): readonly (string | readonly number[])[] {
-  if (typeof prompt === 'string') return [prompt];
-  return typeof prompt[0] === 'number' ? [prompt as number[]] : (prompt as string[] | number[][]);
-}
-
-async function encodeText({ tokenizer, model }: Engine, text: string): Promise<readonly number[]> {
-  const options = { parseSpecial: true };
-  await refuseOverlong(tokenizer, text, model.contextLength, 'prompt', options);
-  const ids = tokenizer.encode(text, { ...options, addSpecial: true });
-  if (ids.length > 0) return ids;
-  // A model without BOS has nothing to begin an empty text with.
-  if (tokenizer.bosId !== undefined) return [tokenizer.bosId];
-  throw new Problem(400, 'invalid_value', 'prompt: must not be empty for this model.', { param: 'prompt' });
 }

@@ -12,7 +12,7 @@ import {
   embeddingRequest,
 } from './embeddings-schema.ts';
 import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';
-import { requireKind, requireModel } from '../turn/identity.ts';
+import { requireKind } from '../turn/identity.ts';
 
 export function embeddingsRoute(resident: Resident) {
   return defineRoute({
@@ -37,9 +37,8 @@ export function embeddingsRoute(resident: Resident) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal }) {
-      const { engine } = resident.require();
-      requireModel(body.model, engine.model);
+    async handle({ body, signal, over }) {
+      const { engine } = await resident.use(body.model, { signal, over });
       requireKind(engine.model, 'embed');
       const { dimensions } = body;
       const most = engine.model.embeddingDimensions ?? 0;

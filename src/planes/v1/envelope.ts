@@ -1,14 +1,14 @@
-import type { Envelope } from '../problem.ts';
+import type { Envelope, Problem } from '../problem.ts';
 
 /** OpenAI's envelope: all four members always there. */
-export const openaiEnvelope: Envelope = ({ status, code, message, param, violations }) => ({
-  error: {
-    message,
-    type: errorType(status),
-    param: param ?? null,
-    code,
-    ...(violations ? { violations } : {}),
-  },
+export const openaiEnvelope: Envelope = (problem) => ({ error: toOpenAIError(problem) });
+
+export const toOpenAIError = ({ status, code, message, param, violations }: Problem) => ({
+  message,
+  type: errorType(status),
+  param: param ?? null,
+  code,
+  ...(violations ? { violations } : {}),
 });
 
 function errorType(status: number): string {

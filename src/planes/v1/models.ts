@@ -26,8 +26,10 @@ export function modelRoutes(resident: Resident) {
   const one = defineRoute({
     method: 'GET',
     path: '/v1/models/{id}',
+    rest: true,
     operationId: 'getModel',
     summary: 'One model',
+    description: 'Ids with slashes may be written as they are.',
     params: { id: "The model's id." },
     answers: {
       200: { description: 'The model.', content: { 'application/json': modelEntry } },

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { unsupportedMark } from '../body.ts';
 import { dictionary, list } from '../list.ts';
+import { emptyList, flag, refused } from '../turn/members.ts';
 
 const between = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;
@@ -11,17 +11,9 @@ const int64 = 2 ** 63;
 const stopForm = 'expected a text or up to 16 texts';
 const stopText = z.string({ error: 'expected a text' }).min(1, 'a stop text must not be empty');
 
-/** Refuses a member that we know but do not serve yet, rather than ignore it; `null` and `idle` values pass. */
-export function notYet(what: string, idle: (value: unknown) => boolean = () => false) {
-  return z
-    .unknown()
-    .refine((value) => value === undefined || value === null || idle(value), {
-      error: `${what} is not supported yet; leave it out`,
-      ...unsupportedMark,
-    })
-    .optional()
-    .describe('Not supported yet: refused unless absent, null or without effect.');
-}
+/** A member that we know and do not serve: refused rather than ignored. */
+export const unserved = (what: string, idle?: (value: unknown) => boolean) =>
+  refused(`${what} is not supported; leave it out`, idle);
 
 /** The members that steer sampling, the same on both completion routes. All may be null, which is absent. */
 export const samplingMembers = {
@@ -69,17 +61,38 @@ export const samplingMembers = {
     .describe('Texts that end the answer and are not part of it.'),
 };
 
+/** What peers take beside OpenAI's members, on both completion routes. */
+export const peerMembers = {
+  ignore_eos: flag.nullish().describe("Go on after the model's end token."),
+  min_tokens: unserved('min_tokens', (value) => value === 0),
+  stop_token_ids: unserved('stop_token_ids', emptyList),
+  bad_words: unserved('bad_words', emptyList),
+  include_stop_str_in_output: unserved('include_stop_str_in_output', (value) => value === false),
+  use_beam_search: unserved('beam search', (value) => value === false),
+  length_penalty: unserved('length_penalty', (value) => value === 1),
+  typical_p: unserved('typical_p', (value) => value === 1),
+  mirostat: unserved('mirostat', (value) => value === 0),
+  dry_multiplier: unserved('dry_multiplier', (value) => value === 0),
+  xtc_probability: unserved('xtc_probability', (value) => value === 0),
+  dynatemp_range: unserved('dynatemp_range', (value) => value === 0),
+  prompt_logprobs: unserved('prompt_logprobs'),
+};
+
+const mostAnswers = 128;
+const answersForm = `expected a whole number from 1 to ${mostAnswers}`;
+export const answerCount = z
+  .int({ error: answersForm })
+  .min(1, answersForm)
+  .max(mostAnswers, answersForm)
+  .nullish()
+  .describe('Answers to the same prompt, each drawn with a seed of its own. Default 1.');
+
 export const streamMembers = {
-  stream: z
-    .boolean({ error: 'expected true or false' })
-    .nullish()
-    .describe('Send the answer as server-sent events.'),
+  stream: flag.nullish().describe('Send the answer as server-sent events.'),
   stream_options: z
-    .object(
-      { include_usage: z.boolean({ error: 'expected true or false' }).nullish() },
-      { error: 'expected an object' },
-    )
-    .nullish(),
+    .object({ include_usage: flag.nullish() }, { error: 'expected an object' })
+    .nullish()
+    .describe('With `include_usage` a last chunk without choices tells what the answers took.'),
 };
 
 export type SamplingBody = z.infer<z.ZodObject<typeof samplingMembers>>;

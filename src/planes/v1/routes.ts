@@ -7,18 +7,20 @@ import { completionsRoute } from './completions.ts';
 import { embeddingsRoute } from './embeddings.ts';
 import { openaiEnvelope } from './envelope.ts';
 import { modelRoutes } from './models.ts';
+import { responsesRoutes } from './responses.ts';
 
 export function v1Plane(resident: Resident, served: Served): Plane {
   return {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
-    prefix: '/v1',
+    prefixes: ['/v1'],
     envelope: openaiEnvelope,
     errorSchema: openaiError,
     routes: [
       ...modelRoutes(resident),
       chatRoute(resident, served),
       completionsRoute(resident, served),
+      ...responsesRoutes(resident, served),
       embeddingsRoute(resident),
     ],
   };

@@ -1,0 +1,132 @@
+import type { Engine, FillInTheMiddle, Tokenizer } from '../../engine/index.ts';
+import { Problem } from '../problem.ts';
+import { contextExceeded } from './encode.ts';
+
+/** What stands around the gap. None of it is read as control tokens. */
+export interface FimParts {
+  readonly prefix: string;
+  readonly suffix: string;
+  /** How the missing part begins. */
+  readonly middle?: string | readonly number[];
+  /** Other files, the most useful last. With a list, also an empty one, models that know repositories get one. */
+  readonly extra?: readonly FimFile[];
+}
+
+export interface FimFile {
+  readonly text: string;
+  readonly filename?: string | undefined;
+}
+
+/** No token stands for more text than this in code, on the average: what lies farther away is not encoded. */
+const charactersPerToken = 8;
+/** For an answer whose length nobody set. */
+const usualAnswer = 512;
+
+/**
+ * The prompt that asks for what is missing between prefix and suffix: prefix, suffix, middle, as the models that know
+ * it are trained. What does not fit the context is left out: of the prefix its beginning, of the suffix its end, of
+ * the other files the first.
+ * @param answer tokens to leave for the answer; the default is 512, at most a quarter of the context
+ * @throws Problem 501 where the model has no tokens for it, 400 where not even the frame fits
+ */
+export function fimPrompt(engine: Engine, parts: FimParts, answer?: number): readonly number[] {
+  const { tokenizer, model } = engine;
+  const fim = requireFim(engine);
+  const leave = Math.max(1, answer ?? Math.min(usualAnswer, model.contextLength >> 2));
+  const given = parts.middle ?? '';
+  const middle = typeof given === 'string' ? endOf(tokenizer, given, model.contextLength + 1) : given;
+  const start = leadingIds(tokenizer);
+  const room = model.contextLength - leave - start.length - middle.length - 3;
+  if (room < 0) {
+    const sum = `the request asks for ${model.contextLength - room} (${leave} for the answer)`;
+    throw contextExceeded(model.contextLength, sum, 'prompt');
+  }
+  const around = fitAround(
+    endOf(tokenizer, parts.prefix, room),
+    beginOf(tokenizer, parts.suffix, room),
+    room,
+  );
+  const left = room - around.prefix.length - around.suffix.length;
+  return [
+    ...start,
+    ...otherFiles(tokenizer, fim, parts.extra, left),
+    fim.prefix,
+    ...around.prefix,
+    fim.suffix,
+    ...around.suffix,
+    fim.middle,
+    ...middle,
+  ];
+}
+
+/** The tokens for it, or a 501 that says what the model lacks. */
+export function requireFim({ tokenizer, model }: Engine): FillInTheMiddle {
+  if (tokenizer.fim) return tokenizer.fim;
+  throw new Problem(
+    501,
+    'not_supported',
+    `The model '${model.id}' cannot fill in the middle of a text: its vocabulary has no tokens for prefix, suffix and middle. Load one that was trained for it, such as Qwen2.5-Coder.`,
+  );
+}
+
+/** BOS, where the model begins every text with it. */
+function leadingIds(tokenizer: Tokenizer): readonly number[] {
+  const [first] = tokenizer.encode('', { addSpecial: true });
+  return first !== undefined && first === tokenizer.bosId ? [first] : [];
+}
+
+/** Three quarters of the room for the prefix and one for the suffix; what one does not need the other gets. */
+function fitAround(prefix: readonly number[], suffix: readonly number[], room: number) {
+  const share = Math.floor(room / 4);
+  const suffixTakes = Math.min(suffix.length, Math.max(share, room - prefix.length));
+  const prefixTakes = Math.min(prefix.length, room - suffixTakes);
+  return {
+    prefix: prefix.slice(prefix.length - prefixTakes),
+    suffix: suffix.slice(0, suffixTakes),
+  };
+}
+
+const endOf = (tokenizer: Tokenizer, text: string, most: number): number[] => {
+  const from = Math.max(0, text.length - most * charactersPerToken);
+  const ids = tokenizer.encode(text.slice(isSecondHalf(text, from) ? from + 1 : from));
+  return ids.slice(Math.max(0, ids.length - most));
+};
+
+const beginOf = (tokenizer: Tokenizer, text: string, most: number): number[] => {
+  const to = Math.min(text.length, most * charactersPerToken);
+  return tokenizer.encode(text.slice(0, isSecondHalf(text, to) ? to - 1 : to)).slice(0, most);
+};
+
+/** Is a cut before this UTF-16 unit one through a character? */
+const isSecondHalf = (text: string, at: number): boolean =>
+  at > 0 && at < text.length && (text.charCodeAt(at) & 0xfc00) === 0xdc00;
+
+/**
+ * The other files before the text: as a repository where the model has tokens for that, else one after another with a
+ * line between them. The names that clients do not give are llama.cpp's.
+ */
+function otherFiles(
+  tokenizer: Tokenizer,
+  { repo, separator }: FillInTheMiddle,
+  files: readonly FimFile[] | undefined,
+  room: number,
+): number[] {
+  if (files === undefined) return [];
+  const asRepository = repo !== undefined && separator !== undefined;
+  const head = asRepository ? [repo, ...tokenizer.encode('myproject\n')] : [];
+  const tail = asRepository ? [separator, ...tokenizer.encode('filename\n')] : [];
+  let left = room - head.length - tail.length;
+  if (left < 0) return [];
+  const taken: (readonly number[])[] = [];
+  for (const { text, filename = 'tmp' } of files.toReversed()) {
+    const name = asRepository
+      ? [separator, ...beginOf(tokenizer, `${filename}\n`, left)]
+      : tokenizer.encode('\n\n--- snippet ---\n\n');
+    const most = left - name.length;
+    if (most <= 0) break;
+    const content = endOf(tokenizer, text, most);
+    taken.push([...name, ...content]);
+    left = most - content.length;
+  }
+  return [...head, ...taken.toReversed().flat(), ...tail];
+}

@@ -1,0 +1,36 @@
+import { z } from 'zod';
+import { unsupportedMark } from '../body.ts';
+import { list } from '../list.ts';
+
+/** Members of request bodies that several wires share. */
+
+export const text = z.string({ error: 'expected a text' });
+export const flag = z.boolean({ error: 'expected true or false' });
+
+/** Refuses a member that would change the answer in a way that we cannot; `null` and `idle` values pass. */
+export function refused(why: string, idle: (value: unknown) => boolean = () => false) {
+  return z
+    .unknown()
+    .refine((value) => value === undefined || value === null || idle(value), {
+      error: why,
+      ...unsupportedMark,
+    })
+    .optional()
+    .describe(`Refused unless absent, null or without effect: ${why}.`);
+}
+
+export const emptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+
+const nameForm = 'expected a name of up to 128 letters, digits, dots, underscores and dashes';
+export const toolName = z.string({ error: nameForm }).regex(/^[\w.-]{1,128}$/, nameForm);
+
+/** Every definition is part of the prompt; more of them fill any context. */
+export const mostTools = { count: 512, error: 'at most 512 tools' };
+export const toolList = <Tool extends z.ZodType>(tool: Tool) =>
+  list(tool, { error: 'expected an array of tools', most: mostTools });
+
+/** The `type` of what should have one, as a refusal shows it; empty where it has none. */
+export function typeOf(value: unknown): string {
+  const type = (value as { type?: unknown } | null | undefined)?.type;
+  return typeof type === 'string' ? type.slice(0, 60) : '';
+}

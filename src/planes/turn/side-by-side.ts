@@ -1,0 +1,78 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Problem } from '../problem.ts';
+
+/** Before the next try where the queue is full of what others asked. */
+const retryMs = 50;
+
+type Events<Event> = AsyncGenerator<Event, void, undefined>;
+
+interface Running<Event> {
+  readonly choice: number;
+  readonly events: Events<Event>;
+  next: Promise<Turn<Event>>;
+}
+
+type Turn<Event> = { readonly of: Running<Event> } & (
+  | { readonly result: IteratorResult<Event, void> }
+  | { readonly error: unknown }
+);
+
+/**
+ * Runs generations side by side and yields their events as they come, each with the index of its generation. A full
+ * queue refuses the whole only as long as none was accepted; then the others wait for room. Leaving the loop stops all.
+ * @param atOnce that run at a time; the others wait for their turn
+ */
+export async function* sideBySide<Event extends object>(
+  starts: readonly (() => Events<Event>)[],
+  atOnce: number,
+  signal: AbortSignal,
+): Events<Event & { readonly choice: number }> {
+  const waiting = starts.map((_, choice) => choice);
+  let running: Running<Event>[] = [];
+  let room = atOnce;
+  let accepted = false;
+  try {
+    for (;;) {
+      while (running.length < room && waiting.length > 0) {
+        const choice = waiting.shift() ?? 0;
+        running.push(begin(choice, (starts[choice] as () => Events<Event>)()));
+      }
+      if (running.length === 0) return;
+      const turn = await Promise.race(running.map(({ next }) => next));
+      const { of: one } = turn;
+      running = running.filter((other) => other !== one);
+      if ('error' in turn) {
+        if (!isFull(turn.error) || (running.length === 0 && !accepted)) throw turn.error;
+        waiting.unshift(one.choice);
+        room = Math.max(1, running.length);
+        if (running.length === 0) await pause(retryMs, undefined, { signal }).catch(() => undefined);
+        continue;
+      }
+      accepted = true;
+      if (turn.result.done) {
+        room = Math.min(atOnce, room + 1);
+        continue;
+      }
+      // Who was served goes to the end: all get their turn.
+      one.next = turnOf(one);
+      running.push(one);
+      yield { ...turn.result.value, choice: one.choice };
+    }
+  } finally {
+    for (const { events } of running) void events.return().catch(() => undefined);
+  }
+}
+
+function begin<Event>(choice: number, events: Events<Event>): Running<Event> {
+  const one = { choice, events } as Running<Event>;
+  one.next = turnOf(one);
+  return one;
+}
+
+const turnOf = <Event>(of: Running<Event>): Promise<Turn<Event>> =>
+  of.events.next().then(
+    (result) => ({ of, result }),
+    (error: unknown) => ({ of, error }),
+  );
+
+const isFull = (error: unknown): boolean => error instanceof Problem && error.code === 'queue_full';

@@ -1,0 +1,119 @@
+import type { Engine } from '../../engine/index.ts';
+import { invalidBody } from '../body.ts';
+import { Problem, type Violation } from '../problem.ts';
+import { type Asked, answerShare } from '../turn/bounds.ts';
+import type { TextRequest } from '../turn/choices.ts';
+import { answerLimit, refuseOverlong } from '../turn/encode.ts';
+import { fimPrompt } from '../turn/fim.ts';
+import { randomSeed } from '../turn/identity.ts';
+import { toSampling, toStops } from '../turn/sampling.ts';
+import type { CompletionRequest } from './completions-schema.ts';
+import { outputViolations, toOutput } from './output-schema.ts';
+
+/** A prompt, and the text that `echo` puts before its answers. */
+export interface CompletionJob {
+  readonly request: TextRequest;
+  readonly echo: string;
+}
+
+const usualTokens = 16;
+
+/** Answers that are made for each prompt; the `n` best of them are given. */
+export const answersMade = ({ n, best_of: best }: CompletionRequest): number => best ?? n ?? 1;
+
+/** What is wrong between the members of a body whose members are right. */
+export function completionViolations(body: CompletionRequest): Violation[] {
+  const wrong = [...outputViolations(body)];
+  const n = body.n ?? 1;
+  if (typeof body.best_of === 'number' && body.best_of < n) {
+    wrong.push({ path: 'best_of', message: `must be at least n, which is ${n}` });
+  }
+  if (body.stream && answersMade(body) > n) {
+    wrong.push({
+      path: 'best_of',
+      message: 'the best answers are known in the end alone; leave `stream` out',
+    });
+  }
+  if (body.suffix && typeof body.prompt !== 'string') {
+    wrong.push({ path: 'suffix', message: 'needs a prompt that is one text' });
+  }
+  return wrong;
+}
+
+/** Every prompt encoded and checked before the first one runs. */
+export async function toJobs(engine: Engine, body: CompletionRequest): Promise<CompletionJob[]> {
+  const { tokenizer, model } = engine;
+  const prompts = toPrompts(body.prompt);
+  const made = answersMade(body);
+  const share = answerShare(asked(body, prompts.length), model.contextLength);
+  const shared = {
+    n: made,
+    sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
+    stop: toStops(body.stop),
+    grammar: toOutput(body)?.grammar,
+    ...(body.ignore_eos ? { ignoreEnd: true } : {}),
+    ...logprobsAsked(body),
+  };
+  const jobs: CompletionJob[] = [];
+  for (const [index, prompt] of prompts.entries()) {
+    const path =
+      Array.isArray(body.prompt) && typeof body.prompt[0] !== 'number' ? `prompt.${index}` : 'prompt';
+    const ids = await toIds(engine, prompt, body, path);
+    const usual = Math.min(usualTokens, share);
+    const maxTokens = answerLimit(ids.length, model.contextLength, 'prompt', body.max_tokens, usual);
+    const shown = () => (typeof prompt === 'string' ? prompt : tokenizer.decode(prompt, { special: true }));
+    jobs.push({ request: { ...shared, prompt: ids, maxTokens }, echo: body.echo ? shown() : '' });
+  }
+  return jobs;
+}
+
+function asked(body: CompletionRequest, prompts: number): Asked {
+  const several = typeof body.best_of === 'number' ? 'best_of' : 'n';
+  return {
+    answers: prompts * answersMade(body),
+    member: prompts > 1 ? 'prompt' : several,
+    tokens: body.max_tokens,
+  };
+}
+
+/** The best answers are chosen by their log probabilities, whether or not these are told. */
+function logprobsAsked(body: CompletionRequest): Pick<TextRequest, 'logprobs' | 'promptLogprobs'> {
+  if (typeof body.logprobs === 'number') {
+    return { logprobs: body.logprobs, ...(body.echo ? { promptLogprobs: true } : {}) };
+  }
+  return answersMade(body) > (body.n ?? 1) ? { logprobs: 0 } : {};
+}
+
+type Prompt = string | readonly number[];
+
+function toPrompts(prompt: CompletionRequest['prompt']): readonly Prompt[] {
+  if (typeof prompt === 'string') return [prompt];
+  return typeof prompt[0] === 'number' ? [prompt as number[]] : (prompt as string[] | number[][]);
+}
+
+async function toIds(
+  engine: Engine,
+  prompt: Prompt,
+  { suffix, max_tokens: tokens }: CompletionRequest,
+  path: string,
+): Promise<readonly number[]> {
+  if (typeof prompt !== 'string') {
+    const { vocabSize } = engine.tokenizer;
+    const stranger = prompt.find((id) => id >= vocabSize);
+    if (stranger === undefined) return prompt;
+    const message = `no such token: ${stranger} (the model has ids 0 to ${vocabSize - 1})`;
+    throw invalidBody([{ path, message }]);
+  }
+  if (suffix) return fimPrompt(engine, { prefix: prompt, suffix }, Math.max(1, tokens ?? usualTokens));
+  return await encodeText(engine, prompt);
+}
+
+async function encodeText({ tokenizer, model }: Engine, text: string): Promise<readonly number[]> {
+  const options = { parseSpecial: true };
+  await refuseOverlong(tokenizer, text, model.contextLength, 'prompt', options);
+  const ids = tokenizer.encode(text, { ...options, addSpecial: true });
+  if (ids.length > 0) return ids;
+  // A model without BOS has nothing to begin an empty text with.
+  if (tokenizer.bosId !== undefined) return [tokenizer.bosId];
+  throw new Problem(400, 'invalid_value', 'prompt: must not be empty for this model.', { param: 'prompt' });
+}

@@ -1,0 +1,14 @@
+import type { GrammarErrorCode } from '../../grammar/types.ts';
+import { Problem } from '../problem.ts';
+
+const codes: readonly string[] = [
+  'unsupported_schema',
+  'invalid_grammar',
+  'grammar_too_complex',
+] satisfies GrammarErrorCode[];
+
+/** A refused grammar, told with the member that it came from: `guided_json/properties/a`. */
+export function namingGrammar(error: unknown, member: string): unknown {
+  if (!(error instanceof Problem) || !codes.includes(error.code)) return error;
+  return new Problem(error.status, error.code, error.message, { param: `${member}${error.param ?? ''}` });
+}

@@ -1,0 +1,50 @@
+import { z } from 'zod';
+import type { Thinking } from '../../chat/index.ts';
+import { flag } from '../turn/members.ts';
+import { unserved } from './request-schema.ts';
+import { efforts, toThinking } from '../turn/thinking.ts';
+
+const effort = z.enum(efforts, { error: `expected one of ${efforts.join(', ')}` });
+const tokensForm = 'expected a whole number, at least 0';
+
+export const reasoningMembers = {
+  reasoning_effort: effort
+    .nullish()
+    .describe(
+      "How much the model should think; the nearest that its template knows. Default: the template's own.",
+    ),
+  reasoning: z
+    .object(
+      {
+        effort: effort.nullish(),
+        enabled: flag.nullish(),
+        exclude: unserved('leaving thoughts out of the answer', (value) => value === false),
+        max_tokens: z
+          .int({ error: tokensForm })
+          .min(0, tokensForm)
+          .nullish()
+          .describe(
+            '0 turns thinking off, more turns it on; thoughts are bounded by `max_completion_tokens` alone.',
+          ),
+      },
+      { error: 'expected {effort}, {enabled} or {max_tokens}' },
+    )
+    .nullish()
+    .describe('Another way of writing `reasoning_effort`, which wins.'),
+  include_reasoning: unserved('leaving thoughts out of the answer', (value) => value === true),
+  reasoning_format: unserved(
+    'a reasoning_format other than auto',
+    (value) => value === 'auto' || value === 'deepseek',
+  ),
+};
+
+/** Undefined where the request says nothing. */
+export function thinkingOf(body: z.infer<z.ZodObject<typeof reasoningMembers>>): Thinking | undefined {
+  const { reasoning_effort: wanted, reasoning } = body;
+  if (wanted) return toThinking(wanted);
+  if (!reasoning) return undefined;
+  if (reasoning.enabled === false) return false;
+  if (reasoning.effort) return toThinking(reasoning.effort);
+  if (typeof reasoning.max_tokens === 'number') return reasoning.max_tokens > 0;
+  return reasoning.enabled ?? undefined;
+}

@@ -1,0 +1,111 @@
+import type { ChatInput, ChatTurn, ToolChoice, ToolDefinition } from '../../chat/index.ts';
+import type { GrammarSource } from '../../grammar/types.ts';
+import { invalidBody } from '../body.ts';
+import type { Violation } from '../problem.ts';
+import { Conversation } from '../turn/conversation.ts';
+import { toThinking } from '../turn/thinking.ts';
+import { refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
+import { parsedArguments } from './chat-input.ts';
+import type { InputItem, InputPart } from './responses-items.ts';
+import type { ResponseRequest, TextFormat } from './responses-request.ts';
+import type { FunctionTool, ToolChoiceParam } from './responses-tools.ts';
+
+/** A request as a conversation; throws everything in which its parts contradict each other. */
+export function toChatInput(body: ResponseRequest): ChatInput {
+  const violations: Violation[] = [];
+  const messages = toTurns(body, violations);
+  refuseTwins(body.tools ?? [], violations);
+  const { tools, toolChoice } = chosen(
+    (body.tools ?? []).map(toTool),
+    body.tool_choice ?? 'auto',
+    violations,
+  );
+  if (violations.length > 0) throw invalidBody(violations);
+  const output = toGrammar(body.text?.format);
+  const thinking = toThinking(body.reasoning?.effort);
+  return {
+    messages,
+    ...(tools.length > 0 ? { tools, toolChoice } : {}),
+    ...(body.parallel_tool_calls === false ? { parallelToolCalls: false } : {}),
+    ...(output ? { output } : {}),
+    ...(thinking === undefined ? {} : { thinking }),
+  };
+}
+
+function toTurns({ instructions, input }: ResponseRequest, violations: Violation[]): readonly ChatTurn[] {
+  const conversation = new Conversation();
+  if (instructions) conversation.system(instructions);
+  if (typeof input === 'string') {
+    conversation.user(input);
+    return conversation.turns;
+  }
+  for (const [index, item] of input.entries()) {
+    if (addItem(conversation, item)) continue;
+    violations.push({
+      path: `input.${index}.call_id`,
+      message:
+        'no function_call with this call_id stands before; this host stores no responses, so send the call with its output',
+    });
+  }
+  return conversation.turns;
+}
+
+/** @returns false where an output has no call */
+function addItem(conversation: Conversation, item: InputItem): boolean {
+  if (item.type === 'function_call') {
+    const { call_id: id, name } = item;
+    conversation.call({ id, name, arguments: parsedArguments(item.arguments) });
+  } else if (item.type === 'function_call_output') {
+    return conversation.result(item.call_id, plainText(item.output, '\n'));
+  } else if (item.type === 'reasoning') {
+    const trace = plainText(item.content ?? [], '\n');
+    conversation.thought(trace === '' ? plainText(item.summary ?? [], '\n') : trace);
+  } else if (item.role === 'assistant') {
+    // Pieces of one text, as the model wrote it.
+    conversation.assistant(plainText(item.content, ''));
+  } else {
+    const said = plainText(item.content, '\n');
+    if (item.role === 'user') conversation.user(said);
+    else conversation.system(said);
+  }
+  return true;
+}
+
+function plainText(content: string | readonly InputPart[], between: string): string {
+  if (typeof content === 'string') return content;
+  return content.map((part) => (part.type === 'refusal' ? part.refusal : part.text)).join(between);
+}
+
+const toTool = ({ name, description, parameters, strict }: FunctionTool): ToolDefinition => ({
+  name,
+  ...(description ? { description } : {}),
+  ...(parameters ? { parameters } : {}),
+  ...(strict ? { strict } : {}),
+});
+
+/** What may be called: `allowed_tools` hides the others from the model. */
+function chosen(
+  tools: readonly ToolDefinition[],
+  choice: ToolChoiceParam,
+  violations: Violation[],
+): { tools: readonly ToolDefinition[]; toolChoice: ToolChoice } {
+  if (typeof choice === 'string') {
+    if (choice === 'required') refuseNoTools('tool_choice', tools, violations);
+    return { tools, toolChoice: choice };
+  }
+  if (choice.type === 'function') {
+    refuseUnknown('tool_choice.name', choice.name, tools, violations);
+    return { tools, toolChoice: { name: choice.name } };
+  }
+  for (const [index, { name }] of choice.tools.entries()) {
+    refuseUnknown(`tool_choice.tools.${index}.name`, name, tools, violations);
+  }
+  const allowed = new Set(choice.tools.map(({ name }) => name));
+  return { tools: tools.filter(({ name }) => allowed.has(name)), toolChoice: choice.mode };
+}
+
+function toGrammar(format: TextFormat | null | undefined): GrammarSource | undefined {
+  if (format?.type === 'json_object') return { kind: 'json' };
+  if (format?.type === 'json_schema') return { kind: 'json_schema', schema: format.schema };
+  return undefined;
+}

@@ -1,0 +1,145 @@
+import { z } from 'zod';
+
+/** Log probabilities of one token, in natural logarithms. */
+const likely = { token: z.string(), logprob: z.number(), bytes: z.array(z.int()) };
+const logprob = z.object({ ...likely, top_logprobs: z.array(z.object(likely)) });
+export type ResponseLogprob = z.infer<typeof logprob>;
+
+const status = z.enum(['in_progress', 'completed', 'incomplete']);
+export type ItemStatus = z.infer<typeof status>;
+
+const textPart = z.object({
+  type: z.literal('output_text'),
+  text: z.string(),
+  annotations: z.array(z.never()),
+  logprobs: z.array(logprob),
+});
+export type TextPart = z.infer<typeof textPart>;
+const tracePart = z.object({ type: z.literal('reasoning_text'), text: z.string() });
+export type TracePart = z.infer<typeof tracePart>;
+
+const messageItem = z.object({
+  id: z.string(),
+  type: z.literal('message'),
+  status,
+  role: z.literal('assistant'),
+  content: z.array(textPart),
+});
+const callItem = z.object({
+  id: z.string(),
+  type: z.literal('function_call'),
+  status,
+  call_id: z.string().describe('What the `function_call_output` refers to.'),
+  name: z.string(),
+  arguments: z.string().describe('JSON.'),
+});
+const reasoningItem = z.object({
+  id: z.string(),
+  type: z.literal('reasoning'),
+  status,
+  summary: z.array(z.never()),
+  content: z.array(tracePart).describe('The whole trace.'),
+  encrypted_content: z.null(),
+});
+export const outputItem = z.discriminatedUnion('type', [reasoningItem, messageItem, callItem]);
+export type OutputItem = z.infer<typeof outputItem>;
+export type MessageItem = z.infer<typeof messageItem>;
+export type CallItem = z.infer<typeof callItem>;
+export type ReasoningItem = z.infer<typeof reasoningItem>;
+
+const usage = z.object({
+  input_tokens: z.int(),
+  input_tokens_details: z.object({
+    cached_tokens: z.int().describe('A part of input_tokens.'),
+    cache_write_tokens: z.int(),
+  }),
+  output_tokens: z.int(),
+  output_tokens_details: z.object({ reasoning_tokens: z.int().describe('A part of output_tokens.') }),
+  total_tokens: z.int(),
+});
+
+const nullableText = z.string().nullable();
+const object = z.looseObject({});
+
+/** The same in all snapshots of a response. */
+const head = {
+  id: z.string(),
+  object: z.literal('response'),
+  created_at: z.int(),
+  model: z.string(),
+  instructions: nullableText,
+  previous_response_id: z.null(),
+  tools: z.array(
+    z.object({
+      type: z.literal('function'),
+      name: z.string(),
+      description: nullableText,
+      parameters: object.nullable(),
+      strict: z.boolean().nullable(),
+    }),
+  ),
+  tool_choice: z.union([z.string(), object]),
+  parallel_tool_calls: z.boolean(),
+  max_tool_calls: z.int().nullable(),
+  max_output_tokens: z.int().nullable(),
+  truncation: z.literal('disabled'),
+  text: z.object({ format: object, verbosity: z.literal('medium') }),
+  reasoning: z.object({ effort: nullableText, summary: nullableText }),
+  temperature: z.number(),
+  top_p: z.number(),
+  presence_penalty: z.number(),
+  frequency_penalty: z.number(),
+  top_logprobs: z.int(),
+  store: z.literal(false),
+  background: z.literal(false),
+  service_tier: z.literal('default'),
+  metadata: z.record(z.string(), z.string()),
+  user: z.string().optional(),
+  safety_identifier: nullableText,
+  prompt_cache_key: nullableText,
+};
+const headSchema = z.object(head);
+export type ResponseHead = z.infer<typeof headSchema>;
+
+export const responseObject = z
+  .object({
+    ...head,
+    status: z.enum(['in_progress', 'completed', 'incomplete', 'failed']),
+    completed_at: z.int().nullable(),
+    output: z.array(outputItem),
+    error: z.object({ code: z.string(), message: z.string() }).nullable(),
+    incomplete_details: z.object({ reason: z.literal('max_output_tokens') }).nullable(),
+    usage: usage.nullable().describe('Null as long as the answer is being made.'),
+  })
+  .meta({ id: 'Response' });
+export type ResponseObject = z.infer<typeof responseObject>;
+
+const ofItem = { item_id: z.string(), output_index: z.int() };
+const ofPart = { ...ofItem, content_index: z.literal(0) };
+const part = z.union([textPart, tracePart]);
+const event = <Type extends string, Members extends z.ZodRawShape>(type: Type, members: Members) =>
+  z.object({ type: z.literal(type), sequence_number: z.int(), ...members });
+
+export const responseEvent = z
+  .discriminatedUnion('type', [
+    event('response.created', { response: responseObject }),
+    event('response.in_progress', { response: responseObject }),
+    event('response.output_item.added', { output_index: z.int(), item: outputItem }),
+    event('response.content_part.added', { ...ofPart, part }),
+    event('response.reasoning_text.delta', { ...ofPart, delta: z.string() }),
+    event('response.reasoning_text.done', { ...ofPart, text: z.string() }),
+    event('response.output_text.delta', { ...ofPart, delta: z.string(), logprobs: z.array(logprob) }),
+    event('response.output_text.done', { ...ofPart, text: z.string(), logprobs: z.array(logprob) }),
+    event('response.content_part.done', { ...ofPart, part }),
+    event('response.function_call_arguments.delta', { ...ofItem, delta: z.string() }),
+    event('response.function_call_arguments.done', { ...ofItem, name: z.string(), arguments: z.string() }),
+    event('response.output_item.done', { output_index: z.int(), item: outputItem }),
+    event('response.completed', { response: responseObject }),
+    event('response.incomplete', { response: responseObject }),
+    event('response.failed', { response: responseObject }),
+    event('error', {
+      error: z.object({ type: z.string(), code: nullableText, message: z.string(), param: nullableText }),
+    }),
+  ])
+  .meta({ id: 'ResponseStreamEvent' });
+export type ResponseEvent = z.infer<typeof responseEvent>;

@@ -1,0 +1,143 @@
+import { openaiError } from '../error-schema.ts';
+import { Problem } from '../problem.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute, type Route } from '../route.ts';
+import type { Served } from '../served.ts';
+import { serverSentEvents, sse, streamResponse } from '../stream.ts';
+import { type ChatEvent, startChat } from '../turn/chat.ts';
+import { answerLimit } from '../turn/encode.ts';
+import { randomSeed, requireKind } from '../turn/identity.ts';
+import { toSampling, toStops } from '../turn/sampling.ts';
+import { namingGrammar } from './grammar-refusal.ts';
+import { toChatLogprobs } from './logprobs.ts';
+import { ResponseWriter } from './responses-events.ts';
+import { responseHead } from './responses-head.ts';
+import { toChatInput } from './responses-input.ts';
+import { responseRequest } from './responses-request.ts';
+import { type ResponseEvent, responseEvent, responseObject } from './responses-schema.ts';
+
+const path = '/v1/responses';
+const refusal = (description: string) => ({ description, content: { 'application/json': openaiError } });
+
+export function responsesRoutes(resident: Resident, served: Served): Route[] {
+  return [createRoute(resident, served), ...storedRoutes()];
+}
+
+function createRoute(resident: Resident, served: Served): Route {
+  return defineRoute({
+    method: 'POST',
+    path,
+    operationId: 'createResponse',
+    summary: 'Answer a conversation of items',
+    description:
+      "OpenAI's responses, buffered or as server-sent events, without state: nothing is stored, so every request has " +
+      'the whole conversation, tool calls and their outputs included. Unknown members are ignored.',
+    body: responseRequest,
+    answers: {
+      200: {
+        description: 'The answer; with `stream`, the events that lead to it.',
+        content: { 'application/json': responseObject, 'text/event-stream': responseEvent },
+      },
+      404: refusal('No such model.'),
+      429: refusal('The queue is full; `Retry-After` tells when to come back.'),
+      503: refusal('No resident model, or it is loading, or the GPU was lost.'),
+    },
+    async handle({ body, signal, over, asProblem }) {
+      const ready = await resident.use(body.model, { signal, over });
+      const { model, tokenizer } = ready.engine;
+      requireKind(model, 'generate');
+      const logprobs = body.top_logprobs || body.include?.includes('message.output_text.logprobs');
+      const ask = {
+        input: toChatInput(body),
+        sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
+        stop: toStops(body.stop),
+        maxTokens: (prompt: number) =>
+          answerLimit(prompt, model.contextLength, 'messages', body.max_output_tokens),
+        ...(logprobs ? { logprobs: body.top_logprobs ?? 0 } : {}),
+      };
+      const { events } = await startChat(ready, ask, signal).catch((error: unknown) => {
+        const bySchema = body.text?.format?.type === 'json_schema';
+        throw namingGrammar(asInput(error), bySchema ? 'text.format.schema' : 'tools');
+      });
+      const writer = new ResponseWriter(
+        responseHead(body, model),
+        (entries) => toChatLogprobs(tokenizer, entries).content,
+      );
+      if (body.stream) {
+        return await streamResponse(
+          framed(events, writer, () => served.streamed()),
+          {
+            contentType: serverSentEvents,
+            failure: (error) => [...writer.fail(asProblem(error))].map(frame).join(''),
+          },
+        );
+      }
+      const response = await lastSnapshot(events, writer);
+      if (response.usage) {
+        const { input_tokens: prompt_tokens, output_tokens: completion_tokens } = response.usage;
+        served.buffered({ prompt_tokens, completion_tokens });
+      }
+      return Response.json(response);
+    },
+  });
+}
+
+const frame = (event: ResponseEvent): string => sse(event, event.type);
+
+async function* framed(
+  events: AsyncIterable<ChatEvent>,
+  writer: ResponseWriter,
+  onEnd: () => void,
+): AsyncGenerator<string, void, undefined> {
+  for await (const event of events) {
+    for (const made of writer.take(event)) yield frame(made);
+  }
+  onEnd();
+}
+
+async function lastSnapshot(events: AsyncIterable<ChatEvent>, writer: ResponseWriter) {
+  let last: ResponseEvent | undefined;
+  for await (const event of events) {
+    for (const made of writer.take(event)) last = made;
+  }
+  if (!last || !('response' in last)) throw new Error('the engine ended a generation without an end event');
+  return last.response;
+}
+
+/** On this wire the conversation's member has another name. */
+function asInput(error: unknown): unknown {
+  if (!(error instanceof Problem) || error.param !== 'messages') return error;
+  const { status, code, message, violations, headers } = error;
+  return new Problem(status, code, message, {
+    param: 'input',
+    headers,
+    ...(violations ? { violations } : {}),
+  });
+}
+
+/** What clients do with stored responses is answered with the reason why there are none. */
+function storedRoutes(): Route[] {
+  const methods = [
+    { method: 'GET', operationId: 'getResponse', summary: 'Always refused: no response is stored' },
+    {
+      method: 'DELETE',
+      operationId: 'deleteResponse',
+      summary: 'Always refused: nothing is there to delete',
+    },
+  ] as const;
+  return methods.map((route) =>
+    defineRoute({
+      ...route,
+      path: `${path}/{id}`,
+      params: { id: "A response's id." },
+      answers: { 404: refusal('This host stores no responses.') },
+      handle({ params }) {
+        throw new Problem(
+          404,
+          'response_not_found',
+          `There is no response '${params['id']?.slice(0, 100)}': this host stores none. Keep what POST ${path} answers, and send the whole conversation with the next request.`,
+        );
+      },
+    }),
+  );
+}

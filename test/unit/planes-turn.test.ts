@@ -1,0 +1,231 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { EngineError, greedy, type TokenLogprob } from '../../src/engine/types.ts';
+import { answerShare } from '../../src/planes/turn/bounds.ts';
+
+import { collectChat, startChat } from '../../src/planes/turn/chat.ts';
+import { generateChoices, startChoices } from '../../src/planes/turn/choices.ts';
+import { generate } from '../../src/planes/turn/generation.ts';
+import { TokenTrail } from '../../src/planes/turn/trail.ts';
+import { ByteTokenizer, type Script, ScriptedEngine } from '../support/scripted-engine.ts';
+import { ScriptedGrammars } from '../support/scripted-grammars.ts';
+
+const never = new AbortController().signal;
+const request = { prompt: [1], maxTokens: 50, sampling: greedy, stop: [] };
+const grammar = { kind: 'json' } as const;
+function answering(script: Script = {}) {
+  return { engine: new ScriptedEngine(script), grammars: new ScriptedGrammars() };
+}
+async function all<Value>(events: AsyncIterable<Value>): Promise<Value[]> {
+  const seen: Value[] = [];
+  for await (const event of events) seen.push(event);
+  return seen;
+}
+
+describe('answers side by side', () => {
+  test('all run, none starves, each with a seed of its own and its own order kept', async () => {
+    const on = answering({ answer: () => Array.from({ length: 20 }, (_, index) => `${index} `), delayMs: 1 });
+    const events = await all(generateChoices(on, { ...request, n: 4 }, never));
+    for (const choice of [0, 1, 2, 3]) {
+      const own = events.filter((event) => event.choice === choice);
+      expect(own.map((event) => (event.type === 'text' ? event.text.trim() : event.type))).toEqual(
+        [...Array(20).keys(), 'end'].map(String),
+      );
+    }
+    const firstEnd = events.findIndex(({ type }) => type === 'end');
+    for (const choice of [0, 1, 2, 3]) {
+      expect(events.slice(0, firstEnd).filter((event) => event.choice === choice).length).toBeGreaterThan(15);
+    }
+    expect(on.engine.requests.map(({ sampling }) => sampling.seed)).toEqual([0, 1, 2, 3]);
+  });
+
+  test('several requests count on; no more run at a time than the engine has slots', async () => {
+    const on = answering({ capacity: 3, delayMs: 1 });
+    let most = 0;
+    const events = await startChoices(
+      on,
+      Array.from({ length: 5 }, () => ({ ...request, n: 2 })),
+      never,
+    );
+    const ended: number[] = [];
+    for await (const event of events) {
+      most = Math.max(most, on.engine.running);
+      if (event.type === 'end') ended.push(event.choice);
+    }
+    expect(ended.sort((a, b) => a - b)).toEqual([...Array(10).keys()]);
+    expect(most).toBe(3);
+  });
+
+  test('a queue that others fill holds the later answers back; it refuses only what got nothing', async () => {
+    const on = answering({ capacity: 2, delayMs: 1 });
+    on.engine.stats = () => ({ ...ScriptedEngine.prototype.stats.call(on.engine), slots: 8 });
+    const events = await all(generateChoices(on, { ...request, n: 5, grammar }, never));
+    expect(events.filter(({ type }) => type === 'end').length).toBe(5);
+    expect(on.grammars.closed).toBe(on.grammars.started);
+
+    on.engine.running = 2;
+    const refused = all(generateChoices(on, { ...request, n: 5, grammar }, never));
+    await expect(refused).rejects.toMatchObject({ code: 'queue_full', status: 429 });
+    expect(on.grammars.closed).toBe(on.grammars.started);
+  });
+
+  test('one that fails ends the others, and leaving the loop ends all, with their constraints', async () => {
+    const on = answering({ answer: () => Array(1000).fill('x'), delayMs: 1 });
+    for await (const event of generateChoices(on, { ...request, n: 3, maxTokens: 900, grammar }, never)) {
+      if (event.choice === 2) break;
+    }
+    await expect.poll(() => on.engine.running).toBe(0);
+    expect([on.grammars.started, on.grammars.closed]).toEqual([3, 3]);
+
+    const broken = answering({ fail: { after: 2, error: new EngineError('reader_stalled', 'stalled') } });
+    await expect(all(generateChoices(broken, { ...request, n: 3, grammar }, never))).rejects.toMatchObject({
+      code: 'reader_stalled',
+    });
+    await expect.poll(() => broken.engine.running).toBe(0);
+    expect(broken.grammars.closed).toBe(broken.grammars.started);
+  });
+
+  test('a constraint is closed also where nothing is generated, and a grammar is compiled once', async () => {
+    const on = answering({ contextLength: 10 });
+    await all(generateChoices(on, { ...request, maxTokens: 0, n: 2, grammar }, never));
+    expect([on.grammars.started, on.grammars.closed, on.engine.requests.length]).toEqual([2, 2, 0]);
+    await expect(all(generateChoices(on, { ...request, grammar }, never))).rejects.toMatchObject({
+      code: 'context_length_exceeded',
+    });
+    expect([on.grammars.started, on.grammars.closed]).toEqual([3, 3]);
+    await all(
+      await startChoices(
+        on,
+        Array.from({ length: 4 }, () => ({ ...request, maxTokens: 2, grammar })),
+        never,
+      ),
+    );
+    expect(on.grammars.compiled.length).toBe(3);
+  });
+
+  test('a host without grammars refuses them; max_tokens 0 with the prompt asked for runs', async () => {
+    const on = answering();
+    await expect(
+      startChoices({ engine: on.engine, grammars: undefined }, [{ ...request, grammar }], never),
+    ).rejects.toMatchObject({ status: 501, code: 'not_supported' });
+    const asked = { ...request, prompt: [97, 98], maxTokens: 0, logprobs: 0, promptLogprobs: true };
+    const [first] = await all(generate(on.engine, asked, never));
+    expect(first).toMatchObject({ type: 'text', text: '', prompt: [null, { id: 98 }] });
+  });
+});
+
+describe('the tokens of a piece of text', () => {
+  const tokenizer = new ByteTokenizer();
+  const told = (id: number): TokenLogprob => ({ id, logprob: -id, top: [] });
+  const trailOf = (text: string, visible = new Set<number>()) => {
+    const trail = new TokenTrail(tokenizer, visible);
+    const ids = tokenizer.encode(text, { parseSpecial: true });
+    trail.push(ids, ids.map(told));
+    return trail;
+  };
+  const textOf = (logprobs: readonly TokenLogprob[]) => tokenizer.decode(logprobs.map(({ id }) => id));
+
+  test('are those that it was made of: markup before it belongs to nothing, what follows waits', () => {
+    const trail = trailOf('<think>ab</think>\n\ncd<tool');
+    for (const text of ['ab', 'c', 'd']) {
+      const { tokens, logprobs } = trail.take(text);
+      expect([tokens, textOf(logprobs)]).toEqual([text.length, text]);
+    }
+    expect(textOf(trail.take('<tool').logprobs)).toBe('<tool');
+  });
+
+  test('characters of several tokens have all of them; hidden control tokens have no text', () => {
+    const trail = trailOf('aé🦊<|im_end|>b');
+    expect(trail.take('a').tokens).toBe(1);
+    expect(trail.take('é🦊').logprobs.map(({ id }) => id)).toEqual([...new TextEncoder().encode('é🦊')]);
+    expect(trail.take('b').tokens).toBe(1);
+    const seen = trailOf('x<|im_end|>', new Set([257]));
+    expect(seen.take('x<|im_end|>').tokens).toBe(2);
+  });
+
+  test('a token that two pieces share belongs to the first', () => {
+    const words = ['ab<', 'tool', '>c'];
+    const worded = new ByteTokenizer();
+    worded.stream = () => ({ push: (id: number) => words[id] ?? '', flush: () => '' });
+    const trail = new TokenTrail(worded, new Set());
+    trail.push([0, 1, 2], [0, 1, 2].map(told));
+    expect(['ab', '<tool', '>', 'c'].map((text) => trail.take(text).logprobs.map(({ id }) => id))).toEqual([
+      [0],
+      [1],
+      [2],
+      [],
+    ]);
+  });
+
+  test('where the parser changed the text they are what there is', () => {
+    expect(trailOf('abc').take('xyz').tokens).toBe(3);
+    const passed = trailOf('abcab');
+    passed.pass('xyz');
+    passed.pass('abc');
+    expect(textOf(passed.take('b').logprobs)).toBe('b');
+    expect(passed.take('c').tokens).toBe(0);
+  });
+
+  test('whatever is cut out of a text, in order: as many tokens as it has bytes', () => {
+    const pieces = fc.array(
+      fc.record({ markup: fc.stringMatching(/^[<>/]{0,4}$/), text: fc.stringMatching(/^[a-zé🦊]{1,6}$/u) }),
+    );
+    fc.assert(
+      fc.property(pieces, (parts) => {
+        const trail = trailOf(parts.map(({ markup, text }) => markup + text).join(''));
+        for (const { text } of parts) expect(textOf(trail.take(text).logprobs)).toBe(text);
+      }),
+    );
+  });
+});
+
+test('however an answer is cut into tokens: its pieces make the whole, and have the tokens of its text', async () => {
+  const piece = fc.oneof(
+    fc.constantFrom(
+      '<think>',
+      '</think>',
+      '\n',
+      ' ',
+      '<tool_call>',
+      '</tool_call>',
+      '{"name": "f", "arguments": {}}',
+    ),
+    fc.stringMatching(/^[a-z<é🦊]{1,5}$/u),
+  );
+  const chat = { source: '<think> </think> <tool_call>', render: () => '<|im_start|>assistant\n' };
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(piece, { maxLength: 12 }),
+      fc.integer({ min: 1, max: 6 }),
+      async (pieces, size) => {
+        const text = Array.from(pieces.join(''));
+        const cut = Array.from({ length: Math.ceil(text.length / size) }, (_, index) =>
+          text.slice(index * size, (index + 1) * size).join(''),
+        );
+        const on = answering({ chatTemplate: chat, answer: () => cut });
+        const input = { messages: [{ role: 'user' as const, content: 'x' }], tools: [{ name: 'f' }] };
+        const asked = { input, sampling: greedy, stop: [], logprobs: 0, maxTokens: () => 500 };
+        const { events } = await startChat(on, asked, never);
+        const [answer] = await collectChat(events);
+        const ids = answer?.logprobs.map(({ id }) => id) ?? [];
+        expect(on.engine.tokenizer.decode(ids)).toBe(answer?.content);
+        expect(answer?.reasoningTokens ?? 0).toBeLessThanOrEqual(
+          new TextEncoder().encode(pieces.join('')).length,
+        );
+        expect(answer?.finishReason).toBe(answer?.toolCalls.length ? 'tool_calls' : 'stop');
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+test('what a request may ask for in all names its numbers', () => {
+  expect(answerShare({ answers: 1, member: 'n', tokens: 4096 }, 4096)).toBe(32 * 4096);
+  expect(answerShare({ answers: 1024, member: 'n', tokens: undefined }, 4096)).toBe(128);
+  expect(() => answerShare({ answers: 1025, member: 'n', tokens: 1 }, 4096)).toThrow(
+    /1025 answers; at most 1024/,
+  );
+  expect(() => answerShare({ answers: 33, member: 'n', tokens: 4096 }, 4096)).toThrow(
+    /33 answers of up to 4096 tokens are 135168; .* 131072 \(32 contexts of 4096\)/,
+  );
+});
