@@ -2,7 +2,7 @@ import { readArguments, readCallList, readCallObject, usualKeys } from '../parse
 import { readWholeJson } from '../parser/json.ts';
 import type { Sink } from '../parser/sink.ts';
 import type { Reading, Source } from '../parser/source.ts';
-import { callObject, type ToolStyle, writeCallObject } from './style.ts';
+import { argumentsOf, callObject, type ToolStyle, writeCallObject } from './style.ts';
 
 /** Reads `begin`, one object or a list of them, and the end where there is one. */
 const between = (begins: readonly string[], ends: readonly string[], list: 'always' | 'maybe') =>
@@ -128,7 +128,7 @@ export const command: ToolStyle = {
         elements: [
           { type: 'regex', pattern: '[0-9]{1,3}' },
           { type: 'const_string', value: `", "tool_name": ${JSON.stringify(tool.name)}, "parameters": ` },
-          { type: 'json_schema', json_schema: tool.schema },
+          argumentsOf(tool),
         ],
       },
       end: '}',
@@ -184,7 +184,7 @@ export const apertus: ToolStyle = {
     call: (tool) => ({
       type: 'tag',
       begin: `{${JSON.stringify(tool.name)}: `,
-      content: { type: 'json_schema', json_schema: tool.schema },
+      content: argumentsOf(tool),
       end: '}',
     }),
   },

@@ -4,7 +4,7 @@ import type { Sink } from '../parser/sink.ts';
 import type { Reading, Source } from '../parser/source.ts';
 import { typesOf } from '../parser/typed-value.ts';
 import { type Notation, readMembers, readValue } from './notation.ts';
-import { argumentsFormat, simpleKind } from './parameters.ts';
+import { argumentsFormat, jsonValue, simpleKind } from './parameters.ts';
 import type { BoundTool, ToolStyle } from './style.ts';
 
 const gemmaText = '<|"|>';
@@ -56,7 +56,7 @@ function gemmaValue(schema: unknown, { tool, name }: { tool: BoundTool; name: st
   const kind = simpleKind(schema);
   const types = typesOf(schema);
   const isScalar = types !== undefined && ['string', 'array', 'object'].every((type) => !types.has(type));
-  if (isScalar) return { type: 'json_schema', json_schema: schema };
+  if (isScalar) return jsonValue(tool, schema);
   if (typeof kind === 'object') {
     const elements = kind.texts.map((text) => constant(`${gemmaText}${text}${gemmaText}`));
     return { type: 'or', elements };
@@ -146,10 +146,10 @@ export const lfm: ToolStyle = {
 const pythonText = `([^()'"\\n]|'([^'\\\\\\n]|\\\\.)*'|"([^"\\\\\\n]|\\\\.)*")*`;
 
 /** Python's texts, numbers and lists are JSON's; only its words differ. */
-const pythonFormat = (schema: unknown): StructuralFormat =>
+const pythonFormat = (schema: unknown, { tool }: { tool: BoundTool }): StructuralFormat =>
   simpleKind(schema) === 'boolean'
     ? { type: 'or', elements: ['True', 'False'].map((value) => ({ type: 'const_string', value })) }
-    : { type: 'json_schema', json_schema: schema };
+    : jsonValue(tool, schema);
 
 function* readPythonCall(source: Source, sink: Sink): Reading<boolean> {
   const name = yield* readName(source);

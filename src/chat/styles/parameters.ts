@@ -1,3 +1,4 @@
+import { parseRegex } from '../../grammar/regex/parse.ts';
 import { GrammarError, type StructuralFormat, type StructuralTag } from '../../grammar/types.ts';
 import type { Sink } from '../parser/sink.ts';
 import type { Reading, Source } from '../parser/source.ts';
@@ -95,12 +96,17 @@ function parameterTag(tool: BoundTool, form: ParameterForm, name: string, schema
   return {
     type: 'tag' as const,
     begin: form.begin(name, isText),
-    content: isText
-      ? textFormat(tool, name, schema)
-      : { type: 'json_schema' as const, json_schema: withDefinitions(schema, tool.schema) },
+    content: isText ? textFormat(tool, name, schema) : jsonValue(tool, withDefinitions(schema, tool.schema)),
     end: form.end,
   };
 }
+
+/** A value as JSON: by its own schema, or any where that cannot be kept and is not strict. */
+export const jsonValue = (tool: BoundTool, schema: unknown): StructuralFormat => ({
+  type: 'json_schema',
+  json_schema: schema,
+  ...(tool.strict ? {} : { otherwise: true }),
+});
 
 const unenforced = ['minLength', 'maxLength', 'format', 'anyOf', 'oneOf', 'allOf', 'not', '$ref'];
 
@@ -118,12 +124,9 @@ function textFormat(tool: BoundTool, name: string, schema: unknown): StructuralF
     }));
     return elements.length === 1 ? (elements[0] as StructuralFormat) : { type: 'or', elements };
   }
-  if (
-    typeof bounds['pattern'] === 'string' &&
-    bounds['pattern'].startsWith('^') &&
-    bounds['pattern'].endsWith('$')
-  ) {
-    return { type: 'regex', pattern: bounds['pattern'].slice(1, -1) };
+  const pattern = bounds['pattern'];
+  if (typeof pattern === 'string' && /^\^.*\$$/s.test(pattern) && isReadable(pattern)) {
+    return { type: 'regex', pattern };
   }
   const loose = [...unenforced, 'pattern'].filter((keyword) => keyword in bounds);
   if (tool.strict && loose.length > 0) {
@@ -134,6 +137,15 @@ function textFormat(tool: BoundTool, name: string, schema: unknown): StructuralF
     );
   }
   return { type: 'any_text' };
+}
+
+function isReadable(pattern: string): boolean {
+  try {
+    parseRegex(pattern, 'whole');
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const isAnyObject = (schema: Schema): boolean =>

@@ -5,7 +5,6 @@ import type { Reading, Source } from '../parser/source.ts';
 /** A tool whose calls are to be bound. */
 export interface BoundTool {
   readonly name: string;
-  /** What the grammar keeps its arguments to: the tool's own schema, or any object. */
   readonly schema: Readonly<Record<string, unknown>>;
   readonly strict: boolean;
 }
@@ -78,9 +77,11 @@ export const callObject = (
   };
 };
 
+/** A tool's arguments as JSON: its own schema, or any object where that cannot be kept and is not strict. */
 export const argumentsOf = (tool: BoundTool): StructuralFormat => ({
   type: 'json_schema',
   json_schema: tool.schema,
+  ...(tool.strict ? {} : { otherwise: { type: 'object' } }),
 });
 
 export const writeCallObject = (call: WrittenCall, argumentsKey = 'arguments'): string =>
