@@ -58,7 +58,7 @@ export interface GenerateRequest {
   sampling: Sampling;
   /** Texts that end the answer and are not part of it; they may span tokens. */
   stop: readonly string[];
-  /** Only tokens that it allows are drawn; the engine closes it at the end. */
+  /** Only tokens that it allows are drawn. The engine closes it at the end of a request that it took. */
   constraint?: Constraint;
   /**
    * Report the log probability of each token, and of so many of the likeliest ones (0 to 20): of the model's own

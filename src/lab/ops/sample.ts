@@ -1,6 +1,12 @@
 import { contracts, type Contract } from '../../../kernels/contracts.ts';
 import { gumbel, type SamplingRule, sampleToken } from '../../../kernels/reference/index.ts';
-import { chooseSamplePick, sampleFlags, samplePick, sampleWords } from '../../../kernels/sample.ts';
+import {
+  chooseSamplePick,
+  likeliestShift,
+  sampleFlags,
+  samplePick,
+  sampleWords,
+} from '../../../kernels/sample.ts';
 import type { ExpectedOutput, ParityCase } from '../types.ts';
 import { erasedStep } from './builtin.ts';
 import { between, caseName, floats, type Kind, member, stepOf, words } from './draws.ts';
@@ -17,6 +23,8 @@ interface Shape {
   readonly shift?: number;
   /** Of greedy rows, the greatest logit stands at several tokens. */
   readonly ties?: boolean;
+  /** Tokens that a mask leaves in each row; all when absent. */
+  readonly allowed?: number;
   readonly spare?: number;
 }
 
@@ -52,6 +60,12 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     { kind: 'one_row', vocabulary: 2048, rules: [{ temperature: 0.8, topK: 40, topP: 0.95 }], spare: 3 },
     { kind: 'random', vocabulary: 16, rules: many(130, {}) },
     {
+      kind: 'extreme',
+      vocabulary: between(random, 200, 400),
+      rules: [greedy, {}, { topP: 0.7 }, { topK: 9, temperature: 2 }, { minP: 0.05, temperature: 0.5 }],
+      allowed: 12,
+    },
+    {
       kind: 'ragged',
       vocabulary: 700,
       rules: [{ topK: 200 }, { temperature: 5 }, { topK: 90, temperature: 4 }],
@@ -73,6 +87,9 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
   return list;
 }
 
+/** The logit of a token that a mask forbids: the least number. */
+const forbidden = -3.4028234663852886e38;
+
 /** A logit's distance from the next one, and a mass's from a cut, that no rounding of f32 bridges. */
 const clearGap = 2e-3;
 
@@ -91,7 +108,11 @@ const searchedTokens = 1e5;
  * cannot turn, because what is compared with it must be the same token. Where the rule leaves tokens out, it is one
  * that would be another without it, if such a draw is found.
  */
-function drawRow(random: Random, vocabulary: number, change: Partial<Rule>, shift: number): Draw {
+function drawRow(
+  random: Random,
+  change: Partial<Rule>,
+  { vocabulary, shift = 0, allowed = vocabulary }: Shape,
+): Draw {
   const rule: Rule = { temperature: 1, topK: 0, topP: 1, minP: 0, ...change };
   for (;;) {
     const order = random.permutation(vocabulary);
@@ -99,7 +120,7 @@ function drawRow(random: Random, vocabulary: number, change: Partial<Rule>, shif
     const sorted = new Float64Array(vocabulary);
     let logit = shift + 5 + 3 * random.uniform();
     for (let rank = 0; rank < vocabulary; rank++) {
-      logits[order[rank] as number] = logit;
+      logits[order[rank] as number] = rank < allowed ? logit : forbidden;
       sorted[rank] = logits[order[rank] as number] as number;
       logit -= (4 * (0.1 + random.uniform())) / (rank + 3);
     }
@@ -173,19 +194,21 @@ const idleSlots = 2;
 const mark = 0x80000000;
 
 function makeCase(random: Random, shape: Shape): ParityCase {
-  const { kind, vocabulary, rules, shift = 0, ties = false, spare = 0 } = shape;
+  const { kind, vocabulary, rules, ties = false, spare = 0, allowed } = shape;
   const tokens = rules.length;
   const slots = random.permutation(tokens + idleSlots);
   const logits = random.normals((tokens + spare) * vocabulary, 30);
   const samples = random.words((tokens + spare) * sampleWords);
   const numbers = new Float32Array(samples.buffer);
   for (const [row, change] of rules.entries()) {
-    const draw = drawRow(random, vocabulary, change, shift);
+    const draw = drawRow(random, change, shape);
     if (ties) addTies(random, draw.logits);
     logits.set(draw.logits, row * vocabulary);
     const at = row * sampleWords;
-    // Bias was added before; penalties count what is drawn.
-    const flags = random.below(2) * sampleFlags.bias + random.below(2) * sampleFlags.penalties;
+    // Penalties count what is drawn; all else is done before or after, whatever the record says of it.
+    const { bias, penalties: counted, mask, logprobs } = sampleFlags;
+    const reported = random.below(2) * (logprobs + (random.below(21) << likeliestShift));
+    const flags = random.below(2) * bias + random.below(2) * counted + random.below(2) * mask + reported;
     samples.set([row, slots[row] as number, flags, draw.seed, draw.position, draw.rule.topK], at);
     const { temperature, topP, minP } = draw.rule;
     const penalties = [1 + random.uniform(), random.uniform(), random.uniform()];
@@ -198,7 +221,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   }
   const dims = { tokens, vocabulary };
   return {
-    name: `${caseName(kind, dims, ['tokens', 'vocabulary'])}${ties ? ' ties' : ''}`,
+    name: `${caseName(kind, dims, ['tokens', 'vocabulary'])}${ties ? ' ties' : ''}${allowed === undefined ? '' : ' masked'}`,
     dims,
     tensors: { samples, logits, seen, sampled: random.words(slots.length) },
     params: { vocabulary },
