@@ -268,7 +268,7 @@ class RunningConstraint implements Constraint {
           throw new Error('the constraint is closed');
         }
       }
-      const { keeper, matcher } = this.#place as Place;
+      const { keeper, matcher } = this.#place;
       try {
         return await keeper.ask({ kind: 'next', matcher, accepted: news });
       } catch (error) {

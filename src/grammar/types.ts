@@ -5,7 +5,7 @@ export type GrammarSource =
   /** One JSON object. */
   | { readonly kind: 'json' }
   | { readonly kind: 'json_schema'; readonly schema: unknown }
-  /** XGrammar's EBNF, which reads most of llama.cpp's GBNF too; the start rule is `root` unless named. */
+  /** EBNF as XGrammar and llama.cpp (GBNF) write it; the start rule is `root` unless named. */
   | { readonly kind: 'ebnf'; readonly text: string; readonly root?: string }
   | { readonly kind: 'regex'; readonly pattern: string }
   /** One of these texts. */
@@ -13,10 +13,15 @@ export type GrammarSource =
   /** Text around tagged parts: see `StructuralFormat`. */
   | { readonly kind: 'structural'; readonly format: StructuralFormat };
 
-/** The parts of XGrammar's structural tags that we use, under its own names. */
+/** XGrammar's structural tags, under its own names. With `at_least_one` a tag stands at the very beginning. */
 export type StructuralFormat =
   | { readonly type: 'const_string'; readonly value: string }
-  | { readonly type: 'json_schema'; readonly json_schema: unknown }
+  | {
+      readonly type: 'json_schema';
+      readonly json_schema: unknown;
+      /** What is kept instead where this schema cannot be; absent: it is refused then. */
+      readonly otherwise?: unknown;
+    }
   | { readonly type: 'grammar'; readonly grammar: string }
   | { readonly type: 'regex'; readonly pattern: string }
   | { readonly type: 'any_text'; readonly excludes?: readonly string[] }
@@ -30,7 +35,6 @@ export type StructuralFormat =
       readonly tags: readonly StructuralTag[];
       readonly at_least_one?: boolean;
       readonly stop_after_first?: boolean;
-      readonly excludes?: readonly string[];
     }
   | {
       readonly type: 'tags_with_separator';

@@ -31,8 +31,9 @@ export async function loadGrammarLibrary(): Promise<Library> {
  */
 export function limitMemory(most = mostMemory): () => number {
   let bytes = 0;
-  const grow = WebAssembly.Memory.prototype.grow;
-  WebAssembly.Memory.prototype.grow = function limited(this: WebAssembly.Memory, pages: number): number {
+  const { prototype } = WebAssembly.Memory;
+  const { grow } = prototype as { grow: (this: WebAssembly.Memory, pages: number) => number };
+  prototype.grow = function limited(this: WebAssembly.Memory, pages: number): number {
     const wanted = this.buffer.byteLength + pages * 65_536;
     if (wanted > most) throw new RangeError(`grammars may not take more than ${most} bytes`);
     bytes = Math.max(bytes, wanted);

@@ -46,10 +46,11 @@ describe('start-up', () => {
   });
 
   test('without --gpu it is ready without a model', async () => {
-    const host = start(['--port', '0', '--model', 'x']);
+    const host = start(['--port', '0', '--model', 'x', '--swap']);
     const url = await host.url();
     expect(host.output.stdout).toContain('no resident model');
     expect(host.output.stderr).toContain('--model has no effect without --gpu');
+    expect(host.output.stderr).toContain('--swap has no effect without --gpu');
     expect((await chat(url)).status).toBe(503);
     expect((await fetch(`${url}/health`)).status).toBe(200);
   });

@@ -12,7 +12,7 @@ export function validatorOf(
   schema: unknown,
   draft: 'draft7' | 'draft2020-12',
 ): ((value: unknown) => boolean) | undefined {
-  const ajv = new (draft === 'draft7' ? Ajv : Ajv2020)({ strict: false, logger: false });
+  const ajv = new (draft === 'draft7' ? Ajv : Ajv2020)({ strict: false, logger: false, ownProperties: true });
   addFormats(ajv);
   try {
     return ajv.compile(schema as object);

@@ -114,6 +114,24 @@ describe('grammars as people write them', () => {
   });
 });
 
+describe('alternatives that begin and end alike', () => {
+  it.each<[string, GrammarSource]>([
+    ['of a choice', { kind: 'choice', texts: ['apx', 'aqy', 'aqx'] }],
+    ['of a grammar', { kind: 'ebnf', text: 'root ::= "apx" | b\nb ::= "aqy" | "aqx"' }],
+    ['of a group', { kind: 'ebnf', text: 'root ::= ("apx" | "aqy" | "aqx")' }],
+    ['of an expression', { kind: 'regex', pattern: 'apx|aqy|aqx' }],
+  ])('%s are not mixed', async (_, source) => {
+    expect(await readings(source, ['apx', 'aqy', 'aqx', 'apy'])).toEqual(['whole', 'whole', 'whole', 'no']);
+  });
+
+  it('of an enumeration are not mixed', async () => {
+    const schema = { enum: ['FAILED_IP_EXCLUDE', 'FAILED_UA_INCLUDE', 'FAILED_UA_EXCLUDE'] };
+    expect(
+      await readings({ kind: 'json_schema', schema }, ['"FAILED_UA_INCLUDE"', '"FAILED_IP_INCLUDE"']),
+    ).toEqual(['whole', 'no']);
+  });
+});
+
 describe('a choice and one JSON object', () => {
   it('takes one of the texts, whatever is in them', async () => {
     const source: GrammarSource = { kind: 'choice', texts: ['yes', 'yes, but', 'né"in\\\n', ''] };

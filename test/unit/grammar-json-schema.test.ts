@@ -296,6 +296,7 @@ const table: [name: string, schema: unknown, writes: unknown[], never: unknown[]
       properties: { k: { enum: ['a', 'b'] }, v: { type: 'integer' } },
       required: ['k'],
       if: { properties: { k: { const: 'a' } } },
+      // oxlint-disable-next-line no-thenable -- the keyword
       then: { required: ['v'] },
       else: { properties: { v: false } },
     },
@@ -510,6 +511,7 @@ const { schema: anySchema } = fc.letrec<{ schema: unknown }>((tie) => {
     fc.record({ allOf: fc.array(inner, { minLength: 1, maxLength: 2 }) }),
     fc.record({ anyOf: fc.array(inner, { minLength: 1, maxLength: 3 }) }),
     fc.record({ oneOf: fc.array(inner, { minLength: 1, maxLength: 3 }) }),
+    // oxlint-disable-next-line no-thenable -- the keyword
     fc.record({ if: inner, then: inner, else: inner }),
     fc.record({ dependentRequired: fc.dictionary(name, fc.array(name, { maxLength: 1 }), { maxKeys: 1 }) }),
     fc.record({ dependentSchemas: fc.dictionary(name, inner, { maxKeys: 1 }) }),

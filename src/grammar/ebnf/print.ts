@@ -8,31 +8,112 @@ const beyondAscii: CodePoints = [
   [0xe000, 0x10ffff],
 ];
 
-/** An expression as XGrammar's EBNF writes it. */
-export function print(expression: Expression): string {
-  switch (expression.kind) {
-    case 'text':
-      return quote(expression.text);
-    case 'set':
-      return printSet(expression.set);
-    case 'sequence':
-      return `(${expression.parts.map(print).join(' ')})`;
-    case 'choice':
-      return `(${expression.options.map(print).join(' | ')})`;
-    case 'rule':
-      return expression.name;
-    case 'repeat': {
-      const inner = print(expression.of);
-      const of = expression.of.kind === 'repeat' ? `(${inner})` : inner;
-      const { min, max } = expression;
-      if (min === 0 && max === 1) return `(${of})?`;
-      if (max !== Number.POSITIVE_INFINITY) return `${of}{${min},${max}}`;
-      // Only `*` over a class is a loop of its own; `+` and `{m,}` become rules.
-      return min === 0 ? `${of}*` : min === 1 ? `(${of} ${of}*)` : `(${of}{${min}} ${of}*)`;
-    }
-    case 'free':
-      return printFreeText(expression);
+/**
+ * Writes rules as XGrammar's EBNF. It merges alternatives that begin alike and alternatives that end alike, and both at
+ * once wrongly: "apx" | "aqy" | "aqx" lets "apy" through. So no rule here has two alternatives that begin with the same
+ * text: what follows is a rule of its own.
+ */
+export class Printer {
+  readonly lines: string[] = [];
+  #last = 0;
+
+  rule(name: string, expression: Expression): void {
+    const right =
+      expression.kind === 'free' ? printFreeText(expression) : this.#choice(this.#alternatives(expression));
+    this.lines.push(`${name} ::= ${right}`);
   }
+
+  /** Each alternative as the atoms it is made of. */
+  #alternatives(expression: Expression): string[][] {
+    switch (expression.kind) {
+      case 'choice':
+        return expression.options.flatMap((option) => this.#alternatives(option));
+      case 'set':
+        return spell(expression.set);
+      case 'sequence': {
+        const [first, second, ...more] = expression.parts;
+        // A group of its own would be a rule of its own, and a token that goes beyond a rule's end is not judged ahead.
+        if (first && second?.kind === 'rule' && more.length === 0)
+          return this.#alternatives(first).map((option) => [...option, second.name]);
+        return [expression.parts.flatMap((part) => this.#atoms(part))];
+      }
+      case 'text':
+      case 'rule':
+      case 'repeat':
+      case 'free':
+        return [this.#atoms(expression)];
+    }
+  }
+
+  #atoms(expression: Expression): string[] {
+    switch (expression.kind) {
+      case 'text':
+        return Array.from(expression.text, quote);
+      case 'rule':
+        return [expression.name];
+      case 'repeat': {
+        const of = this.#single(expression.of);
+        const { min, max } = expression;
+        if (min === 0 && max === 1) return [`(${of})?`];
+        if (max !== Number.POSITIVE_INFINITY) return [`${of}{${min},${max}}`];
+        // Only `*` over a class is a loop of its own; `+` and `{m,}` become rules.
+        if (min === 0) return [`${of}*`];
+        return min === 1 ? [of, `${of}*`] : [`${of}{${min}}`, `${of}*`];
+      }
+      case 'sequence':
+        return expression.parts.flatMap((part) => this.#atoms(part));
+      case 'set':
+      case 'choice':
+        return [this.#single(expression)];
+      case 'free':
+        throw new Error('free text is a rule of its own');
+    }
+  }
+
+  /** As one class or one rule. */
+  #single(expression: Expression): string {
+    if (expression.kind === 'rule') return expression.name;
+    const alternatives = this.#alternatives(expression);
+    const [only] = alternatives;
+    if (alternatives.length === 1 && only?.length === 1 && only[0]?.startsWith('[')) return only[0];
+    return this.#lift(alternatives);
+  }
+
+  #lift(alternatives: readonly (readonly string[])[]): string {
+    const name = `part_${++this.#last}`;
+    this.lines.push(`${name} ::= ${this.#choice(alternatives)}`);
+    return name;
+  }
+
+  #choice(alternatives: readonly (readonly string[])[]): string {
+    const groups = new Map<string, (readonly string[])[]>();
+    for (const alternative of alternatives) {
+      const group = groups.get(alternative[0] ?? '');
+      if (group) group.push(alternative);
+      else groups.set(alternative[0] ?? '', [alternative]);
+    }
+    const written = [...groups.values()].map((group) => {
+      const [first = [], ...others] = group;
+      let shared = 0;
+      while (shared < first.length && others.every((other) => other[shared] === first[shared])) shared++;
+      const rests = new Map(group.map((one) => one.slice(shared)).map((rest) => [rest.join(' '), rest]));
+      if (rests.size === 1) return join(first);
+      return join([...first.slice(0, shared), this.#lift([...rests.values()])]);
+    });
+    return written.join(' | ');
+  }
+}
+
+/** Atoms side by side; texts next to each other are one. */
+function join(atoms: readonly string[]): string {
+  const joined: string[] = [];
+  for (const atom of atoms) {
+    const before = joined.at(-1);
+    if (atom.startsWith('"') && before?.startsWith('"'))
+      joined.push(`${joined.pop()?.slice(0, -1)}${atom.slice(1)}`);
+    else joined.push(atom);
+  }
+  return joined.length === 0 ? '""' : joined.join(' ');
 }
 
 function printFreeText({ triggers, stops, again }: FreeText): string {
@@ -58,22 +139,16 @@ export function quote(text: string): string {
  * XGrammar 0.1.27 reads a class as bytes (of characters beyond ASCII it takes the lowest eight bits), and a negated
  * class lets bytes through that are no UTF-8. So what lies beyond ASCII is spelled in bytes.
  */
-function printSet(set: CodePoints): string {
+/**
+ * XGrammar 0.1.27 reads a class as bytes (of characters beyond ASCII it takes the lowest eight bits), and a negated
+ * class lets bytes through that are no UTF-8. So what lies beyond ASCII is spelled in bytes.
+ */
+function spell(set: CodePoints): string[][] {
   const low = intersection(set, ascii);
   const high = intersection(set, beyondAscii);
-  const all =
-    high.length === beyondAscii.length && high.every(([first, last], index) => same(first, last, index));
-  const options = all ? [beyondAsciiRule] : spell(high);
-  if (low.length > 0) options.unshift(`[${low.map(printRange).join('')}]`);
-  return options.length === 1 && !options[0]?.includes(' ')
-    ? (options[0] as string)
-    : `(${options.join(' | ')})`;
+  const found = utf8Ranges(high).map((bytes) => bytes.map(printByte));
+  return low.length > 0 ? [[`[${low.map(printRange).join('')}]`], ...found] : found;
 }
-
-const spell = (high: CodePoints): string[] => utf8Ranges(high).map((bytes) => bytes.map(printByte).join(' '));
-
-const same = (first: number, last: number, index: number): boolean =>
-  beyondAscii[index]?.[0] === first && beyondAscii[index]?.[1] === last;
 
 const printRange = ([first, last]: readonly [number, number]): string =>
   first === last ? hex(first) : `${hex(first)}-${hex(last)}`;
@@ -83,7 +158,3 @@ const printByte = ([first, last]: ByteRange): string =>
   first === last ? `[${hex(first)}${hex(first)}]` : `[${hex(first)}-${hex(last)}]`;
 
 const hex = (code: number): string => `\\x${code.toString(16).padStart(2, '0')}`;
-
-/** The rule of all characters beyond ASCII, which most sets have. */
-export const beyondAsciiRule = 'beyond_ascii';
-export const beyondAsciiLine = `${beyondAsciiRule} ::= ${spell(beyondAscii).join(' | ')}`;

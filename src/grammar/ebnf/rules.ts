@@ -1,6 +1,6 @@
 import { GrammarError } from '../types.ts';
 import { type Expression, rule } from './expression.ts';
-import { beyondAsciiLine, beyondAsciiRule, print } from './print.ts';
+import { Printer } from './print.ts';
 
 const mostRules = 20_000;
 
@@ -45,16 +45,16 @@ export class Rules {
   print(root: string): string | undefined {
     const ends = this.#thatEnd();
     if (!ends.has(root)) return undefined;
-    const lines = [`root ::= ${root}`];
+    const printer = new Printer();
+    printer.rule('root', rule(root));
     const seen = new Set([root]);
     for (const name of seen) {
       const expression = prune(this.#rules.get(name) as Expression, ends);
       if (!expression) throw new Error(`rule ${name} has no text`);
       for (const used of usedBy(expression)) seen.add(used);
-      lines.push(`${name} ::= ${print(expression)}`);
+      printer.rule(name, expression);
     }
-    if (lines.some((line) => line.includes(beyondAsciiRule))) lines.push(beyondAsciiLine);
-    return lines.join('\n');
+    return printer.lines.join('\n');
   }
 
   /** Rules that have at least one text. */
@@ -90,7 +90,7 @@ function usedBy(expression: Expression): string[] {
     case 'repeat':
       return usedBy(expression.of);
     case 'free':
-      return expression.triggers.map(({ rule }) => rule);
+      return expression.triggers.map((trigger) => trigger.rule);
     case 'text':
     case 'set':
       return [];
@@ -107,10 +107,8 @@ function prune(expression: Expression, ends: ReadonlySet<string>): Expression | 
       return parts.every((part) => part !== undefined) ? { kind: 'sequence', parts } : undefined;
     }
     case 'choice': {
-      const options = expression.options
-        .map((option) => prune(option, ends))
-        .filter((one) => one !== undefined);
-      return options.length > 0 ? { kind: 'choice', options } : undefined;
+      const left = expression.options.map((option) => prune(option, ends)).filter((one) => one !== undefined);
+      return left.length > 0 ? { kind: 'choice', options: left } : undefined;
     }
     case 'repeat': {
       const of = prune(expression.of, ends);
@@ -120,7 +118,7 @@ function prune(expression: Expression, ends: ReadonlySet<string>): Expression | 
     case 'set':
       return expression.set.length > 0 ? expression : undefined;
     case 'free':
-      return expression.triggers.every(({ rule }) => ends.has(rule)) ? expression : undefined;
+      return expression.triggers.every((trigger) => ends.has(trigger.rule)) ? expression : undefined;
     case 'text':
       return expression;
   }

@@ -156,8 +156,7 @@ export class Alternatives {
     const negated = placeOf(place, 'not');
     if (!negated || isPlainNegation(negated.schema)) return [];
     const needs = negations(this.#document, negated).map((one): Need => [one]);
-    if (needs.length > 0 || negated.schema === true || isEverything(negated.schema))
-      return [{ place, keyword: 'not', needs }];
+    if (needs.length > 0 || isEverything(negated.schema)) return [{ place, keyword: 'not', needs }];
     const refusal = unsupported(
       negated.path,
       'not',
@@ -167,7 +166,8 @@ export class Alternatives {
   }
 }
 
-const isEverything = (schema: Schema): boolean => isObject(schema) && Object.keys(schema).length === 0;
+const isEverything = (schema: Schema): boolean =>
+  schema === true || (isObject(schema) && Object.keys(schema).length === 0);
 
 /** Some type is allowed by all. */
 function possible(places: Iterable<Place>): boolean {

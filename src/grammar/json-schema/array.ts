@@ -22,8 +22,8 @@ export function writeArray(writer: ArrayWriter, places: readonly Place[]): Expre
   const lists = places.map(items);
   const length = Math.max(0, ...lists.map(({ prefix }) => prefix.length));
   const itemAt = (index: number): Need =>
-    lists.flatMap(({ prefix, rest }) => {
-      const one = prefix[index] ?? rest;
+    lists.flatMap((list) => {
+      const one = list.prefix[index] ?? list.rest;
       return one ? [one] : [];
     });
   const least = Math.max(0, ...places.map((place) => countOf(place, 'minItems') ?? 0));

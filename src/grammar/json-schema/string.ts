@@ -9,7 +9,7 @@ import { isObject, type Place, type SchemaObject } from './document.ts';
 import { textFormat } from './formats.ts';
 import { countOf, valuesOf } from './keywords.ts';
 import { pointer, unsupported } from './refusal.ts';
-import { inString, quoted } from './text.ts';
+import { inString, jsonCharacter, quoted } from './text.ts';
 
 const quote = text('"');
 /** States that a pattern with a length may take. */
@@ -86,7 +86,7 @@ function writeNewText(rules: Rules, need: TextNeed): Expression | undefined {
     const bound = anyMore ? least : Math.max(least, Math.min(most, mostLength));
     return sequence(
       quote,
-      counted(rules, rule('character'), least, bound, anyMore ? rule('rest_of_string') : quote),
+      counted(rules, jsonCharacter, least, bound, anyMore ? rule('rest_of_string') : quote),
     );
   }
   const [first, ...others] = languages.values();

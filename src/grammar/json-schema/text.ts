@@ -74,6 +74,9 @@ export function quoted(expression: Expression): Expression {
 /** No more blanks than a careful writer needs, so that a weak model cannot write them for ever. */
 const mostIndent = 48;
 
+/** Any character of a string. */
+export const jsonCharacter: Expression = choice(set(plain), rule('escape'));
+
 /** The rules that all JSON texts share, by fixed names. */
 export function addJsonRules(rules: Rules): void {
   const define = (name: string, expression: Expression) => rules.define(name, expression);
@@ -100,8 +103,7 @@ export function addJsonRules(rules: Rules): void {
     sequence(oneOf('dD'), range('0', '7'), hex, hex),
   );
   define('escape', sequence(text('\\'), choice(oneOf('"\\/bfnrt'), sequence(text('u'), unicode))));
-  define('character', choice(set(plain), rule('escape')));
-  define('rest_of_string', sequence(repeat(choice(set(plain), rule('escape')), 0), text('"')));
+  define('rest_of_string', choice(text('"'), sequence(jsonCharacter, rule('rest_of_string'))));
   define('string', sequence(text('"'), rule('rest_of_string')));
   define('integer', sequence(optional(text('-')), rule('natural')));
   define('natural', choice(text('0'), sequence(range('1', '9'), repeat(digit, 0, 18))));

@@ -1,3 +1,4 @@
+import type * as XGrammar from '@mlc-ai/web-xgrammar';
 import type { CompiledGrammar, GrammarCompiler, GrammarMatcher, TokenizerInfo } from '@mlc-ai/web-xgrammar';
 import { byteToChar } from '../byte-alphabet.ts';
 import { translate } from '../translate.ts';
@@ -5,7 +6,7 @@ import { GrammarError } from '../types.ts';
 import type { Failure, Question, Vocabulary } from './messages.ts';
 
 /** What `@mlc-ai/web-xgrammar` exports. */
-export type Library = typeof import('@mlc-ai/web-xgrammar');
+export type Library = typeof XGrammar;
 
 interface Compiler {
   readonly info: TokenizerInfo;

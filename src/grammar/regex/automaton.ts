@@ -227,7 +227,7 @@ export function matches({ edges, accepts }: Automaton, text: string): boolean {
 }
 
 /** The characters that lead from a state to each of those after it. */
-export function steps(automaton: Automaton, state: number): [to: number, ranges: [number, number][]][] {
+export function stepsFrom(automaton: Automaton, state: number): [to: number, ranges: [number, number][]][] {
   const found = new Map<number, [number, number][]>();
   for (const { first, last, to } of automaton.edges[state] ?? []) {
     const list = found.get(to);

@@ -1,6 +1,6 @@
 import { choice, type Expression, rule, sequence, set } from '../ebnf/expression.ts';
 import type { Rules } from '../ebnf/rules.ts';
-import { type Automaton, steps } from './automaton.ts';
+import { type Automaton, stepsFrom } from './automaton.ts';
 
 /**
  * An automaton as rules, a rule a state.
@@ -15,7 +15,7 @@ export function writeAutomaton(
 ): Expression {
   const names = automaton.edges.map(() => rules.reserve('state'));
   for (const [state, name] of names.entries()) {
-    const options = steps(automaton, state).map(([to, ranges]) =>
+    const options = stepsFrom(automaton, state).map(([to, ranges]) =>
       sequence(character(set(ranges) as Expression & { kind: 'set' }), rule(names[to] as string)),
     );
     if (automaton.accepts[state]) options.push(end);
