@@ -84,6 +84,14 @@ describe('bad input', () => {
     [{ audio: {} }, 'audio'],
     [{ verbosity: 'low' }, 'verbosity'],
     [{ web_search_options: {} }, 'web_search_options'],
+    [{ moderation: { model: 'm' } }, 'moderation'],
+    [{ chat_template: '{{ x }}' }, 'chat_template'],
+    [{ documents: [{ title: 'a', text: 'b' }] }, 'documents'],
+    [{ echo: true }, 'echo'],
+    [{ best_of: 2 }, 'best_of'],
+    [{ allowed_token_ids: [1] }, 'allowed_token_ids'],
+    [{ stop_regex: 'a+' }, 'stop_regex'],
+    [{ truncate_prompt_tokens: 9 }, 'truncate_prompt_tokens'],
     [{ min_tokens: 3 }, 'min_tokens'],
     [{ use_beam_search: true }, 'use_beam_search'],
     [{ reasoning: { exclude: true } }, 'reasoning.exclude'],
@@ -127,13 +135,13 @@ describe('bad input', () => {
   });
 
   test.each([
-    [{ tool_choice: 'required' }, 'tool_choice', 'needs tools'],
-    [{ tool_choice: { type: 'function', function: { name: 'g' } } }, 'tool_choice', "no tool named 'g'"],
-    [{ tools: [tool('f'), tool('f')] }, 'tools.1.function.name', "another tool named 'f'"],
+    [{ tool_choice: 'required' }, 'tool_choice', 'defines no tools'],
+    [{ tool_choice: { type: 'function', function: { name: 'g' } } }, 'tool_choice', "no tool 'g'"],
+    [{ tools: [tool('f'), tool('f')] }, 'tools.1.function.name', "another tool 'f'"],
     [
       { tools: [tool('f')], tool_choice: { type: 'function', function: { name: 'g' } } },
       'tool_choice',
-      "no tool named 'g' (there are f)",
+      "no tool 'g': the tools are 'f'",
     ],
     [
       {
@@ -141,7 +149,7 @@ describe('bad input', () => {
         tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [tool('g')] } },
       },
       'tool_choice',
-      "no tool named 'g'",
+      "no tool 'g'",
     ],
     [{ tools: [{ type: 'custom', custom: { name: 'x' } }] }, 'tools.0.type', "tools of type 'custom'"],
     [{ tools: Array.from({ length: 513 }, (_, index) => tool(`f${index}`)) }, 'tools', 'at most 512'],

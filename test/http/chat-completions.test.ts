@@ -219,6 +219,8 @@ describe('what the answer must look like', () => {
     [{ guided_regex: 'a+' }, { kind: 'regex', pattern: 'a+' }],
     [{ guided_choice: ['a', 'b'] }, { kind: 'choice', texts: ['a', 'b'] }],
     [{ guided_grammar: 'root ::= "a"' }, { kind: 'ebnf', text: 'root ::= "a"' }],
+    [{ regex: 'a+' }, { kind: 'regex', pattern: 'a+' }],
+    [{ ebnf: 'root ::= "a"' }, { kind: 'ebnf', text: 'root ::= "a"' }],
     [{ structured_outputs: { json: schema } }, bySchema],
     [{ structured_outputs: { json_object: true } }, { kind: 'json' }],
     [{ structured_outputs: { regex: 'a+' } }, { kind: 'regex', pattern: 'a+' }],
@@ -259,6 +261,18 @@ describe('what the answer must look like', () => {
       }
     }
   });
+});
+
+test('a strict tool whose schema cannot be kept is named by its place', async () => {
+  const { post, grammars } = await serve();
+  grammars.refuse = new GrammarError('unsupported_schema', 'no value can fit it', { path: '' });
+  const parameters = { type: 'string', enum: [1] };
+  const tools = ['a', 'b'].map((name) => ({
+    type: 'function',
+    function: { name, strict: true, parameters: name === 'a' ? {} : parameters },
+  }));
+  const response = await post(chat, { ...hi, tools });
+  expect(openaiError.parse(await response.json()).error.param).toBe('tools.1.function.parameters');
 });
 
 describe('a last message of the assistant', () => {

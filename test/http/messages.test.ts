@@ -100,6 +100,20 @@ describe('messages', () => {
     expect(body.stop_reason).toBe('model_context_window_exceeded');
   });
 
+  test('max_tokens 0 computes the prompt and tells nothing', async () => {
+    const { post, engine } = await serve({ cached: 3 });
+    const body = messageObject.parse(await (await post(route, { ...hi, max_tokens: 0 })).json());
+    expect(body).toMatchObject({ content: [], stop_reason: 'max_tokens', stop_sequence: null });
+    expect(body.usage).toMatchObject({ cache_read_input_tokens: 3, output_tokens: 0 });
+    expect(engine.requests[0]?.maxTokens).toBe(1);
+    const streamed = await (await post(route, { ...hi, max_tokens: 0, stream: true })).text();
+    expect([...streamed.matchAll(/event: (\w+)/g)].map(([, name]) => name)).toEqual([
+      'message_start',
+      'message_delta',
+      'message_stop',
+    ]);
+  });
+
   test('the form of the answer is a grammar', async () => {
     const { post, grammars } = await serve();
     const schema = { type: 'object' };
@@ -202,6 +216,15 @@ describe('refusals of messages', () => {
     [{ output_config: { format: { type: 'json_schema', schema: {} } } }, 'output_config.format.schema/a'],
     [{ output_format: { type: 'json_schema', schema: {} } }, 'output_format.schema/a'],
     [{ tools: [{ name: 'a', input_schema: {}, strict: true }] }, 'tools/a'],
+    [
+      {
+        tools: [
+          { name: 'a', input_schema: {}, strict: true },
+          { name: 'b', input_schema: { type: 'string', enum: [1] }, strict: true },
+        ],
+      },
+      'tools.1.input_schema/a',
+    ],
   ])('a schema that cannot be kept, at the place where it breaks: %j', async (members, param) => {
     const { post, grammars } = await serve();
     grammars.refuse = new GrammarError('unsupported_schema', 'it says not', { path: '/a' });

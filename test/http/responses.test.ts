@@ -215,6 +215,11 @@ describe('refusals of responses', () => {
       code: 'unsupported_schema',
       param: 'text.format.schema/properties/a',
     });
+    const parameters = { type: 'string', enum: [1] };
+    const tools = [{ type: 'function', name: 'a', parameters, strict: true }];
+    expect(await errorOf(await post(route, { ...hi, text: { format }, tools }))).toMatchObject({
+      param: 'tools.0.parameters/properties/a',
+    });
   });
 
   test('every violation of a body at once, with its path', async () => {

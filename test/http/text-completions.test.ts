@@ -189,6 +189,17 @@ describe('a suffix', () => {
     expect(engine.requests[0]?.prompt).toEqual([256, 97, 98, 257, 121, 122, 258]);
   });
 
+  test('has log probabilities of the answer alone: those of the frame around the gap are of another text', async () => {
+    const { post, engine } = await serve();
+    Object.assign(engine.tokenizer, { fim: { prefix: 256, suffix: 257, middle: 258 } });
+    const request = { prompt: 'ab', suffix: 'yz', logprobs: 0 };
+    const body = completion.parse(await (await post('/v1/completions', request)).json());
+    expect(body.choices[0]?.logprobs?.tokens.join('')).toBe('Hello, world!');
+    const response = await post('/v1/completions', { ...request, echo: true });
+    expect(response.status).toBe(400);
+    expect(openaiError.parse(await response.json()).error.param).toBe('logprobs');
+  });
+
   test('is a 501 of a model that cannot', async () => {
     const { post } = await serve();
     const response = await post('/v1/completions', { prompt: 'a', suffix: 'b' });

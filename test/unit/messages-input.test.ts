@@ -180,4 +180,13 @@ describe('a message request as a conversation', () => {
   test('a tool that must be called must be there', () => {
     expect(refusalOf({ tool_choice: { type: 'any' } }).param).toBe('tool_choice');
   });
+
+  test('tools that are too large together are refused before they are written into a prompt', () => {
+    const large = { type: 'object', enum: Array<number>(15_000).fill(1) };
+    const tools = Array.from({ length: 7 }, (_, index) => ({ name: `t${index}`, input_schema: large }));
+    expect(refusalOf({ tools }).violations).toMatchObject([
+      { path: 'tools', message: expect.stringContaining('at most 100000 values') },
+    ]);
+    expect(inputOf({ tools: tools.slice(0, 6) }).tools?.length).toBe(6);
+  });
 });

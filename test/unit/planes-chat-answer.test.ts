@@ -72,6 +72,8 @@ describe("a conversation's answer on OpenAI's wire", () => {
     expect((await written(calls)).choices[0]?.message.content).toBe(null);
     const nothing = (await written([end('stop')])).choices[0]?.message;
     expect(nothing).toEqual({ role: 'assistant', content: '', refusal: null });
+    expect(streamed(calls)[0]?.delta).toEqual({ role: 'assistant', content: null, refusal: null });
+    expect(streamed([end('stop')])[0]?.delta).toEqual({ role: 'assistant', content: '', refusal: null });
   });
 
   test('streamed: the role first; id, type and name on the first piece of a call alone; its index on every one', () => {

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { EngineError, greedy, type TokenLogprob } from '../../src/engine/types.ts';
+import { prepareChat } from '../../src/chat/index.ts';
 import { answerShare } from '../../src/planes/turn/bounds.ts';
-
-import { collectChat, startChat } from '../../src/planes/turn/chat.ts';
-import { generateChoices, startChoices } from '../../src/planes/turn/choices.ts';
+import { collectChat, parsedChoices, startChat } from '../../src/planes/turn/chat.ts';
+import { type ChoiceEvent, generateChoices, startChoices } from '../../src/planes/turn/choices.ts';
 import { generate } from '../../src/planes/turn/generation.ts';
 import { TokenTrail } from '../../src/planes/turn/trail.ts';
 import { ByteTokenizer, type Script, ScriptedEngine } from '../support/scripted-engine.ts';
@@ -120,7 +120,7 @@ describe('the tokens of a piece of text', () => {
   const trailOf = (text: string, visible = new Set<number>()) => {
     const trail = new TokenTrail(tokenizer, visible);
     const ids = tokenizer.encode(text, { parseSpecial: true });
-    trail.push(ids, ids.map(told));
+    for (const id of ids) trail.push(id, told(id));
     return trail;
   };
   const textOf = (logprobs: readonly TokenLogprob[]) => tokenizer.decode(logprobs.map(({ id }) => id));
@@ -148,7 +148,7 @@ describe('the tokens of a piece of text', () => {
     const worded = new ByteTokenizer();
     worded.stream = () => ({ push: (id: number) => words[id] ?? '', flush: () => '' });
     const trail = new TokenTrail(worded, new Set());
-    trail.push([0, 1, 2], [0, 1, 2].map(told));
+    for (const id of [0, 1, 2]) trail.push(id, told(id));
     expect(['ab', '<tool', '>', 'c'].map((text) => trail.take(text).logprobs.map(({ id }) => id))).toEqual([
       [0],
       [1],
@@ -166,14 +166,25 @@ describe('the tokens of a piece of text', () => {
     expect(passed.take('c').tokens).toBe(0);
   });
 
-  test('whatever is cut out of a text, in order: as many tokens as it has bytes', () => {
-    const pieces = fc.array(
-      fc.record({ markup: fc.stringMatching(/^[<>/]{0,4}$/), text: fc.stringMatching(/^[a-zé🦊]{1,6}$/u) }),
-    );
+  test('whatever is taken as it comes: its own tokens, whatever the markup before it holds', () => {
+    const piece = fc.record({
+      markup: fc.stringMatching(/^(<[a-c/]{0,3}>)?$/),
+      text: fc.stringMatching(/^[a-cé🦊]{1,4}$/u),
+    });
     fc.assert(
-      fc.property(pieces, (parts) => {
-        const trail = trailOf(parts.map(({ markup, text }) => markup + text).join(''));
-        for (const { text } of parts) expect(textOf(trail.take(text).logprobs)).toBe(text);
+      fc.property(fc.array(piece), (parts) => {
+        const trail = new TokenTrail(tokenizer, new Set());
+        let at = 0;
+        const push = (text: string) =>
+          tokenizer.encode(text).map((id) => {
+            trail.push(id, { id, logprob: at, top: [] });
+            return at++;
+          });
+        for (const { markup, text } of parts) {
+          push(markup);
+          const own = push(text);
+          expect(trail.take(text).logprobs.map(({ logprob }) => logprob)).toEqual(own);
+        }
       }),
     );
   });
@@ -218,6 +229,74 @@ test('however an answer is cut into tokens: its pieces make the whole, and have 
     { numRuns: 300 },
   );
 });
+
+describe('an answer with calls', () => {
+  const input = { messages: [{ role: 'user' as const, content: 'x' }], tools: [{ name: 'f' }] };
+  const chat = { source: '<think> </think> <tool_call>', render: () => '<|im_start|>assistant\n' };
+  const answered = async (answer: readonly string[], more: object = {}) => {
+    const on = answering({ chatTemplate: chat, answer: () => answer });
+    const { events } = await startChat(
+      on,
+      { input, sampling: greedy, stop: [], maxTokens: () => 500, ...more },
+      never,
+    );
+    return (await collectChat(events))[0];
+  };
+  const whole = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>';
+
+  test('ends in them where all are whole; one that is cut off is not to be run', async () => {
+    expect(await answered([whole, whole])).toMatchObject({ finishReason: 'tool_calls' });
+    for (const cut of ['{"a": ', '{"a": 1', '{', '{"a": nope}}']) {
+      const call = `<tool_call>{"name": "f", "arguments": ${cut}`;
+      const answer = await answered([whole, call]);
+      expect(answer?.toolCalls.length).toBe(2);
+      expect(answer?.finishReason).toBe('stop');
+    }
+  });
+
+  test('has the very tokens of its text, also where the marks around thoughts hold the same, and text is held back', async () => {
+    const word = fc.stringMatching(/^[think]{1,5}$/);
+    const cuts = fc.array(
+      fc.record({ ids: fc.integer({ min: 1, max: 9 }), held: fc.integer({ min: 0, max: 4 }) }),
+      {
+        minLength: 1,
+      },
+    );
+    const on = answering({ chatTemplate: chat });
+    const prepared = await prepareChat(on.engine, input);
+    await fc.assert(
+      fc.asyncProperty(word, word, cuts, async (thought, said, sizes) => {
+        const text = `<think>${thought}</think>${said}`;
+        const events = heldEvents(text, sizes);
+        const [answer] = await collectChat(parsedChoices(prepared, on.engine.tokenizer, events));
+        const own = Array.from({ length: said.length }, (_, index) => text.length - said.length + index);
+        expect(answer?.logprobs.map(({ logprob }) => logprob)).toEqual(own);
+        expect([answer?.reasoning, answer?.reasoningTokens]).toEqual([thought, thought.length]);
+      }),
+    );
+  });
+});
+
+/** A token a character, numbered by its log probability; the last characters of an event come with the next one. */
+async function* heldEvents(
+  text: string,
+  sizes: readonly { readonly ids: number; readonly held: number }[],
+): AsyncGenerator<ChoiceEvent, void, undefined> {
+  const usage = { prompt_tokens: 1, completion_tokens: text.length, cached_tokens: 0 };
+  let told = 0;
+  for (let at = 0, event = 0; at < text.length; event++) {
+    const { ids: count, held } = sizes[event % sizes.length] as (typeof sizes)[number];
+    const ids = Array.from(text.slice(at, at + count), (char) => char.charCodeAt(0));
+    const logprobs = ids.map((id, index) => ({ id, logprob: at + index, top: [] }));
+    at = Math.min(text.length, at + count);
+    const to = Math.max(told, at - held);
+    yield { choice: 0, type: 'text', text: text.slice(told, to), ids, logprobs };
+    told = to;
+  }
+  yield { choice: 0, type: 'text', text: text.slice(told), ids: [], logprobs: [] };
+  const timings = { queued_ms: 0, prefill_ms: 0, decode_ms: 0 };
+  yield { choice: 0, type: 'end', finishReason: 'stop', usage, timings };
+}
 
 test('what a request may ask for in all names its numbers', () => {
   expect(answerShare({ answers: 1, member: 'n', tokens: 4096 }, 4096)).toBe(32 * 4096);

@@ -299,19 +299,28 @@ describe('a body as a conversation', () => {
     [{ reasoning: { max_tokens: 100 } }, true],
     [{ reasoning_effort: 'low', reasoning: { enabled: false } }, 'low'],
     [{ reasoning: {} }, undefined],
+    [{ thinking: { type: 'disabled' } }, false],
+    [{ thinking: { type: 'enabled' }, enable_thinking: false }, true],
+    [{ thinking: { type: 'auto' } }, undefined],
+    [{ enable_thinking: false }, false],
+    [{ reasoning: { effort: 'low' }, thinking: { type: 'disabled' } }, 'low'],
   ])('%j is a wish to think: %s', (members, thinking) => {
     expect(of(members).thinking).toBe(thinking);
   });
 
   test('template variables, thoughts of before, tool results and an answer that goes on', () => {
     const messages = [
-      { role: 'assistant', content: 'x', reasoning_content: 'hm' },
+      {
+        role: 'assistant',
+        content: ['x', 'y'].map((text) => ({ type: 'text', text })),
+        reasoning_content: 'hm',
+      },
       { role: 'tool', content: 'r', tool_call_id: 'c', name: 'f' },
       { role: 'assistant', content: null, refusal: 'no', reasoning: 'oh' },
     ];
     expect(of({ messages, chat_template_kwargs: { a: 1 }, continue_final_message: true })).toEqual({
       messages: [
-        { role: 'assistant', content: 'x', reasoning: 'hm' },
+        { role: 'assistant', content: 'xy', reasoning: 'hm' },
         { role: 'tool', content: 'r', callId: 'c', name: 'f' },
         { role: 'assistant', content: 'no', reasoning: 'oh' },
       ],

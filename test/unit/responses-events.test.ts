@@ -29,6 +29,21 @@ const responseOf = (event: ResponseEvent | undefined) => {
 };
 
 describe('the events of a response', () => {
+  test('a call that is cut off is incomplete, whatever ended the answer', () => {
+    for (const [pieces, status] of [
+      [['{"a"', ': 1}'], 'completed'],
+      [['{"a"', ': '], 'incomplete'],
+      [[], 'incomplete'],
+    ] as const) {
+      const events = written(
+        chatEvents([{ type: 'call', name: 'f', pieces: [...pieces] }], { finishReason: 'stop' }),
+      );
+      expect(responseOf(events.at(-1))).toMatchObject({ status: 'completed', output: [{ status }] });
+      const done = events.find(({ type }) => type === 'response.output_item.done');
+      expect(done).toMatchObject({ item: { type: 'function_call', status } });
+    }
+  });
+
   test('come in the order of the wire, numbered from 0, each in its form', () => {
     const events = written(chatEvents(mixed));
     expect(events.map(({ type }) => type.replace('response.', ''))).toEqual([

@@ -19,6 +19,7 @@ const tool = (name: string) => ({ type: 'function', name, description: 'd', para
 describe('a response request as a conversation', () => {
   test('a text is what the user says; instructions stand before it', () => {
     expect(inputOf({})).toEqual({ messages: [{ role: 'user', content: 'hi' }] });
+    expect(inputOf({ input: [{ type: null, role: 'user', content: 'hi' }] })).toEqual(inputOf({}));
     expect(inputOf({ instructions: 'Be brief.' }).messages).toEqual([
       { role: 'system', content: 'Be brief.' },
       { role: 'user', content: 'hi' },
@@ -173,5 +174,18 @@ describe('a response request as a conversation', () => {
   test('a choice that needs tools is refused without them', () => {
     expect(refusalOf({ tool_choice: 'required' }).param).toBe('tool_choice');
     expect(refusalOf({ tool_choice: { type: 'function', name: 'a' } }).param).toBe('tool_choice.name');
+  });
+
+  test('tools that are too large together are refused before they are written into a prompt', () => {
+    const large = { type: 'object', enum: Array<number>(15_000).fill(1) };
+    const tools = Array.from({ length: 7 }, (_, index) => ({
+      type: 'function',
+      name: `t${index}`,
+      parameters: large,
+    }));
+    expect(refusalOf({ tools }).violations).toMatchObject([
+      { path: 'tools', message: expect.stringContaining('at most 100000 values') },
+    ]);
+    expect(inputOf({ tools: tools.slice(0, 6) }).tools?.length).toBe(6);
   });
 });

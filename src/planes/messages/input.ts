@@ -3,7 +3,7 @@ import { invalidBody } from '../body.ts';
 import type { Violation } from '../problem.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
-import { refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
+import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
 import type { AssistantBlock, Message, UserBlock } from './blocks-schema.ts';
 import type { CountRequest, MessageRequest, ToolChoiceParam } from './request-schema.ts';
 
@@ -12,6 +12,7 @@ export function toChatInput(body: CountRequest & Partial<Pick<MessageRequest, 'm
   const violations: Violation[] = [];
   const turns = toTurns(body, violations);
   const tools = (body.tools ?? []).map(toTool);
+  refuseLarge(tools, violations);
   refuseTwins(tools, violations);
   const toolChoice = toToolChoice(body.tool_choice, tools, violations);
   refuseTightBudget(body, violations);

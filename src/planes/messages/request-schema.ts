@@ -112,7 +112,7 @@ export const countRequest = z
   .meta({ id: 'CountTokensRequest' });
 export type CountRequest = z.infer<typeof countRequest>;
 
-const lengthForm = 'expected a whole number, at least 1';
+const lengthForm = 'expected a whole number, at least 0';
 const topForm = 'expected a whole number, at least 0';
 export const messageRequest = z
   .object(
@@ -120,9 +120,10 @@ export const messageRequest = z
       ...conversation,
       max_tokens: z
         .int({ error: lengthForm })
-        .min(1, lengthForm)
+        .min(0, lengthForm)
         .describe(
-          "The answer's greatest length, thinking included. More than the context leaves is no error.",
+          "The answer's greatest length, thinking included. More than the context leaves is no error; 0 only " +
+            'computes the prompt, for requests that begin like it.',
         ),
       temperature: fraction.nullish().describe('0 always takes the likeliest token. Default 1.'),
       top_p: fraction

@@ -8,6 +8,7 @@ import { type ChatEvent, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed, requireKind } from '../turn/identity.ts';
 import { toSampling } from '../turn/sampling.ts';
+import { toolAtFault } from '../turn/strict-tools.ts';
 import { namingGrammar } from '../v1/grammar-refusal.ts';
 import { messagesEnvelope, messagesError, noThreads } from './envelope.ts';
 import { MessageWriter } from './events.ts';
@@ -67,11 +68,12 @@ function createRoute(resident: Resident, served: Served): Route {
         stop: body.stop_sequences ?? [],
         // Required on this wire, so most clients name a number that has nothing to do with this model.
         maxTokens: (prompt: number) =>
-          answerLimit(prompt, model.contextLength, 'messages', undefined, body.max_tokens),
+          answerLimit(prompt, model.contextLength, 'messages', undefined, Math.max(1, body.max_tokens)),
       };
-      const { prepared, events } = await startChat(ready, ask, signal).catch((error: unknown) => {
-        throw namingGrammar(error, grammarMember(body));
+      const { prepared, events: made } = await startChat(ready, ask, signal).catch((error: unknown) => {
+        throw namingGrammar(error, () => grammarMember(body));
       });
+      const events = body.max_tokens === 0 ? endAlone(made) : made;
       const promptTokens = prepared.prompt.length;
       const { thinking } = body;
       const writer = new MessageWriter({
@@ -104,10 +106,23 @@ function refuseThread({ thread }: MessageRequest): void {
   throw new Problem(400, noThreads, message, { param: 'thread' });
 }
 
-/** The member that the answer's grammar comes from. */
-function grammarMember({ output_config: config, output_format: format }: MessageRequest): string {
+/** The member that the answer's grammar comes from, or what of it is at fault. */
+function grammarMember({ tools, output_config: config, output_format: format }: MessageRequest): string {
+  const defined = (tools ?? []).map(({ strict, input_schema: schema }) => ({ strict, schema }));
+  const fault = toolAtFault(defined, 'input_schema');
+  if (fault !== undefined) return fault;
   if (config?.format) return 'output_config.format.schema';
   return format ? 'output_format.schema' : 'tools';
+}
+
+/** Of an answer that was made for its prompt's sake: nothing of it is told. */
+async function* endAlone(events: AsyncIterable<ChatEvent>): AsyncGenerator<ChatEvent, void, undefined> {
+  for await (const event of events) {
+    if (event.type !== 'end') continue;
+    const { stopText: _, ...end } = event;
+    const usage = { ...end.usage, completion_tokens: 0 };
+    yield { ...end, finishReason: 'length', usage, reasoningTokens: 0 };
+  }
 }
 
 async function* framed(

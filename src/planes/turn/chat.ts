@@ -1,8 +1,8 @@
-import { type ChatDelta, type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
+import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
 import type { FinishReason, Timings, TokenLogprob, Tokenizer, Usage } from '../../engine/index.ts';
 import { toProblem } from '../resident.ts';
 import { type Answering, type ChoiceEvent, startChoices, type TextRequest } from './choices.ts';
-import { TokenTrail } from './trail.ts';
+import { type ParsedDelta, Progress } from './progress.ts';
 
 /** How a conversation is to be answered; `maxTokens` is decided when the prompt's length is known. */
 export interface ChatAsk
@@ -22,8 +22,6 @@ export interface ChatEnd {
   readonly reasoningTokens: number;
 }
 
-/** Content and reasoning carry the log probabilities of the tokens they were made of, where they were asked for. */
-type ParsedDelta = ChatDelta & { readonly logprobs?: readonly TokenLogprob[] };
 export type ChatEvent = { readonly choice: number } & (ParsedDelta | ChatEnd);
 
 export interface StartedChat {
@@ -52,39 +50,6 @@ export async function startChat(
   return { prepared, events: parsedChoices(prepared, answering.engine.tokenizer, events) };
 }
 
-/** What one answer was parsed into so far. */
-class Progress {
-  readonly parser;
-  readonly #trail: TokenTrail;
-  calls = 0;
-  reasoningTokens = 0;
-
-  constructor(prepared: PreparedChat, tokenizer: Tokenizer) {
-    this.parser = prepared.parser();
-    this.#trail = new TokenTrail(tokenizer, prepared.visible);
-  }
-
-  text({ text, ids, logprobs }: Extract<ChoiceEvent, { type: 'text' }>): ParsedDelta[] {
-    this.#trail.push(ids, logprobs);
-    return this.parser.push(text).map((delta) => this.#withTokens(delta));
-  }
-
-  end(): ParsedDelta[] {
-    return this.parser.end().map((delta) => this.#withTokens(delta));
-  }
-
-  #withTokens(delta: ChatDelta): ParsedDelta {
-    if (delta.type === 'tool_call' || delta.type === 'tool_arguments') {
-      if (delta.type === 'tool_call') this.calls += 1;
-      this.#trail.pass(delta.type === 'tool_call' ? delta.name : delta.text);
-      return delta;
-    }
-    const { tokens, logprobs } = this.#trail.take(delta.text);
-    if (delta.type === 'reasoning') this.reasoningTokens += tokens;
-    return logprobs.length > 0 ? { ...delta, logprobs } : delta;
-  }
-}
-
 /** What the answers of a conversation mean, as they are made. */
 export async function* parsedChoices(
   prepared: PreparedChat,
@@ -107,7 +72,7 @@ export async function* parsedChoices(
     for (const delta of progress.end()) yield { choice, ...delta };
     answers.delete(choice);
     const { type, finishReason, stopText, usage, timings } = event;
-    const called = progress.calls > 0 && finishReason === 'stop';
+    const called = finishReason === 'stop' && progress.called;
     // One of our own stop texts is no news to the caller.
     const own = stopText !== undefined && prepared.stop.includes(stopText);
     yield {

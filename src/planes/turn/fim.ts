@@ -102,8 +102,8 @@ const isSecondHalf = (text: string, at: number): boolean =>
   at > 0 && at < text.length && (text.charCodeAt(at) & 0xfc00) === 0xdc00;
 
 /**
- * The other files before the text: as a repository where the model has tokens for that, else one after another with a
- * line between them. The names that clients do not give are llama.cpp's.
+ * The other files before the text: as a repository where the model has tokens for that, else one after another with an
+ * empty line between them. The names that clients do not give are llama.cpp's.
  */
 function otherFiles(
   tokenizer: Tokenizer,
@@ -121,7 +121,7 @@ function otherFiles(
   for (const { text, filename = 'tmp' } of files.toReversed()) {
     const name = asRepository
       ? [separator, ...beginOf(tokenizer, `${filename}\n`, left)]
-      : tokenizer.encode('\n\n--- snippet ---\n\n');
+      : tokenizer.encode('\n\n');
     const most = left - name.length;
     if (most <= 0) break;
     const content = endOf(tokenizer, text, most);

@@ -19,6 +19,11 @@ export function refused(why: string, idle: (value: unknown) => boolean = () => f
     .describe(`Refused unless absent, null or without effect: ${why}.`);
 }
 
+/** One of the values of a refused member that have no effect. */
+export const isOneOf =
+  (...idle: readonly unknown[]) =>
+  (value: unknown): boolean =>
+    idle.includes(value);
 export const emptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 
 const nameForm = 'expected a name of up to 128 letters, digits, dots, underscores and dashes';

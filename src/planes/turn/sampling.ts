@@ -21,7 +21,7 @@ export function toSampling(body: SamplingBody, vocabSize: number, randomSeed: ()
 }
 
 /** The low 32 bits of a 64-bit seed. */
-const foldSeed = (seed: number): number => Number(BigInt.asUintN(32, BigInt(seed)));
+export const foldSeed = (seed: number): number => Number(BigInt.asUintN(32, BigInt(seed)));
 
 function toLogitBias(bias: Readonly<Record<string, number>>, vocabSize: number): Map<number, number> {
   const entries = Object.entries(bias).map(([id, amount]) => [Number(id), amount] as const);

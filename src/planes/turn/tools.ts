@@ -1,12 +1,32 @@
-import type { ToolDefinition } from '../../chat/index.ts';
+import { exceeds, type Size } from '../json-object.ts';
 import type { Violation } from '../problem.ts';
 
-/** Tools of one name cannot be told apart. */
-export function refuseTwins(tools: readonly { readonly name: string }[], violations: Violation[]): void {
+interface Named {
+  readonly name: string;
+}
+
+/** Of all tools together: to write them into a prompt takes time in which nobody else is served. */
+const most: Size = { values: 100_000, characters: 4_000_000 };
+
+export function refuseLarge(tools: readonly Named[], violations: Violation[]): void {
+  if (!exceeds(tools, most)) return;
+  const message = `too large: at most ${most.values} values and ${most.characters} characters together`;
+  violations.push({ path: 'tools', message });
+}
+
+/**
+ * Tools of one name cannot be told apart.
+ * @param pathOf the member with a tool's name
+ */
+export function refuseTwins(
+  tools: readonly Named[],
+  violations: Violation[],
+  pathOf = (index: number) => `tools.${index}.name`,
+): void {
   const seen = new Set<string>();
   for (const [index, { name }] of tools.entries()) {
     if (seen.has(name)) {
-      violations.push({ path: `tools.${index}.name`, message: `there is another tool '${name}' before` });
+      violations.push({ path: pathOf(index), message: `there is another tool '${name}' before` });
     }
     seen.add(name);
   }
@@ -16,7 +36,7 @@ export function refuseTwins(tools: readonly { readonly name: string }[], violati
 export function refuseUnknown(
   path: string,
   name: string,
-  tools: readonly ToolDefinition[],
+  tools: readonly Named[],
   violations: Violation[],
 ): void {
   if (tools.some((tool) => tool.name === name)) return;
@@ -26,7 +46,7 @@ export function refuseUnknown(
 }
 
 /** A tool must be called, but there is none. */
-export function refuseNoTools(path: string, tools: readonly ToolDefinition[], violations: Violation[]): void {
+export function refuseNoTools(path: string, tools: readonly Named[], violations: Violation[]): void {
   if (tools.length > 0) return;
   violations.push({ path, message: 'a tool must be called, but the request defines no tools' });
 }

@@ -32,17 +32,21 @@ export class TokenTrail {
     this.#decoder = tokenizer.stream();
   }
 
-  push(ids: readonly number[], logprobs: readonly TokenLogprob[] = []): void {
-    for (const [index, id] of ids.entries()) {
-      const text = this.#textOf(id);
-      if (text !== undefined) this.#steps.push({ text, logprob: logprobs[index] });
-    }
+  /** @returns the characters that became certain with it; a control token that is not seen has none */
+  push(id: number, logprob: TokenLogprob | undefined): number {
+    const text = this.#textOf(id);
+    if (text !== undefined) this.#steps.push({ text, logprob });
+    return text?.length ?? 0;
   }
 
-  /** The tokens of a piece of text; what stands before it is left behind. */
-  take(text: string): Taken {
-    const all = this.#text();
-    const start = all.indexOf(text);
+  /**
+   * The tokens of a piece of text that the parser handed out as soon as it could; what stands before it is left
+   * behind.
+   * @param ahead characters at the end that the parser has not seen
+   */
+  take(text: string, ahead = 0): Taken {
+    const all = this.#text(ahead);
+    const start = placeOf(text, all);
     // A parser that changed the text: then the tokens are what there is.
     const [from, to] = start === -1 ? [0, all.length + 1] : [start, start + text.length];
     const logprobs: TokenLogprob[] = [];
@@ -68,17 +72,27 @@ export class TokenTrail {
   }
 
   /** Leaves a text behind whose tokens nobody asks for, where it was written as it stands. */
-  pass(text: string): void {
-    if (this.#text().includes(text)) this.take(text);
+  pass(text: string, ahead = 0): void {
+    if (this.#text(ahead).includes(text)) this.take(text, ahead);
     else this.#steps = this.#steps.slice(-mostLeft);
   }
 
-  #text(): string {
-    return this.#steps.map((step) => step.text).join('');
+  #text(ahead: number): string {
+    const all = this.#steps.map((step) => step.text).join('');
+    return all.slice(0, Math.max(0, all.length - ahead));
   }
 
   #textOf(id: number): string | undefined {
     if (!this.#tokenizer.isControl(id)) return this.#decoder.push(id);
     return this.#visible.has(id) ? this.#tokenizer.tokenText(id) : undefined;
   }
+}
+
+/** Where a piece begins. Behind markup it is the last of its kind, with its like before it: markup may hold the same text. */
+function placeOf(piece: string, all: string): number {
+  if (all.startsWith(piece)) return 0;
+  let start = all.lastIndexOf(piece);
+  // `<<`: the parser hands out the first one, as the second one may begin a call.
+  while (start >= piece.length && all.startsWith(piece, start - piece.length)) start -= piece.length;
+  return start;
 }

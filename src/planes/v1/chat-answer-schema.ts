@@ -49,7 +49,7 @@ export const chatChunk = z
         index: z.int(),
         delta: z.object({
           role: z.literal('assistant').optional(),
-          content: z.string().optional(),
+          content: z.string().nullish().describe('Null where the answer begins with a tool call.'),
           refusal: z.null().optional(),
           ...reasoning,
           tool_calls: z

@@ -62,7 +62,8 @@ export function toChunkChoices(
       finish_reason: null,
       ...more,
     });
-    if (!begun.has(event.choice)) yield choice({ role: 'assistant', content: '', refusal: null });
+    const content = event.type === 'tool_call' ? null : '';
+    if (!begun.has(event.choice)) yield choice({ role: 'assistant', content, refusal: null });
     begun.add(event.choice);
     if (event.type === 'end') {
       yield choice({}, { finish_reason: event.finishReason });

@@ -45,7 +45,8 @@ export function toChatInput(body: ChatRequest): ChatInput {
 export const toChatTurns = (messages: readonly Message[]): ChatTurn[] => messages.map(toTurn);
 
 function toTurn(message: Message): ChatTurn {
-  const content = plainContent(message.content);
+  // An assistant's parts are pieces of one text, as the model wrote it.
+  const content = plainContent(message.content, message.role === 'assistant' ? '' : '\n');
   const name = message.name ? { name: message.name } : {};
   if (message.role === 'tool') {
     return {
@@ -73,9 +74,9 @@ function toTurn(message: Message): ChatTurn {
   };
 }
 
-function plainContent(content: string | readonly ContentPart[] | null | undefined): string {
+function plainContent(content: string | readonly ContentPart[] | null | undefined, between: string): string {
   if (typeof content === 'string') return content;
-  return (content ?? []).map((part) => (part.type === 'text' ? part.text : part.refusal)).join('\n');
+  return (content ?? []).map((part) => (part.type === 'text' ? part.text : part.refusal)).join(between);
 }
 
 /** Templates want an object; text that is no JSON, or JSON too deep to walk, stays text. */

@@ -67,6 +67,11 @@ export const chatRequest = z
       audio: unserved('audio'),
       verbosity: unserved('a verbosity other than medium', isOneOf('medium')),
       web_search_options: unserved('searching the web'),
+      moderation: unserved('moderation'),
+      best_of: unserved('best_of', isOneOf(1)),
+      echo: unserved('echo', isOneOf(false)),
+      chat_template: unserved("a chat_template other than the model's"),
+      documents: unserved('documents', emptyList),
     },
     { error: 'expected a JSON object' },
   )

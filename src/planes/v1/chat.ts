@@ -8,15 +8,15 @@ import { collectChat, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { answerHead, randomSeed, requireKind } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
+import { toolAtFault } from '../turn/strict-tools.ts';
 import { toChatCompletion, toChunkChoices } from './chat-answer.ts';
 import { chatChunk, chatCompletion } from './chat-answer-schema.ts';
 import { chatViolations, toChatInput } from './chat-input.ts';
-import { chatRequest } from './chat-schema.ts';
+import { type ChatRequest, chatRequest } from './chat-schema.ts';
 import { chunkStream } from './chunk-stream.ts';
 import { eventStream } from './event-stream.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toOutput } from './output-schema.ts';
-import { toolAtFault } from './tools-schema.ts';
 
 export function chatRoute(resident: Resident, served: Served) {
   return defineRoute({
@@ -63,7 +63,7 @@ export function chatRoute(resident: Resident, served: Served) {
         },
         signal,
       ).catch((error: unknown) => {
-        throw namingGrammar(error, toolAtFault(body) ?? toOutput(body)?.member ?? 'tools');
+        throw namingGrammar(error, () => grammarMember(body));
       });
       const head = answerHead('chatcmpl', model);
       const logprobsOf = body.logprobs ? tokenizer : undefined;
@@ -82,4 +82,13 @@ export function chatRoute(resident: Resident, served: Served) {
       return Response.json(answer);
     },
   });
+}
+
+/** The member that the answer's grammar comes from, or what of it is at fault. */
+function grammarMember(body: ChatRequest): string {
+  const tools = (body.tools ?? []).map(({ function: { strict, parameters } }) => ({
+    strict,
+    schema: parameters,
+  }));
+  return toolAtFault(tools, 'function.parameters') ?? toOutput(body)?.member ?? 'tools';
 }

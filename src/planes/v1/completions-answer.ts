@@ -1,10 +1,9 @@
-import type { GenerationEvent, Tokenizer, TokenLogprob } from '../../engine/index.ts';
+import type { Tokenizer, TokenLogprob } from '../../engine/index.ts';
 import type { ChoiceEvent } from '../turn/choices.ts';
 import type { CompletionJob } from './completions-input.ts';
 import type { Completion, CompletionChunk } from './completions-schema.ts';
-import { TextLogprobWriter, type TextLogprobs } from './logprobs.ts';
+import { countOf, TextLogprobWriter, type TextLogprobs } from './logprobs.ts';
 
-type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 type Choice = Completion['choices'][number];
 type ChunkChoice = CompletionChunk['choices'][number];
 
@@ -23,6 +22,9 @@ class Telling {
   readonly #form: CompletionForm;
   readonly #writer: TextLogprobWriter;
   #begun = false;
+  /** Characters of the text so far. */
+  #written = 0;
+  #waiting: TextLogprobs = joined([]);
 
   constructor(form: CompletionForm, choice: number) {
     this.#form = form;
@@ -30,17 +32,31 @@ class Telling {
     this.#writer = new TextLogprobWriter(form.tokenizer);
   }
 
-  /** @param event absent where an answer ends without a text */
-  piece(event?: TextEvent): { text: string; logprobs: TextLogprobs | null } | undefined {
-    const echo = this.#begun ? '' : this.#job.echo;
-    const prompt = this.#begun ? undefined : event?.prompt;
+  /** What an event adds to the answer; undefined where it adds nothing. */
+  piece(event: ChoiceEvent): { text: string; logprobs: TextLogprobs | null } | undefined {
+    const given = event.type === 'text' ? event : undefined;
+    const text = (this.#begun ? '' : this.#job.echo) + (given?.text ?? '');
+    const prompt = this.#begun ? undefined : given?.prompt;
     this.#begun = true;
-    const text = echo + (event?.text ?? '');
-    const parts: TextLogprobs[] = [];
+    this.#written += countOf(text);
+    const parts = [this.#waiting];
     if (this.#form.logprobs && prompt) parts.push(this.#promptLogprobs(prompt));
-    if (this.#form.logprobs && event?.logprobs) parts.push(this.#writer.write(event.ids, event.logprobs));
-    const logprobs = parts.length > 0 ? joined(parts) : null;
-    return text === '' && (logprobs?.tokens.length ?? 0) === 0 ? undefined : { text, logprobs };
+    if (this.#form.logprobs && given?.logprobs) parts.push(this.#writer.write(given.ids, given.logprobs));
+    const logprobs = this.#certain(joined(parts), event);
+    if (text === '' && logprobs.tokens.length === 0) return undefined;
+    return { text, logprobs: logprobs.tokens.length > 0 ? logprobs : null };
+  }
+
+  /** Tokens whose text is held back wait with it; those of a stop text, which is no part of the answer, are left out. */
+  #certain(all: TextLogprobs, event: ChoiceEvent): TextLogprobs {
+    const first = all.text_offset.findIndex((offset) => offset >= this.#written);
+    const whole = event.type === 'end' && event.stopText === undefined;
+    if (whole || first === -1) {
+      this.#waiting = joined([]);
+      return all;
+    }
+    this.#waiting = part(all, first);
+    return part(all, 0, first);
   }
 
   #promptLogprobs(entries: readonly (TokenLogprob | null)[]): TextLogprobs {
@@ -55,12 +71,21 @@ class Telling {
   }
 }
 
-const joined = (parts: readonly TextLogprobs[]): TextLogprobs => ({
-  tokens: parts.flatMap(({ tokens }) => tokens),
-  token_logprobs: parts.flatMap(({ token_logprobs }) => token_logprobs),
-  top_logprobs: parts.flatMap(({ top_logprobs }) => top_logprobs),
-  text_offset: parts.flatMap(({ text_offset }) => text_offset),
+const part = (all: TextLogprobs, from: number, to?: number): TextLogprobs => ({
+  tokens: all.tokens.slice(from, to),
+  token_logprobs: all.token_logprobs.slice(from, to),
+  top_logprobs: all.top_logprobs.slice(from, to),
+  text_offset: all.text_offset.slice(from, to),
 });
+
+function joined(parts: readonly TextLogprobs[]): TextLogprobs {
+  return {
+    tokens: parts.flatMap(({ tokens }) => tokens),
+    token_logprobs: parts.flatMap(({ token_logprobs }) => token_logprobs),
+    top_logprobs: parts.flatMap(({ top_logprobs }) => top_logprobs),
+    text_offset: parts.flatMap(({ text_offset }) => text_offset),
+  };
+}
 
 /** The choices of the chunks that an event becomes. */
 export function toChunkChoices(form: CompletionForm): (event: ChoiceEvent) => Iterable<ChunkChoice> {
@@ -69,7 +94,7 @@ export function toChunkChoices(form: CompletionForm): (event: ChoiceEvent) => It
     const index = event.choice;
     const telling = tellings.get(index) ?? new Telling(form, index);
     tellings.set(index, telling);
-    const piece = telling.piece(event.type === 'text' ? event : undefined);
+    const piece = telling.piece(event);
     if (piece) yield { index, ...piece, finish_reason: null };
     if (event.type !== 'end') return;
     tellings.delete(index);
@@ -105,7 +130,7 @@ export class CompletionCollector {
       tokens: 0,
       finishReason: 'length',
     });
-    const piece = made.telling.piece(event.type === 'text' ? event : undefined);
+    const piece = made.telling.piece(event);
     if (piece) made.texts.push(piece.text);
     if (piece?.logprobs) made.logprobs.push(piece.logprobs);
     if (event.type === 'end') {

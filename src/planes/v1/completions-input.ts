@@ -37,6 +37,9 @@ export function completionViolations(body: CompletionRequest): Violation[] {
   if (body.suffix && typeof body.prompt !== 'string') {
     wrong.push({ path: 'suffix', message: 'needs a prompt that is one text' });
   }
+  if (body.suffix && body.echo && typeof body.logprobs === 'number') {
+    wrong.push({ path: 'logprobs', message: 'of a prompt around a gap cannot be told; leave `echo` out' });
+  }
   return wrong;
 }
 

@@ -52,7 +52,7 @@ export function completionsRoute(resident: Resident, served: Served) {
       const made = answersMade(body);
       const requests = jobs.map(({ request }) => request);
       const events = await startChoices(ready, requests, signal).catch((error: unknown) => {
-        throw namingGrammar(error, toOutput(body)?.member ?? 'prompt');
+        throw namingGrammar(error, () => toOutput(body)?.member ?? 'prompt');
       });
       const head = { ...answerHead('cmpl', engine.model), object: 'text_completion' as const };
       const logprobs = typeof body.logprobs === 'number';

@@ -1,9 +1,8 @@
 import type { Engine } from '../../engine/index.ts';
-import { unlessAborted } from '../abort.ts';
 import { invalidBody } from '../body.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Violation } from '../problem.ts';
-import { type Resident, toProblem } from '../resident.ts';
+import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import {
   type EmbeddingList,
@@ -11,6 +10,7 @@ import {
   embeddingList,
   embeddingRequest,
 } from './embeddings-schema.ts';
+import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
 import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';
 import { requireKind } from '../turn/identity.ts';
 
@@ -40,53 +40,36 @@ export function embeddingsRoute(resident: Resident) {
     async handle({ body, signal, over }) {
       const { engine } = await resident.use(body.model, { signal, over });
       requireKind(engine.model, 'embed');
-      const { dimensions } = body;
-      const most = engine.model.embeddingDimensions ?? 0;
-      if (typeof dimensions === 'number' && dimensions > most) {
-        const message = `expected at most ${most}, which this model's embeddings have`;
-        throw invalidBody([{ path: 'dimensions', message }]);
-      }
+      requireDimensions(engine.model, body.dimensions);
       const inputs = await toInputs(engine, body.input);
-      const wanted = typeof dimensions === 'number' ? { dimensions } : {};
-      try {
-        const made = await unlessAborted(engine.embed({ inputs, ...wanted, signal }), signal);
-        const tokens = made.promptTokens;
-        const write = body.encoding_format === 'base64' ? inBase64 : inDecimals;
-        const data: EmbeddingList['data'] = [];
-        for (const [index, vector] of made.embeddings.entries()) {
-          data.push({ object: 'embedding', index, embedding: write(vector) });
-          if (index % atOnce.vectors === 0) await breath();
-        }
-        const answer: EmbeddingList = {
-          object: 'list',
-          data,
-          model: engine.model.id,
-          usage: { prompt_tokens: tokens, total_tokens: tokens },
-        };
-        return Response.json(answer);
-      } catch (error) {
-        throw toProblem(error);
-      }
+      const made = await embed(engine, inputs, { dimensions: body.dimensions, signal });
+      const tokens = made.promptTokens;
+      const write: (vector: Float32Array) => string | number[] =
+        body.encoding_format === 'base64' ? inBase64 : inDecimals;
+      const vectors = await written(made.embeddings, write);
+      const answer: EmbeddingList = {
+        object: 'list',
+        data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })),
+        model: engine.model.id,
+        usage: { prompt_tokens: tokens, total_tokens: tokens },
+      };
+      return Response.json(answer);
     },
   });
 }
-
-/** Nine digits tell 32-bit floats apart; the double that each stands for would be written with twice as many. */
-const inDecimals = (vector: Float32Array): number[] =>
-  Array.from(vector, (value) => Number(value.toPrecision(9)));
 
 /** The bytes of all machines that this runs on are little-endian, as the wire wants them. */
 const inBase64 = ({ buffer, byteOffset, byteLength }: Float32Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64');
 
-/** Characters that are encoded, and vectors that are written, before others get their turn. */
-const atOnce = { characters: 8192, vectors: 32 };
+/** Characters that are encoded before others get their turn. */
+const atOnce = 8192;
 const breath = () => new Promise((resolve) => setImmediate(resolve));
 /** Texts that a refusal names. */
 const mostNamed = 8;
 
 /** Every input encoded and checked before the first one runs; all that is wrong at once. */
-async function toInputs(
+export async function toInputs(
   engine: Pick<Engine, 'tokenizer' | 'model'>,
   input: EmbeddingRequest['input'],
 ): Promise<readonly (readonly number[])[]> {
@@ -102,7 +85,7 @@ async function toInputs(
     if (typeof one === 'string') {
       await refuseOverlong(tokenizer, one, model.contextLength, path, { parseSpecial: true });
       characters += one.length;
-      if (characters > atOnce.characters) {
+      if (characters > atOnce) {
         characters = 0;
         await breath();
       }

@@ -7,8 +7,11 @@ const codes: readonly string[] = [
   'grammar_too_complex',
 ] satisfies GrammarErrorCode[];
 
-/** A refused grammar, told with the member that it came from: `guided_json/properties/a`. */
-export function namingGrammar(error: unknown, member: string): unknown {
+/**
+ * A refused grammar, told with the member that it came from: `guided_json/properties/a`.
+ * @param memberOf asked only where a grammar was refused: to find a tool at fault takes a while
+ */
+export function namingGrammar(error: unknown, memberOf: () => string): unknown {
   if (!(error instanceof Problem) || !codes.includes(error.code)) return error;
-  return new Problem(error.status, error.code, error.message, { param: `${member}${error.param ?? ''}` });
+  return new Problem(error.status, error.code, error.message, { param: `${memberOf()}${error.param ?? ''}` });
 }

@@ -41,9 +41,18 @@ export const textLogprobs = z.object({
   top_logprobs: z
     .array(z.record(z.string(), z.number()).nullable())
     .describe('The likeliest tokens at each place, and the one that stands there.'),
-  text_offset: z.array(z.int()).describe("Where each token begins in the choice's text."),
+  text_offset: z
+    .array(z.int())
+    .describe("Where each token begins in the choice's text, in characters (Unicode code points)."),
 });
 export type TextLogprobs = z.infer<typeof textLogprobs>;
+
+/** Characters as OpenAI's wire counts them: code points. */
+export function countOf(text: string): number {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}
 
 /** Writes the tokens of one choice of the legacy wire, piece by piece. */
 export class TextLogprobWriter {
@@ -75,8 +84,8 @@ export class TextLogprobWriter {
   }
 
   #length(id: number, shown: boolean): number {
-    if (!this.#tokenizer.isControl(id)) return this.#decoder.push(id).length;
-    return shown ? this.#tokenizer.tokenText(id).length : 0;
+    if (!this.#tokenizer.isControl(id)) return countOf(this.#decoder.push(id));
+    return shown ? countOf(this.#tokenizer.tokenText(id)) : 0;
   }
 
   #top({ id, logprob, top }: TokenLogprob): Record<string, number> {

@@ -68,7 +68,7 @@ const responseFormat = z.discriminatedUnion(
   },
 );
 
-/** What the answer must look like, under the names of OpenAI, llama.cpp and vLLM. */
+/** What the answer must look like, under the names of OpenAI, llama.cpp, vLLM and SGLang. */
 export const outputMembers = {
   response_format: responseFormat.nullish().describe('Text, a JSON object, or JSON that fits a schema.'),
   json_schema: schema.nullish().describe("llama.cpp's name for a JSON schema of the answer."),
@@ -77,6 +77,8 @@ export const outputMembers = {
   guided_regex: grammarText.nullish().describe("vLLM's: a regular expression of the whole answer."),
   guided_choice: choices.nullish().describe("vLLM's: one of these texts."),
   guided_grammar: grammarText.nullish().describe("vLLM's: a grammar in EBNF; it begins at `root`."),
+  ebnf: grammarText.nullish().describe("SGLang's name for `guided_grammar`."),
+  regex: grammarText.nullish().describe("SGLang's name for `guided_regex`."),
   guided_whitespace_pattern: unserved('guided_whitespace_pattern'),
   structured_outputs: z
     .object(
@@ -129,6 +131,8 @@ function outputs(body: OutputBody): Output[] {
   add('guided_regex', body.guided_regex, regex);
   add('guided_choice', body.guided_choice, choice);
   add('guided_grammar', body.guided_grammar, ebnf);
+  add('ebnf', body.ebnf, ebnf);
+  add('regex', body.regex, regex);
   const structured = body.structured_outputs ?? {};
   add('structured_outputs.json', structured.json, bySchema);
   add('structured_outputs.json_object', structured.json_object || undefined, () => ({ kind: 'json' }));

@@ -31,6 +31,16 @@ export const reasoningMembers = {
     )
     .nullish()
     .describe('Another way of writing `reasoning_effort`, which wins.'),
+  thinking: z
+    .object(
+      {
+        type: z.enum(['enabled', 'disabled', 'auto'], { error: "expected 'enabled', 'disabled' or 'auto'" }),
+      },
+      { error: 'expected {type}' },
+    )
+    .nullish()
+    .describe('Whether the model should think, as other hosts write it; `reasoning` and its effort win.'),
+  enable_thinking: flag.nullish().describe('The same as `thinking`, which wins.'),
   include_reasoning: unserved('leaving thoughts out of the answer', (value) => value === true),
   reasoning_format: unserved(
     'a reasoning_format other than auto',
@@ -40,11 +50,12 @@ export const reasoningMembers = {
 
 /** Undefined where the request says nothing. */
 export function thinkingOf(body: z.infer<z.ZodObject<typeof reasoningMembers>>): Thinking | undefined {
-  const { reasoning_effort: wanted, reasoning } = body;
+  const { reasoning_effort: wanted, reasoning, thinking } = body;
   if (wanted) return toThinking(wanted);
-  if (!reasoning) return undefined;
-  if (reasoning.enabled === false) return false;
-  if (reasoning.effort) return toThinking(reasoning.effort);
-  if (typeof reasoning.max_tokens === 'number') return reasoning.max_tokens > 0;
-  return reasoning.enabled ?? undefined;
+  if (reasoning?.enabled === false) return false;
+  if (reasoning?.effort) return toThinking(reasoning.effort);
+  if (typeof reasoning?.max_tokens === 'number') return reasoning.max_tokens > 0;
+  if (reasoning?.enabled) return true;
+  if (thinking && thinking.type !== 'auto') return thinking.type === 'enabled';
+  return body.enable_thinking ?? undefined;
 }

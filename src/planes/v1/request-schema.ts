@@ -76,6 +76,11 @@ export const peerMembers = {
   xtc_probability: unserved('xtc_probability', (value) => value === 0),
   dynatemp_range: unserved('dynatemp_range', (value) => value === 0),
   prompt_logprobs: unserved('prompt_logprobs'),
+  truncate_prompt_tokens: unserved('truncate_prompt_tokens'),
+  allowed_token_ids: unserved('allowed_token_ids', emptyList),
+  stop_regex: unserved('stop_regex', emptyList),
+  top_a: unserved('top_a', (value) => value === 0),
+  tfs_z: unserved('tfs_z', (value) => value === 1),
 };
 
 const mostAnswers = 128;

@@ -4,7 +4,7 @@ import { invalidBody } from '../body.ts';
 import type { Violation } from '../problem.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
-import { refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
+import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
 import { parsedArguments } from './chat-input.ts';
 import type { InputItem, InputPart } from './responses-items.ts';
 import type { ResponseRequest, TextFormat } from './responses-request.ts';
@@ -14,6 +14,7 @@ import type { FunctionTool, ToolChoiceParam } from './responses-tools.ts';
 export function toChatInput(body: ResponseRequest): ChatInput {
   const violations: Violation[] = [];
   const messages = toTurns(body, violations);
+  refuseLarge(body.tools ?? [], violations);
   refuseTwins(body.tools ?? [], violations);
   const { tools, toolChoice } = chosen(
     (body.tools ?? []).map(toTool),

@@ -28,7 +28,7 @@ const content = z.union([text, parts], { error: contentForm });
 
 const roles = ['system', 'developer', 'user', 'assistant'] as const;
 const message = z.object({
-  type: z.literal('message').optional(),
+  type: z.literal('message').nullish(),
   role: z.enum(roles, { error: `expected one of the roles ${roles.join(', ')}` }),
   content,
 });

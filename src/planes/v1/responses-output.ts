@@ -1,4 +1,5 @@
 import { freshId } from '../turn/ids.ts';
+import { isJson } from '../turn/is-json.ts';
 import type {
   CallItem,
   ItemStatus,
@@ -138,7 +139,9 @@ export class OpenCall implements OpenItem {
     yield { type: 'response.output_item.done', output_index: this.#index, item: this.item(status) };
   }
 
-  item(status: ItemStatus): CallItem {
+  /** One whose arguments are cut off is not to be run, whatever ended the answer. */
+  item(asked: ItemStatus): CallItem {
+    const status = asked === 'completed' && !isJson(this.#arguments) ? 'incomplete' : asked;
     const call = { call_id: this.#callId, name: this.#name, arguments: this.#arguments };
     return { id: this.#id, type: 'function_call', status, ...call };
   }

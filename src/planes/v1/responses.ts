@@ -8,12 +8,13 @@ import { type ChatEvent, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed, requireKind } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
+import { toolAtFault } from '../turn/strict-tools.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toChatLogprobs } from './logprobs.ts';
 import { ResponseWriter } from './responses-events.ts';
 import { responseHead } from './responses-head.ts';
 import { toChatInput } from './responses-input.ts';
-import { responseRequest } from './responses-request.ts';
+import { type ResponseRequest, responseRequest } from './responses-request.ts';
 import { type ResponseEvent, responseEvent, responseObject } from './responses-schema.ts';
 
 const path = '/v1/responses';
@@ -56,8 +57,7 @@ function createRoute(resident: Resident, served: Served): Route {
         ...(logprobs ? { logprobs: body.top_logprobs ?? 0 } : {}),
       };
       const { events } = await startChat(ready, ask, signal).catch((error: unknown) => {
-        const bySchema = body.text?.format?.type === 'json_schema';
-        throw namingGrammar(asInput(error), bySchema ? 'text.format.schema' : 'tools');
+        throw namingGrammar(asInput(error), () => grammarMember(body));
       });
       const writer = new ResponseWriter(
         responseHead(body, model),
@@ -80,6 +80,13 @@ function createRoute(resident: Resident, served: Served): Route {
       return Response.json(response);
     },
   });
+}
+
+/** The member that the answer's grammar comes from, or what of it is at fault. */
+function grammarMember({ tools, text }: ResponseRequest): string {
+  const defined = (tools ?? []).map(({ strict, parameters }) => ({ strict, schema: parameters }));
+  const bySchema = text?.format?.type === 'json_schema';
+  return toolAtFault(defined, 'parameters') ?? (bySchema ? 'text.format.schema' : 'tools');
 }
 
 const frame = (event: ResponseEvent): string => sse(event, event.type);

@@ -1,10 +1,9 @@
 import { z } from 'zod';
 import type { ToolChoice, ToolDefinition } from '../../chat/index.ts';
-import { translate } from '../../grammar/translate.ts';
-import { GrammarError } from '../../grammar/types.ts';
-import { exceeds, type JsonObject, jsonObject, type Size } from '../json-object.ts';
+import { jsonObject } from '../json-object.ts';
 import type { Violation } from '../problem.ts';
 import { flag, text, toolList, toolName } from '../turn/members.ts';
+import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
 
 const functionType = z.literal('function', {
   error: ({ input }) =>
@@ -49,9 +48,6 @@ const allowed = z.object({
   ),
 });
 
-/** Of all tools together. */
-const most: Size = { values: 100_000, characters: 4_000_000 };
-
 const choiceForm = "expected 'none', 'auto', 'required' or {type: 'function', function: {name}}";
 const modes = ['none', 'auto', 'required'] as const;
 const mode = z
@@ -71,24 +67,12 @@ type ToolBody = z.infer<z.ZodObject<typeof toolMembers>>;
 
 /** What is wrong between the members. */
 export function toolViolations({ tools, tool_choice: choice }: ToolBody): Violation[] {
-  const names = (tools ?? []).map((one) => one.function.name);
+  const defined = (tools ?? []).map((one) => one.function);
   const wrong: Violation[] = [];
-  if (exceeds(tools ?? [], most)) {
-    const message = `too large: at most ${most.values} values and ${most.characters} characters together`;
-    wrong.push({ path: 'tools', message });
-  }
-  for (const [index, one] of names.entries()) {
-    if (names.indexOf(one) === index) continue;
-    wrong.push({ path: `tools.${index}.function.name`, message: `there is another tool named '${one}'` });
-  }
-  if (choice === 'required' && names.length === 0) {
-    wrong.push({ path: 'tool_choice', message: "'required' needs tools to choose from; send `tools`" });
-  }
-  for (const asked of askedFor(choice)) {
-    if (names.includes(asked)) continue;
-    const known = names.length === 0 ? 'the request has none' : `there are ${names.slice(0, 8).join(', ')}`;
-    wrong.push({ path: 'tool_choice', message: `no tool named '${asked.slice(0, 64)}' (${known})` });
-  }
+  refuseLarge(defined, wrong);
+  refuseTwins(defined, wrong, (index) => `tools.${index}.function.name`);
+  if (choice === 'required') refuseNoTools('tool_choice', defined, wrong);
+  for (const asked of askedFor(choice)) refuseUnknown('tool_choice', asked, defined, wrong);
   return wrong;
 }
 
@@ -127,26 +111,4 @@ function toToolChoice(choice: ToolBody['tool_choice']): ToolChoice {
   if (choice === null || choice === undefined) return 'auto';
   if (typeof choice === 'string') return choice;
   return choice.type === 'function' ? { name: choice.function.name } : choice.allowed_tools.mode;
-}
-
-/** Characters of a schema that are worth a second look. */
-const mostLooked = 2 ** 16;
-
-/** The member with the schema that cannot be kept, of the strict tools; the others are kept as far as it goes. */
-export function toolAtFault({ tools }: ToolBody): string | undefined {
-  const index = (tools ?? []).findIndex(
-    ({ function: { strict, parameters } }) => strict && parameters && !canBeKept(parameters),
-  );
-  return index === -1 ? undefined : `tools.${index}.function.parameters`;
-}
-
-function canBeKept(schema: JsonObject): boolean {
-  if (JSON.stringify(schema).length > mostLooked) return true;
-  try {
-    translate({ kind: 'json_schema', schema });
-    return true;
-  } catch (error) {
-    if (error instanceof GrammarError) return false;
-    throw error;
-  }
 }

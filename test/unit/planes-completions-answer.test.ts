@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest';
+import { greedy } from '../../src/engine/types.ts';
+import type { ChoiceEvent } from '../../src/planes/turn/choices.ts';
+import {
+  CompletionCollector,
+  type CompletionForm,
+  toChunkChoices,
+} from '../../src/planes/v1/completions-answer.ts';
+import { ByteTokenizer } from '../support/scripted-engine.ts';
+
+const tokenizer = new ByteTokenizer();
+const request = { prompt: [120], maxTokens: 50, sampling: greedy, stop: [] };
+const form: CompletionForm = { jobs: [{ request, echo: '' }], made: 1, tokenizer, logprobs: true };
+const text = (written: string, ids: readonly number[]): ChoiceEvent => ({
+  choice: 0,
+  type: 'text',
+  text: written,
+  ids,
+  logprobs: ids.map((id) => ({ id, logprob: -id, top: [] })),
+});
+const end = (stopText?: string): ChoiceEvent => ({
+  choice: 0,
+  type: 'end',
+  finishReason: 'stop',
+  ...(stopText === undefined ? {} : { stopText }),
+  usage: { prompt_tokens: 1, completion_tokens: 9, cached_tokens: 0 },
+  timings: { queued_ms: 0, prefill_ms: 0, decode_ms: 0 },
+});
+const bytes = (written: string) => tokenizer.encode(written);
+
+/** What the wire says of one answer; streamed it is the same. */
+function told(events: readonly ChoiceEvent[]) {
+  const collector = new CompletionCollector(form);
+  for (const event of events) collector.take(event);
+  const [choice] = collector.choices(1);
+  const toChoices = toChunkChoices(form);
+  const chunks = events.flatMap((event) => [...toChoices(event)]);
+  expect(chunks.map((chunk) => chunk.text).join('')).toBe(choice?.text);
+  for (const member of ['tokens', 'token_logprobs', 'text_offset'] as const) {
+    expect(chunks.flatMap<unknown>(({ logprobs }) => logprobs?.[member] ?? [])).toEqual(
+      choice?.logprobs?.[member],
+    );
+  }
+  return choice;
+}
+
+describe('the tokens of a text', () => {
+  test('are those of the text: what a stop text was made of is left out, and what is held back waits', () => {
+    const events = [text('ab', bytes('ab')), text('. c', bytes('. c')), text('d', bytes('d. d')), end('. d')];
+    const choice = told(events);
+    expect(choice?.text).toBe('ab. cd');
+    expect(choice?.logprobs?.tokens.join('')).toBe('ab. cd');
+    const late = told([text('a', bytes('a.')), text('.b', bytes('b')), end()]);
+    expect(late?.logprobs?.tokens.join('')).toBe('a.b');
+  });
+
+  test('end with the end token where the model ended the answer', () => {
+    const choice = told([text('a', bytes('a')), text('', [257]), end()]);
+    expect(choice?.logprobs).toMatchObject({ tokens: ['a', '<|im_end|>'], text_offset: [0, 1] });
+  });
+
+  test('begin at a character of the text, however many bytes and UTF-16 units those before it have', () => {
+    const ids = bytes('é🦊x');
+    const choice = told([text('é', ids.slice(0, 2)), text('🦊x', ids.slice(2)), end()]);
+    expect(choice?.text).toBe('é🦊x');
+    expect(choice?.logprobs?.text_offset.at(-1)).toBe(2);
+  });
+});
