@@ -20,7 +20,7 @@ export interface HostFacts {
 }
 
 /** What the host says that it can do. */
-const planeNames = ['host', 'v1', 'lab'];
+const planeNames = ['host', 'v1', 'messages', 'ollama', 'llama-cpp', 'lab'];
 
 /** Every plane of the main listener. A new plane is one line here. */
 export function hostPlanes({ resident, store, served, version, endpointId }: HostFacts): Plane[] {

@@ -235,7 +235,9 @@ export function toProblem(error: unknown): unknown {
     return new Problem(400, code, message, path === undefined ? {} : { param: path });
   }
   if (!(error instanceof EngineError)) return error;
-  const { code, message } = error;
+  const { code, message, cause } = error;
+  // What was asked for turned out to be too much in the middle of the answer.
+  if (cause instanceof GrammarError) return toProblem(cause);
   switch (code) {
     case 'queue_full':
       return new Problem(429, code, message, { headers: { 'retry-after': '1' } });

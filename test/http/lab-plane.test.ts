@@ -78,8 +78,12 @@ test('the plane has the routes of the table and no others', async () => {
 
 test('the host says that it has a lab', async () => {
   const { get } = await serve();
-  expect(await (await get('/health')).json()).toMatchObject({ planes: ['host', 'v1', 'lab'] });
-  expect(await (await get('/host/v1/info')).json()).toMatchObject({ capabilities: ['host', 'v1', 'lab'] });
+  expect(await (await get('/health')).json()).toMatchObject({
+    planes: expect.arrayContaining(['host', 'lab']),
+  });
+  expect(await (await get('/host/v1/info')).json()).toMatchObject({
+    capabilities: expect.arrayContaining(['host', 'lab']),
+  });
 });
 
 describe('503 before anything else is judged', () => {

@@ -350,15 +350,32 @@ describe('what /completion takes', () => {
     const { status, answer } = await post(active);
     expect(status).toBe(400);
     for (const name of Object.keys(active)) expect(answer.error?.message).toContain(name);
-    const window = await post({ repeat_last_n: 64, repeat_penalty: 1.1 });
-    expect([window.status, window.answer.error?.message]).toEqual([
-      400,
-      expect.stringContaining('repeat_last_n'),
-    ]);
-    expect((await post({ repeat_last_n: 0, repeat_penalty: 1.1 })).asked?.sampling.repetitionPenalty).toBe(1);
-    expect((await post({ repeat_last_n: 4096, repeat_penalty: 1.1 })).asked?.sampling.repetitionPenalty).toBe(
-      1.1,
-    );
+  });
+
+  test('a window of penalties is taken for the whole text, and said to be', async () => {
+    const used = async (members: object) => {
+      const { asked, answer } = await post({ repeat_penalty: 1.1, ...members });
+      const settings = answer.generation_settings as { repeat_last_n: number };
+      return [asked?.sampling.repetitionPenalty, settings.repeat_last_n];
+    };
+    expect(await used({ repeat_last_n: 64 })).toEqual([1.1, -1]);
+    expect(await used({ repeat_last_n: 4096 })).toEqual([1.1, -1]);
+    expect(await used({})).toEqual([1.1, -1]);
+    expect(await used({ repeat_last_n: 0 })).toEqual([1, 0]);
+  });
+
+  test('members go by their other names, too', async () => {
+    const { asked, answer } = await post({ max_tokens: 3, logprobs: 2, t_max_predict_ms: -1 });
+    expect(asked).toMatchObject({ maxTokens: 3, logprobs: 2 });
+    expect(answer.generation_settings).toMatchObject({ n_predict: 3, max_tokens: 3, n_probs: 2 });
+    const first = await post({ n_predict: 2, max_tokens: 3, n_probs: 1, logprobs: 2 });
+    expect(first.asked).toMatchObject({ maxTokens: 2, logprobs: 1 });
+    expect((await post({ n: 2 })).answer).toHaveLength(2);
+  });
+
+  test('samplers that other versions know pass where they are off', async () => {
+    const samplers = ['penalties', 'dry', 'top_k', 'tfs_z', 'typ_p', 'top_p', 'min_p', 'xtc', 'temperature'];
+    expect((await post({ samplers, tfs_z: 1 })).status).toBe(200);
   });
 
   test.each([
@@ -648,5 +665,45 @@ describe('the server', () => {
     await events(await post('/completion', { prompt: 'a', stream: true }));
     const telemetry = (await (await get('/host/v1/telemetry')).json()) as object;
     expect(telemetry).toMatchObject({ served: { completions: 2 }, tokens: { prompt: 3, completion: 8 } });
+  });
+});
+
+describe('POST /embedding', () => {
+  test.each(['/embedding', '/embeddings'])(
+    '%s: a vector for each text, in an array of its own',
+    async (path) => {
+      const { post, engine } = await serve({ embeds: 8 });
+      for (const [body, count] of [
+        [{ content: 'ab' }, 1],
+        [{ input: ['ab', 'c'] }, 2],
+        [{ content: [[97, 98], [99]], embd_normalize: 2 }, 2],
+      ] as const) {
+        const response = await post(path, body);
+        expect(response.status).toBe(200);
+        const vectors = (await response.json()) as { index: number; embedding: number[][] }[];
+        expect(vectors.map(({ index }) => index)).toEqual(Array.from({ length: count }, (_, index) => index));
+        for (const { embedding } of vectors) expect(embedding.map(({ length }) => length)).toEqual([8]);
+      }
+      expect(engine.embedRequests.at(-1)?.inputs).toEqual([[97, 98], [99]]);
+    },
+  );
+
+  test('refuses what it cannot do, in words', async () => {
+    const embedder = await serve({ embeds: 8 });
+    const message = async (response: Response) => [
+      response.status,
+      llamaError.parse(await response.json()).error.message,
+    ];
+    expect(await message(await embedder.post('/embedding', {}))).toEqual([
+      400,
+      expect.stringContaining('"content" is required'),
+    ]);
+    const other = await embedder.post('/embedding', { content: 'a', embd_normalize: 1 });
+    expect(await message(other)).toEqual([400, expect.stringContaining('embd_normalize: vectors have unit')]);
+    const writer = await serve();
+    expect(await message(await writer.post('/embedding', { content: 'a' }))).toEqual([
+      400,
+      expect.stringContaining('lacks the capability `embeddings`'),
+    ]);
   });
 });

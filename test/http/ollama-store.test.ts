@@ -1,6 +1,15 @@
 /** The stored models through Ollama's own client: pulled, copied, created, deleted; on real files, without a GPU. */
 import { createHash } from 'node:crypto';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Ollama } from 'ollama';
@@ -60,7 +69,7 @@ describe('pull', () => {
     };
     await expect(cut()).rejects.toThrow(/no such repository|HTTP 404/);
     expect(existsSync(at('owner--tiny-GGUF', 'tiny-Q8_0.gguf.part'))).toBe(true);
-    expect(await names()).not.toContain('owner--tiny-GGUF/tiny-Q8_0');
+    expect(await names()).not.toContain('owner--tiny-GGUF:tiny-Q8_0');
 
     hub.fault = () => false;
     const lines = [];
@@ -117,13 +126,13 @@ describe('list and show', () => {
     expect(models.map(({ name }) => name)).toEqual([
       'lathe-tiny:latest',
       'o--face:latest',
-      'owner--tiny-GGUF/tiny-Q8_0:latest',
+      'owner--tiny-GGUF:tiny-Q8_0',
     ]);
     expect(models[1]).toMatchObject({
       details: { format: 'safetensors', family: 'qwen2', quantization_level: 'BF16' },
     });
     expect(models[2]).toMatchObject({
-      model: 'owner--tiny-GGUF/tiny-Q8_0:latest',
+      model: 'owner--tiny-GGUF:tiny-Q8_0',
       size: tiny.length,
       digest: expect.stringMatching(/^[0-9a-f]{64}$/),
       details: { parent_model: '', format: 'gguf', parameter_size: '3.7M', quantization_level: 'Q8_0' },
@@ -133,6 +142,7 @@ describe('list and show', () => {
   test.each([
     'owner--tiny-GGUF/tiny-Q8_0',
     'owner--tiny-GGUF/tiny-Q8_0:latest',
+    'owner--tiny-GGUF:tiny-Q8_0',
     'hf.co/owner/tiny-GGUF:Q8_0',
     'hf.co/owner/tiny-GGUF',
     'hf:owner/tiny-GGUF:tiny-Q8_0.gguf',
@@ -148,8 +158,9 @@ describe('list and show', () => {
   test('what cannot be used is not listed, and showing it tells why', async () => {
     mkdirSync(at('o--bad'));
     writeFileSync(at('o--bad', 'bad.gguf'), tiny.subarray(0, 300_000));
-    expect(await names()).not.toContain('o--bad/bad');
-    await expect(ollama.show({ model: 'bad' })).rejects.toThrow(/cannot be used: .*download it again/);
+    expect(await names()).not.toContain('o--bad:bad');
+    const shown = ollama.show({ model: 'bad' });
+    await expect(shown).rejects.toThrow(/cannot be used: o--bad\/bad.gguf: .*download it again/);
     await ollama.delete({ model: 'bad' });
     expect(existsSync(at('o--bad'))).toBe(false);
   });
@@ -158,7 +169,7 @@ describe('list and show', () => {
 describe('copy and delete', () => {
   test('a copy is a model of its own that takes no room', async () => {
     await ollama.copy({ source: 'tiny-Q8_0', destination: 'mine:v1' });
-    expect(await names()).toContain('mine/v1');
+    expect(await names()).toContain('mine:v1');
     expect((await ollama.show({ model: 'mine:v1' })).details.family).toBe('llama');
     await ollama.copy({ source: 'lathe-tiny', destination: 'me/small' });
     await ollama.copy({ source: 'o--face', destination: 'folder-copy' });
@@ -183,7 +194,8 @@ describe('copy and delete', () => {
     '/etc/x',
     'a//b',
     '.hidden',
-    'a/b/c/d',
+    'a/b/c',
+    'a/b/c:d',
     'x.gguf',
     'mmproj',
     'a:b:c',
@@ -203,8 +215,39 @@ describe('copy and delete', () => {
     for (const model of ['../../etc', 'absent', '..'])
       await expect(ollama.delete({ model })).rejects.toThrow(/not found/);
     await ollama.delete({ model: 'mine:v1' });
-    expect(await names()).not.toContain('mine/v1');
+    expect(await names()).not.toContain('mine:v1');
     expect(existsSync(at('owner--tiny-GGUF', 'tiny-Q8_0.gguf'))).toBe(true);
+  });
+
+  test('one at a time: of many for one name, one is the first', async () => {
+    const statuses = async (requests: readonly Promise<Response>[]) =>
+      (await Promise.all(requests)).map(({ status }) => status).sort();
+    const eight = Array.from({ length: 8 });
+    const copy = { source: 'lathe-tiny', destination: 'crowd' };
+    const later = Array.from({ length: 7 }, () => 409);
+    expect(await statuses(eight.map(() => post('/api/copy', copy)))).toEqual([200, ...later]);
+    const made = eight.map((_, index) =>
+      post('/api/create', { model: 'crowd', from: 'lathe-tiny', system: `${index}`, stream: false }),
+    );
+    expect(await statuses(made)).toEqual(eight.map(() => 200));
+    const absent = Array.from({ length: 7 }, () => 404);
+    const deleted = eight.map(() => post('/api/delete', { model: 'crowd' }, 'DELETE'));
+    expect(await statuses(deleted)).toEqual([200, ...absent]);
+    expect(readdirSync(at()).filter((name) => name.startsWith('.new-'))).toEqual([]);
+  });
+
+  test('what a host that was killed left half made goes with the next change', async () => {
+    const old = at('.new-00000000', 'left.gguf');
+    mkdirSync(dirname(old));
+    writeFileSync(old, 'half');
+    const young = at('.new-11111111');
+    mkdirSync(young);
+    const before = new Date(Date.now() - 2 * 24 * 3600 * 1000);
+    utimesSync(dirname(old), before, before);
+    await ollama.copy({ source: 'lathe-tiny', destination: 'after' });
+    expect([existsSync(dirname(old)), existsSync(young)]).toEqual([false, true]);
+    rmSync(young, { recursive: true });
+    await ollama.delete({ model: 'after' });
   });
 
   test('pages of another origin change nothing', async () => {
@@ -266,6 +309,19 @@ describe('create', () => {
     await ollama.delete({ model: 'second' });
     await ollama.copy({ source: 'lathe-tiny', destination: 'second' });
     expect((await ollama.show({ model: 'second' })).parameters).toBe('');
+  });
+
+  test('is there with its defaults or not at all', async () => {
+    mkdirSync(at('half', '.lathe.json', 'in the way'), { recursive: true });
+    const made = await post('/api/create', {
+      model: 'half:made',
+      from: 'lathe-tiny',
+      system: 'You are half.',
+      stream: false,
+    });
+    expect(made.status).toBe(500);
+    expect(existsSync(at('half', 'made.gguf'))).toBe(false);
+    rmSync(at('half'), { recursive: true });
   });
 
   test('from a folder of several files', async () => {

@@ -4,6 +4,7 @@ import { EngineError } from '../../src/engine/types.ts';
 import { chatLine, generateLine } from '../../src/planes/ollama/line-schema.ts';
 import { psAnswer, showAnswer, tagsAnswer } from '../../src/planes/ollama/model-schema.ts';
 import { scriptedServers } from '../support/serve.ts';
+import { thinkingTemplate } from '../support/thinking-template.ts';
 
 const serve = scriptedServers();
 
@@ -110,6 +111,20 @@ describe('answers', () => {
     expect(seeds).not.toContain(engine.requests[2]?.sampling.seed);
   });
 
+  test('what clients send as a habit passes: windows of penalties, many stop texts, empty ones', async () => {
+    const { post, engine } = await serve();
+    const stop = Array.from({ length: 40 }, (_, index) => `\nname${index}:`);
+    const options = { repeat_last_n: 64, repeat_penalty: 1.1, stop: [...stop, ''] };
+    for (const path of ['/api/chat', '/api/generate'])
+      expect((await post(path, { ...hi, ...ask, stream: false, options })).status).toBe(200);
+    for (const { sampling, stop: used } of engine.requests) {
+      expect(sampling.repetitionPenalty).toBe(1.1);
+      expect(used.slice(0, 41)).toEqual(stop);
+    }
+    await post('/api/chat', { ...hi, stream: false, options: { ...options, repeat_last_n: 0 } });
+    expect(engine.requests.at(-1)?.sampling.repetitionPenalty).toBe(1);
+  });
+
   test('num_predict below 1 means until the end, -2 beyond it; num_ctx is a lower limit', async () => {
     const { post, engine } = await serve({ contextLength: 200 });
     const limits: unknown[] = [];
@@ -121,6 +136,7 @@ describe('answers', () => {
       { num_predict: 10_000 },
       { num_ctx: 100 },
       { num_ctx: 100_000 },
+      { num_ctx: 0 },
     ]) {
       await post('/api/generate', { ...ask, stream: false, options });
       const { prompt, maxTokens, ignoreEnd } = engine.requests.at(-1) ?? { prompt: [], maxTokens: 0 };
@@ -133,6 +149,7 @@ describe('answers', () => {
       [200, true],
       [200, false],
       [100, false],
+      [200, false],
       [200, false],
     ]);
     const refused = await post('/api/generate', { ...ask, options: { num_ctx: 8 } });
@@ -160,6 +177,59 @@ describe('answers', () => {
   });
 
   test('calls have objects as arguments, each on a line of its own', async () => {
+    const { post } = await serve({
+      answer: () => [
+        'I look.',
+        '<tool_call>\n{"name": "get", "arguments": {"city": "Oslo",',
+        ' "days": 2}}\n</tool_call>\n',
+        '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>',
+      ],
+    });
+    const tools = ['get', 'now'].map((name) => ({ type: 'function', function: { name, parameters: {} } }));
+    const calls = [
+      { id: expect.any(String), function: { index: 0, name: 'get', arguments: { city: 'Oslo', days: 2 } } },
+      { id: expect.any(String), function: { index: 1, name: 'now', arguments: {} } },
+    ];
+    const all = await lines(await post('/api/chat', { ...hi, tools }));
+    for (const line of all) chatLine.strict().parse(line);
+    const called = all.flatMap(({ message }) => {
+      const { tool_calls: some } = message as { tool_calls?: unknown };
+      return some === undefined ? [] : [some];
+    });
+    expect(called).toEqual(calls.map((one) => [one]));
+    expect(all.at(-1)).toMatchObject({ done: true, done_reason: 'stop', message: { content: '' } });
+    const whole = await (await post('/api/chat', { ...hi, tools, stream: false })).json();
+    expect(whole).toMatchObject({
+      message: { content: expect.stringContaining('I look.'), tool_calls: calls },
+    });
+  });
+
+  test.each(['/api/chat', '/api/generate'])('thoughts stand apart from the answer: %s', async (path) => {
+    const { post, grammars } = await serve({
+      chatTemplate: thinkingTemplate,
+      answer: () => ['<think>\nHm', '.</think>\n\n', 'Hel', 'lo'],
+    });
+    const said = (line: Record<string, unknown>) => {
+      const { content, thinking } = (line['message'] ?? line) as { content?: string; thinking?: string };
+      return [thinking ?? '', content ?? (line['response'] as string)];
+    };
+    for (const think of [undefined, true, 'high']) {
+      const all = await lines(await post(path, { ...hi, ...ask, think }));
+      for (const line of all) (path === '/api/chat' ? chatLine : generateLine).strict().parse(line);
+      const columns = all.map(said);
+      expect(columns.map(([thinking]) => thinking).join('')).toBe('Hm.');
+      expect(columns.map(([, content]) => content).join('')).toBe('Hello');
+      const whole = (await (await post(path, { ...hi, ...ask, think, stream: false })).json()) as object;
+      expect(said({ ...whole })).toEqual(['Hm.', 'Hello']);
+    }
+    const bound = await post(path, { ...hi, ...ask, think: true, format: 'json', stream: false });
+    expect(bound.status).toBe(200);
+    expect(said((await bound.json()) as Record<string, unknown>)[0]).toBe('Hm.');
+    // The thoughts are no JSON: what binds the answer has a place for them before it.
+    expect(JSON.stringify(grammars.compiled.at(-1))).toContain('think');
+  });
+
+  test('results of calls are taken', async () => {
     const { post, engine } = await serve();
     const messages = [
       { role: 'user', content: 'weather?' },
@@ -204,13 +274,9 @@ describe('refusals', () => {
     ['a bad duration', { keep_alive: 'soon' }, /keep_alive: expected seconds or a duration/],
     ['mirostat', { options: { mirostat: 2 } }, /options.mirostat: mirostat is not served/],
     ['typical_p', { options: { typical_p: 0.5 } }, /options.typical_p: typical_p is not served/],
-    [
-      'a window of penalties',
-      { options: { repeat_last_n: 64, repeat_penalty: 1.1 } },
-      /repeat_last_n: penalties look at the whole text/,
-    ],
     ['a bad temperature', { options: { temperature: -1 } }, /temperature: expected a number from 0/],
     ['thinking that the model cannot', { think: true }, /"scripted" does not support thinking/],
+    ['a strange level of thinking', { think: '' }, /think: expected true, false or one of low, medium, high/],
     ['tokens that do not exist', { context: [100_000] }, /context: no such token: 100000/],
     ['a system text beside raw', { raw: true, system: 'x' }, /system: does not go together with `raw`/],
   ])('%s', async (_, members, message) => {
@@ -349,9 +415,21 @@ describe('about the host', () => {
       'Ollama is running',
     ]);
     expect((await get('/', { method: 'HEAD' })).status).toBe(200);
-    expect(await (await get('/api/version')).json()).toEqual({ version: '0.0.0' });
+    expect(await (await get('/api/version')).json()).toEqual({
+      version: expect.stringMatching(/^0\.(?:[3-9]\d|\d{3})\.\d+$/),
+      host_version: '0.0.0',
+    });
     expect((await get('/api/tags', { method: 'HEAD' })).status).toBe(200);
     expect(await (await get('/api/status')).json()).toMatchObject({ cloud: { disabled: true } });
+  });
+
+  test('a resident model that is no stored one answers to what the list calls it, also with slashes', async () => {
+    const { get, post, engine } = await serve();
+    Object.assign(engine.model, { id: 'org/some-model' });
+    const { models } = tagsAnswer.parse(await (await get('/api/tags')).json());
+    expect(models[0]?.name).toBe('org/some-model:latest');
+    const answer = await post('/api/chat', { ...hi, model: models[0]?.name, stream: false });
+    expect(answer.status).toBe(200);
   });
 
   test('it lists the stored models and the resident one, and shows them', async () => {

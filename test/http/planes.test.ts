@@ -21,7 +21,14 @@ const hi = { messages: [{ role: 'user', content: 'hi' }] };
 describe('with a model', () => {
   test('health, info and models name it, in the shapes of their schemas', async () => {
     const { get } = await serve();
-    expect(health.strict().parse(await (await get('/health')).json()).planes).toEqual(['host', 'v1', 'lab']);
+    expect(health.strict().parse(await (await get('/health')).json()).planes).toEqual([
+      'host',
+      'v1',
+      'messages',
+      'ollama',
+      'llama-cpp',
+      'lab',
+    ]);
     expect(hostHealth.parse(await (await get('/host/v1/health')).json()).model).toBe('scripted');
     const info = substrateInfo.strict().parse(await (await get('/host/v1/info')).json());
     expect(info).toMatchObject({

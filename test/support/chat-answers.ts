@@ -1,6 +1,6 @@
 import { answerParser, type AnswerReading } from '../../src/chat/parser/answer.ts';
 import { styles } from '../../src/chat/styles/index.ts';
-import type { ChatDelta } from '../../src/chat/types.ts';
+import type { ChatDelta, ChatParser } from '../../src/chat/types.ts';
 
 export const weather = {
   name: 'get_weather',
@@ -25,8 +25,7 @@ export const reading = (style: string | undefined, more: Partial<AnswerReading> 
   return {
     style: found,
     reasoning: undefined,
-    opened: false,
-    continues: false,
+    begins: 'turn',
     tools,
     single: false,
     newId: () => `id-${ids++}`,
@@ -44,8 +43,10 @@ export interface Parsed {
 export const letters = (text: string): string[] => Array.from(text);
 
 /** What the deltas of an answer, given piece by piece, add up to. */
-export function parse(pieces: readonly string[], how: AnswerReading): Parsed {
-  const parser = answerParser(how);
+export const parse = (pieces: readonly string[], how: AnswerReading): Parsed =>
+  collected(answerParser(how), pieces);
+
+export function collected(parser: ChatParser, pieces: readonly string[]): Parsed {
   const deltas: ChatDelta[] = [...pieces.flatMap((piece) => parser.push(piece)), ...parser.end()];
   const parsed: Parsed = { content: '', reasoning: '', calls: [] };
   for (const delta of deltas) {

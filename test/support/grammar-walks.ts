@@ -1,7 +1,6 @@
-import type { CompiledGrammar, GrammarCompiler, GrammarMatcher } from '@mlc-ai/web-xgrammar';
-import { byteToChar } from '../../src/grammar/byte-alphabet.ts';
 import type { Library } from '../../src/grammar/index.ts';
-import { translate } from '../../src/grammar/translate.ts';
+import { Compiled, Matcher } from '../../src/grammar/matching/matcher.ts';
+import { Tokens } from '../../src/grammar/matching/tokens.ts';
 import type { GrammarSource } from '../../src/grammar/types.ts';
 import { loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
 
@@ -12,50 +11,50 @@ const opening = new Set(Array.from('[{,', (character) => character.charCodeAt(0)
 /** Grammars over a vocabulary of bytes, in this process: to see what a source lets through. */
 export class ByteGrammars {
   readonly #library: Library;
-  readonly #compiler: GrammarCompiler;
+  readonly #tokens: Tokens;
 
-  private constructor(library: Library, compiler: GrammarCompiler) {
+  private constructor(library: Library, tokens: Tokens) {
     this.#library = library;
-    this.#compiler = compiler;
+    this.#tokens = tokens;
   }
 
   static async open(): Promise<ByteGrammars> {
     const library = await loadGrammarLibrary();
-    const info = await library.TokenizerInfo.createTokenizerInfo(
-      [...byteToChar, ''],
-      'byte_level',
-      false,
-      257,
-      [end],
+    const tokens = await Tokens.open(
+      library,
+      {
+        bytes: Uint8Array.from({ length: 256 }, (_, byte) => byte),
+        ends: Uint32Array.from({ length: 256 }, (_, byte) => byte + 1),
+        size: 257,
+        endIds: [end],
+      },
+      [],
     );
-    return new ByteGrammars(library, await library.GrammarCompiler.createGrammarCompiler(info, false));
+    return new ByteGrammars(library, tokens);
   }
 
   /** @throws GrammarError */
   async compile(source: GrammarSource): Promise<ByteGrammar> {
-    const grammar = await this.#compiler.compileGrammar(translate(source));
-    return new ByteGrammar(this.#library, grammar);
+    return new ByteGrammar(await Compiled.of(this.#library, this.#tokens, source));
   }
 }
 
 export class ByteGrammar {
-  readonly #library: Library;
-  readonly #grammar: CompiledGrammar;
+  readonly #grammar: Compiled;
 
-  constructor(library: Library, grammar: CompiledGrammar) {
-    this.#library = library;
+  constructor(grammar: Compiled) {
     this.#grammar = grammar;
   }
 
   /** `whole`: an answer; `part`: the beginning of one. */
   async reads(text: string): Promise<'whole' | 'part' | 'no'> {
-    const matcher = await this.#matcher();
+    const matcher = await Matcher.of(this.#grammar);
     try {
       for (const byte of new TextEncoder().encode(text)) {
-        if (!allows(await matcher.getNextTokenBitmask(), byte)) return 'no';
-        matcher.acceptToken(byte);
+        if (!allows(await matcher.mask(), byte)) return 'no';
+        await matcher.accept([byte]);
       }
-      return allows(await matcher.getNextTokenBitmask(), end) ? 'whole' : 'part';
+      return allows(await matcher.mask(), end) ? 'whole' : 'part';
     } finally {
       matcher.dispose();
     }
@@ -63,11 +62,11 @@ export class ByteGrammar {
 
   /** A random text that the masks allow, with a bent for its end; undefined where it does not come to one. */
   async walk(random: () => number, mostBytes = 3000): Promise<string | undefined> {
-    const matcher = await this.#matcher();
+    const matcher = await Matcher.of(this.#grammar);
     try {
       const bytes: number[] = [];
       while (bytes.length < mostBytes) {
-        const mask = await matcher.getNextTokenBitmask();
+        const mask = await matcher.mask();
         const allowed: number[] = [];
         for (let byte = 0; byte <= end; byte++) if (allows(mask, byte)) allowed.push(byte);
         if (allowed.length === 0)
@@ -77,7 +76,7 @@ export class ByteGrammar {
         const next = choose(allowed, random, bytes.length);
         if (next === end)
           return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(new Uint8Array(bytes));
-        matcher.acceptToken(next);
+        await matcher.accept([next]);
         bytes.push(next);
       }
       return undefined;
@@ -89,13 +88,9 @@ export class ByteGrammar {
   dispose(): void {
     this.#grammar.dispose();
   }
-
-  #matcher(): Promise<GrammarMatcher> {
-    return this.#library.GrammarMatcher.createGrammarMatcher(this.#grammar);
-  }
 }
 
-const allows = (mask: Int32Array, id: number): boolean => (((mask[id >> 5] ?? 0) >>> (id & 31)) & 1) === 1;
+const allows = (mask: Uint32Array, id: number): boolean => (((mask[id >> 5] ?? 0) >>> (id & 31)) & 1) === 1;
 
 function choose(allowed: readonly number[], random: () => number, length: number): number {
   const late = length > 150;

@@ -1,6 +1,7 @@
 /** A scheduler over a simulated GPU, and requests for it. */
 import type { ReaderLimits } from '../../src/engine/parking.ts';
 import { Scheduler, type SchedulerCounts } from '../../src/engine/scheduler.ts';
+import type { ConstraintLimits } from '../../src/engine/thinking.ts';
 import { type GenerateRequest, greedy } from '../../src/engine/types.ts';
 import { newSequence, read, SimulatedRunner } from './simulated-runner.ts';
 
@@ -26,6 +27,7 @@ interface Options {
   stepTokens?: number;
   speculation?: 'auto' | 'always' | 'off';
   reader?: Partial<ReaderLimits>;
+  constraint?: Partial<ConstraintLimits>;
 }
 
 export function world({
@@ -34,12 +36,14 @@ export function world({
   stepTokens = 64,
   speculation = 'off',
   reader = {},
+  // A busy machine must not decide what a test sees.
+  constraint = { patienceMs: 600_000 },
 }: Options = {}) {
   const runner = new SimulatedRunner({ context: 4096, slots, stepTokens, pages });
   const counts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
   const failures: string[] = [];
   const onFailure = (reason: string) => failures.push(reason);
-  const options = { speculation, counts, reader, onFailure };
+  const options = { speculation, counts, reader, constraint, onFailure };
   const scheduler = new Scheduler(runner, () => runner.time, options);
   const add = (one: GenerateRequest) => {
     const sequence = newSequence(one, runner);

@@ -27,7 +27,7 @@ export async function deleteModel(folder: string, model: PulledModel): Promise<v
 }
 
 /** Removes a folder that is empty, and those above it that are empty then, up to `top`. */
-async function removeEmpty(folder: string, top: string): Promise<void> {
+export async function removeEmpty(folder: string, top: string): Promise<void> {
   if (folder === top || !folder.startsWith(top)) return;
   const left = await readdir(folder).catch(() => ['']);
   if (left.length > 0) return;

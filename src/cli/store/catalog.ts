@@ -103,7 +103,12 @@ export class Catalog {
 
   /** Why what lies there could not be served. */
   async problemOf(location: string): Promise<string | undefined> {
-    return problemIn(await this.#headers.readWhole(location));
+    return this.#problemIn(await this.#headers.readWhole(location));
+  }
+
+  /** Where the folder lies is nobody's business. */
+  #problemIn(header: Header): string | undefined {
+    return problemIn(header)?.replaceAll(join(this.#options.folder, '/'), '');
   }
 
   async #embedded(): Promise<PulledModel> {
@@ -127,7 +132,7 @@ export class Catalog {
       architecture: facts?.architecture ?? 'unknown',
       parameters: facts?.parameters ?? 0,
       quantization: facts?.quantization ?? 'unknown',
-      problem: problemIn(header),
+      problem: this.#problemIn(header),
     };
     return { row, header };
   }

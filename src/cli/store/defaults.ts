@@ -8,6 +8,7 @@ export async function defaultsOf(folder: string, files: readonly string[]): Prom
   return (await readRecord(home))?.defaults?.[paths[0] ?? ''] ?? {};
 }
 
+/** Also where there are none: what a model of the same name had before does not count any more. */
 export async function keepDefaults(
   folder: string,
   files: readonly string[],
@@ -15,7 +16,13 @@ export async function keepDefaults(
 ): Promise<void> {
   const { home, paths } = homeOf(folder, files);
   const [first] = paths;
-  if (first === undefined || (system === undefined && parameters === undefined)) return;
+  if (first === undefined) return;
   const kept = { ...(system === undefined ? {} : { system }), ...(parameters ? { parameters } : {}) };
-  await changeRecord(home, (known) => ({ ...known, defaults: { ...known.defaults, [first]: kept } }));
+  await changeRecord(home, (known) => {
+    const { [first]: before, ...others } = known.defaults ?? {};
+    if (before === undefined && isNothing(kept)) return known;
+    return { ...known, defaults: isNothing(kept) ? others : { ...others, [first]: kept } };
+  });
 }
+
+const isNothing = (kept: object): boolean => Object.keys(kept).length === 0;

@@ -1,4 +1,5 @@
 /** The models that the host could serve, for its planes: the embedded one, and the data directory's. */
+import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isFileName, isGgufModel } from '../../engine/index.ts';
 import type {
@@ -36,6 +37,8 @@ export class DataDirStore implements ModelStore {
   readonly #catalog: Catalog;
   readonly #blobs: Blobs;
   readonly #downloads: Downloads;
+  /** The last of the changes to the folder of models that were asked for: one at a time. */
+  #changes: Promise<unknown> = Promise.resolve();
 
   constructor({ world, dataDir, inUse }: StoreOptions) {
     this.#inUse = inUse;
@@ -98,9 +101,28 @@ export class DataDirStore implements ModelStore {
     }
   }
 
-  async remove({ name, location }: StoredModel): Promise<void> {
+  remove(model: StoredModel): Promise<void> {
+    return this.#inTurn(() => this.#remove(model));
+  }
+
+  copy(model: StoredModel, name: string): Promise<void> {
+    return this.#inTurn(() => this.#copy(model, name));
+  }
+
+  create(name: string, made: NewModel): Promise<void> {
+    return this.#inTurn(() => this.#create(name, made));
+  }
+
+  #inTurn(change: () => Promise<void>): Promise<void> {
+    const done = this.#changes.then(change);
+    this.#changes = done.catch(() => undefined);
+    return done;
+  }
+
+  async #remove({ name, location }: StoredModel): Promise<void> {
     const found = await this.#catalog.at(location);
-    if (!found || found.files.length === 0) {
+    if (!found) throw gone(name);
+    if (found.files.length === 0) {
       const message = `'${name}' is part of the host and cannot be deleted`;
       throw new Problem(400, 'embedded_model', message, { param: 'model' });
     }
@@ -108,12 +130,12 @@ export class DataDirStore implements ModelStore {
     await deleteModel(this.#folder, found);
   }
 
-  async copy(model: StoredModel, name: string): Promise<void> {
+  async #copy(model: StoredModel, name: string): Promise<void> {
     const place = placeOfName(name);
     await this.#place(place, await this.#filesOf(model, place), await this.defaults(model), {});
   }
 
-  async create(name: string, { source, ...defaults }: NewModel): Promise<void> {
+  async #create(name: string, { source, ...defaults }: NewModel): Promise<void> {
     const place = placeOfName(name);
     if ('location' in source) {
       const kept = await this.defaults(source);
@@ -146,8 +168,10 @@ export class DataDirStore implements ModelStore {
     }
   }
 
-  async #filesOf({ location }: StoredModel, place: string): Promise<PlacedFile[]> {
+  async #filesOf({ name, location }: StoredModel, place: string): Promise<PlacedFile[]> {
     const model = (await this.#catalog.at(location)) ?? { path: location, files: [] };
+    // Deleted meanwhile, or loaded from an address.
+    if (model.files.length === 0 && !(await isFile(location))) throw gone(name);
     return filesTo(place, this.#folder, model);
   }
 
@@ -173,18 +197,16 @@ export class DataDirStore implements ModelStore {
     const check = async (staged: string) => {
       const problem = await this.#catalog.problemOf(join(staged, ...entry));
       if (problem === undefined) return;
-      const message = `this cannot be served: ${problem.replaceAll(`${staged}/`, '')}`;
+      const message = `this cannot be served: ${problem.replaceAll(`${basename(staged)}/`, '')}`;
       throw new Problem(400, 'unusable_model', message);
     };
+    const settle = () => keepDefaults(this.#folder, files.map(({ to }) => to).toSorted(), defaults);
     try {
-      if (from === join(this.#folder, ...entry)) await makeRoom();
-      else
-        await placeModel(
-          this.#folder,
-          { files, roots },
-          { check, ...(replace ? { replace: makeRoom } : {}) },
-        );
-      await keepDefaults(this.#folder, files.map(({ to }) => to).toSorted(), defaults);
+      if (from === join(this.#folder, ...entry)) {
+        await makeRoom();
+        await settle();
+      } else
+        await placeModel(this.#folder, { files, roots }, { check, settle, ...(replace ? { makeRoom } : {}) });
     } catch (error) {
       throw toStoreProblem(error);
     }
@@ -218,6 +240,17 @@ export class DataDirStore implements ModelStore {
     throw new Problem(409, 'model_in_use', message, { param: 'model' });
   }
 }
+
+const isFile = (path: string): Promise<boolean> =>
+  stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+
+const gone = (name: string): Problem =>
+  new Problem(404, 'model_not_found', `there are no files of '${name.slice(0, 200)}' here`, {
+    param: 'model',
+  });
 
 const noRepository = (name: string): Problem =>
   new Problem(400, 'invalid_reference', `'${name.slice(0, 200)}' is no repository; write hf.co/OWNER/NAME`, {

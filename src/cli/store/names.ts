@@ -15,11 +15,15 @@ export function hubReference(name: string): Reference | undefined {
   return parseReference((own ? name : name.replace(latest, '')).slice(found[0].length));
 }
 
-/** The names under which a model may be stored that a request calls so: a tag is a file in a folder. */
+/**
+ * The names under which a model may be stored that a request calls so: a tag is a file in a folder. The last is the one
+ * that a new model gets: `OWNER/NAME` alone lies at `OWNER/NAME/latest`, so that lists can tell it from `NAME:TAG`.
+ */
 export function storedNames(name: string): string[] {
   const plain = name.replace(latest, '');
   const tag = plain.lastIndexOf(':');
-  return tag === -1 ? [plain] : [plain, `${plain.slice(0, tag)}/${plain.slice(tag + 1)}`];
+  if (tag !== -1) return [plain, `${plain.slice(0, tag)}/${plain.slice(tag + 1)}`];
+  return plain.includes('/') ? [plain, `${plain}/latest`] : [plain];
 }
 
 const part = /^(?!.*\.\.)[a-z0-9_][a-z0-9._-]{0,79}$/i;

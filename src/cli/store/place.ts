@@ -1,11 +1,12 @@
 /** Puts a model under a name: its files are linked, since they never change, or copied where that cannot be done. */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { copyFile, link, mkdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import { copyFile, link, mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Problem } from '../../planes/problem.ts';
 import { explainWriteFailure } from '../../pull/errors.ts';
 import type { PulledModel } from '../models/pulled.ts';
+import { removeEmpty } from '../models/remove.ts';
 import { systemCode } from '../start-error.ts';
 
 /** A file of a model: where it is, and where it belongs below the folder of models, with slashes. */
@@ -14,32 +15,55 @@ export interface PlacedFile {
   readonly to: string;
 }
 
+/** What happens between the staged files and the named ones; each step may throw. */
+interface Steps {
+  /** Looks at the files where they are staged, in the same places below another folder. */
+  readonly check?: (staged: string) => Promise<void>;
+  /** Removes what has the name; without it, what is there already is refused. */
+  readonly makeRoom?: () => Promise<void>;
+  /** The last step before the files get their names. */
+  readonly settle?: () => Promise<void>;
+}
+
 /**
  * @param folder of models
  * @param roots what must not be there yet, below the folder of models
- * @param check looks at the files where they are staged, in the same places below another folder, and may throw
- * @param replace makes room once the model was checked; without it, what is there already is refused
  */
 export async function placeModel(
   folder: string,
   { files, roots }: { files: readonly PlacedFile[]; roots: readonly string[] },
-  { check, replace }: { check?: (staged: string) => Promise<void>; replace?: () => Promise<void> },
+  { check, makeRoom, settle }: Steps,
 ): Promise<void> {
+  await sweep(folder);
   // A name with a dot is no model: a host that ends here leaves nothing that looks like one.
-  const staged = join(folder, `.new-${randomUUID()}`);
+  const staged = join(folder, `${stagedPrefix}${randomUUID()}`);
   try {
     for (const { from, to } of files) await linkOrCopy(from, below(staged, to));
     await check?.(staged);
-    await replace?.();
+    await makeRoom?.();
     for (const root of roots) await refuseExisting(folder, root);
-    for (const { to } of files) {
-      await mkdir(dirname(below(folder, to)), { recursive: true });
-      await rename(below(staged, to), below(folder, to));
-    }
+    for (const { to } of files) await mkdir(dirname(below(folder, to)), { recursive: true });
+    await settle?.();
+    for (const { to } of files) await rename(below(staged, to), below(folder, to));
   } catch (error) {
     throw explainWriteFailure(folder, error);
   } finally {
     await rm(staged, { recursive: true, force: true });
+    for (const { to } of files) await removeEmpty(dirname(below(folder, to)), folder).catch(() => undefined);
+  }
+}
+
+const stagedPrefix = '.new-';
+/** Nothing is staged for longer. */
+const stagedMs = 24 * 3600 * 1000;
+
+/** Removes what a host left that was ended in the middle. */
+async function sweep(folder: string): Promise<void> {
+  for (const name of await readdir(folder).catch(() => [])) {
+    if (!name.startsWith(stagedPrefix)) continue;
+    const path = join(folder, name);
+    const found = await stat(path).catch(() => undefined);
+    if (found && Date.now() - found.mtimeMs > stagedMs) await rm(path, { recursive: true, force: true });
   }
 }
 

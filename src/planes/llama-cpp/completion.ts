@@ -6,7 +6,7 @@ import type { Served } from '../served.ts';
 import { requireKind } from '../turn/identity.ts';
 import { completionBody, completionEvent } from './answer-schema.ts';
 import { encodePrompt, prompts } from './prompt.ts';
-import { completionMembers } from './request-schema.ts';
+import { byFirstNames, completionMembers } from './request-schema.ts';
 import { respond } from './respond.ts';
 
 const completionRequest = z
@@ -43,13 +43,14 @@ export function completionRoutes(resident: Resident, served: Served) {
       body: completionRequest,
       looseBody: true,
       answers: answerSpecs,
-      async handle({ body, signal, over, asProblem }) {
+      async handle({ body: given, signal, over, asProblem }) {
+        const body = byFirstNames(given);
         const answering = await resident.use(body.model || undefined, { signal, over });
         const { engine } = answering;
         requireKind(engine.model, 'generate');
-        const { prompts: given, several } = body.prompt;
+        const { prompts: texts, several } = body.prompt;
         const encoded: (readonly number[])[] = [];
-        for (const [index, prompt] of given.entries())
+        for (const [index, prompt] of texts.entries())
           encoded.push(await encodePrompt(engine, prompt, several ? `prompt.${index}` : 'prompt'));
         return await respond({ answering, prompts: encoded, body, several }, { signal, asProblem, served });
       },

@@ -7,7 +7,7 @@ import type { Served } from '../served.ts';
 import { fimPrompt, requireFim } from '../turn/fim.ts';
 import { requireKind } from '../turn/identity.ts';
 import { answerSpecs } from './completion.ts';
-import { completionMembers } from './request-schema.ts';
+import { byFirstNames, completionMembers } from './request-schema.ts';
 import { respond } from './respond.ts';
 
 const required = (member: string) =>
@@ -66,7 +66,8 @@ export function infillRoute(resident: Resident, served: Served) {
         content: { 'application/json': llamaError },
       },
     },
-    async handle({ body, signal, over, asProblem }) {
+    async handle({ body: given, signal, over, asProblem }) {
+      const body = byFirstNames(given);
       const answering = await resident.use(body.model || undefined, { signal, over });
       const { engine } = answering;
       requireKind(engine.model, 'generate');

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../json-object.ts';
 import { list } from '../list.ts';
-import { emptyList, flag, refused, text } from '../turn/members.ts';
+import { emptyList, flag, isOneOf, refused, text } from '../turn/members.ts';
 import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';
 
@@ -16,10 +16,6 @@ const whole = (least: number, most = Number.MAX_SAFE_INTEGER) => {
       : `expected a whole number from ${least} to ${most}`;
   return z.int({ error }).min(least, error).max(most, error).nullish();
 };
-const isOneOf =
-  (...idle: readonly unknown[]) =>
-  (value: unknown) =>
-    idle.includes(value);
 const atMost = (most: number) => (value: unknown) => typeof value === 'number' && value <= most;
 const off = (sampler: string) => `the sampler ${sampler} is not supported; leave it out`;
 const stopForm = 'expected a text or an array of texts';
@@ -30,7 +26,9 @@ export const completionMembers = {
   n_predict: whole(-2).describe(
     "The answer's greatest length: -1 and -2 what the context leaves, 0 evaluates the prompt alone. Default -1.",
   ),
+  max_tokens: whole(-2).describe('Another name of `n_predict`, which wins.'),
   n_cmpl: whole(1, 128).describe('Answers to each prompt. Default 1.'),
+  n: whole(1, 128).describe('Another name of `n_cmpl`, which wins.'),
   stream: flag.nullish().describe('Send the answer as server-sent events.'),
   temperature: between(-1, 100).describe('0 and less take the likeliest token. Default 0.8.'),
   top_k: whole(-1, 2 ** 31).describe('Keeps so many of the likeliest tokens; 0 keeps all. Default 40.'),
@@ -44,8 +42,7 @@ export const completionMembers = {
     .describe('Its low 32 bits count; -1 is random. Default -1.'),
   repeat_penalty: between(0.01, 10).describe('Over prompt and answer; 1 is off. Default 1.'),
   repeat_last_n: whole(-1).describe(
-    'Penalties look at the whole text: 0 turns them off, -1 and what reaches beyond the context is what we do, ' +
-      'anything between is refused where a penalty is on.',
+    'Penalties look at the whole text, whatever length is given here; 0 turns them off. Default -1, which is what is done.',
   ),
   presence_penalty: between(-10, 10).describe('Over the answer; 0 is off. Default 0.'),
   frequency_penalty: between(-10, 10).describe('Over the answer, for each occurrence. Default 0.'),
@@ -60,6 +57,7 @@ export const completionMembers = {
   grammar: text.max(1_000_000, 'at most 1000000 characters').nullish().describe('In GBNF.'),
   json_schema: jsonObject('expected a JSON schema').nullish().describe('The answer is JSON that fits it.'),
   n_probs: whole(0, 20).describe('Tell the log probabilities of so many tokens at each place. Default 0.'),
+  logprobs: whole(0, 20).describe('Another name of `n_probs`, which wins.'),
   return_tokens: flag.nullish().describe("Fill `tokens` with the answer's token ids."),
   response_fields: list(text, {
     error: 'expected an array of names such as generation_settings/n_predict',
@@ -72,8 +70,8 @@ export const completionMembers = {
     .nullish()
     .describe('With `stream`: an object with `prompt_progress` after the prompt.'),
   n_indent: whole(0, 1000).describe('Ends the answer before a line that is indented less. Default 0: off.'),
-  t_max_predict_ms: whole(0).describe(
-    'Ends the answer that has a line break so many milliseconds after its first token. Default 0: off.',
+  t_max_predict_ms: whole(-1).describe(
+    'Ends the answer that has a line break so many milliseconds after its first token. Default 0, and -1: off.',
   ),
   samplers,
   id_slot: whole(-1).describe('Accepted; places are given out by the engine.'),
@@ -96,3 +94,11 @@ export const completionMembers = {
 };
 
 export type CompletionOptions = z.infer<z.ZodObject<typeof completionMembers>>;
+
+/** A request whose members all have their first name. */
+export const byFirstNames = <Body extends CompletionOptions>(body: Body): Body => ({
+  ...body,
+  n_predict: body.n_predict ?? body.max_tokens,
+  n_cmpl: body.n_cmpl ?? body.n,
+  n_probs: body.n_probs ?? body.logprobs,
+});

@@ -7,6 +7,7 @@ import { answerShare } from '../turn/bounds.ts';
 import { type Answering, answersAtOnce } from '../turn/choices.ts';
 import { contextExceeded } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
+import { toStops } from '../turn/sampling.ts';
 import { sideBySide } from '../turn/side-by-side.ts';
 import { AnswerWriter } from './answer.ts';
 import type { CompletionAnswer } from './answer-schema.ts';
@@ -76,7 +77,7 @@ function toJobs({ answering: { engine }, prompts, body }: Order): Job[] {
   const tokens = wanted === undefined ? undefined : Math.min(wanted, contextLength);
   const share = answerShare({ answers: prompts.length * n, member, tokens }, contextLength);
   const sampling = toSampling(body, engine, randomSeed);
-  const more = { stop: toStops(body.stop), ...toGrammar(body) };
+  const more = { stop: toStops(body.stop).filter(isSomething), ...toGrammar(body) };
   return prompts.flatMap((prompt) => {
     const left = contextLength - prompt.length;
     if (left < 1) throw contextExceeded(contextLength, `the prompt has ${prompt.length}`, 'prompt');
@@ -92,7 +93,7 @@ function toJobs({ answering: { engine }, prompts, body }: Order): Job[] {
           ...(body.n_probs ? { logprobs: body.n_probs } : {}),
           ...(body.ignore_eos ? { ignoreEnd: true } : {}),
         },
-        ends: { indent: body.n_indent ?? 0, milliseconds: body.t_max_predict_ms ?? 0 },
+        ends: { indent: body.n_indent ?? 0, milliseconds: Math.max(0, body.t_max_predict_ms ?? 0) },
         promptOnly: body.n_predict === 0,
         fillsContext: maxTokens === left && (wanted ?? Number.POSITIVE_INFINITY) > left,
       };
@@ -100,9 +101,8 @@ function toJobs({ answering: { engine }, prompts, body }: Order): Job[] {
   });
 }
 
-/** Empty ones would end every answer at once. */
-const toStops = (stop: CompletionOptions['stop']): readonly string[] =>
-  (typeof stop === 'string' ? [stop] : (stop ?? [])).filter((text) => text !== '');
+/** An empty text would end every answer at once. */
+const isSomething = (text: string): boolean => text !== '';
 
 function toGrammar({ grammar, json_schema }: CompletionOptions): Pick<Job['request'], 'grammar'> {
   const schema = json_schema ?? undefined;

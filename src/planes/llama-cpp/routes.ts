@@ -4,6 +4,7 @@ import type { Resident } from '../resident.ts';
 import type { Plane } from '../route.ts';
 import type { Served } from '../served.ts';
 import { completionRoutes } from './completion.ts';
+import { embeddingRoutes } from './embedding.ts';
 import { llamaEnvelope } from './envelope.ts';
 import { infillRoute } from './infill.ts';
 import { serverRoutes } from './server.ts';
@@ -22,6 +23,7 @@ export function llamaCppPlane({ resident, served, version, planes }: LlamaCppFac
   const routes = [
     ...completionRoutes(resident, served),
     infillRoute(resident, served),
+    ...embeddingRoutes(resident),
     ...tokenRoutes(resident),
     templateRoute(resident),
     ...serverRoutes(resident, version),
@@ -29,7 +31,7 @@ export function llamaCppPlane({ resident, served, version, planes }: LlamaCppFac
   ];
   return {
     name: 'llama-cpp',
-    summary: "llama.cpp's wire: completions, infill, tokens.",
+    summary: "llama.cpp's wire: completions, infill, embeddings, tokens.",
     prefixes: [...new Set(routes.map(({ path }) => path))],
     envelope: llamaEnvelope,
     errorSchema: llamaError,

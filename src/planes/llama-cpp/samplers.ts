@@ -6,7 +6,7 @@ export const ourSamplers = ['penalties', 'top_k', 'top_p', 'min_p', 'temperature
 type Sampler = (typeof ourSamplers)[number];
 
 /** Samplers that are off unless one of their own members turns them on, which is refused there. */
-const idleSamplers = new Set(['dry', 'top_n_sigma', 'typ_p', 'typical_p', 'xtc', 'adaptive_p']);
+const idleSamplers = new Set(['dry', 'top_n_sigma', 'typ_p', 'typical_p', 'tfs_z', 'xtc', 'adaptive_p']);
 
 /**
  * `infill` sorts out the tokens at the end of a missing part; it stands last, in the place of temperature. We take the

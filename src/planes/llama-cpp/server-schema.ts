@@ -1,24 +1,11 @@
 import { z } from 'zod';
+import { generationSettings } from './settings.ts';
 
 export const props = z
   .object({
     default_generation_settings: z.object({
       n_ctx: z.int(),
-      params: z.object({
-        n_predict: z.int(),
-        seed: z.int().describe('-1: random.'),
-        temperature: z.number(),
-        top_k: z.int(),
-        top_p: z.number(),
-        min_p: z.number(),
-        repeat_penalty: z.number(),
-        presence_penalty: z.number(),
-        frequency_penalty: z.number(),
-        samplers: z.array(z.string()),
-        stop: z.array(z.string()),
-        stream: z.boolean(),
-        n_probs: z.int(),
-      }),
+      params: generationSettings.describe('Of a request that asks for nothing; a seed of -1 is random.'),
     }),
     total_slots: z.int().describe('Answers that share a step.'),
     model_alias: z.string(),

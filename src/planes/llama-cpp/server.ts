@@ -1,12 +1,13 @@
+import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
 import { llamaError } from '../error-schema.ts';
 import { Problem } from '../problem.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../route.ts';
 import { modelRoutes } from '../v1/models.ts';
-import { ourSamplers } from './samplers.ts';
+import { completionMembers } from './request-schema.ts';
 import { type Props, props, type Slots, slots } from './server-schema.ts';
-import { usual } from './settings.ts';
+import { toSampling, toSettings } from './settings.ts';
 
 const unavailable = (description: string) => ({
   503: { description, content: { 'application/json': llamaError } },
@@ -70,24 +71,16 @@ function modelsRoute(resident: Resident): Route {
   };
 }
 
+/** A request that leaves everything to its defaults. */
+const nothing = z.object(completionMembers).parse({});
+
 function toProps(engine: Engine, version: string): Props {
   const { model, tokenizer, chatTemplate } = engine;
   const tokenText = (id: number | undefined) => (id === undefined ? '' : tokenizer.tokenText(id));
   return {
     default_generation_settings: {
       n_ctx: model.contextLength,
-      params: {
-        n_predict: -1,
-        seed: -1,
-        ...usual,
-        repeat_penalty: 1,
-        presence_penalty: 0,
-        frequency_penalty: 0,
-        samplers: [...ourSamplers],
-        stop: [],
-        stream: false,
-        n_probs: 0,
-      },
+      params: toSettings(nothing, { sampling: toSampling(nothing, engine, () => -1), stop: [], engine }),
     },
     total_slots: engine.stats().slots,
     model_alias: model.id,

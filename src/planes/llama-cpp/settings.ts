@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import type { Engine, Sampling } from '../../engine/index.ts';
-import { invalidBody } from '../body.ts';
+import { foldSeed } from '../turn/sampling.ts';
 import { toBias } from './logit-bias.ts';
 import type { CompletionOptions } from './request-schema.ts';
 import { ourSamplers } from './samplers.ts';
 
 /** What llama.cpp takes where a request says nothing. */
-export const usual = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05 };
+const usual = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05 };
 
 /** Where `samplers` leaves one out; it is the same as its idle value. */
 const idle = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 };
@@ -22,7 +22,6 @@ export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: 
     presencePenalty: penalty(body.presence_penalty, 0),
     frequencyPenalty: penalty(body.frequency_penalty, 0),
   };
-  refuseWindow(body.repeat_last_n, penalties, engine.model.contextLength);
   return {
     temperature: likeliest ? 0 : Math.max(0, chosen('temperature')),
     topK: Math.max(0, chosen('top_k')),
@@ -32,21 +31,6 @@ export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: 
     logitBias: toBias(body.logit_bias, engine.tokenizer),
     seed: typeof body.seed === 'number' && body.seed !== -1 ? foldSeed(body.seed) : randomSeed(),
   };
-}
-
-const foldSeed = (seed: number): number => Number(BigInt.asUintN(32, BigInt(seed)));
-
-/** A penalty over the last tokens alone would give another answer than one over all of them. */
-function refuseWindow(
-  lastTokens: number | null | undefined,
-  penalties: Pick<Sampling, 'repetitionPenalty' | 'presencePenalty' | 'frequencyPenalty'>,
-  context: number,
-): void {
-  const { repetitionPenalty, presencePenalty, frequencyPenalty } = penalties;
-  const isOn = repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
-  if (!isOn || typeof lastTokens !== 'number' || lastTokens <= 0 || lastTokens >= context) return;
-  const message = `penalties look at the whole text here, not at the last ${lastTokens} tokens; leave it out, or send -1`;
-  throw invalidBody([{ path: 'repeat_last_n', message }], true);
 }
 
 export const generationSettings = z
@@ -61,7 +45,7 @@ export const generationSettings = z
     top_p: z.number(),
     min_p: z.number(),
     repeat_penalty: z.number(),
-    repeat_last_n: z.int(),
+    repeat_last_n: z.int().describe('What was penalised: -1 the whole text, 0 nothing.'),
     presence_penalty: z.number(),
     frequency_penalty: z.number(),
     dynatemp_range: z.number(),

@@ -2,7 +2,7 @@ import type { ChatInput, ChatTurn, PastCall } from '../../chat/index.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import type { Violation } from '../problem.ts';
 import { invalidBody } from '../body.ts';
-import { refuseTwins } from '../turn/tools.ts';
+import { refuseLarge, refuseTwins } from '../turn/tools.ts';
 import type { ChatRequest, OllamaMessage } from './chat-schema.ts';
 import { toGrammar } from './options.ts';
 
@@ -15,7 +15,8 @@ export function toChatInput(body: ChatRequest, { system }: ModelDefaults): ChatI
     ...(parameters ? { parameters } : {}),
   }));
   const wrong: Violation[] = [];
-  refuseTwins(tools, wrong);
+  refuseLarge(tools, wrong);
+  refuseTwins(tools, wrong, (index) => `tools.${index}.function.name`);
   if (wrong.length > 0) throw invalidBody(wrong);
   const own: ChatTurn[] =
     system && messages[0]?.role !== 'system' ? [{ role: 'system', content: system }] : [];
@@ -28,16 +29,19 @@ export function toChatInput(body: ChatRequest, { system }: ModelDefaults): ChatI
   };
 }
 
-/** Calls of the past need ids; this wire may leave them out, and answers refer to them by order or by name. */
+/** Calls of the past need ids; this wire may leave them out, and answers refer to them by name or by order. */
 function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
   let calls = 0;
+  let open: PastCall[] = [];
   return messages.map((message): ChatTurn => {
     const content = message.content ?? '';
     if (message.role === 'tool') {
       const name = message.tool_name ?? message.name;
-      const callId = message.tool_call_id;
+      const callId = message.tool_call_id || answered(open, name)?.id;
+      open = open.filter(({ id }) => id !== callId);
       return { role: 'tool', content, ...(callId ? { callId } : {}), ...(name ? { name } : {}) };
     }
+    open = [];
     if (message.role !== 'assistant') return { role: message.role, content };
     const toolCalls = (message.tool_calls ?? []).map(
       ({ id, function: { name, arguments: given } }): PastCall => ({
@@ -46,6 +50,7 @@ function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
         arguments: typeof given === 'string' ? parsed(given) : (given ?? {}),
       }),
     );
+    open = toolCalls;
     return {
       role: 'assistant',
       content,
@@ -54,6 +59,10 @@ function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
     };
   });
 }
+
+/** The first call without an answer yet, of this name where there is one. */
+const answered = (open: readonly PastCall[], name: string | null | undefined): PastCall | undefined =>
+  name ? open.find((call) => call.name === name) : open[0];
 
 function parsed(text: string): unknown {
   try {

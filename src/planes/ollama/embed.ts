@@ -1,8 +1,7 @@
 import type { Engine } from '../../engine/index.ts';
-import { unlessAborted } from '../abort.ts';
-import { invalidBody } from '../body.ts';
-import { type Resident, toProblem } from '../resident.ts';
+import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
+import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
 import { requireKind } from '../turn/identity.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';
@@ -11,7 +10,7 @@ import { embeddingInputs } from './embed-input.ts';
 import { nameOf, useModel } from './model.ts';
 
 export function embedRoutes(resident: Resident) {
-  const embed = defineRoute({
+  const several = defineRoute({
     method: 'POST',
     path: '/api/embed',
     operationId: 'ollamaEmbed',
@@ -42,7 +41,7 @@ export function embedRoutes(resident: Resident) {
     },
   });
 
-  const embeddings = defineRoute({
+  const one = defineRoute({
     method: 'POST',
     path: '/api/embeddings',
     operationId: 'ollamaEmbeddings',
@@ -62,7 +61,7 @@ export function embedRoutes(resident: Resident) {
       return Response.json({ embedding: made.embeddings[0] ?? [] });
     },
   });
-  return [embed, embeddings];
+  return [several, one];
 }
 
 interface Wanted {
@@ -72,22 +71,9 @@ interface Wanted {
 }
 
 async function vectorsOf(engine: Engine, texts: readonly string[], { truncate, dimensions, signal }: Wanted) {
-  const most = engine.model.embeddingDimensions ?? 0;
-  if (dimensions !== undefined && dimensions > most) {
-    const message = `expected at most ${most}, which this model's embeddings have`;
-    throw invalidBody([{ path: 'dimensions', message }]);
-  }
+  requireDimensions(engine.model, dimensions);
   if (texts.length === 0) return { embeddings: [], promptTokens: 0 };
   const inputs = await embeddingInputs(engine, texts, truncate);
-  try {
-    const request = { inputs, ...(dimensions === undefined ? {} : { dimensions }), signal };
-    const made = await unlessAborted(engine.embed(request), signal);
-    return { embeddings: made.embeddings.map(inDecimals), promptTokens: made.promptTokens };
-  } catch (error) {
-    throw toProblem(error);
-  }
+  const made = await embed(engine, inputs, { dimensions, signal });
+  return { embeddings: await written(made.embeddings, inDecimals), promptTokens: made.promptTokens };
 }
-
-/** Nine digits tell 32-bit floats apart; the double that each stands for would be written with twice as many. */
-const inDecimals = (vector: Float32Array): number[] =>
-  Array.from(vector, (value) => Number(value.toPrecision(9)));

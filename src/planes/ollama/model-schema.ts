@@ -55,7 +55,12 @@ export const showAnswer = z
   })
   .meta({ id: 'OllamaShow' });
 
-export const versionAnswer = z.object({ version: z.string() }).meta({ id: 'OllamaVersion' });
+export const versionAnswer = z
+  .object({
+    version: z.string().describe('What clients compare with what they need.'),
+    host_version: z.string(),
+  })
+  .meta({ id: 'OllamaVersion' });
 export const statusAnswer = z
   .object({ cloud: z.object({ disabled: z.boolean(), source: z.string() }) })
   .meta({ id: 'OllamaStatus' });

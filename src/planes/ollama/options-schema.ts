@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { list } from '../list.ts';
 import { jsonObject } from '../json-object.ts';
-import { flag, refused, text } from '../turn/members.ts';
+import { flag, isOneOf, refused, text } from '../turn/members.ts';
 
 const number = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;
@@ -12,12 +12,7 @@ const whole = (least: number) => {
   return z.int({ error }).min(least, error);
 };
 const int64 = 2 ** 63;
-const stopForm = 'expected a text or up to 16 texts';
-const stopText = text.min(1, 'a stop text must not be empty');
-const isOneOf =
-  (...idle: readonly unknown[]) =>
-  (value: unknown) =>
-    idle.includes(value);
+const stopForm = 'expected a text or an array of texts';
 
 /** Ollama's, with its defaults. Those about memory and threads change no answer and are not looked at. */
 export const options = z.object(
@@ -28,9 +23,11 @@ export const options = z.object(
       .describe(
         'Tokens of the answer. Default, and for any number below 1: until it ends; -2 also goes on after that.',
       ),
-    num_ctx: whole(1)
+    num_ctx: whole(0)
       .nullish()
-      .describe('Tokens that prompt and answer may have together; what the host has is the most.'),
+      .describe(
+        'Tokens that prompt and answer may have together; what the host has is the most, and 0 means it.',
+      ),
     seed: z
       .number({ error: 'expected a whole number of 64 bits' })
       .refine(
@@ -50,16 +47,13 @@ export const options = z.object(
     repeat_penalty: number(0.01, 10).nullish().describe('Over prompt and answer. Default 1: off.'),
     repeat_last_n: whole(-1)
       .nullish()
-      .describe('Penalties look at the whole text: -1 (or none) means that, 0 turns them off.'),
+      .describe('Penalties look at the whole text, whatever length is given here; 0 turns them off.'),
     presence_penalty: number(-2, 2).nullish().describe('Over the answer. Default 0.'),
     frequency_penalty: number(-2, 2).nullish().describe('Over the answer, for each occurrence. Default 0.'),
     stop: z
-      .union(
-        [stopText, list(stopText, { error: stopForm, most: { count: 16, error: 'at most 16 stop texts' } })],
-        {
-          error: stopForm,
-        },
-      )
+      .union([text, list(text, { error: stopForm, most: { count: 64, error: 'at most 64 stop texts' } })], {
+        error: stopForm,
+      })
       .nullish()
       .describe('Texts that end the answer and are not part of it.'),
     mirostat: refused('mirostat is not served; use temperature and top_p', isOneOf(0)),
@@ -82,8 +76,9 @@ export const format = z
 export type Format = z.infer<typeof format>;
 
 const levels = ['low', 'medium', 'high'] as const;
+const thinkForm = `expected true, false or one of ${levels.join(', ')}`;
 export const think = z
-  .union([z.boolean(), z.enum(levels)], { error: `expected true, false or one of ${levels.join(', ')}` })
+  .union([z.boolean(), z.enum(levels, { error: thinkForm })], { error: thinkForm })
   .nullish()
   .describe("Whether, or how much, the model thinks first. Default: the template's own.");
 

@@ -1,9 +1,8 @@
 import type { GrammarSource } from '../../grammar/types.ts';
 import type { GenerateRequest, Sampling } from '../../engine/index.ts';
-import { invalidBody } from '../body.ts';
 import { contextExceeded } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
-import { toStops } from '../turn/sampling.ts';
+import { foldSeed, toStops } from '../turn/sampling.ts';
 import type { Format, Options } from './options-schema.ts';
 
 /** How an answer is drawn. */
@@ -23,10 +22,11 @@ export function toDrawing(
   param: 'prompt' | 'messages',
 ): Drawing {
   const { num_predict: wanted, num_ctx: asked } = given;
-  const room = Math.min(asked ?? context, context);
+  const room = Math.min(asked || context, context);
   return {
     sampling: toSampling(given),
-    stop: toStops(given.stop),
+    // An empty one would end every answer at once.
+    stop: toStops(given.stop).filter((text) => text !== ''),
     ...(wanted === -2 ? { ignoreEnd: true } : {}),
     ...(logprobs ? { logprobs: top ?? 0 } : {}),
     maxTokens(promptTokens) {
@@ -39,7 +39,7 @@ export function toDrawing(
 
 function toSampling(given: Options): Sampling {
   const penalized = given.repeat_last_n !== 0;
-  const sampling: Sampling = {
+  return {
     temperature: given.temperature ?? 0.8,
     topK: Math.max(0, given.top_k ?? 40),
     topP: given.top_p ?? 0.9,
@@ -50,18 +50,11 @@ function toSampling(given: Options): Sampling {
     logitBias: new Map(),
     seed: seedOf(given.seed),
   };
-  const { repetitionPenalty, presencePenalty, frequencyPenalty } = sampling;
-  const active = repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
-  if (active && (given.repeat_last_n ?? -1) > 0) {
-    const message = 'penalties look at the whole text here, not at its end; leave it out, or set -1';
-    throw invalidBody([{ path: 'options.repeat_last_n', message }], true);
-  }
-  return sampling;
 }
 
-/** The low 32 bits; -1 is Ollama's way to ask for any. */
+/** -1 is Ollama's way to ask for any. */
 const seedOf = (seed: number | null | undefined): number =>
-  typeof seed === 'number' && seed !== -1 ? Number(BigInt.asUintN(32, BigInt(seed))) : randomSeed();
+  typeof seed === 'number' && seed !== -1 ? foldSeed(seed) : randomSeed();
 
 export function toGrammar(format: Format): GrammarSource | undefined {
   if (format === null || format === undefined || format === '') return undefined;

@@ -3,6 +3,12 @@ import { defineRoute } from '../route.ts';
 import { ollamaError } from './envelope.ts';
 import { runningText, statusAnswer, versionAnswer } from './model-schema.ts';
 
+/**
+ * The version of Ollama whose wire this is. Clients compare it with what they need (structured output, tools) and refuse
+ * servers below, so the host's own version would turn them away.
+ */
+const wireVersion = '0.32.0';
+
 /** What clients look for to know that somebody is there. */
 export function serviceRoutes(version: string) {
   return [
@@ -18,9 +24,9 @@ export function serviceRoutes(version: string) {
       method: 'GET',
       path: '/api/version',
       operationId: 'ollamaVersion',
-      summary: "The host's own version",
-      answers: { 200: { description: 'The version.', content: { 'application/json': versionAnswer } } },
-      handle: () => Response.json({ version }),
+      summary: "The version of Ollama whose wire the host speaks, and the host's own",
+      answers: { 200: { description: 'The versions.', content: { 'application/json': versionAnswer } } },
+      handle: () => Response.json({ version: wireVersion, host_version: version }),
     }),
     defineRoute({
       method: 'GET',

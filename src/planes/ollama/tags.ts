@@ -61,7 +61,8 @@ async function allRows(resident: Resident, store: ModelStore): Promise<ModelRow[
 
 function rowOf({ engine: { model }, location, loadedAt }: ReadyModel): ModelRow {
   return {
-    name: model.id,
+    // It lies in no folder of ours: its slashes begin no tag.
+    name: `${model.id}:latest`,
     location,
     sizeBytes: model.sizeBytes,
     modifiedAt: loadedAt,
@@ -80,11 +81,17 @@ function parameterSize(count: number): string {
   return count >= 1e6 ? `${(count / 1e6).toFixed(1)}M` : `${(count / 1e3).toFixed(1)}K`;
 }
 
+/** With a tag, as clients look for it and send it back: the file's name where it lies in a folder. */
+function tagged(name: string): string {
+  if (name.includes(':')) return name;
+  const at = name.lastIndexOf('/');
+  return at === -1 ? `${name}:latest` : `${name.slice(0, at)}:${name.slice(at + 1)}`;
+}
+
 const listed = (row: ModelRow, { state }: Resident) => {
   const loaded =
     state.kind === 'ready' && state.location === row.location ? state.engine.model.digest : undefined;
-  // Clients of Ollama look for a tag, and send it back.
-  const name = row.name.includes(':') ? row.name : `${row.name}:latest`;
+  const name = tagged(row.name);
   return {
     name,
     model: name,

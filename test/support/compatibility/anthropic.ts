@@ -112,7 +112,7 @@ export const anthropic: Client = {
       await expect(answer).rejects.toBeInstanceOf(Anthropic.NotFoundError);
     },
     async invalid({ url }) {
-      const wrong = { ...ask('hi'), temperature: 9, max_tokens: 0 };
+      const wrong = { ...ask('hi'), temperature: 9, max_tokens: -1 };
       const answer = clientOf(url).messages.create(wrong);
       await expect(answer).rejects.toThrow(/max_tokens[\s\S]*temperature|temperature[\s\S]*max_tokens/);
     },

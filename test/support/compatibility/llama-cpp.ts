@@ -56,6 +56,12 @@ export const llamaCpp: Client = {
       expect(answer).toMatchObject({ tokens_predicted: 8, stop_type: 'limit' });
       expect((answer['timings'] as { predicted_n: number }).predicted_n).toBe(8);
     },
+    async embeddings({ embedder }) {
+      const response = await post(embedder, '/embedding', { content: ['a b', 'c'] });
+      const vectors = (await response.json()) as { embedding: number[][] }[];
+      expect(vectors).toHaveLength(2);
+      expect(Math.hypot(...(vectors[0]?.embedding[0] ?? []))).toBeCloseTo(1, 4);
+    },
     async schema(places) {
       const prompt = await prompted(places, personQuestion);
       const answer = await call(places.url, '/completion', { prompt, temperature: 0, json_schema: person });

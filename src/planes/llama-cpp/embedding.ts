@@ -1,0 +1,66 @@
+import { z } from 'zod';
+import { invalidBody } from '../body.ts';
+import { llamaError } from '../error-schema.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute } from '../route.ts';
+import { embed, inDecimals, written } from '../turn/embedding.ts';
+import { requireKind } from '../turn/identity.ts';
+import { refused, text } from '../turn/members.ts';
+import { toInputs } from '../v1/embeddings.ts';
+import { embeddingRequest } from '../v1/embeddings-schema.ts';
+
+const { input } = embeddingRequest.shape;
+
+const request = z
+  .object(
+    {
+      model: text.nullish().describe('The id of the resident model. Default: that model.'),
+      content: input.nullish().describe('A text, token ids, or an array of either.'),
+      input: input.nullish().describe('Another name of `content`, which wins.'),
+      embd_normalize: refused('vectors have unit length here (2); leave it out', (value) => value === 2),
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'LlamaCppEmbeddingRequest' });
+
+const answer = z
+  .array(
+    z.object({
+      index: z.int().describe("The input's."),
+      embedding: z.array(z.array(z.number())).describe('One vector, of unit length.'),
+    }),
+  )
+  .meta({ id: 'LlamaCppEmbeddings' });
+
+/** `/embedding`, and `/embeddings`, which means the same. */
+export function embeddingRoutes(resident: Resident) {
+  return [
+    { path: '/embedding', operationId: 'llamaCppEmbedding' },
+    { path: '/embeddings', operationId: 'llamaCppEmbeddings' },
+  ].map((place) =>
+    defineRoute({
+      method: 'POST',
+      ...place,
+      summary: 'Texts as vectors, in the form of llama.cpp',
+      body: request,
+      looseBody: true,
+      answers: {
+        200: { description: 'A vector for each input, in order.', content: { 'application/json': answer } },
+        503: {
+          description: 'No resident model, or it is loading.',
+          content: { 'application/json': llamaError },
+        },
+      },
+      async handle({ body, signal, over }) {
+        const given = body.content ?? body.input;
+        if (given === null || given === undefined)
+          throw invalidBody([{ path: 'content', message: '"content" is required' }]);
+        const { engine } = await resident.use(body.model || undefined, { signal, over });
+        requireKind(engine.model, 'embed');
+        const { embeddings } = await embed(engine, await toInputs(engine, given), { signal });
+        const vectors = await written(embeddings, inDecimals);
+        return Response.json(vectors.map((vector, index) => ({ index, embedding: [vector] })));
+      },
+    }),
+  );
+}
