@@ -29,8 +29,8 @@ export function hostPlanes({ resident, store, served, version, endpointId }: Hos
     hostPlane({ resident, served, version, endpointId, capabilities: planeNames }),
     // Before the plane of all of `/v1`: its envelope is the first that fits.
     messagesPlane(resident, served),
-    llamaCppPlane({ resident, served, version, planes: planeNames }),
-    v1Plane(resident, served),
+    llamaCppPlane({ resident, served, store, version, planes: planeNames }),
+    v1Plane(resident, served, store),
     ollamaPlane({ resident, served, store, version }),
     labPlane(resident),
   ];

@@ -208,7 +208,7 @@ export const loading = (): Problem =>
   new Problem(503, 'model_loading', 'Loading model', { headers: { 'retry-after': '1' } });
 
 /** Ollama's clients name the default tag, which means nothing here. */
-const plainName = (asked: string): string => asked.replace(/:latest$/, '');
+export const plainName = (asked: string): string => asked.replace(/:latest$/, '');
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 

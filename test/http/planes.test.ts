@@ -93,7 +93,13 @@ describe('without a model', () => {
       model: null,
       adapter: null,
     });
-    expect(await (await get('/v1/models')).json()).toEqual({ object: 'list', data: [] });
+    expect(await (await get('/v1/models')).json()).toEqual({
+      object: 'list',
+      data: [],
+      has_more: false,
+      first_id: null,
+      last_id: null,
+    });
     for (const response of [
       await post('/v1/chat/completions', hi),
       await post('/v1/completions', { prompt: 'a', stream: true }),

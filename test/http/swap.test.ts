@@ -1,5 +1,7 @@
 /** Changing the resident model: who waits, who is served, and what is left when it fails. */
+import Anthropic from '@anthropic-ai/sdk';
 import { afterEach, describe, expect, test } from 'vitest';
+import { modelList } from '../../src/planes/v1/models-schema.ts';
 import { type Swapping, swappingHost } from '../support/swapping-host.ts';
 
 type Host = Awaited<ReturnType<typeof swappingHost>>;
@@ -51,6 +53,20 @@ describe('without --swap', () => {
 });
 
 describe('with --swap', () => {
+  test('the list names the stored models too, in the members of both vendors', async () => {
+    const { get, url } = await serve({ models: { a: {}, b: {} } });
+    const list = modelList.parse(await (await get('/v1/models')).json());
+    expect(list.data.map(({ id }) => id)).toEqual(['a', 'lathe-tiny']);
+    expect([list.first_id, list.last_id]).toEqual(['a', 'lathe-tiny']);
+    for (const name of ['a:latest', 'lathe-tiny', 'lathe-tiny:latest'])
+      expect((await get(`/v1/models/${name}`)).status).toBe(200);
+    expect((await get('/v1/models/absent')).status).toBe(404);
+    const anthropic = new Anthropic({ baseURL: url, apiKey: 'none' });
+    const [first] = (await anthropic.models.list()).data;
+    expect(first).toMatchObject({ id: 'a', type: 'model', display_name: 'a' });
+    expect(Number.isNaN(Date.parse(first?.created_at ?? ''))).toBe(false);
+  });
+
   test('a request gets the model that it names, on every wire, and the time it took counts as its load', async () => {
     const { post, get, loads, engines } = await serve({
       models: { a: {}, b: {}, c: { embeds: 2 } },
@@ -149,13 +165,14 @@ describe('with --swap', () => {
   test('the host is alive while it changes, the lab is not', async () => {
     const { post, get } = await serve({ models: { a: {}, b: {} }, loadMs: 300 });
     const other = post('/api/chat', ask('b'));
-    await expect.poll(async () => (await get('/v1/models')).status).toBe(503);
+    await expect.poll(async () => (await get('/props')).status).toBe(503);
+    expect((await get('/v1/models')).status).toBe(200);
     expect((await get('/health')).status).toBe(200);
     expect((await get('/api/version')).status).toBe(200);
     expect(await (await get('/api/ps')).json()).toEqual({ models: [] });
     expect((await post('/lab/v1/bench', {})).status).toBe(503);
     expect(await textOf(await other)).toBe('b');
-    expect((await get('/v1/models')).status).toBe(200);
+    expect((await get('/props')).status).toBe(200);
   });
 
   test('a load that fails tells why, and the model from before is there again', async () => {

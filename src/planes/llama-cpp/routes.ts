@@ -1,5 +1,6 @@
 import { llamaError } from '../error-schema.ts';
 import { healthRoute } from '../health/routes.ts';
+import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import type { Plane } from '../route.ts';
 import type { Served } from '../served.ts';
@@ -13,20 +14,21 @@ import { tokenRoutes } from './tokens.ts';
 
 export interface LlamaCppFacts {
   readonly resident: Resident;
+  readonly store: ModelStore;
   readonly served: Served;
   readonly version: string;
   /** What `GET /v1/health` lists, as `GET /health` does. */
   readonly planes: readonly string[];
 }
 
-export function llamaCppPlane({ resident, served, version, planes }: LlamaCppFacts): Plane {
+export function llamaCppPlane({ resident, served, store, version, planes }: LlamaCppFacts): Plane {
   const routes = [
     ...completionRoutes(resident, served),
     infillRoute(resident, served),
     ...embeddingRoutes(resident),
     ...tokenRoutes(resident),
     templateRoute(resident),
-    ...serverRoutes(resident, version),
+    ...serverRoutes(resident, store, version),
     healthRoute(resident, planes, { path: '/v1/health', operationId: 'llamaCppHealth' }),
   ];
   return {

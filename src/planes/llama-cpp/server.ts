@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
 import { llamaError } from '../error-schema.ts';
 import { Problem } from '../problem.ts';
+import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../route.ts';
 import { modelRoutes } from '../v1/models.ts';
@@ -14,7 +15,7 @@ const unavailable = (description: string) => ({
 });
 
 /** What clients ask before they send anything. */
-export function serverRoutes(resident: Resident, version: string): Route[] {
+export function serverRoutes(resident: Resident, store: ModelStore, version: string): Route[] {
   const getProps = defineRoute({
     method: 'GET',
     path: '/props',
@@ -55,12 +56,12 @@ export function serverRoutes(resident: Resident, version: string): Route[] {
       return Response.json(all);
     },
   });
-  return [getProps, setProps, getSlots, modelsRoute(resident)];
+  return [getProps, setProps, getSlots, modelsRoute(resident, store)];
 }
 
 /** The same list as under `/v1`. */
-function modelsRoute(resident: Resident): Route {
-  const listModels = modelRoutes(resident).find(({ path }) => path === '/v1/models');
+function modelsRoute(resident: Resident, store: ModelStore): Route {
+  const listModels = modelRoutes(resident, store).find(({ path }) => path === '/v1/models');
   if (!listModels) throw new Error('there is no list of models');
   const { 200: listed } = listModels.answers;
   return {

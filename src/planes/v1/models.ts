@@ -1,25 +1,35 @@
-import type { ModelInfo } from '../../engine/index.ts';
 import { openaiError } from '../error-schema.ts';
-import { loading, type Resident } from '../resident.ts';
+import type { ModelRow, ModelStore } from '../model-store.ts';
+import { loading, plainName, type ReadyModel, type Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import { modelNotFound } from '../turn/identity.ts';
-import { type ModelEntry, modelEntry, modelList } from './models-schema.ts';
+import { type ModelEntry, type ModelList, modelEntry, modelList } from './models-schema.ts';
 
-export function modelRoutes(resident: Resident) {
+export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>) {
   const list = defineRoute({
     method: 'GET',
     path: '/v1/models',
     operationId: 'listModels',
-    summary: 'The resident model',
+    summary: 'The resident model; with --swap also the stored ones',
+    description: "Each entry has the members of OpenAI's list and those of Anthropic's.",
     answers: {
-      200: { description: 'One model, or none.', content: { 'application/json': modelList } },
+      200: { description: 'The resident model first.', content: { 'application/json': modelList } },
       503: { description: 'The model is loading.', content: { 'application/json': openaiError } },
     },
-    handle() {
+    async handle() {
       const { state } = resident;
-      if (state.kind === 'loading') throw loading();
-      const data = state.kind === 'ready' ? [toEntry(state.engine.model, state.loadedAt)] : [];
-      return Response.json({ object: 'list', data });
+      if (state.kind === 'loading' && state.first) throw loading();
+      const own = state.kind === 'ready' ? [residentEntry(state)] : [];
+      const data = [...own, ...(resident.swaps ? await storedEntries(resident, store) : [])];
+      const ids = data.map(({ id }) => id);
+      const answer: ModelList = {
+        object: 'list',
+        data,
+        has_more: false,
+        first_id: ids[0] ?? null,
+        last_id: ids.at(-1) ?? null,
+      };
+      return Response.json(answer);
     },
   });
 
@@ -39,24 +49,54 @@ export function modelRoutes(resident: Resident) {
         content: { 'application/json': openaiError },
       },
     },
-    handle({ params }) {
-      const { engine, loadedAt } = resident.require();
-      if (params['id'] !== engine.model.id) throw modelNotFound(params['id'] ?? '', engine.model.id);
-      return Response.json(toEntry(engine.model, loadedAt));
+    async handle({ params }) {
+      const asked = params['id'] ?? '';
+      const ready = resident.require();
+      const { id } = ready.engine.model;
+      if (asked === id || plainName(asked) === id) return Response.json(residentEntry(ready));
+      const stored = resident.swaps ? await storedEntries(resident, store) : [];
+      const entry = stored.find((each) => each.id === asked || each.id === plainName(asked));
+      if (!entry) throw modelNotFound(asked, id);
+      return Response.json(entry);
     },
   });
   return [list, one];
 }
 
-const toEntry = (model: ModelInfo, loadedAt: Date): ModelEntry => ({
-  id: model.id,
+/** What a request may name to have it loaded; not what is resident under its own name. */
+async function storedEntries({ state }: Resident, store: Pick<ModelStore, 'list'>): Promise<ModelEntry[]> {
+  const ready = state.kind === 'ready' ? state : undefined;
+  const rows = await store.list();
+  return rows
+    .filter(({ problem, location }) => problem === undefined && location !== ready?.location)
+    .map((row) => storedEntry(row));
+}
+
+function residentEntry({ engine: { model }, loadedAt }: ReadyModel): ModelEntry {
+  const { embeddingDimensions: dimensions, contextLength, digest } = model;
+  return {
+    ...common(model.id, loadedAt, model),
+    context_length: contextLength,
+    ...(dimensions === undefined ? {} : { embedding_dimensions: dimensions }),
+    digest,
+  };
+}
+
+const storedEntry = (row: ModelRow): ModelEntry => common(row.name, row.modifiedAt, row);
+
+const common = (
+  id: string,
+  date: Date,
+  { architecture, parameters, quantization }: Pick<ModelRow, 'architecture' | 'parameters' | 'quantization'>,
+): ModelEntry => ({
+  id,
   object: 'model',
-  created: Math.floor(loadedAt.getTime() / 1000),
+  type: 'model',
+  display_name: id,
+  created: Math.floor(date.getTime() / 1000),
+  created_at: date.toISOString(),
   owned_by: 'lathe',
-  architecture: model.architecture,
-  parameters: model.parameters,
-  quantization: model.quantization,
-  context_length: model.contextLength,
-  ...(model.embeddingDimensions === undefined ? {} : { embedding_dimensions: model.embeddingDimensions }),
-  digest: model.digest,
+  architecture,
+  parameters,
+  quantization,
 });

@@ -1,4 +1,5 @@
 import { openaiError } from '../error-schema.ts';
+import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import type { Plane } from '../route.ts';
 import type { Served } from '../served.ts';
@@ -9,7 +10,7 @@ import { openaiEnvelope } from './envelope.ts';
 import { modelRoutes } from './models.ts';
 import { responsesRoutes } from './responses.ts';
 
-export function v1Plane(resident: Resident, served: Served): Plane {
+export function v1Plane(resident: Resident, served: Served, store: ModelStore): Plane {
   return {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
@@ -17,7 +18,7 @@ export function v1Plane(resident: Resident, served: Served): Plane {
     envelope: openaiEnvelope,
     errorSchema: openaiError,
     routes: [
-      ...modelRoutes(resident),
+      ...modelRoutes(resident, store),
       chatRoute(resident, served),
       completionsRoute(resident, served),
       ...responsesRoutes(resident, served),

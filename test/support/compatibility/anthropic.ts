@@ -87,8 +87,8 @@ export const anthropic: Client = {
       expect(textOf(message)).not.toContain(stopWord);
     },
     async models({ url }) {
-      const response = await fetch(`${url}/v1/models`);
-      expect(response.status).toBe(200);
+      const { data } = await clientOf(url).models.list();
+      expect(data).toMatchObject([{ id: model, type: 'model', display_name: model }]);
     },
     async abort(places) {
       const before = await servedAnswers(places);
