@@ -3,12 +3,12 @@ import { answerGrammar } from './answer-grammar.ts';
 import { newCallId } from './call-ids.ts';
 import { toConversation } from './conversation.ts';
 import { controlTexts, Marks, textsOf } from './marks.ts';
-import { answerParser } from './parser/answer.ts';
+import { answerParser, type AnswerReading } from './parser/answer.ts';
 import { encodePrompt, type RenderedConversation, refuseMany, refuseOverlong, render } from './prompt.ts';
 import { boundTools } from './bound-tools.ts';
 import { wholeAnswerStyle } from './styles/index.ts';
 import { templateFacts } from './template/facts.ts';
-import { reasoningPlace } from './template/reasoning.ts';
+import { reasoningPlace, type ReasoningPlace } from './template/reasoning.ts';
 import {
   ChatError,
   type ChatInput,
@@ -72,13 +72,18 @@ export async function prepareChat(model: Model, input: ChatInput): Promise<Prepa
       answerParser({
         style,
         reasoning,
-        opened: place === 'within',
-        continues: input.continueLast === true && place !== 'within',
+        begins: reasoning || input.continueLast ? beginning(place, input.continueLast) : 'turn',
         tools: callable,
         single: input.parallelToolCalls === false,
         newId: newCallId,
       }),
   };
+}
+
+function beginning(place: ReasoningPlace, continues = false): AnswerReading['begins'] {
+  if (place === 'within') return 'reasoning';
+  if (continues) return 'text';
+  return place === 'after' ? 'behind reasoning' : 'turn';
 }
 
 /** What a model's template can do. */

@@ -53,10 +53,9 @@ export function render(template: ChatTemplate, conversation: RenderedConversatio
   try {
     return template.render({ addGenerationPrompt: true, ...conversation });
   } catch (error) {
-    // Our Jinja takes a missing description for a fault where Python's writes nothing.
-    const described = conversation.tools?.map(withDescriptions);
-    if (described && JSON.stringify(described) !== JSON.stringify(conversation.tools)) {
-      return render(template, { ...conversation, tools: described });
+    const simpler = conversation.tools?.map(withOneType);
+    if (JSON.stringify(simpler) !== JSON.stringify(conversation.tools)) {
+      return render(template, { ...conversation, tools: simpler ?? [] });
     }
     // The template's own words: "roles must alternate" and the like are the caller's to mend.
     const why = error instanceof Error ? error.message : String(error);
@@ -75,15 +74,15 @@ function leadingBos(tokenizer: Tokenizer): number[] {
   return first !== undefined && first === tokenizer.bosId ? [first] : [];
 }
 
-/** A tool whose parameters all have a description. */
-function withDescriptions(tool: unknown): unknown {
-  const { function: one } = tool as { function: { parameters?: { properties?: unknown } } };
-  const properties = one.parameters?.properties;
-  if (typeof properties !== 'object' || properties === null) return tool;
-  const described = Object.entries(properties).map(([name, schema]) => [
-    name,
-    typeof schema === 'object' && schema !== null ? { description: '', ...schema } : schema,
-  ]);
-  const parameters = { ...one.parameters, properties: Object.fromEntries(described) as unknown };
-  return { ...(tool as object), function: { ...one, parameters } };
+/** Some templates take only one word for a type: of several, the first that is not null. */
+function withOneType(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withOneType);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) =>
+      key === 'type' && Array.isArray(inner)
+        ? [key, (inner.find((one) => one !== 'null') ?? 'null') as unknown]
+        : [key, withOneType(inner)],
+    ),
+  );
 }

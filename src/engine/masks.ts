@@ -1,21 +1,26 @@
 /** What constraints allow next, as the GPU is given it. */
 import { maskWords } from '../../kernels/sample.ts';
 import type { Sequence } from './sequence.ts';
-import { isConstrained, isStale, type Share } from './share.ts';
+import { isStale, type Share } from './share.ts';
 import type { StepRunner } from './step-runner.ts';
 import { EngineError } from './types.ts';
 
 /**
  * Asks a sequence's constraint what may follow, and tells it what was drawn since it was asked last. All tokens before
- * the one to be drawn must have been read back.
+ * the one to be drawn must have been read back. Who gave its place back meanwhile is not asked twice.
  * @param vocabulary tokens that the model can draw
- * @returns [maskWords]; undefined: any
- * @throws EngineError `constraint_failed`
+ * @returns [maskWords]; undefined: any. Rejects with EngineError `constraint_failed`
  */
-export async function askConstraint(
-  sequence: Sequence,
-  vocabulary: number,
-): Promise<Uint32Array | undefined> {
+export function askConstraint(sequence: Sequence, vocabulary: number): Promise<Uint32Array | undefined> {
+  const { answered, asked } = sequence;
+  if (asked?.answered === answered) return asked.mask;
+  const mask = ask(sequence, vocabulary);
+  mask.catch(() => undefined); // it is awaited when the sampling is submitted
+  sequence.asked = { answered, mask };
+  return mask;
+}
+
+async function ask(sequence: Sequence, vocabulary: number): Promise<Uint32Array | undefined> {
   const { request, tokens, told, answered } = sequence;
   const accepted = tokens.slice(request.prompt.length + told);
   sequence.told = answered;
@@ -25,7 +30,7 @@ export async function askConstraint(
   } catch (error) {
     throw error instanceof EngineError
       ? error
-      : broken(error instanceof Error ? error.message : String(error));
+      : broken(error instanceof Error ? error.message : String(error), error);
   }
   if (mask === undefined) return undefined;
   const words = maskWords(vocabulary);
@@ -43,8 +48,8 @@ export async function askConstraint(
   return mask;
 }
 
-const broken = (why: string): EngineError =>
-  new EngineError('constraint_failed', `the constraint of the answer failed: ${why}`);
+const broken = (why: string, cause?: unknown): EngineError =>
+  new EngineError('constraint_failed', `the constraint of the answer failed: ${why}`, { cause });
 
 function allowsNothing(mask: Uint32Array, vocabulary: number): boolean {
   const last = mask.length - 1;
@@ -54,12 +59,10 @@ function allowsNothing(mask: Uint32Array, vocabulary: number): boolean {
   return ((mask[last] as number) & inLast) === 0;
 }
 
-/** Gives a draw the mask that its constraint answers with, where it has one. Rejects like `askConstraint`. */
+/** Gives a draw the mask that its constraint answers with. Rejects like `askConstraint`. */
 export async function setMask(runner: StepRunner, share: Share): Promise<void> {
-  if (!isConstrained(share) || isStale(share)) return;
   const { sequence } = share;
-  const asked = share.mask ?? askConstraint(sequence, runner.graph.shape.vocabulary);
   // Of one that is cancelled nothing is waited for.
-  const mask = await sequence.unlessEnded(asked);
+  const mask = await sequence.unlessEnded(askConstraint(sequence, runner.graph.shape.vocabulary));
   if (!isStale(share)) runner.setMask(sequence.slot, mask);
 }

@@ -5,7 +5,7 @@ import { EngineError } from './types.ts';
 export interface ReaderLimits {
   /** Answer tokens that may wait to be read; with more of them its sequence is parked. */
   readonly unreadTokens: number;
-  /** How long a sequence may be parked. */
+  /** How long nothing of a parked sequence may be read. */
   readonly patienceMs: number;
 }
 
@@ -24,7 +24,7 @@ export class Parking {
     to: {
       /** Its reader has read more than half. */
       leave: (sequence: Sequence) => void;
-      /** Its reader has not. */
+      /** Its reader has read nothing for too long. */
       drop: (sequence: Sequence, reason: EngineError) => void;
     },
   ) {
@@ -51,9 +51,14 @@ export class Parking {
         new EngineError('reader_stalled', `${waited}; the reader must be faster, or ask for less`),
       );
     };
-    this.#parked.set(sequence, setTimeout(late, patienceMs));
+    const wait = () => this.#parked.set(sequence, setTimeout(late, patienceMs));
+    wait();
     sequence.onRead = () => {
-      if (sequence.unread * 2 >= unreadTokens && sequence.unread > 0) return;
+      if (sequence.unread * 2 >= unreadTokens && sequence.unread > 0) {
+        clearTimeout(this.#parked.get(sequence));
+        wait();
+        return;
+      }
       this.remove(sequence);
       this.#leave(sequence);
     };

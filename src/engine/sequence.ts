@@ -5,8 +5,8 @@ import { AnswerText } from './answer-text.ts';
 import { EventQueue } from './event-queue.ts';
 import { wantsOf } from './step.ts';
 
-/** Where a sequence stands. Waiting and parked ones hold nothing; running ones hold a slot and pages. */
-export type Phase = 'waiting' | 'prefill' | 'decode' | 'parked' | 'done';
+/** Where a sequence stands. Waiting, parked and thinking ones hold nothing; running ones hold a slot and pages. */
+export type Phase = 'waiting' | 'prefill' | 'decode' | 'parked' | 'thinking' | 'done';
 
 /** One request from its arrival to its last event. */
 export class Sequence {
@@ -21,7 +21,7 @@ export class Sequence {
   pages: number[] = [];
   /** Of those, how many the GPU has in its page table. */
   tabled = 0;
-  /** How often it gave its place back, for lack of pages or of a reader; results of steps before that are stale. */
+  /** How often it gave its place back, for lack of pages, of a reader or of a mask; results of steps before that are stale. */
   departures = 0;
   /** Tokens whose keys and values are written, or will be by a step already submitted; drafts do not count. */
   scheduled = 0;
@@ -33,6 +33,8 @@ export class Sequence {
   readonly tokens: number[];
   /** Of the answer's tokens, how many the constraint was told. */
   told = 0;
+  /** What the constraint was asked last: what may follow so many tokens of the answer. */
+  asked: { readonly answered: number; readonly mask: Promise<Uint32Array | undefined> } | undefined;
   /** Log probabilities of the prompt as far as they are read back, where they are asked for. */
   readonly scores: (TokenLogprob | null)[] | undefined;
   /** Of those, how many steps already submitted will have given. */

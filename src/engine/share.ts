@@ -12,8 +12,6 @@ export interface Share {
   readonly scores: { readonly first: number; readonly count: number };
   /** Nothing is to follow its prompt, which ends here. */
   readonly isLast: boolean;
-  /** What its constraint allows, where that could be asked when the step was formed. */
-  readonly mask: Promise<Uint32Array | undefined> | undefined;
 }
 
 /** A step whose forward pass is submitted. */

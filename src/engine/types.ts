@@ -227,8 +227,8 @@ export type EngineErrorCode =
 
 export class EngineError extends Error {
   readonly code: EngineErrorCode;
-  constructor(code: EngineErrorCode, message: string) {
-    super(message);
+  constructor(code: EngineErrorCode, message: string, options: { cause?: unknown } = {}) {
+    super(message, options);
     this.name = 'EngineError';
     this.code = code;
   }
@@ -256,7 +256,7 @@ export interface EngineOptions {
   queue?: number;
   /** Answer tokens that may wait for their reader before the sequence has to wait for him; the default is 512. */
   unreadTokens?: number;
-  /** How long a sequence waits for its reader; the default is 60,000. */
+  /** How long a sequence waits for its reader to read on; the default is 60,000. */
   readerPatienceMs?: number;
   /** For keys and values; the default is what full contexts of all sequences take, as far as the memory goes. */
   kvCacheBytes?: number;

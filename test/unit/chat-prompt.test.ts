@@ -288,3 +288,24 @@ test('control tokens of the marks are visible, but for those that end an answer'
   expect(await seen({ tools: [{ name: 'f' }] })).toEqual([1, 2, 3]);
   expect(await seen({})).toEqual([3]);
 });
+
+test('a template that takes one type only is told the first of several', async () => {
+  const source = `{% for tool in tools or [] %}{{ tool.function.name }}
+    {%- for key, one in tool.function.parameters.properties | items %}
+      {%- if one.type is not string %}{{ raise_exception('a word') }}{% endif %} {{ key }}: {{ one | tojson }}
+    {%- endfor %}{% endfor %} {{ messages[0].content }}`;
+  const tokenizer = createTokenizer(
+    bpeMetadata({ pre: 'default', vocabulary: { a: 0 }, merges: ['a a'], special: { '</s>': 1 } }),
+  );
+  const chatTemplate = createChatTemplate(new Map([['tokenizer.chat_template', source]]), tokenizer);
+  const { model } = new ScriptedEngine({ contextLength: 100_000 });
+  const a = { type: ['null', 'array', 'string'], items: { type: ['integer', 'null'] }, enum: [null, [1]] };
+  const { text } = await prepareChat(
+    { tokenizer, chatTemplate, model },
+    {
+      messages: [{ role: 'user', content: 'x' }],
+      tools: [{ name: 'f', parameters: { type: 'object', properties: { a } } }],
+    },
+  );
+  expect(text).toContain('f a: {"type": "array", "items": {"type": "integer"}, "enum": [null, [1]]} x');
+});

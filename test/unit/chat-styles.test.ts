@@ -183,8 +183,28 @@ describe('arguments', () => {
       city: '12',
       other: true,
     });
+    const python = { days: '4', units: 'None', where: '{}', city: 'None', other: 'False' };
+    expect(JSON.parse(parse([written(python)], reading('qwen-coder')).calls[0]?.arguments ?? '')).toEqual({
+      days: 4,
+      units: null,
+      where: {},
+      city: 'None',
+      other: false,
+    });
     const odd = { days: 'many', units: 'metric', where: 'there', city: '"quoted"', other: 'plain' };
     expect(JSON.parse(parse([written(odd)], reading('qwen-coder')).calls[0]?.arguments ?? '')).toEqual(odd);
+  });
+
+  it("in Gemma's notation may have Python's words and keys of several words", () => {
+    const text = '<|"|>Bern<|"|>';
+    const written = `<|tool_call>call:get_weather{city:${text},where:{a key:None, on : True},days:[1,{x:${text}}]}<tool_call|>`;
+    const { calls, content } = parse(letters(written), reading('gemma'));
+    expect(JSON.parse(calls[0]?.arguments ?? '')).toEqual({
+      city: 'Bern',
+      where: { 'a key': null, on: true },
+      days: [1, { x: 'Bern' }],
+    });
+    expect(content).toBe('');
   });
 
   it('a parameter written twice counts once', () => {
@@ -252,11 +272,16 @@ describe('reasoning', () => {
       expected,
     );
     expect(
-      parse(letters('so so\n</think>\n\nYes.'), reading(undefined, { reasoning, opened: true })),
+      parse(letters('so so\n</think>\n\nYes.'), reading(undefined, { reasoning, begins: 'reasoning' })),
     ).toEqual(expected);
     expect(
-      parse(letters('<think>so so</think>Yes.'), reading(undefined, { reasoning, opened: true })),
+      parse(letters('<think>so so</think>Yes.'), reading(undefined, { reasoning, begins: 'reasoning' })),
     ).toEqual(expected);
+  });
+
+  it('that the prompt closed leaves no white space before the answer', () => {
+    const behind = reading(undefined, { reasoning: marks('<think>'), begins: 'behind reasoning' });
+    expect(parse(letters('\n\n  Yes.\n'), behind).content).toBe('Yes.\n');
   });
 
   it('later marks, and none, are content', () => {
@@ -272,7 +297,10 @@ describe('reasoning', () => {
 
   it('that never ends is reasoning to the end', () => {
     expect(
-      parse(letters('so\n so </thi'), reading(undefined, { reasoning: marks('<think>'), opened: true })),
+      parse(
+        letters('so\n so </thi'),
+        reading(undefined, { reasoning: marks('<think>'), begins: 'reasoning' }),
+      ),
     ).toMatchObject({
       reasoning: 'so\n so </thi',
       content: '',
@@ -301,7 +329,7 @@ describe('reasoning', () => {
       content: 'Yes.',
       calls: [],
     });
-    expect(parse(['and more.'], reading('harmony', { continues: true })).content).toBe('and more.');
+    expect(parse(['and more.'], reading('harmony', { begins: 'text' })).content).toBe('and more.');
   });
 
   it('calls come after it, not within', () => {

@@ -1,5 +1,6 @@
 /** Answers whose readers are slow give their place to others and lose nothing. */
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { Parking } from '../../src/engine/parking.ts';
 import type { Sequence } from '../../src/engine/sequence.ts';
 import { greedy } from '../../src/engine/types.ts';
 import { long, turns, world } from '../support/scheduler-world.ts';
@@ -190,4 +191,39 @@ it('a short answer that nobody reads needs no parking', async () => {
   await turns(rest);
   expect(scheduler).toMatchObject({ running: 0, parked: 0 });
   expect(sequence).toMatchObject({ phase: 'done', unread: 100 });
+});
+
+describe('patience', () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it('is for a reader who reads nothing: one who reads a little now and then is waited for', () => {
+    vi.useFakeTimers();
+    const told: string[] = [];
+    const parking = new Parking(
+      { unreadTokens: 10, patienceMs: 100 },
+      { leave: () => told.push('left'), drop: (_, { code }) => told.push(code) },
+    );
+    const parked = { unread: 11, onRead: undefined as (() => void) | undefined };
+    parking.add(parked as unknown as Sequence);
+    const readOne = () => {
+      parked.unread -= 1;
+      parked.onRead?.();
+    };
+    for (let reads = 0; reads < 4; reads++) {
+      vi.advanceTimersByTime(90);
+      readOne();
+    }
+    expect(told).toEqual([]);
+    for (let reads = 0; reads < 3; reads++) readOne();
+    expect(told).toEqual(['left']);
+    parked.unread = 11;
+    parking.add(parked as unknown as Sequence);
+    vi.advanceTimersByTime(90);
+    readOne();
+    vi.advanceTimersByTime(101);
+    expect(told).toEqual(['left', 'reader_stalled']);
+    expect([parking.size, vi.getTimerCount()]).toEqual([0, 0]);
+  });
 });

@@ -15,10 +15,11 @@ export interface ReasoningMarks {
 export interface AnswerReading {
   readonly style: ToolStyle | undefined;
   readonly reasoning: ReasoningMarks | undefined;
-  /** The prompt ends within reasoning. */
-  readonly opened: boolean;
-  /** The answer goes on within a message. */
-  readonly continues: boolean;
+  /**
+   * What the answer begins with: a turn, which may have reasoning first; reasoning that the prompt opened; what comes
+   * behind reasoning that the prompt closed; or the rest of a text.
+   */
+  readonly begins: 'turn' | 'reasoning' | 'behind reasoning' | 'text';
   /** Tools that may be called; none: calls are text. */
   readonly tools: ReadonlyMap<string, CallableTool>;
   /** What comes after the first call is left out. */
@@ -63,9 +64,12 @@ export function answerParser(reading: AnswerReading): ChatParser {
 }
 
 function* readAnswer(source: Source, sink: Sink, reading: AnswerReading): Reading<void> {
-  if (reading.style?.readAnswer) return yield* reading.style.readAnswer(source, sink, reading.continues);
+  if (reading.style?.readAnswer)
+    return yield* reading.style.readAnswer(source, sink, reading.begins === 'text');
   const { reasoning } = reading;
-  const thought = reasoning ? yield* readReasoning(source, sink, reasoning, reading.opened) : false;
+  if (reading.begins === 'behind reasoning') sink.cut();
+  const opened = reading.begins === 'reasoning';
+  const thought = reasoning ? yield* readReasoning(source, sink, reasoning, opened) : false;
   const wrapped = thought && reasoning?.answer;
   if (wrapped && (yield* source.accept(wrapped.open))) sink.cut();
   const style = sink.tools.size > 0 ? reading.style : undefined;

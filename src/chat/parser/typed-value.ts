@@ -61,7 +61,7 @@ export function jsonOfText(text: string, types: ReadonlySet<string> | undefined)
     if (isText && types && !types.has('string')) return trimmed;
   } catch {
     const word = { True: 'true', False: 'false', None: 'null' }[trimmed];
-    if (word !== undefined && types && admits(types, JSON.parse(word))) return word;
+    if (word !== undefined && (!types || admits(types, JSON.parse(word)))) return word;
   }
   return JSON.stringify(text);
 }

@@ -7,13 +7,11 @@ import { type Notation, readMembers, readValue } from './notation.ts';
 import { argumentsFormat, jsonValue, simpleKind } from './parameters.ts';
 import type { BoundTool, ToolStyle } from './style.ts';
 
+/** JSON's words, and Python's, in which templates print what they have no rule for. */
+const words = { True: 'true', False: 'false', None: 'null', true: 'true', false: 'false', null: 'null' };
+
 const gemmaText = '<|"|>';
-const gemmaNotation: Notation = {
-  quotes: [gemmaText],
-  escapes: false,
-  words: { true: 'true', false: 'false', null: 'null' },
-  bareKeys: true,
-};
+const gemmaNotation: Notation = { quotes: [gemmaText], escapes: false, words, bareKeys: true };
 
 /** Gemma 4: `<|tool_call>call:name{key:<|"|>text<|"|>,other:1}<tool_call|>`. */
 export const gemma4: ToolStyle = {
@@ -90,12 +88,7 @@ member ::= [A-Za-z_] [A-Za-z0-9_-]{0,63} ":" root
 list ::= "[" (root ("," root)*)? "]"
 `;
 
-const python: Notation = {
-  quotes: ['"', "'"],
-  escapes: true,
-  words: { True: 'true', False: 'false', None: 'null', true: 'true', false: 'false', null: 'null' },
-  bareKeys: false,
-};
+const python: Notation = { quotes: ['"', "'"], escapes: true, words, bareKeys: false };
 
 /** LFM 2: a Python list of calls, `[name(key="text", other=1)]`. */
 export const lfm: ToolStyle = {

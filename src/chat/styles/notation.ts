@@ -69,7 +69,7 @@ function* readKey(source: Source, notation: Notation): Reading<string | undefine
     return whole ? (JSON.parse(parts.join('')) as string) : undefined;
   }
   if (!notation.bareKeys) return undefined;
-  const key = yield* source.whileMatching(/[^\s:,{}[\]<]/, 256);
+  const key = (yield* source.whileMatching(/[^\n:,{}[\]<]/, 256)).trimEnd();
   return key === '' ? undefined : key;
 }
 

@@ -1,6 +1,6 @@
 import { Template } from '@huggingface/jinja';
 import type { Metadata } from '../formats/model-file.ts';
-import { format } from './strftime.ts';
+import { pythonFunctions, withPythonSemantics } from './python-semantics.ts';
 import type { ChatMessage, ChatTemplate, Tokenizer } from './types.ts';
 
 /** A conversation that the model's template refuses, or a template that we cannot run; ends in its own words. */
@@ -72,7 +72,7 @@ class JinjaTemplate {
     return this.#parsed.render({
       ...this.#tokens,
       documents: null,
-      [ownTime]: (pattern: string) => format(new Date(), pattern),
+      ...pythonFunctions,
       ...input.variables,
       messages: input.messages,
       tools,
@@ -111,27 +111,10 @@ class JinjaTemplate {
   }
 }
 
-/** The library's `strftime_now` knows few of Python's fields and leaves the others as they stand; ours has its place. */
-const ownTime = 'lathe_strftime_now';
-
 function parse(source: string): Template {
   const template = new Template(source);
-  renameTime(template.parsed);
+  withPythonSemantics(template.parsed);
   return template;
-}
-
-function renameTime(node: unknown): void {
-  if (typeof node !== 'object' || node === null) return;
-  if (node instanceof Map) {
-    for (const [key, value] of node) {
-      renameTime(key);
-      renameTime(value);
-    }
-    return;
-  }
-  const named = node as { type?: unknown; value?: unknown };
-  if (named.type === 'Identifier' && named.value === 'strftime_now') named.value = ownTime;
-  for (const value of Object.values(node)) renameTime(value);
 }
 
 function isTextPart(part: unknown): part is { text: string } {

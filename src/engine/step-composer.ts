@@ -1,0 +1,147 @@
+import { draftRoom, planDrafts } from './draft-plan.ts';
+import type { DraftPolicy } from './draft-policy.ts';
+import { askConstraint } from './masks.ts';
+import type { Places } from './places.ts';
+import type { PromptPace } from './prompt-pace.ts';
+import { scorableTokens, scorePrompt } from './prompt-scores.ts';
+import type { Sequence } from './sequence.ts';
+import { isDecoding, noDrafts, noScores, type Share } from './share.ts';
+import { feedback, type StepInput, stepSamples } from './step.ts';
+import type { StepRunner } from './step-runner.ts';
+
+/** What a step holds. */
+export interface FormedStep {
+  readonly shares: readonly Share[];
+  /** Tokens of sequences that decode, and drafts among them. */
+  readonly rows: number;
+  readonly drafts: number;
+  readonly prefillTokens: number;
+}
+
+/**
+ * Forms steps of those that have a place: a token for every decoding sequence, and prompt tokens of the oldest
+ * prefilling ones as far as the time for them goes.
+ */
+export class StepComposer {
+  readonly #runner: StepRunner;
+  readonly #places: Places;
+  readonly #drafting: DraftPolicy;
+  readonly #pace: PromptPace;
+
+  constructor(runner: StepRunner, parts: { places: Places; drafting: DraftPolicy; pace: PromptPace }) {
+    this.#runner = runner;
+    this.#places = parts.places;
+    this.#drafting = parts.drafting;
+    this.#pace = parts.pace;
+  }
+
+  /** Fills a step; undefined: there is nothing to compute. */
+  compose(step: StepInput): FormedStep | undefined {
+    step.clear();
+    const shares: Share[] = [];
+    const drafts = this.#addDecoding(step, shares);
+    const rows = step.dims.tokens;
+    const prefillTokens = this.#addPrompts(step, shares);
+    return step.dims.tokens === 0 ? undefined : { shares, rows, drafts, prefillTokens };
+  }
+
+  /** A token for every decoding sequence, and drafts where they pay. @returns the number of drafts */
+  #addDecoding(step: StepInput, shares: Share[]): number {
+    const { capacity } = this.#runner.memory;
+    const plan = { capacity, drafting: this.#drafting, pace: this.#pace };
+    const { each, rows } = planDrafts(this.#places.running, plan);
+    let drafted = 0;
+    // Oldest first; who has to give way is younger, so it has no share in this step yet.
+    for (let index = 0; index < this.#places.running.length; index++) {
+      const sequence = this.#places.running[index] as Sequence;
+      if (!isDecoding(sequence)) continue;
+      const ahead = sequence.drawn - sequence.answered;
+      let drafts = noDrafts;
+      const wanted = Math.min(each, rows - drafted, draftRoom(sequence, capacity));
+      // Drafts are not worth anybody's place.
+      if (wanted > 0 && this.#places.grow(sequence, sequence.scheduled + 1 + wanted)) {
+        drafts = sequence.lookup?.propose(ahead, wanted) ?? noDrafts;
+      }
+      if (!this.#places.makeRoom(sequence, sequence.scheduled + 1)) continue;
+      this.#places.upload(sequence);
+      const id = ahead === 0 ? (sequence.tokens.at(-1) as number) : feedback;
+      const { scheduled, slot } = sequence;
+      const row =
+        drafts.length === 0
+          ? step.decodeToken(id, scheduled, slot)
+          : step.verifyTokens(id, drafts, scheduled, slot);
+      const { sampling } = sequence.request;
+      const first = this.#sample(step, sequence, row, 1);
+      for (let n = 1; n <= drafts.length; n++) {
+        step.sample(row + n, slot, sequence.scheduled + n, sampling, sequence.wants);
+      }
+      shares.push(this.#shareOf(sequence, { first, drafts }));
+      drafted += drafts.length;
+    }
+    return drafted;
+  }
+
+  /** Prompt tokens for one step: the oldest first, each as much as is left. */
+  #addPrompts(step: StepInput, shares: Share[]): number {
+    const { capacity } = this.#runner.memory;
+    let left = Math.min(this.#pace.chunk(shares.length > 0), capacity.stepTokens - step.dims.tokens);
+    let added = 0;
+    for (let index = 0; index < this.#places.running.length && left > 0; index++) {
+      const sequence = this.#places.running[index] as Sequence;
+      if (sequence.phase !== 'prefill') continue;
+      const count = this.#addPrompt(step, sequence, left, shares);
+      left -= count;
+      added += count;
+    }
+    return added;
+  }
+
+  /** At most `left` tokens of a text that is known already. @returns how many */
+  #addPrompt(step: StepInput, sequence: Sequence, left: number, shares: Share[]): number {
+    const { tokens } = sequence;
+    // What is scored has to be computed.
+    const copy = sequence.isScoring ? undefined : this.#places.adopt(sequence);
+    if (copy) step.copies.push(copy);
+    const first = sequence.scheduled;
+    const wanted = Math.min(left, tokens.length - first, scorableTokens(sequence, this.#freeSamples(step)));
+    const count = this.#places.fitPrompt(sequence, wanted);
+    if (count === 0) return 0;
+    const row = step.prefillTokens(tokens, first, count, sequence.slot);
+    this.#places.upload(sequence);
+    const scores = scorePrompt(step, sequence, row, count);
+    const isWhole = first + count === tokens.length;
+    const draws = isWhole && sequence.request.maxTokens > 0;
+    if (isWhole) sequence.phase = 'decode';
+    const sample = draws ? this.#sample(step, sequence, row, count) : undefined;
+    if (!draws) sequence.scheduled += count;
+    if (isWhole || scores.count > 0)
+      shares.push(this.#shareOf(sequence, { first: sample, scores, isLast: isWhole && !draws }));
+    this.#places.publish(sequence);
+    return count;
+  }
+
+  /** Samples that nobody's next token needs. */
+  #freeSamples({ dims }: StepInput): number {
+    const prompts = this.#places.running.reduce((sum, { phase }) => sum + Number(phase === 'prefill'), 0);
+    return stepSamples(this.#runner.memory.capacity.slots) - dims.samples - prompts;
+  }
+
+  /** @returns the index among the step's samples */
+  #sample(step: StepInput, sequence: Sequence, row: number, count: number): number {
+    sequence.scheduled += count;
+    sequence.drawn += 1;
+    const { request, slot, scheduled, wants } = sequence;
+    return step.sample(row, slot, scheduled, request.sampling, wants);
+  }
+
+  #shareOf(
+    sequence: Sequence,
+    { first, drafts = noDrafts, scores = noScores, isLast = false }: Partial<Share>,
+  ): Share {
+    const { departures, drawn, answered, request } = sequence;
+    // All tokens before are known: the constraint may answer while the forward pass runs.
+    const isKnown = first !== undefined && request.constraint !== undefined && drawn === answered + 1;
+    if (isKnown) void askConstraint(sequence, this.#runner.graph.shape.vocabulary);
+    return { sequence, departures, first, drafts, scores, isLast };
+  }
+}

@@ -1,0 +1,135 @@
+import { readFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { type ChatInput, type ChatTurn, prepareChat } from '../../src/chat/index.ts';
+import type { ReasoningMarks } from '../../src/chat/parser/answer.ts';
+import { templateFacts } from '../../src/chat/template/facts.ts';
+import { createChatTemplate, createTokenizer } from '../../src/engine/tokenizer/index.ts';
+import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
+import { collected, letters } from '../support/chat-answers.ts';
+import { ScriptedEngine } from '../support/scripted-engine.ts';
+import { describeShared } from '../support/shared.ts';
+import { bpeMetadata, readJson } from '../support/tokenizer-files.ts';
+
+const tokenizer = createTokenizer(
+  bpeMetadata({
+    pre: 'default',
+    vocabulary: { a: 0 },
+    merges: ['a a'],
+    special: { '<s>': 1, '</s>': 2 },
+    more: { bos_token_id: 1, eos_token_id: 2 },
+  }),
+);
+const { model } = new ScriptedEngine({ contextLength: 1_000_000 });
+
+const ofType = (type: string | readonly string[]) => ({ type, description: 'a value' });
+const tools = [
+  {
+    name: 'set_values',
+    description: 'Sets them',
+    parameters: {
+      type: 'object',
+      properties: {
+        text: ofType('string'),
+        note: ofType('string'),
+        size: ofType('number'),
+        count: ofType('integer'),
+        on: ofType('boolean'),
+        // What clients write for optional members.
+        maybe: ofType(['string', 'null']),
+        either: { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null },
+        place: { $ref: '#/$defs/place' },
+        items: { type: 'array', description: 'a list', items: {} },
+      },
+      required: ['text'],
+      $defs: { place: { type: 'object' } },
+    },
+  },
+  { name: 'now' },
+];
+const call = (values: Readonly<Record<string, unknown>>) => ({ name: 'set_values', arguments: values });
+const now = { name: 'now', arguments: {} };
+const unicode = call({ text: 'héllo "quoted" \\ back\nnew line\ttab 😀 日本', note: '' });
+const nested = call({
+  text: 'it\'s </tool_call> & <b>html</b> {"x": 1}',
+  place: { deep: { list: [1, 'two', null, { k: [] }], 'a key': 'v' }, empty: {} },
+  items: ['x', 2.5, null, true, [], {}],
+});
+const rounds: Readonly<Record<string, readonly { name: string; arguments: unknown }[]>> = {
+  'texts of every kind': [unicode],
+  'values of every kind': [
+    call({ text: 'v', size: -0.0015, count: 42, on: true, maybe: null, either: null }),
+  ],
+  'nested values and names that are methods in Python': [nested],
+  'texts that look like other values': [
+    call({ text: '123', note: 'null' }),
+    call({ text: '[1]', on: false }),
+  ],
+  'white space': [call({ text: '  around  ', note: 'line\n\nline\n' })],
+  'no arguments': [now],
+  'several calls': [unicode, now, nested],
+};
+
+/** Templates that our Jinja cannot run. */
+const refused = ['ByteDance-Seed-OSS', 'MiroThinker'];
+/** Their templates do not write calls so that they can be read back. */
+const unreadable: Readonly<Record<string, readonly string[]>> = {
+  // The third call stands behind the end of the answer.
+  'deepseek-ai-DeepSeek-R1-Distill-Llama-8B': ['several calls'],
+  'deepseek-ai-DeepSeek-R1-Distill-Qwen-32B': ['several calls'],
+};
+
+/** Where the later prompt holds the answer: behind the one asked, or where that opened reasoning, which is not repeated. */
+function answerStart(asked: string, later: string, reasoning: ReasoningMarks | undefined) {
+  if (later.startsWith(asked) || !reasoning) return { start: asked.length, isOpen: false };
+  const start = Math.max(...reasoning.open.map((open) => asked.lastIndexOf(open.trim())));
+  return { start, isOpen: !reasoning.close.some((close) => asked.trimEnd().endsWith(close)) };
+}
+
+describeShared('whole turns of real templates', ['data/chat/golden-chat.json'], (path) => {
+  const golden = readJson(path) as { templates: { template: string }[] };
+  const served = golden.templates
+    .map(({ template }) => {
+      const name = template.replace(/^.*\//, '').replace(/\.jinja2?$/, '');
+      const source = readFileSync(path.replace('golden-chat.json', template), 'utf8');
+      const made = createChatTemplate(new Map([['tokenizer.chat_template', source]]), tokenizer);
+      return [name, made as ChatTemplate] as const;
+    })
+    .filter(([name]) => !refused.includes(name));
+  const prepared = (chatTemplate: ChatTemplate, input: ChatInput) =>
+    prepareChat({ tokenizer, chatTemplate, model }, input);
+
+  it.each(served)('%s: reads back what its template writes of past calls', async (name, chatTemplate) => {
+    const { callForm, reasoning } = templateFacts(chatTemplate);
+    for (const [round, calls] of Object.entries(rounds)) {
+      if (unreadable[name]?.includes(round)) continue;
+      const user: ChatTurn = { role: 'user', content: 'QUESTION' };
+      const id = (index: number) => `call_abcdefghijklmnop${index}`;
+      const turn: ChatTurn = {
+        role: 'assistant',
+        content: '',
+        toolCalls: calls.map((one, index) => ({ ...one, id: id(index) })),
+      };
+      const results = calls.map(
+        (_, index): ChatTurn => ({
+          role: 'tool',
+          content: `RESULT${index} </tool_response>`,
+          callId: id(index),
+        }),
+      );
+      const asked = await prepared(chatTemplate, { messages: [user], tools });
+      const later = await prepared(chatTemplate, { messages: [user, turn, ...results], tools });
+      const { start, isOpen } = answerStart(asked.text, later.text, reasoning);
+      expect(later.text.slice(0, start), round).toBe(asked.text.slice(0, start));
+      const thought = isOpen ? `so ${reasoning?.close[0]}` : '';
+      const written = thought + later.text.slice(start, later.text.indexOf('RESULT0'));
+      for (const pieces of [[written], letters(written)]) {
+        const read = collected(asked.parser(), pieces);
+        const got = read.calls.map((one) => ({
+          name: one.name,
+          arguments: JSON.parse(one.arguments) as unknown,
+        }));
+        expect(got, `${round}: ${written}`).toEqual(callForm?.together === false ? calls.slice(0, 1) : calls);
+      }
+    }
+  });
+});
