@@ -7,6 +7,24 @@ export function boundTools(tools: readonly ToolDefinition[], choice: ToolChoice)
   return wanted.map(({ name, parameters, strict = false }) => ({
     name,
     strict,
-    schema: parameters ?? { type: 'object', properties: {}, additionalProperties: false },
+    schema: parameters && !namesNone(parameters) ? parameters : noParameters,
   }));
 }
+
+const noParameters = { type: 'object', properties: {}, additionalProperties: false };
+/** Members that bind nothing where no property is named. */
+const idle = new Set(['type', 'properties', 'required', 'title', 'description', '$schema', 'strict']);
+
+/**
+ * Whether a tool takes no arguments, as most clients write it: an object whose properties are none. To the letter that
+ * schema allows any, and a bound model would invent some.
+ */
+const namesNone = ({
+  type = 'object',
+  properties = {},
+  ...rest
+}: Readonly<Record<string, unknown>>): boolean =>
+  type === 'object' &&
+  typeof properties === 'object' &&
+  Object.keys(properties ?? {}).length === 0 &&
+  Object.keys(rest).every((key) => idle.has(key));

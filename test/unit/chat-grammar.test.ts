@@ -207,3 +207,25 @@ describe('schemas that a grammar cannot keep', () => {
     });
   });
 });
+
+it('a tool whose properties are none takes no arguments, unless its schema says more', () => {
+  const bound = (parameters: Record<string, unknown>) =>
+    boundTools([{ name: 'now', parameters }], 'auto')[0]?.schema;
+  const nothing = { type: 'object', properties: {}, additionalProperties: false };
+  for (const parameters of [
+    {},
+    { type: 'object' },
+    { type: 'object', properties: {} },
+    { type: 'object', properties: {}, required: [], description: 'x' },
+  ]) {
+    expect(bound(parameters)).toEqual(nothing);
+  }
+  for (const parameters of [
+    { type: 'object', properties: {}, additionalProperties: true },
+    { type: 'object', additionalProperties: { type: 'string' } },
+    { type: 'object', properties: { a: {} } },
+    { $ref: '#/$defs/a', $defs: { a: { type: 'object' } } },
+  ]) {
+    expect(bound(parameters)).toBe(parameters);
+  }
+});
