@@ -247,8 +247,10 @@ export function toProblem(error: unknown): unknown {
     case 'device_lost':
     case 'shutting_down':
       return new Problem(503, code, message, { headers: { 'retry-after': '1' } });
-    case 'broken_model':
+    // Without a cause nothing broke: the grammar asks for what this model's tokens cannot write.
     case 'constraint_failed':
+      return new Problem(cause === undefined ? 400 : 500, code, message);
+    case 'broken_model':
       return new Problem(500, code, message);
     case 'reader_stalled':
       return new Problem(408, code, message);
