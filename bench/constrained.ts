@@ -1,6 +1,7 @@
 /**
  * What a constraint costs on the embedded model: decode tokens a second without one, with one that allows everything and
- * says so by a full mask for every token, and with a grammar. By turns, in one process; the answer is the same.
+ * says so by a full mask for every token, and with grammars. By turns, in one process. The first three write the same
+ * answer; the others as many tokens of what they are bound to.
  */
 import { fileURLToPath } from 'node:url';
 import { type Constraint, greedy, loadEngine } from '../src/engine/index.ts';
@@ -48,10 +49,38 @@ const grammars = openGrammars({
 });
 // Any text: what it allows is found anew for each token, and an answer stays what it is without.
 const text = await grammars.compile({ kind: 'regex', pattern: '[^~]*' });
+/** Too many items to come to an end. */
+const lists = (items: object) => ({
+  type: 'object',
+  properties: { list: { type: 'array', items, minItems: 300 } },
+  required: ['list'],
+});
+const schemaOf = (items: object) => grammars.compile({ kind: 'json_schema', schema: lists(items) });
+const free = await schemaOf({ type: 'string' });
+const bounded = await schemaOf({ type: 'string', minLength: 5, maxLength: 40 });
+const call = await grammars.compile({
+  kind: 'structural',
+  format: {
+    type: 'triggered_tags',
+    triggers: ['<tool_call>'],
+    tags: [
+      {
+        type: 'tag',
+        begin: '<tool_call>\n{"name": "write", "arguments": ',
+        content: { type: 'json_schema', json_schema: lists({ type: 'string', maxLength: 40 }) },
+        end: '}\n</tool_call>',
+      },
+    ],
+    at_least_one: true,
+  },
+});
 const cases: Readonly<Record<string, () => Constraint | undefined>> = {
   none: () => undefined,
   'full masks': () => everything,
   grammar: () => text.start(),
+  schema: () => free.start(),
+  'schema with lengths': () => bounded.start(),
+  'tool call': () => call.start(),
 };
 const rates = new Map(Object.keys(cases).map((name) => [name, [] as number[]]));
 for (let round = 0; round <= rounds; round++) {

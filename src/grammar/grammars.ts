@@ -1,7 +1,8 @@
 import type { Constraint, Tokenizer } from '../engine/index.ts';
-import { Gone, Keeper, type KeeperTimes } from './matching/keeper.ts';
+import { Gone, Keeper, type KeeperTimes, tooLong } from './matching/keeper.ts';
 import type { GrammarWorker, Vocabulary } from './matching/messages.ts';
-import { type Grammar, type Grammars, GrammarError, type GrammarSource } from './types.ts';
+import { vocabularyOf } from './matching/vocabulary.ts';
+import type { Grammar, Grammars, GrammarSource } from './types.ts';
 
 export interface GrammarsOptions {
   readonly tokenizer: Tokenizer;
@@ -20,6 +21,8 @@ const mostLate = 2;
 /** A worker that holds so much is left for a fresh one; its own limit is beyond this. */
 const mostMemory = 512 * 2 ** 20;
 const mostMoves = 4;
+/** A mask that takes longer costs its answer the difference, of which it has as much as a single one may take. */
+const usualMaskMs = 100;
 
 /** Opens what compiles grammars for a model. Its worker starts with the first grammar. */
 export function openGrammars(options: GrammarsOptions): Grammars {
@@ -134,7 +137,7 @@ class OpenGrammars implements Grammars {
   }
 
   async #current(): Promise<Keeper> {
-    this.#vocabulary ??= vocabularyOf(this.#options);
+    this.#vocabulary ??= vocabularyOf(this.#options.tokenizer, this.#options.vocabSize);
     const vocabulary = await this.#vocabulary;
     if (this.#closed) throw new Error('the grammars are closed: the model is unloaded');
     if (this.#keeper && !this.#keeper.ended) return this.#keeper;
@@ -145,9 +148,18 @@ class OpenGrammars implements Grammars {
     return keeper;
   }
 
-  /** A worker is at something long: it keeps that, and all else moves to another worker. */
+  /**
+   * A worker is at something long: it keeps that, and all else moves to another worker. Where there are enough that are at
+   * such things, it is soon refused, so that who sends many of them holds up nobody else for long.
+   */
   #onLate(keeper: Keeper): void {
-    if (this.#keeper !== keeper || this.#late.size >= mostLate) return;
+    if (this.#keeper !== keeper) return;
+    for (const other of this.#late) this.#tidy(other);
+    if (this.#late.size >= mostLate) {
+      const { patienceMs } = this.#times;
+      keeper.hurry(2 * patienceMs, tooLong(3 * patienceMs, ' while others that are as slow were waited for'));
+      return;
+    }
     this.#leave(keeper);
     keeper.release();
   }
@@ -156,13 +168,16 @@ class OpenGrammars implements Grammars {
     this.#keeper = undefined;
     this.#late.add(keeper);
     const tidy = setInterval(() => {
-      if (!keeper.ended && !keeper.idle) return;
-      clearInterval(tidy);
-      keeper.end('it is not needed any more');
-      this.#late.delete(keeper);
+      this.#tidy(keeper);
+      if (keeper.ended) clearInterval(tidy);
     }, this.#times.deadlineMs);
     // Node's timers would keep the process; a browser's are numbers.
     if (typeof tidy === 'object') tidy.unref();
+  }
+
+  #tidy(keeper: Keeper): void {
+    if (keeper.idle) keeper.end('it is not needed any more');
+    if (keeper.ended) this.#late.delete(keeper);
   }
 
   #shrink(latest: Entry): void {
@@ -195,7 +210,8 @@ class OpenGrammars implements Grammars {
         return await work();
       } catch (error) {
         if (!(error instanceof Gone) || this.#closed) throw error;
-        if (moves >= mostMoves)
+        if (error.byOther) moves--;
+        else if (moves >= mostMoves)
           throw new Error(`grammars cannot be matched here: ${error.message}`, { cause: error });
       }
     }
@@ -212,6 +228,7 @@ class OpenGrammars implements Grammars {
         this.#forgetUnused(entry);
       },
       move: (work) => this.#moving(work),
+      mostExcessMs: this.#times.deadlineMs,
       start: async (accepted) => {
         const { keeper, id } = await this.#ready(entry);
         const matcher = ++this.#last;
@@ -232,6 +249,7 @@ interface Lives {
   begin(): void;
   end(): void;
   move<T>(work: () => Promise<T>): Promise<T>;
+  readonly mostExcessMs: number;
   start(accepted: readonly number[]): Promise<Place>;
 }
 
@@ -246,6 +264,8 @@ class RunningConstraint implements Constraint {
   /** All tokens so far, to be told again where the worker is lost. */
   readonly #accepted: number[] = [];
   #place: Place | undefined;
+  /** What its masks took of a worker beyond what is usual. */
+  #excessMs = 0;
   #state: 'new' | 'running' | 'closed' = 'new';
 
   constructor(lives: Lives) {
@@ -254,6 +274,7 @@ class RunningConstraint implements Constraint {
 
   async next(accepted: readonly number[]): Promise<Uint32Array | undefined> {
     if (this.#state === 'closed') throw new Error('the constraint is closed');
+    if (this.#excessMs > this.#lives.mostExcessMs) throw tooLong(this.#lives.mostExcessMs);
     if (this.#state === 'new') this.#lives.begin();
     this.#state = 'running';
     this.#accepted.push(...accepted);
@@ -270,7 +291,9 @@ class RunningConstraint implements Constraint {
       }
       const { keeper, matcher } = this.#place;
       try {
-        return await keeper.ask({ kind: 'next', matcher, accepted: news });
+        return await keeper.ask({ kind: 'next', matcher, accepted: news }, (ms) => {
+          this.#excessMs += Math.max(0, ms - usualMaskMs);
+        });
       } catch (error) {
         if (error instanceof Gone) this.#leave();
         throw error;
@@ -296,35 +319,6 @@ class RunningConstraint implements Constraint {
     place.keeper.residents--;
     place.keeper.tell({ kind: 'stop', matcher: place.matcher });
   }
-}
-
-/** Tokens are gathered in slices, so that a large vocabulary holds nobody up. */
-async function vocabularyOf({ tokenizer, vocabSize }: GrammarsOptions): Promise<Vocabulary> {
-  const count = Math.min(tokenizer.vocabSize, vocabSize);
-  const ends = new Uint32Array(count);
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for (let id = 0; id < count; id++) {
-    const bytes =
-      tokenizer.isControl(id) || tokenizer.endIds.has(id) ? new Uint8Array() : tokenizer.tokenBytes(id);
-    parts.push(bytes);
-    length += bytes.length;
-    ends[id] = length;
-    if (id % 20_000 === 19_999) await new Promise((resolve) => setTimeout(resolve));
-  }
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  const endIds = [...tokenizer.endIds].filter((id) => id < vocabSize);
-  if (endIds.length === 0)
-    throw new GrammarError(
-      'invalid_grammar',
-      'this model has no end token, so that no grammar could end its answer',
-    );
-  return { bytes, ends, size: vocabSize, endIds };
 }
 
 /** Rejects when the signal is aborted, and never settles otherwise. */

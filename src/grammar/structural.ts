@@ -10,7 +10,7 @@ import {
   text,
 } from './ebnf/expression.ts';
 import { addGrammar } from './ebnf/read.ts';
-import { Rules } from './ebnf/rules.ts';
+import type { Rules } from './ebnf/rules.ts';
 import { addJsonSchema } from './json-schema/index.ts';
 import { both, not, toAutomaton } from './regex/automaton.ts';
 import { parseRegex } from './regex/parse.ts';
@@ -41,7 +41,7 @@ class StructuralWriter {
       case 'const_string':
         return sequence(text(format.value), end);
       case 'json_schema':
-        return sequence(rule(addJsonSchema(this.#rules, schemaToKeep(format))), end);
+        return sequence(rule(addJsonSchema(this.#rules, schemaToKeep(this.#rules, format))), end);
       case 'grammar':
         return sequence(rule(addGrammar(this.#rules, format.grammar)), end);
       case 'regex':
@@ -167,10 +167,10 @@ class StructuralWriter {
 }
 
 /** The schema of a format, or what stands in for one that cannot be kept. */
-function schemaToKeep(format: StructuralFormat & { type: 'json_schema' }): unknown {
+function schemaToKeep(rules: Rules, format: StructuralFormat & { type: 'json_schema' }): unknown {
   if (!('otherwise' in format)) return format.json_schema;
   try {
-    const trial = new Rules();
+    const trial = rules.trial();
     const root = addJsonSchema(trial, format.json_schema);
     if (trial.print(root) !== undefined) return format.json_schema;
   } catch (error) {

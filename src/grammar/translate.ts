@@ -1,5 +1,6 @@
 import { choice, text } from './ebnf/expression.ts';
 import { addGrammar } from './ebnf/read.ts';
+import type { Lengths } from './ebnf/marks.ts';
 import { Rules } from './ebnf/rules.ts';
 import { addJsonObject, addJsonSchema } from './json-schema/index.ts';
 import { parseRegex } from './regex/parse.ts';
@@ -8,12 +9,19 @@ import { GrammarError, type GrammarSource } from './types.ts';
 
 const mostBytes = 4 * 2 ** 20;
 
+export interface Translation {
+  /** A grammar that XGrammar is sure to read: what it is given wrong, it aborts on. */
+  readonly text: string;
+  /** What the marks in it mean, by their index. */
+  readonly lengths: readonly Lengths[];
+}
+
 /**
- * A source as the text of a grammar that XGrammar is sure to read: what it is given wrong, it aborts on.
+ * @param counted lengths may be left to marks; without, the text alone says it all, and takes much longer to match
  * @throws GrammarError
  */
-export function translate(source: GrammarSource): string {
-  const rules = new Rules();
+export function translate(source: GrammarSource, { counted }: { counted: boolean }): Translation {
+  const rules = new Rules(counted);
   const printed = rules.print(add(rules, source));
   if (printed === undefined) {
     const schema = source.kind === 'json_schema';
@@ -25,7 +33,7 @@ export function translate(source: GrammarSource): string {
   }
   if (printed.length > mostBytes)
     throw new GrammarError('grammar_too_complex', `the grammar takes more than ${mostBytes} characters`);
-  return printed;
+  return { text: printed, lengths: rules.lengths };
 }
 
 function add(rules: Rules, source: GrammarSource): string {

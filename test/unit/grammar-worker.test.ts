@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Constraint } from '../../src/engine/index.ts';
 import { type Grammars, type GrammarsOptions, openGrammars } from '../../src/grammar/index.ts';
 import { Matching } from '../../src/grammar/matching/matching.ts';
-import type { GrammarWorker, Question } from '../../src/grammar/matching/messages.ts';
+import type { GrammarWorker, Question, Reply } from '../../src/grammar/matching/messages.ts';
 import { grammarThread } from '../../src/platform/node-grammar.ts';
 import { limitMemory, loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
@@ -215,6 +215,30 @@ describe('a grammar that never ends', () => {
     expect(allowed(await other.next(codes('x')))).toEqual(ends);
   });
 
+  it('in masks that are slow one by one is refused when they took as long altogether', async () => {
+    const delayed = () => {
+      const worker = grammarThread(entry);
+      const slow = new Set<number>();
+      return {
+        ...worker,
+        post(message: { call: number; question: Question }, transfer: readonly ArrayBuffer[]) {
+          if (message.question.kind === 'next') slow.add(message.call);
+          worker.post(message, transfer);
+        },
+        onReply: (listener: (reply: Reply) => void) =>
+          worker.onReply((reply) => setTimeout(() => listener(reply), slow.has(reply.call) ? 300 : 0)),
+      };
+    };
+    const { grammars } = open({ startWorker: delayed, times: { patienceMs: 900, deadlineMs: 1000 } });
+    const grammar = await grammars.compile({ kind: 'regex', pattern: 'a*' });
+    const slow = grammar.start();
+    const masks = async () => {
+      for (;;) await slow.next(codes('a'));
+    };
+    await expect(masks()).rejects.toThrow(/took more than 1 s/);
+    expect(allowed(await grammar.start().next(codes('a')))).toEqual([...codes('a'), ...ends]);
+  });
+
   it('is waited for no longer than its client waits', { timeout: 60_000 }, async () => {
     const { grammars } = open({ times });
     const reason = new Error('gone away');
@@ -236,6 +260,53 @@ describe('a grammar that never ends', () => {
       expect(error).toMatchObject({ code: 'grammar_too_complex' });
     const after = (await grammars.compile({ kind: 'choice', texts: ['x'] })).start();
     expect(allowed(await after.next([]))).toEqual(codes('x'));
+  });
+});
+
+describe('many grammars at a time', () => {
+  it('are compiled one by one between the masks of answers that run', async () => {
+    const { grammars, workers } = open();
+    const json = (await grammars.compile({ kind: 'json' })).start();
+    await write(json, '{');
+    const order: string[] = [];
+    const texts = (index: number) => Array.from({ length: 300 }, (_, n) => `${index} ${n}`);
+    const compiled = Array.from({ length: 20 }, async (_, index) => {
+      await grammars.compile({ kind: 'choice', texts: texts(index) });
+      order.push('compiled');
+    });
+    await json.next(codes('"'));
+    order.push('mask');
+    await Promise.all(compiled);
+    expect(order.indexOf('mask')).toBeLessThan(3);
+    expect(workers).toHaveLength(1);
+  });
+});
+
+describe('many grammars that never end', () => {
+  it('are refused sooner when enough of them are waited for, and what else runs goes on', {
+    timeout: 60_000,
+  }, async () => {
+    const { grammars, workers } = open({ times: { patienceMs: 200, deadlineMs: 60_000 } });
+    const json = (await grammars.compile({ kind: 'json' })).start();
+    await write(json, '{"a": [1');
+    const attempts = Array.from({ length: 9 }, (_, index) =>
+      grammars.compile({ kind: 'ebnf', text: `${endless} | "x${index}"` }).catch((error: unknown) => error),
+    );
+    for (let n = 0; n < 9; n++) expect(allowed(await json.next(codes(', 2')))).toContain(codes(']')[0]);
+    const other = (await grammars.compile({ kind: 'choice', texts: ['x'] })).start();
+    expect(allowed(await other.next([]))).toEqual(codes('x'));
+    // All but the two that others still wait for, long before the deadline.
+    const refused: unknown[] = [];
+    for (const attempt of attempts) void attempt.then((error) => refused.push(error));
+    await expect.poll(() => refused.length, { timeout: 50_000 }).toBe(7);
+    for (const error of refused) {
+      expect(error).toMatchObject({
+        code: 'grammar_too_complex',
+        message: expect.stringContaining('0.6 s while others'),
+      });
+    }
+    expect(workers.length).toBeLessThan(15);
+    expect(allowed(await json.next(codes(']}')))).toEqual(ends);
   });
 });
 

@@ -11,6 +11,8 @@ export type Expression =
   /** `max` may be Infinity. */
   | { readonly kind: 'repeat'; readonly of: Expression; readonly min: number; readonly max: number }
   | { readonly kind: 'rule'; readonly name: string }
+  /** A string begins whose characters are counted: see `Lengths`. */
+  | { readonly kind: 'mark'; readonly index: number }
   | FreeText;
 
 /**

@@ -1,5 +1,6 @@
 import { type CodePoints, intersection } from './code-points.ts';
 import type { Expression, FreeText } from './expression.ts';
+import { markByte, markCharacter } from './marks.ts';
 import { type ByteRange, utf8Ranges } from './utf8-ranges.ts';
 
 const ascii: CodePoints = [[0, 0x7f]];
@@ -39,6 +40,7 @@ export class Printer {
       }
       case 'text':
       case 'rule':
+      case 'mark':
       case 'repeat':
       case 'free':
         return [this.#atoms(expression)];
@@ -51,6 +53,8 @@ export class Printer {
         return Array.from(expression.text, quote);
       case 'rule':
         return [expression.name];
+      case 'mark':
+        return [printByte([markByte, markByte]), quote(markCharacter(expression.index))];
       case 'repeat': {
         const of = this.#single(expression.of);
         const { min, max } = expression;
@@ -135,10 +139,6 @@ export function quote(text: string): string {
   return `${written}"`;
 }
 
-/**
- * XGrammar 0.1.27 reads a class as bytes (of characters beyond ASCII it takes the lowest eight bits), and a negated
- * class lets bytes through that are no UTF-8. So what lies beyond ASCII is spelled in bytes.
- */
 /**
  * XGrammar 0.1.27 reads a class as bytes (of characters beyond ASCII it takes the lowest eight bits), and a negated
  * class lets bytes through that are no UTF-8. So what lies beyond ASCII is spelled in bytes.

@@ -1,5 +1,6 @@
 import { GrammarError } from '../types.ts';
 import { type Expression, rule } from './expression.ts';
+import { type Lengths, mostMarks } from './marks.ts';
 import { Printer } from './print.ts';
 
 const mostRules = 20_000;
@@ -8,7 +9,35 @@ const mostRules = 20_000;
 export class Rules {
   readonly #rules = new Map<string, Expression>();
   readonly #shared = new Map<string, string>();
+  readonly #counted: boolean;
+  readonly #lengths: Lengths[] = [];
   #last = 0;
+
+  /** @param counted characters may be counted by whoever matches tokens */
+  constructor(counted: boolean) {
+    this.#counted = counted;
+  }
+
+  /** What its marks mean, by their index. */
+  get lengths(): readonly Lengths[] {
+    return this.#lengths;
+  }
+
+  /** Others for a part of the same grammar. */
+  trial(): Rules {
+    return new Rules(this.#counted);
+  }
+
+  /** The mark of a string of so many characters; undefined where rules must count them. */
+  mark({ least, most }: Lengths): Expression | undefined {
+    if (!this.#counted) return undefined;
+    let index = this.#lengths.findIndex((one) => one.least === least && one.most === most);
+    if (index < 0) {
+      if (this.#lengths.length === mostMarks) return undefined;
+      index = this.#lengths.push({ least, most }) - 1;
+    }
+    return { kind: 'mark', index };
+  }
 
   /** A name that no rule has yet. */
   reserve(hint: string): string {
@@ -35,6 +64,16 @@ export class Rules {
     if (!made) return undefined;
     const name = this.add(hint, made);
     this.#shared.set(key, name);
+    return rule(name);
+  }
+
+  /** A shared rule that may hold itself. */
+  sharedLoop(key: string, hint: string, make: (again: Expression) => Expression): Expression {
+    const known = this.#shared.get(key);
+    if (known !== undefined) return rule(known);
+    const name = this.reserve(hint);
+    this.#shared.set(key, name);
+    this.define(name, make(rule(name)));
     return rule(name);
   }
 
@@ -93,6 +132,7 @@ function usedBy(expression: Expression): string[] {
       return expression.triggers.map((trigger) => trigger.rule);
     case 'text':
     case 'set':
+    case 'mark':
       return [];
   }
 }
@@ -120,6 +160,7 @@ function prune(expression: Expression, ends: ReadonlySet<string>): Expression | 
     case 'free':
       return expression.triggers.every((trigger) => ends.has(trigger.rule)) ? expression : undefined;
     case 'text':
+    case 'mark':
       return expression;
   }
 }

@@ -1,7 +1,10 @@
 import type { Expression } from '../ebnf/expression.ts';
 import { parseRegex } from '../regex/parse.ts';
 
-/** Texts that every validator takes for the format; often not all of them. */
+/**
+ * Texts that every validator takes for the format; often not all of them. XGrammar compiles a mask for each count of a
+ * wide class, so only what a standard bounds is bounded: the labels of a host name.
+ */
 const patterns: Readonly<Record<string, string>> = (() => {
   const day =
     '((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8]))';
@@ -9,8 +12,10 @@ const patterns: Readonly<Record<string, string>> = (() => {
   const date = `(\\d{4}-${day}|${leapDay})`;
   const clock = '([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?';
   const zone = '(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)';
-  const label = '[A-Za-z0-9]([A-Za-z0-9-]{0,40}[A-Za-z0-9])?';
-  const host = `${label}(\\.${label}){0,5}`;
+  const short = '[A-Za-z0-9]([A-Za-z0-9-]{0,18}[A-Za-z0-9])?';
+  const hostname = `${short}(\\.${short}){0,3}`;
+  const label = '[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?';
+  const host = `${label}(\\.${label})*`;
   const byte = '(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
   const ipv4 = `${byte}(\\.${byte}){3}`;
   const group = '[0-9a-fA-F]{1,4}';
@@ -21,11 +26,11 @@ const patterns: Readonly<Record<string, string>> = (() => {
       return `${before}::(${group}(:${group}){0,${6 - left - (left === 6 ? 0 : 1)}})?`;
     }),
   ].join('|');
-  const local = '[A-Za-z0-9_+-]{1,40}(\\.[A-Za-z0-9_+-]{1,40}){0,5}';
+  const local = '[A-Za-z0-9_+-]+(\\.[A-Za-z0-9_+-]+)*';
   const path = "([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})";
   const tail = `(\\?(${path}|[/?])*)?(#(${path}|[/?])*)?`;
   const authority = `(${host}|${ipv4})(:\\d{1,5})?`;
-  const scheme = '[A-Za-z][A-Za-z0-9+.-]{0,20}';
+  const scheme = '[A-Za-z][A-Za-z0-9+.-]*';
   const uri = `${scheme}:(//${authority}(/${path}*)*|${path}+(/${path}*)*)${tail}`;
   const pointer = '(/([^~/]|~[01])*)*';
   const number = '\\d{1,9}';
@@ -37,16 +42,16 @@ const patterns: Readonly<Record<string, string>> = (() => {
     'date-time': `${date}T${clock}${zone}`,
     'iso-date-time': `${date}T${clock}${zone}`,
     duration: `P(${number}W|${time}|(${number}Y(${number}M(${number}D)?)?|${number}M(${number}D)?|${number}D)${time}?)`,
-    email: `${local}@${label}(\\.${label}){1,5}`,
-    'idn-email': `${local}@${label}(\\.${label}){1,5}`,
-    hostname: host,
-    'idn-hostname': host,
+    email: `${local}@${label}(\\.${label})+`,
+    'idn-email': `${local}@${label}(\\.${label})+`,
+    hostname,
+    'idn-hostname': hostname,
     ipv4,
     ipv6,
     uuid: '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}',
     uri,
     iri: uri,
-    url: `https?://${label}(\\.${label}){0,4}\\.[A-Za-z]{2,10}(:\\d{2,5})?(/${path}*)*${tail}`,
+    url: `https?://${host}\\.[A-Za-z]{2,}(:\\d{2,5})?(/${path}*)*${tail}`,
     'uri-reference': `(${uri}|(/${path}+)+/?${tail}|${path.replaceAll(':', '')}+(/${path}*)*${tail})`,
     'iri-reference': `(${uri}|(/${path}+)+/?${tail}|${path.replaceAll(':', '')}+(/${path}*)*${tail})`,
     'json-pointer': pointer,

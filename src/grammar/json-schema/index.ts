@@ -18,7 +18,7 @@ import {
 import { writeNumber } from './number.ts';
 import { writeObject } from './object.ts';
 import { pointer, unsupported } from './refusal.ts';
-import { textNeed, writeText } from './string.ts';
+import { type TextNeed, textNeed, writesText, writeText } from './string.ts';
 import { addJsonRules, literal } from './text.ts';
 
 const mostValues = 5000;
@@ -77,10 +77,24 @@ class SchemaWriter {
     const values = this.#values(need);
     if (values) return choice(...values.map(literal));
     const written = new Map<string, Expression>();
-    for (const places of this.#alternatives.of(need)) {
+    const texts = new Map<string, TextNeed>();
+    const named = this.#alternatives.of(need).flatMap((places) => {
       const given = this.#given(places, need);
-      if (given) for (const value of given) written.set(`value ${canonical(value)}`, literal(value));
-      else this.#writeTypes(places, need, written);
+      if (!given) this.#writeTypes(places, need, written, texts);
+      return given ?? [];
+    });
+    // Where one quote begins several kinds of text, it is not certain which length counts.
+    let certain = texts.size === 1;
+    for (const value of named) {
+      if (typeof value === 'string') {
+        if ([...texts.values()].some((one) => writesText(one, value))) continue;
+        certain = false;
+      }
+      written.set(`value ${canonical(value)}`, literal(value));
+    }
+    for (const [key, text] of texts) {
+      const expression = writeText(this.#rules, text, certain);
+      if (expression) written.set(key, expression);
     }
     return choice(...written.values());
   }
@@ -109,20 +123,32 @@ class SchemaWriter {
     return shortest.values.filter((value) => need.every((place) => holds(this.#document, place, value)));
   }
 
-  #writeTypes(places: Need, need: Need, written: Map<string, Expression>): void {
+  /** Texts are only gathered: how they are written depends on what else there is. */
+  #writeTypes(
+    places: Need,
+    need: Need,
+    written: Map<string, Expression>,
+    texts: Map<string, TextNeed>,
+  ): void {
     for (const type of jsonTypes) {
       const allowed = places.map(typesOf).filter((types) => types !== undefined);
       const whole = type === 'number' && allowed.some((types) => !types.has('number'));
       if (!allowed.every((types) => types.has(type) || (type === 'number' && types.has('integer')))) continue;
       const said = places.filter(({ schema }) => speaksOf(schema as SchemaObject, type));
       const key = `${type} ${whole} ${this.#alternatives.keyOf(said)}`;
-      if (written.has(key)) continue;
+      if (type === 'string' && !texts.has(key)) texts.set(key, textNeed(said));
+      if (type === 'string' || written.has(key)) continue;
       const expression = this.#writeType(type, said, whole, need);
       if (expression) written.set(key, expression);
     }
   }
 
-  #writeType(type: JsonType, places: Need, whole: boolean, need: Need): Expression | undefined {
+  #writeType(
+    type: Exclude<JsonType, 'string'>,
+    places: Need,
+    whole: boolean,
+    need: Need,
+  ): Expression | undefined {
     const writer = {
       document: this.#document,
       alternatives: this.#alternatives,
@@ -137,8 +163,6 @@ class SchemaWriter {
       case 'array':
         refuseExcluded(places, type);
         return places.length === 0 ? rule('array') : writeArray(writer, places);
-      case 'string':
-        return writeText(this.#rules, textNeed(places));
       case 'number':
         return this.#writeNumber(places, whole);
       case 'boolean':

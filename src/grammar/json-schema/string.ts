@@ -1,3 +1,4 @@
+import { type CodePoints, everyCharacter, intersection } from '../ebnf/code-points.ts';
 import { counted } from '../ebnf/counted.ts';
 import { choice, type Expression, repeat, rule, sequence, set, text } from '../ebnf/expression.ts';
 import { type Automaton, both, isNever, not, toAutomaton } from '../regex/automaton.ts';
@@ -68,33 +69,92 @@ export function readPattern(pattern: string, path: string, keyword: string): Exp
   }
 }
 
-/** @returns undefined where no text fits */
-export function writeText(rules: Rules, need: TextNeed): Expression | undefined {
+/**
+ * @param certain no other text may stand in its place, so that its mark would be the only one
+ * @returns undefined where no text fits
+ */
+export function writeText(rules: Rules, need: TextNeed, certain: boolean): Expression | undefined {
   const { languages, excluded, least, most } = need;
   if (least > most) return undefined;
-  const free = languages.size === 0 && excluded.size === 0;
-  if (free && least === 0 && most === Number.POSITIVE_INFINITY) return rule('string');
-  const key = JSON.stringify(['text', [...languages.keys()], [...excluded.keys()], least, String(most)]);
-  return rules.shared(key, 'text', () => writeNewText(rules, need));
+  const key = JSON.stringify([
+    'text',
+    [...languages.keys()],
+    [...excluded.keys()],
+    least,
+    String(most),
+    certain,
+  ]);
+  return rules.shared(key, 'text', () => writeNewText(rules, need, certain));
 }
 
-function writeNewText(rules: Rules, need: TextNeed): Expression | undefined {
+function writeNewText(rules: Rules, need: TextNeed, certain: boolean): Expression | undefined {
   const { languages, excluded, least, most } = need;
-  if (languages.size === 0 && excluded.size === 0) {
-    const anyMore = most === Number.POSITIVE_INFINITY;
-    // A text may be shorter than its bound allows, and is as valid.
-    const bound = anyMore ? least : Math.max(least, Math.min(most, mostLength));
-    return sequence(
-      quote,
-      counted(rules, jsonCharacter, least, bound, anyMore ? rule('rest_of_string') : quote),
-    );
-  }
+  const run = runOf(need);
+  if (run) return writeRun(rules, run, certain);
   const [first, ...others] = languages.values();
   if (first && others.length === 0 && excluded.size === 0) {
     const [shortest, longest] = lengths(first);
     if (shortest >= least && longest <= most) return writeLanguage(rules, first);
   }
   return writeStates(rules, textAutomaton(need));
+}
+
+/** So many characters of one set: nothing but its length bounds such a text. */
+interface Run {
+  readonly characters: CodePoints;
+  readonly least: number;
+  readonly most: number;
+}
+
+function runOf({ languages, excluded, least, most }: TextNeed): Run | undefined {
+  if (excluded.size > 0) return undefined;
+  let run: Run = { characters: everyCharacter, least, most };
+  for (const language of languages.values()) {
+    if (language.kind !== 'repeat' || language.of.kind !== 'set') return undefined;
+    run = {
+      characters: intersection(run.characters, language.of.set),
+      least: Math.max(run.least, language.min),
+      most: Math.min(run.most, language.max),
+    };
+  }
+  return run;
+}
+
+/** What is written for the need holds this text, too. */
+export function writesText(need: TextNeed, value: string): boolean {
+  const run = runOf(need);
+  if (!run) return false;
+  const codes = Array.from(value, (character) => character.codePointAt(0) ?? 0);
+  return (
+    codes.length >= run.least &&
+    codes.length <= Math.min(run.most, mostLength) &&
+    codes.every((code) => run.characters.some(([first, last]) => first <= code && code <= last))
+  );
+}
+
+function writeRun(rules: Rules, { characters, least, most }: Run, certain: boolean): Expression | undefined {
+  if (least > most || (characters.length === 0 && least > 0)) return undefined;
+  if (characters.length === 0 || most === 0) return text('""');
+  const free = characters.length === everyCharacter.length && characters.every(isEvery);
+  const character = free ? jsonCharacter : inString(characters);
+  const rest = free ? rule('rest_of_string') : restOf(rules, characters, character);
+  const anyMore = most === Number.POSITIVE_INFINITY;
+  if (anyMore && least === 0) return sequence(quote, rest);
+  if (anyMore && least === 1) return sequence(quote, rule(rules.add('some', sequence(character, rest))));
+  // A text may be shorter than its bound allows, and is as valid.
+  const bound = anyMore ? most : Math.max(least, Math.min(most, mostLength));
+  const mark = certain ? rules.mark({ least, most: bound }) : undefined;
+  if (mark) return sequence(quote, mark, rest);
+  return sequence(quote, counted(rules, character, least, anyMore ? least : bound, anyMore ? rest : quote));
+}
+
+const isEvery = ([first, last]: CodePoints[number], index: number): boolean =>
+  first === everyCharacter[index]?.[0] && last === everyCharacter[index][1];
+
+/** Any number of these characters and the closing quote. */
+function restOf(rules: Rules, characters: CodePoints, character: Expression): Expression {
+  const key = JSON.stringify(['rest', characters]);
+  return rules.sharedLoop(key, 'rest', (again) => choice(quote, sequence(character, again)));
 }
 
 /** An automaton where it is small: one state at a time is quick to follow. */
@@ -152,6 +212,7 @@ function lengths(expression: Expression): [least: number, most: number] {
       return [least * expression.min, most === 0 ? 0 : most * expression.max];
     }
     case 'rule':
+    case 'mark':
     case 'free':
       throw new Error(`a pattern has no ${expression.kind}`);
   }

@@ -66,6 +66,7 @@ export function quoted(expression: Expression): Expression {
     case 'repeat':
       return { ...expression, of: quoted(expression.of) };
     case 'rule':
+    case 'mark':
     case 'free':
       throw new Error(`a pattern has no ${expression.kind}`);
   }

@@ -89,6 +89,7 @@ class Steps {
         return end;
       }
       case 'rule':
+      case 'mark':
       case 'free':
         throw new Error(`a pattern has no ${expression.kind}`);
     }

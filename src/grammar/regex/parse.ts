@@ -1,5 +1,6 @@
 import { GrammarError } from '../types.ts';
-import { type CodePoints, codePoints, complement, union } from '../ebnf/code-points.ts';
+import { type CodePoints, complement, union } from '../ebnf/code-points.ts';
+import { classes, controls, lineEnds, propertySet } from './character-sets.ts';
 import { choice, empty, type Expression, repeat, sequence, set } from '../ebnf/expression.ts';
 
 const mostDepth = 100;
@@ -17,41 +18,6 @@ export function parseRegex(pattern: string, reach: Reach): Expression {
   const reader = new RegexReader(pattern, reach);
   return reader.read();
 }
-
-const digits: CodePoints = [[0x30, 0x39]];
-const word: CodePoints = codePoints([
-  [0x30, 0x39],
-  [0x41, 0x5a],
-  [0x5f, 0x5f],
-  [0x61, 0x7a],
-]);
-const space: CodePoints = codePoints([
-  [0x09, 0x0d],
-  [0x20, 0x20],
-  [0xa0, 0xa0],
-  [0x1680, 0x1680],
-  [0x2000, 0x200a],
-  [0x2028, 0x2029],
-  [0x202f, 0x202f],
-  [0x205f, 0x205f],
-  [0x3000, 0x3000],
-  [0xfeff, 0xfeff],
-]);
-const lineEnds: CodePoints = codePoints([
-  [0x0a, 0x0a],
-  [0x0d, 0x0d],
-  [0x2028, 0x2029],
-]);
-
-const classes: Readonly<Record<string, CodePoints>> = {
-  d: digits,
-  D: complement(digits),
-  w: word,
-  W: complement(word),
-  s: space,
-  S: complement(space),
-};
-const controls: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, '0': 0 };
 
 class RegexReader {
   readonly #pattern: string;
@@ -286,27 +252,3 @@ class RegexReader {
 
 const single = (points: CodePoints): number | undefined =>
   points.length === 1 && points[0]?.[0] === points[0]?.[1] ? points[0]?.[0] : undefined;
-
-const properties = new Map<string, CodePoints>();
-
-/** The characters of a Unicode property, as this runtime's own expressions know it. */
-function propertySet(name: string): CodePoints | undefined {
-  const known = properties.get(name);
-  if (known) return known;
-  let expression: RegExp;
-  try {
-    expression = new RegExp(`\\p{${name}}`, 'u');
-  } catch {
-    return undefined;
-  }
-  const ranges: [number, number][] = [];
-  for (let code = 0; code <= 0x10ffff; code++) {
-    if (!expression.test(String.fromCodePoint(code))) continue;
-    const before = ranges.at(-1);
-    if (before?.[1] === code - 1) before[1] = code;
-    else ranges.push([code, code]);
-  }
-  const found = codePoints(ranges);
-  if (properties.size < 50) properties.set(name, found);
-  return found;
-}

@@ -1,0 +1,32 @@
+import type { Tokenizer } from '../../engine/index.ts';
+import { GrammarError } from '../types.ts';
+import type { Vocabulary } from './messages.ts';
+
+/** Tokens are gathered in slices, so that a large vocabulary holds nobody up. */
+export async function vocabularyOf(tokenizer: Tokenizer, vocabSize: number): Promise<Vocabulary> {
+  const count = Math.min(tokenizer.vocabSize, vocabSize);
+  const ends = new Uint32Array(count);
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for (let id = 0; id < count; id++) {
+    const bytes =
+      tokenizer.isControl(id) || tokenizer.endIds.has(id) ? new Uint8Array() : tokenizer.tokenBytes(id);
+    parts.push(bytes);
+    length += bytes.length;
+    ends[id] = length;
+    if (id % 20_000 === 19_999) await new Promise((resolve) => setTimeout(resolve));
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  const endIds = [...tokenizer.endIds].filter((id) => id < vocabSize);
+  if (endIds.length === 0)
+    throw new GrammarError(
+      'invalid_grammar',
+      'this model has no end token, so that no grammar could end its answer',
+    );
+  return { bytes, ends, size: vocabSize, endIds };
+}

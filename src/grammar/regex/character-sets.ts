@@ -1,0 +1,61 @@
+import { type CodePoints, codePoints, complement } from '../ebnf/code-points.ts';
+
+const digits: CodePoints = [[0x30, 0x39]];
+const word: CodePoints = codePoints([
+  [0x30, 0x39],
+  [0x41, 0x5a],
+  [0x5f, 0x5f],
+  [0x61, 0x7a],
+]);
+const space: CodePoints = codePoints([
+  [0x09, 0x0d],
+  [0x20, 0x20],
+  [0xa0, 0xa0],
+  [0x1680, 0x1680],
+  [0x2000, 0x200a],
+  [0x2028, 0x2029],
+  [0x202f, 0x202f],
+  [0x205f, 0x205f],
+  [0x3000, 0x3000],
+  [0xfeff, 0xfeff],
+]);
+export const lineEnds: CodePoints = codePoints([
+  [0x0a, 0x0a],
+  [0x0d, 0x0d],
+  [0x2028, 0x2029],
+]);
+
+/** By the letter after a backslash. */
+export const classes: Readonly<Record<string, CodePoints>> = {
+  d: digits,
+  D: complement(digits),
+  w: word,
+  W: complement(word),
+  s: space,
+  S: complement(space),
+};
+export const controls: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, '0': 0 };
+
+const properties = new Map<string, CodePoints>();
+
+/** The characters of a Unicode property, as this runtime's own expressions know it. */
+export function propertySet(name: string): CodePoints | undefined {
+  const known = properties.get(name);
+  if (known) return known;
+  let expression: RegExp;
+  try {
+    expression = new RegExp(`\\p{${name}}`, 'u');
+  } catch {
+    return undefined;
+  }
+  const ranges: [number, number][] = [];
+  for (let code = 0; code <= 0x10ffff; code++) {
+    if (!expression.test(String.fromCodePoint(code))) continue;
+    const before = ranges.at(-1);
+    if (before?.[1] === code - 1) before[1] = code;
+    else ranges.push([code, code]);
+  }
+  const found = codePoints(ranges);
+  if (properties.size < 50) properties.set(name, found);
+  return found;
+}

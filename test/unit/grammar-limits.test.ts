@@ -1,0 +1,94 @@
+/** What a grammar may take: time for a mask, and memory. */
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { openGrammars, serveGrammars } from '../../src/grammar/index.ts';
+import type { GrammarWorker, Question, Reply } from '../../src/grammar/matching/messages.ts';
+import { grammarThread } from '../../src/platform/node-grammar.ts';
+import { limitMemory, loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
+import { ByteTokenizer } from '../support/scripted-engine.ts';
+
+const tokenizer = new ByteTokenizer();
+const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
+const tokens = (text: string) => [...new TextEncoder().encode(text)];
+
+it('a mask that passes the deadline is refused, and its worker is ended and replaced', async () => {
+  let ended = 0;
+  let hangs = true;
+  const startWorker = (): GrammarWorker => {
+    const worker = grammarThread(entry);
+    return {
+      ...worker,
+      post(message, transfer) {
+        // What never comes to an answer, as far as anybody can see.
+        if (!(hangs && message.question.kind === 'next')) worker.post(message, transfer);
+      },
+      terminate() {
+        ended++;
+        worker.terminate();
+      },
+    };
+  };
+  const times = { patienceMs: 200, deadlineMs: 600 };
+  const grammars = openGrammars({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker, times });
+  const grammar = await grammars.compile({ kind: 'choice', texts: ['ab'] });
+  await expect(grammar.start().next([])).rejects.toMatchObject({
+    code: 'grammar_too_complex',
+    message: expect.stringContaining('more than 0.6 s'),
+  });
+  expect(ended).toBe(1);
+  hangs = false;
+  const mask = await grammar.start().next(tokens('a'));
+  expect(mask?.[3], 'b').toBe(1 << (98 - 96));
+  await grammars.close();
+});
+
+it('a grammar that needs more memory than there is is refused, and the next one is not', {
+  timeout: 60_000,
+}, async () => {
+  const memory = limitMemory(24 * 2 ** 20);
+  let ended = 0;
+  const startWorker = (): GrammarWorker => {
+    let tell: (reply: Reply) => void = () => {};
+    const answer = serveGrammars(loadGrammarLibrary(), memory, (reply) => tell(reply));
+    return {
+      post: (message: { call: number; question: Question }) => answer(message),
+      onReply: (listener) => {
+        tell = listener;
+      },
+      onEnd() {},
+      terminate: () => {
+        ended++;
+      },
+    };
+  };
+  const grammars = openGrammars({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker });
+  const large = Array.from({ length: 9000 }, (_, index) => `${index * 7919} is one of many long texts`);
+  await expect(grammars.compile({ kind: 'choice', texts: large })).rejects.toMatchObject({
+    code: 'grammar_too_complex',
+    message: expect.stringContaining('too much for its matcher'),
+  });
+  expect(ended).toBe(1);
+  const small = await grammars.compile({ kind: 'choice', texts: ['ab'] });
+  expect((await small.start().next([]))?.[3]).toBe(1 << (97 - 96));
+  await grammars.close();
+});
+
+it('a count of characters goes on where it was when its worker dies', async () => {
+  const workers: GrammarWorker[] = [];
+  const startWorker = () => {
+    const worker = grammarThread(entry);
+    workers.push(worker);
+    return worker;
+  };
+  const grammars = openGrammars({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker });
+  const schema = { type: 'string', maxLength: 3 };
+  const constraint = (await grammars.compile({ kind: 'json_schema', schema })).start();
+  await constraint.next(tokens('"ab'));
+  workers[0]?.terminate();
+  const mask = await constraint.next(tokens('c'));
+  expect(workers).toHaveLength(2);
+  expect(mask?.map((word) => word >>> 0)).toEqual(
+    Uint32Array.from({ length: mask?.length ?? 0 }, (_, word) => (word === 1 ? 1 << (34 - 32) : 0)),
+  );
+  await grammars.close();
+});
