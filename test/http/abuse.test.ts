@@ -103,7 +103,7 @@ function bodyOf({ members }: Target, name: string, value: string): string {
 async function send(
   { route, path }: Target,
   body: string | Uint8Array<ArrayBuffer>,
-  headers: HeadersInit = {},
+  headers: Readonly<Record<string, string>> = {},
 ) {
   const ask = () =>
     host.get(path, {

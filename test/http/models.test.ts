@@ -112,7 +112,7 @@ describe('models show', () => {
     for (const line of [
       /^owner--tiny\/tiny-Q8_0$/m,
       /^architecture +llama$/m,
-      /^memory +13\.2 MiB for a sequence of 1024 tokens$/m,
+      /^memory +13\.3 MiB for a sequence of 1024 tokens$/m,
       /^tokenizer +gpt2, 2048 tokens$/m,
       /^chat template +yes$/m,
       /^digest +not known of these files \(models verify computes and keeps it\)$/m,

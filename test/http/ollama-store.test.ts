@@ -221,7 +221,7 @@ describe('copy and delete', () => {
 
   test('one at a time: of many for one name, one is the first', async () => {
     const statuses = async (requests: readonly Promise<Response>[]) =>
-      (await Promise.all(requests)).map(({ status }) => status).sort();
+      (await Promise.all(requests)).map(({ status }) => status).sort((a, b) => a - b);
     const eight = Array.from({ length: 8 });
     const copy = { source: 'lathe-tiny', destination: 'crowd' };
     const later = Array.from({ length: 7 }, () => 409);

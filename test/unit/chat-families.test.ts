@@ -248,8 +248,8 @@ describeShared('the families of real chat templates', ['data/chat/golden-chat.js
     });
 
     it('a family without reasoning keeps the white space that an answer begins with', async () => {
-      const { parser } = await ending('Qwen-Qwen2.5-7B-Instruct', {});
-      expect(parser().push('\n Yes.')).toEqual([{ type: 'content', text: '\n Yes.' }]);
+      const prepared = await ending('Qwen-Qwen2.5-7B-Instruct', {});
+      expect(prepared.parser().push('\n Yes.')).toEqual([{ type: 'content', text: '\n Yes.' }]);
     });
 
     it('a degree is told where the template knows one', async () => {
