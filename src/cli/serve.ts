@@ -58,7 +58,7 @@ export async function startHost(options: Options, version: string, world: World)
   const resident = new Resident(model ? 'loading' : 'none', {
     find: (name) => store.find(name),
     isSame: (stored, location) => store.isSame(stored, location),
-    problemOf: async (stored) => (await store.card(stored)).problem,
+    look: (stored) => store.card(stored),
     load: options.swap && model ? load : undefined,
   });
   const facts = { resident, store, served: new Served(), version, endpointId: dataDir.endpointId };

@@ -24,6 +24,7 @@ export function translate(source: GrammarSource, { counted }: { counted: boolean
   const rules = new Rules(counted);
   const printed = rules.print(add(rules, source));
   if (printed === undefined) {
+    if (rules.dead) throw rules.dead;
     const schema = source.kind === 'json_schema';
     throw new GrammarError(
       schema ? 'unsupported_schema' : 'invalid_grammar',

@@ -1,5 +1,6 @@
 import { Hono } from 'hono';
 import { readJsonBody, readRawBody, refuseForeignPage } from './body.ts';
+import { meantPath } from './did-you-mean.ts';
 import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
 import { newRequestId } from './request-id.ts';
 import type { Plane, Route } from './route.ts';
@@ -72,9 +73,12 @@ export function createApp({ planes, stopping, onFault }: AppOptions): Hono<Setti
     });
   }
 
+  const meant = meantPath(planes.flatMap((plane) => plane.routes));
   app.notFound((context) => {
     const { req } = context;
-    const message = `There is no ${req.path.slice(0, 200)}; GET /openapi.json lists every route.`;
+    const other = meant(req.path);
+    const hint = other === undefined ? 'GET /openapi.json lists every route.' : `did you mean ${other}?`;
+    const message = `There is no ${req.path.slice(0, 200)}; ${hint}`;
     const problem = new Problem(404, 'not_found', message);
     return problemResponse(problem, envelopeOf(req.path), context.get('requestId'));
   });

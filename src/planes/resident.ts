@@ -1,10 +1,10 @@
-import { type Engine, EngineError } from '../engine/index.ts';
+import { type Engine, EngineError, type ModelInfo } from '../engine/index.ts';
 import { ChatError } from '../chat/index.ts';
 import { GrammarError, type Grammars } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
-import type { StoredModel } from './model-store.ts';
+import type { ModelCard, StoredModel } from './model-store.ts';
 import { Problem } from './problem.ts';
-import { modelNotFound } from './turn/identity.ts';
+import { modelNotFound, requireKind } from './turn/identity.ts';
 import { Turnstile, type Visit } from './turnstile.ts';
 
 /** The lab over the resident model; undefined as long as it is not ready. */
@@ -36,13 +36,23 @@ export interface ReadyModel {
   readonly location: string;
 }
 
+/** What a name stands for. */
+interface Named {
+  readonly location: string;
+  /** Undefined for the id of a model that is resident, or was. */
+  readonly stored: StoredModel | undefined;
+}
+
+/** A model that was resident, or is. */
+type KnownModel = Pick<ReadyModel, 'location' | 'loadedAt'> & { readonly model: ModelInfo };
+
 /** Models beside the resident one. */
 export interface OtherModels {
   readonly find: (name: string) => Promise<StoredModel | undefined>;
   /** Whether its weights are those at this place, under another name. */
   readonly isSame: (model: StoredModel, location: string) => Promise<boolean>;
-  /** Why a model could not be loaded, as far as its header tells. */
-  readonly problemOf: (model: StoredModel) => Promise<string | undefined>;
+  /** Why a model could not be loaded, and what it is for, as far as its header tells. */
+  readonly look: (model: StoredModel) => Promise<Pick<ModelCard, 'problem' | 'kind'>>;
   /** Closes the model that is loaded and loads this one. Undefined where requests may not change the model. */
   readonly load: ((location: string) => Promise<LoadedModel>) | undefined;
 }
@@ -50,7 +60,7 @@ export interface OtherModels {
 const noOthers: OtherModels = {
   find: () => Promise.resolve(undefined),
   isSame: () => Promise.resolve(false),
-  problemOf: () => Promise.resolve(undefined),
+  look: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
   load: undefined,
 };
 
@@ -58,8 +68,8 @@ const noOthers: OtherModels = {
 export class Resident {
   #state: State;
   readonly #others: OtherModels;
-  /** Where models lie that were resident, by their ids. */
-  readonly #places = new Map<string, string>();
+  /** Models that were resident, by their ids. */
+  readonly #known = new Map<string, KnownModel>();
   #last: string | undefined;
   readonly #turnstile = new Turnstile<ReadyModel>({
     current: () =>
@@ -89,53 +99,79 @@ export class Resident {
 
   ready(engine: Engine, more: Omit<LoadedModel, 'engine'> & { location?: string } = {}): void {
     const { lab, grammars, location = engine.model.id } = more;
-    this.#places.set(engine.model.id, location);
+    const loadedAt = new Date();
+    const before = this.knownAt(location)?.model.id;
+    if (before !== undefined) this.#known.delete(before);
+    this.#known.set(engine.model.id, { model: engine.model, location, loadedAt });
     this.#last = location;
-    this.#state = { kind: 'ready', engine, grammars, lab, loadedAt: new Date(), location };
+    this.#state = { kind: 'ready', engine, grammars, lab, loadedAt, location };
   }
 
   /**
    * The model that a request asks for, for as long as the request lasts: the resident one, by its id or the name it is
    * stored under; or another stored one, which is loaded in its place where the host may do so.
    * @param asked absent: whichever is resident
+   * @param kind what it is asked for, where that matters; a model of the other kind is refused and not loaded for it
    */
-  async use(asked: string | null | undefined, visit: Visit): Promise<ReadyModel> {
-    const { load } = this.#others;
-    if (!load || (this.#state.kind === 'loading' && this.#state.first)) {
-      const ready = this.require();
-      await this.#requireNamed(asked, ready);
-      return ready;
+  async use(asked: string | null | undefined, visit: Visit, kind?: ModelInfo['kind']): Promise<ReadyModel> {
+    const ready = await this.#enter(asked ?? undefined, visit, kind);
+    if (kind !== undefined) requireKind(ready.engine.model, kind);
+    return ready;
+  }
+
+  async #enter(asked: string | undefined, visit: Visit, kind?: ModelInfo['kind']): Promise<ReadyModel> {
+    const named = asked === undefined ? undefined : await this.named(asked);
+    // A host that keeps its model, or has none yet.
+    if (!this.swaps || (this.#state.kind === 'loading' && this.#state.first)) return this.require();
+    if (asked !== undefined && named) await this.#requireUseful(asked, named, kind);
+    return await this.#turnstile.enter(named?.location, visit);
+  }
+
+  /**
+   * What a name stands for: the resident model, by its id or the name it is stored under, with Ollama's tag or without;
+   * where requests may change it, also another stored one, or one that was resident before.
+   * @throws Problem where it is none of these
+   */
+  async named(asked: string): Promise<Named> {
+    if (!this.swaps || (this.#state.kind === 'loading' && this.#state.first)) this.require();
+    const ready = this.#state.kind === 'ready' ? this.#state : undefined;
+    const id = ready?.engine.model.id;
+    const name = plainName(asked);
+    if (ready && name === id) return { location: ready.location, stored: undefined };
+    const stored = await this.#others.find(asked);
+    if (stored && ready && (await this.#others.isSame(stored, ready.location)))
+      return { location: ready.location, stored };
+    const location = stored?.location ?? this.#known.get(name)?.location;
+    if (location === undefined) throw modelNotFound(asked, id, this.swaps ? 'GET /v1/models' : undefined);
+    if (id !== undefined && !this.swaps) throw notResident(asked, id);
+    return { location, stored };
+  }
+
+  /** What is known of a model that was resident, or is, by where it lies. */
+  knownAt(location: string): KnownModel | undefined {
+    return [...this.#known.values()].find((known) => known.location === location);
+  }
+
+  /** Before a model that works is closed for another one. */
+  async #requireUseful(
+    asked: string,
+    { location, stored }: Named,
+    kind: ModelInfo['kind'] | undefined,
+  ): Promise<void> {
+    if (this.#state.kind === 'ready' && this.#state.location === location) {
+      if (kind !== undefined) requireKind(this.#state.engine.model, kind);
+      return;
     }
-    const wanted = asked === null || asked === undefined ? undefined : await this.#placeOf(asked);
-    return await this.#turnstile.enter(wanted, visit);
+    const known = this.knownAt(location)?.model;
+    const seen = stored ? await this.#others.look(stored) : { problem: undefined, kind: known?.kind };
+    if (seen.problem !== undefined) throw loadFailed(asked, seen.problem);
+    if (kind !== undefined && seen.kind !== undefined)
+      requireKind({ id: plainName(asked), kind: seen.kind }, kind, 'stored');
   }
 
   /** Keeps the model that is resident for as long as a request lasts that asks for none. */
   hold(visit: Visit): void {
     if (this.#state.kind === 'ready') this.#turnstile.hold(visit);
-  }
-
-  async #requireNamed(asked: string | null | undefined, { engine, location }: ReadyModel): Promise<void> {
-    const { id } = engine.model;
-    if (asked === null || asked === undefined || plainName(asked) === id) return;
-    const stored = await this.#others.find(asked);
-    if (!stored) throw modelNotFound(asked, id);
-    if (!(await this.#others.isSame(stored, location))) throw notResident(asked, id);
-  }
-
-  async #placeOf(asked: string): Promise<string> {
-    const ready = this.#state.kind === 'ready' ? this.#state : undefined;
-    const name = plainName(asked);
-    if (ready && name === ready.engine.model.id) return ready.location;
-    const stored = await this.#others.find(asked);
-    const place = stored?.location ?? this.#places.get(name);
-    if (place === undefined) throw modelNotFound(asked, ready?.engine.model.id);
-    if (!stored) return place;
-    if (ready && (await this.#others.isSame(stored, ready.location))) return ready.location;
-    // Before the one that works is closed for it.
-    const problem = await this.#others.problemOf(stored);
-    if (problem !== undefined) throw loadFailed(asked, problem);
-    return place;
   }
 
   /** Loads another model; where that fails, the one that was there. */

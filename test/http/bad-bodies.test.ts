@@ -61,7 +61,6 @@ describe('bad input', () => {
         'max_tokens',
         'n',
         'tools.0.type',
-        'tools.0.function',
         'tools.1.function.name',
         'tools.1.function.parameters',
         'tool_choice',

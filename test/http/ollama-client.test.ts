@@ -203,7 +203,7 @@ describe("ollama's client", { timeout: 60_000 }, () => {
     );
     await expect(ollama.embed({ model, input: 'x' })).rejects.toMatchObject({ status_code: 400 });
     await expect(ollama.chat({ model: 'absent', messages: says('x') })).rejects.toMatchObject({
-      message: "model 'absent' not found",
+      message: "model 'absent' not found; the resident model is 'lathe-tiny'; GET /api/tags lists the models",
       status_code: 404,
     });
   });

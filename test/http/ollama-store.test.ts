@@ -179,7 +179,7 @@ describe('copy and delete', () => {
       /already a model/,
     );
     await expect(ollama.copy({ source: 'absent', destination: 'x' })).rejects.toThrow(
-      "model 'absent' not found",
+      "model 'absent' not found; GET /api/tags lists the models",
     );
     await ollama.delete({ model: 'me/small' });
     await ollama.delete({ model: 'folder-copy' });

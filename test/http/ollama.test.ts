@@ -325,7 +325,7 @@ describe('refusals', () => {
       expect([path, response.status, await response.json()]).toEqual([
         path,
         404,
-        { error: "model 'absent:7b' not found" },
+        { error: expect.stringMatching(/^model 'absent:7b' not found; .*GET \/api\/tags lists the models$/) },
       ]);
     }
     const none = await post('/api/chat', { messages: [] });

@@ -19,6 +19,7 @@ beforeAll(async () => {
   mkdirSync(join(folder, 'models', 'o--face'), { recursive: true });
   cpSync(fixture('qwen2/hf'), join(folder, 'models', 'o--face'), { recursive: true });
   cpSync(fixture('bert/model.gguf'), join(folder, 'models', 'bert.gguf'));
+  cpSync(fixture('qwen3/model.gguf'), join(folder, 'models', 'toy.gguf'));
   writeFileSync(join(folder, 'models', 'broken.gguf'), 'no model at all');
   host = startHost(['--gpu', '--swap', '--port', '0', '--data-dir', folder]);
   url = await host.url();
@@ -56,6 +57,40 @@ describe('the real host', { timeout: 120_000 }, () => {
       model: 'lathe-tiny',
       choices: [{ message: { content: before.message.content } }],
     });
+  });
+
+  test('a model keeps its names whether it is resident or not, and a request of the wrong kind changes nothing', async () => {
+    const idsOf = async () => {
+      const { data } = (await (await fetch(`${url}/v1/models`)).json()) as { data: { id: string }[] };
+      return data.map(({ id }) => id).toSorted();
+    };
+    await ollama.generate({ model: 'toy', prompt: '' });
+    const { model: own } = (await (
+      await openai('/v1/completions', { prompt: 'x', max_tokens: 1 })
+    ).json()) as { model: string };
+    expect(own).not.toBe('toy');
+    const one = async (id: string) => {
+      const response = await fetch(`${url}/v1/models/${id}`);
+      return [response.status, await response.json()];
+    };
+    const whenResident = await idsOf();
+    expect(whenResident).toEqual(expect.arrayContaining(['bert', 'lathe-tiny', 'toy', own]));
+    expect(await one('toy')).toMatchObject([200, { id: 'toy', digest: expect.any(String) }]);
+    await ollama.generate({ model: 'lathe-tiny', prompt: '' });
+    expect(await idsOf()).toEqual(whenResident);
+    for (const id of ['toy', 'toy:latest', own, 'bert', 'lathe-tiny:latest'])
+      expect([id, ...(await one(id))]).toMatchObject([id, 200, { object: 'model' }]);
+    expect(await one('absent')).toMatchObject([404, { error: { code: 'model_not_found' } }]);
+
+    const loadedBefore = host.output.stderr.split('swapped to').length;
+    const wrong = await openai('/v1/chat/completions', { model: 'bert', messages: sum });
+    expect([wrong.status, await wrong.json()]).toMatchObject([
+      400,
+      { error: { code: 'unsupported_capability' } },
+    ]);
+    expect((await openai('/v1/embeddings', { model: 'toy', input: 'x' })).status).toBe(400);
+    expect(host.output.stderr.split('swapped to').length).toBe(loadedBefore);
+    expect(await resident()).toEqual(['lathe-tiny']);
   });
 
   test('keeps its word under load, with clients that leave', async () => {

@@ -32,7 +32,7 @@ const slow = { answer: () => Array<string>(20).fill('.'), delayMs: 10 };
 
 describe('without --swap', () => {
   test('another stored model is refused with how to get it, on every wire', async () => {
-    const { post } = await serve({ models: { a: {}, b: {} }, swap: false });
+    const { post, get } = await serve({ models: { a: {}, b: {} }, swap: false });
     const refused = await post('/api/chat', ask('b'));
     expect([refused.status, await refused.json()]).toEqual([
       404,
@@ -47,6 +47,8 @@ describe('without --swap', () => {
       404,
       { error: { code: 'model_not_resident', param: 'model' } },
     ]);
+    const one = await get('/v1/models/b');
+    expect([one.status, await one.json()]).toMatchObject([404, { error: { code: 'model_not_resident' } }]);
     expect((await post('/api/chat', ask('absent'))).status).toBe(404);
     expect(await textOf(await post('/api/chat', ask('a:latest')))).toBe('a');
   });
@@ -90,6 +92,61 @@ describe('with --swap', () => {
     expect(await (await get('/api/ps')).json()).toMatchObject({ models: [{ name: 'b:latest' }] });
     expect((await post('/api/chat', ask('absent'))).status).toBe(404);
     expect(loads).toHaveLength(4);
+  });
+
+  test('a request of the wrong kind is refused before a model is closed for it, on every wire', async () => {
+    const { post, loads } = await serve({ models: { a: {}, b: {}, c: { embeds: 2 } } });
+    const says = [{ role: 'user', content: 'x' }];
+    const wrong: [path: string, body: object][] = [
+      ['/v1/chat/completions', { model: 'c', messages: says }],
+      ['/v1/completions', { model: 'c', prompt: 'x' }],
+      ['/v1/responses', { model: 'c', input: 'x' }],
+      ['/v1/embeddings', { model: 'b', input: 'x' }],
+      ['/v1/messages', { model: 'c', messages: says, max_tokens: 1 }],
+      ['/v1/messages/count_tokens', { model: 'c', messages: says }],
+      ['/api/chat', { model: 'c', messages: says }],
+      ['/api/generate', { model: 'c', prompt: 'x' }],
+      ['/api/embed', { model: 'b', input: 'x' }],
+      ['/api/embeddings', { model: 'b', prompt: 'x' }],
+      ['/completion', { model: 'c', prompt: 'x' }],
+      ['/infill', { model: 'c', input_prefix: 'x', input_suffix: 'y' }],
+      ['/embedding', { model: 'b', content: 'x' }],
+      ['/apply-template', { model: 'c', messages: says }],
+    ];
+    const refuseAll = async () => {
+      for (const [path, body] of wrong) {
+        const refused = await post(path, body);
+        expect([path, refused.status, await refused.text()]).toEqual([
+          path,
+          400,
+          expect.stringMatching(/The stored model '[bc]' (makes embeddings|generates text)/),
+        ]);
+      }
+    };
+    await refuseAll();
+    expect(loads).toEqual([]);
+    // Those that were resident before, too.
+    for (const model of ['b', 'c', 'a']) await (await post('/api/generate', { model })).text();
+    loads.length = 0;
+    await refuseAll();
+    expect(loads).toEqual([]);
+  });
+
+  test('a name that stands for nothing is refused with where the names are', async () => {
+    const { post } = await serve({ models: { a: {} } });
+    const messageOf = async (path: string, model: string) => await (await post(path, ask(model))).text();
+    expect(await messageOf('/v1/chat/completions', 'absent')).toMatch(
+      /'absent' does not exist; the resident model is 'a'\. GET \/v1\/models lists/,
+    );
+    expect(await messageOf('/api/chat', 'absent')).toMatch(
+      /'absent' not found; the resident model is 'a'; GET \/api\/tags lists/,
+    );
+    expect(await messageOf('/v1/chat/completions', 'hf.co/o/absent')).toMatch(
+      /pull it first, with POST \/api\/pull/,
+    );
+    expect(await messageOf('/api/chat', 'hf.co/o/absent')).toMatch(
+      /not found; .*pull it first, with POST \/api\/pull/,
+    );
   });
 
   test('who is being answered finishes first, and who names no model takes what is there', async () => {

@@ -38,12 +38,16 @@ export async function swappingHost({ models, swap = true, loadMs = 5, broken = (
     current = engine;
     return { engine };
   };
+  const store = storeAt(freshDataDir());
   const find = async (name: string): Promise<StoredModel | undefined> =>
-    name in models ? { name, location: `/${name}` } : undefined;
+    name in models ? { name, location: `/${name}` } : await store.find(name);
   const resident = new Resident('loading', {
     find,
     isSame: async (model, location) => model.location === location,
-    problemOf: async () => undefined,
+    look: async ({ name }) => ({
+      problem: undefined,
+      kind: models[name]?.embeds === undefined ? 'generate' : 'embed',
+    }),
     load: swap ? load : undefined,
   });
   const [first = ''] = Object.keys(models);
@@ -51,7 +55,6 @@ export async function swappingHost({ models, swap = true, loadMs = 5, broken = (
   resident.ready(engine, { location: `/${first}` });
   loads.length = 0;
   const stopping = new AbortController();
-  const store = storeAt(freshDataDir());
   const planes = hostPlanes({ resident, store, served: new Served(), version: '0.0.0', endpointId: 'e' });
   const app = createApp({ planes, stopping: stopping.signal, onFault: (_, error) => faults.push(error) });
   const faults: unknown[] = [];

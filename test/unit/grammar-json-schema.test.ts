@@ -383,7 +383,13 @@ describe('JSON schemas', () => {
       /'uniqueItems'/,
     ],
     ['a far reference', { items: { $ref: 'https://example.com/x.json' } }, '/items', /'\$ref'.*outside/],
-    ['a reference to nothing', { $ref: '#/$defs/x' }, '', /points at nothing/],
+    ['a reference to nothing', { $ref: '#/$defs/x' }, '/$ref', /at \/\$ref: .*points at nothing/],
+    [
+      'a reference to nothing far inside',
+      { type: 'object', properties: { a: { items: { $ref: '#/$defs/x' } } } },
+      '/properties/a/items/$ref',
+      /points at nothing: #\/\$defs\/x/,
+    ],
     ['a reference to itself', { $ref: '#' }, '', /leads back to itself/],
     ['$dynamicRef', { $dynamicRef: '#x' }, '', /'\$dynamicRef'/],
     ['maxContains', { contains: { const: 1 }, maxContains: 2 }, '', /'maxContains'/],
@@ -402,7 +408,31 @@ describe('JSON schemas', () => {
     ['a type that is none', { type: 'text' }, '/type', /'type' must be one of/],
     ['a bound that is no number', { minimum: '3' }, '/minimum', /'minimum' must be a number/],
     ['a list of schemas that is none', { anyOf: {} }, '/anyOf', /'anyOf' must be a list/],
-    ['a schema that is none', { items: 3 }, '/items', /neither an object nor a boolean/],
+    ['a schema that is none', { items: 3 }, '/items', /an object or a boolean\), got 3\.$/],
+    [
+      'the name of a type in place of a schema',
+      { type: 'object', properties: { name: 'string' } },
+      '/properties/name',
+      /expected a schema \(an object or a boolean\), got "string"; write \{"type": "string"\}/,
+    ],
+    [
+      'a required name that nothing allows',
+      {
+        type: 'object',
+        properties: {
+          user: { type: 'object', properties: { a: {} }, required: ['a', 'b'], additionalProperties: false },
+        },
+        required: ['user'],
+      },
+      '/properties/user/required',
+      /'required' names "b", which 'properties' does not have/,
+    ],
+    [
+      'a required name that is forbidden',
+      { type: 'object', properties: { a: false }, required: ['a'] },
+      '/required',
+      /'required' names "a", which the schema does not allow/,
+    ],
     ['a contradiction', { type: 'string', enum: [1] }, '', /no value can fit/],
     [
       'endless recursion',

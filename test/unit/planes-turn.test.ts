@@ -304,6 +304,8 @@ test('what a request may ask for in all names its numbers', () => {
   expect(() => answerShare({ answers: 1025, member: 'n', tokens: 1 }, 4096)).toThrow(
     /1025 answers; at most 1024/,
   );
+  // One answer is bounded by the context, whatever it asks for.
+  expect(answerShare({ answers: 1, member: 'n', tokens: 1_000_000 }, 4096)).toBe(32 * 4096);
   expect(() => answerShare({ answers: 33, member: 'n', tokens: 4096 }, 4096)).toThrow(
     /33 answers of up to 4096 tokens are 135168; .* 131072 \(32 contexts of 4096\)/,
   );

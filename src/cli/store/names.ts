@@ -1,11 +1,11 @@
 /** Names that requests have for models: Ollama's, a hub's, and ours. */
 import { isGgufModel, splitNameOf } from '../../engine/index.ts';
 import { Problem } from '../../planes/problem.ts';
+import { hubName } from '../../planes/turn/identity.ts';
 import { hubPrefix, parseReference, type Reference } from '../../pull/reference.ts';
 
 /** `:latest` is the tag that Ollama's clients add. */
 const latest = /:latest$/;
-const hubName = /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i;
 
 /** A repository of a hub, and a file or quantisation in it; undefined for every other name. */
 export function hubReference(name: string): Reference | undefined {

@@ -13,6 +13,9 @@ export class Rules {
   readonly #lengths: Lengths[] = [];
   #last = 0;
 
+  /** Why a part has no text: what to say where the whole has none. The first one is kept. */
+  #dead: GrammarError | undefined;
+
   /** @param counted characters may be counted by whoever matches tokens */
   constructor(counted: boolean) {
     this.#counted = counted;
@@ -21,6 +24,14 @@ export class Rules {
   /** What its marks mean, by their index. */
   get lengths(): readonly Lengths[] {
     return this.#lengths;
+  }
+
+  get dead(): GrammarError | undefined {
+    return this.#dead;
+  }
+
+  blame(reason: GrammarError): void {
+    this.#dead ??= reason;
   }
 
   /** Others for a part of the same grammar. */

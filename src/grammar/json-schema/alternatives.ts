@@ -1,7 +1,7 @@
 import { isObject, type Place, type Schema, type SchemaDocument, type SchemaObject } from './document.ts';
 import { membersOf, placeOf, placesOf, typesOf, valuesOf } from './keywords.ts';
 import { apart, isPlainNegation, negations, traitsOf } from './negation.ts';
-import { pointer, unsupported } from './refusal.ts';
+import { notASchema, pointer, unsupported } from './refusal.ts';
 
 /** Schemas that must all hold. */
 export type Need = readonly Place[];
@@ -93,7 +93,7 @@ export class Alternatives {
   #add(place: Place, seen: Map<Schema, Place>, unions: Union[], within: ReadonlySet<Schema>): boolean {
     const { schema, path } = place;
     if (typeof schema === 'boolean') return schema;
-    if (!isObject(schema)) throw unsupported(path, 'schema', 'it is neither an object nor a boolean');
+    if (!isObject(schema)) throw notASchema(path, schema);
     if (within.has(schema))
       throw unsupported(path, '$ref', 'it leads back to itself without a value in between');
     if (seen.has(schema)) return true;

@@ -1,4 +1,4 @@
-import { malformed, pointer, unsupported } from './refusal.ts';
+import { malformed, notASchema, pointer, unsupported } from './refusal.ts';
 
 export type Schema = boolean | SchemaObject;
 export type SchemaObject = { readonly [keyword: string]: unknown };
@@ -45,14 +45,14 @@ export class SchemaDocument {
   #count = 0;
 
   constructor(schema: unknown) {
-    if (!isSchema(schema)) throw malformed('', 'a schema is an object or a boolean');
+    if (!isSchema(schema)) throw notASchema('', schema);
     this.root = { schema, path: '' };
     this.#byUri.set(home, this.root);
     this.#index(this.root, home, 0);
   }
 
   place(schema: unknown, path: string): Place {
-    if (!isSchema(schema)) throw malformed(path, 'a schema must stand here: an object or a boolean');
+    if (!isSchema(schema)) throw notASchema(path, schema);
     return { schema, path };
   }
 
@@ -78,7 +78,8 @@ export class SchemaDocument {
   }
 
   #follow(whole: Place, fragment: string, path: string, reference: string): Place {
-    const missing = () => malformed(path, `'$ref' points at nothing: ${reference.slice(0, 200)}`);
+    const missing = () =>
+      malformed(pointer(path, '$ref'), `'$ref' points at nothing: ${reference.slice(0, 200)}`);
     let text: string;
     try {
       text = decodeURIComponent(fragment);

@@ -15,7 +15,7 @@ import {
   typesOf,
   valuesOf,
 } from './keywords.ts';
-import { pointer, unsupported } from './refusal.ts';
+import { notASchema, pointer, unsupported } from './refusal.ts';
 
 const mostDepth = 200;
 
@@ -23,7 +23,7 @@ const mostDepth = 200;
 export function holds(document: SchemaDocument, place: Place, value: unknown, depth = 0): boolean {
   const { schema, path } = place;
   if (typeof schema === 'boolean') return schema;
-  if (!isObject(schema)) throw unsupported(path, 'schema', 'it is neither an object nor a boolean');
+  if (!isObject(schema)) throw notASchema(path, schema);
   if (depth > mostDepth) throw unsupported(path, '$ref', 'schemas refer to each other without an end');
   const fits = (other: Place, one: unknown = value) => holds(document, other, one, depth + 1);
   if (schema['$ref'] !== undefined && !fits(document.resolve(schema, schema['$ref'], path))) return false;

@@ -10,13 +10,14 @@ import {
   text,
 } from '../ebnf/expression.ts';
 import type { Rules } from '../ebnf/rules.ts';
+import type { GrammarError } from '../types.ts';
 import { type Automaton, both, isNever, matches, not, toAutomaton } from '../regex/automaton.ts';
 import { writeAutomaton } from '../regex/write.ts';
 import type { Alternatives, Need } from './alternatives.ts';
 import { isObject, type Place, type Schema, type SchemaDocument, type SchemaObject } from './document.ts';
 import { holds } from './evaluate.ts';
 import { countOf, membersOf, placeOf, textsOf, typesOf, valuesOf } from './keywords.ts';
-import { pointer, unsupported } from './refusal.ts';
+import { malformed, pointer, unsupported } from './refusal.ts';
 import { readPattern, textAutomaton, textNeed } from './string.ts';
 import { inString } from './text.ts';
 
@@ -61,7 +62,10 @@ export function writeObject(
     const needed = memberNeed(writer, parts, name);
     const known = !closed || closed.has(name);
     if (needed && known) properties.push({ name, need: needed, required: required.has(name) });
-    else if (required.has(name)) return undefined;
+    else if (required.has(name)) {
+      writer.rules.blame(impossible(places, name));
+      return undefined;
+    }
   }
   const least = Math.max(0, ...places.map((place) => countOf(place, 'minProperties') ?? 0));
   const most = Math.min(
@@ -73,6 +77,17 @@ export function writeObject(
   const few = further && least > properties.length + 1;
   if (few) throw unsupported(path, 'minProperties', 'names that are not given could be written twice');
   return sequence(text('{'), rule('ws'), writeMembers(writer, properties, further, { least, most, path }));
+}
+
+/** A name that must be there and may not. */
+function impossible(places: readonly Place[], name: string): GrammarError {
+  const path = places.find((place) => textsOf(place, 'required').includes(name))?.path ?? '';
+  const known = places.some((place) => membersOf(place, 'properties').some(([one]) => one === name));
+  const why = known
+    ? 'which the schema does not allow'
+    : "which 'properties' does not have, and the schema allows no others; add it there or take it out here";
+  const shown = JSON.stringify(name.slice(0, 100));
+  return malformed(pointer(path, 'required'), `no value can fit it: 'required' names ${shown}, ${why}`);
 }
 
 function partOf(place: Place): Part {

@@ -14,6 +14,22 @@ export const unsupported = (path: string, keyword: string, why: string): Grammar
 export const malformed = (path: string, why: string): GrammarError =>
   new GrammarError('unsupported_schema', `JSON schema${at(path)}: ${why}.`, { path });
 
+/** The name of a type in place of a schema is what people write who think of a language's types. */
+export function notASchema(path: string, value: unknown): GrammarError {
+  const written = (JSON.stringify(value) ?? 'nothing').slice(0, 100);
+  const instead = types.has(value) ? `; write {"type": ${written}}` : '';
+  return malformed(path, `expected a schema (an object or a boolean), got ${written}${instead}`);
+}
+const types: ReadonlySet<unknown> = new Set([
+  'array',
+  'boolean',
+  'integer',
+  'null',
+  'number',
+  'object',
+  'string',
+]);
+
 const at = (path: string): string =>
   path === '' ? '' : ` at ${path.length > 300 ? `${path.slice(0, 300)}...` : path}`;
 

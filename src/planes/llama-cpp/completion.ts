@@ -3,7 +3,6 @@ import { llamaError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { type AnswerSpec, defineRoute } from '../route.ts';
 import type { Served } from '../served.ts';
-import { requireKind } from '../turn/identity.ts';
 import { completionBody, completionEvent } from './answer-schema.ts';
 import { encodePrompt, prompts } from './prompt.ts';
 import { byFirstNames, completionMembers } from './request-schema.ts';
@@ -45,9 +44,8 @@ export function completionRoutes(resident: Resident, served: Served) {
       answers: answerSpecs,
       async handle({ body: given, signal, over, asProblem }) {
         const body = byFirstNames(given);
-        const answering = await resident.use(body.model || undefined, { signal, over });
+        const answering = await resident.use(body.model || undefined, { signal, over }, 'generate');
         const { engine } = answering;
-        requireKind(engine.model, 'generate');
         const { prompts: texts, several } = body.prompt;
         const encoded: (readonly number[])[] = [];
         for (const [index, prompt] of texts.entries())

@@ -4,7 +4,6 @@ import { llamaError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import { embed, inDecimals, written } from '../turn/embedding.ts';
-import { requireKind } from '../turn/identity.ts';
 import { refused, text } from '../turn/members.ts';
 import { toInputs } from '../v1/embeddings.ts';
 import { embeddingRequest } from '../v1/embeddings-schema.ts';
@@ -55,8 +54,7 @@ export function embeddingRoutes(resident: Resident) {
         const given = body.content ?? body.input;
         if (given === null || given === undefined)
           throw invalidBody([{ path: 'content', message: '"content" is required' }]);
-        const { engine } = await resident.use(body.model || undefined, { signal, over });
-        requireKind(engine.model, 'embed');
+        const { engine } = await resident.use(body.model || undefined, { signal, over }, 'embed');
         const { embeddings } = await embed(engine, await toInputs(engine, given), { signal });
         const vectors = await written(embeddings, inDecimals);
         return Response.json(vectors.map((vector, index) => ({ index, embedding: [vector] })));

@@ -5,7 +5,6 @@ import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import type { Served } from '../served.ts';
 import { fimPrompt, requireFim } from '../turn/fim.ts';
-import { requireKind } from '../turn/identity.ts';
 import { answerSpecs } from './completion.ts';
 import { byFirstNames, completionMembers } from './request-schema.ts';
 import { respond } from './respond.ts';
@@ -68,9 +67,8 @@ export function infillRoute(resident: Resident, served: Served) {
     },
     async handle({ body: given, signal, over, asProblem }) {
       const body = byFirstNames(given);
-      const answering = await resident.use(body.model || undefined, { signal, over });
+      const answering = await resident.use(body.model || undefined, { signal, over }, 'generate');
       const { engine } = answering;
-      requireKind(engine.model, 'generate');
       const parts = {
         prefix: body.input_prefix,
         suffix: body.input_suffix,

@@ -30,7 +30,7 @@ export function templateRoute(resident: Resident) {
     async handle({ body, signal, over }) {
       const wrong = chatViolations(body);
       if (wrong.length > 0) throw invalidBody(wrong);
-      const { engine } = await resident.use(body.model || undefined, { signal, over });
+      const { engine } = await resident.use(body.model || undefined, { signal, over }, 'generate');
       try {
         const { text } = await prepareChat(engine, toChatInput(body));
         return Response.json({ prompt: text } satisfies z.infer<typeof rendered>);

@@ -1,7 +1,18 @@
 import { z } from 'zod';
 import { jsonObject } from '../json-object.ts';
 import { list } from '../list.ts';
-import { emptyList, flag, refused, text, toolList, toolName, typeOf } from '../turn/members.ts';
+import {
+  emptyList,
+  flag,
+  foreign,
+  isOneOf,
+  plainFormat,
+  refused,
+  text,
+  toolList,
+  toolName,
+  typeOf,
+} from '../turn/members.ts';
 import { message, system } from './blocks-schema.ts';
 
 const fraction = z
@@ -113,13 +124,15 @@ export const countRequest = z
 export type CountRequest = z.infer<typeof countRequest>;
 
 const lengthForm = 'expected a whole number, at least 0';
+const lengthError = ({ input }: { readonly input?: unknown }) =>
+  input === undefined ? `is required: ${lengthForm}` : lengthForm;
 const topForm = 'expected a whole number, at least 0';
 export const messageRequest = z
   .object(
     {
       ...conversation,
       max_tokens: z
-        .int({ error: lengthForm })
+        .int({ error: lengthError })
         .min(0, lengthForm)
         .describe(
           "The answer's greatest length, thinking included. More than the context leaves is no error; 0 only " +
@@ -142,6 +155,8 @@ export const messageRequest = z
         .nullish()
         .describe('Texts that end the answer and are not part of it.'),
       stream: flag.nullish().describe('Send the answer as server-sent events.'),
+      stop: foreign('stop_sequences', (value) => emptyList(value) || isOneOf('')(value)),
+      response_format: foreign('output_config.format', plainFormat),
       metadata: z.object({}, { error: 'expected an object' }).nullish().describe('Ignored.'),
       thread: z
         .unknown()

@@ -6,7 +6,7 @@ import type { Served } from '../served.ts';
 import { serverSentEvents, sse, streamResponse } from '../stream.ts';
 import { type ChatEvent, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
-import { randomSeed, requireKind } from '../turn/identity.ts';
+import { randomSeed } from '../turn/identity.ts';
 import { toSampling } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
 import { namingGrammar } from '../v1/grammar-refusal.ts';
@@ -55,9 +55,8 @@ function createRoute(resident: Resident, served: Served): Route {
     },
     async handle({ body, signal, over, requestId, asProblem }) {
       refuseThread(body);
-      const ready = await resident.use(body.model, { signal, over });
+      const ready = await resident.use(body.model, { signal, over }, 'generate');
       const { model, tokenizer } = ready.engine;
-      requireKind(model, 'generate');
       const ask = {
         input: toChatInput(body),
         sampling: toSampling(
@@ -159,8 +158,7 @@ function countRoute(resident: Resident): Route {
       ...refusals,
     },
     async handle({ body, signal, over }) {
-      const { engine } = await resident.use(body.model, { signal, over });
-      requireKind(engine.model, 'generate');
+      const { engine } = await resident.use(body.model, { signal, over }, 'generate');
       const { prompt } = await prepareChat(engine, toChatInput(body)).catch((error: unknown) => {
         throw toProblem(error);
       });

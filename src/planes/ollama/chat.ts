@@ -3,7 +3,6 @@ import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import type { Served } from '../served.ts';
 import { startChat } from '../turn/chat.ts';
-import { requireKind } from '../turn/identity.ts';
 import { modelRefusals } from './answers.ts';
 import { toChatInput } from './chat-input.ts';
 import { chatRequest } from './chat-schema.ts';
@@ -36,12 +35,12 @@ export function chatRoute(resident: Resident, served: Served, store: ModelStore)
     async handle({ body, signal, over, asProblem }) {
       const clock = new Clock();
       const model = nameOf(body);
-      const ready = await useModel(resident, model, { signal, over });
+      const asksNothing = (body.messages ?? []).length === 0;
+      const kind = asksNothing ? undefined : 'generate';
+      const ready = await useModel(resident, model, { signal, over }, kind);
       clock.loaded();
       const { engine } = ready;
-      if ((body.messages ?? []).length === 0)
-        return loadAnswer(model, clock, body.keep_alive, message({ content: '' }));
-      requireKind(engine.model, 'generate');
+      if (asksNothing) return loadAnswer(model, clock, body.keep_alive, message({ content: '' }));
       requireThinking(engine, model, body.think);
       const defaults = await defaultsOf(store, model, ready);
       const options = { ...defaults.parameters, ...body.options };

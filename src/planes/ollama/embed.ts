@@ -2,7 +2,6 @@ import type { Engine } from '../../engine/index.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
-import { requireKind } from '../turn/identity.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';
 import { embedAnswer, embeddingsAnswer, embeddingsRequest, embedRequest } from './embed-schema.ts';
@@ -27,9 +26,8 @@ export function embedRoutes(resident: Resident) {
     async handle({ body, signal, over }) {
       const clock = new Clock();
       const model = nameOf(body);
-      const { engine } = await useModel(resident, model, { signal, over });
+      const { engine } = await useModel(resident, model, { signal, over }, 'embed');
       clock.loaded();
-      requireKind(engine.model, 'embed');
       const { input, dimensions } = body;
       const texts = typeof input === 'string' ? [input] : (input ?? []);
       const { embeddings, promptTokens } = await vectorsOf(engine, texts, {
@@ -54,8 +52,7 @@ export function embedRoutes(resident: Resident) {
       ...modelRefusals,
     },
     async handle({ body, signal, over }) {
-      const { engine } = await useModel(resident, nameOf(body), { signal, over });
-      requireKind(engine.model, 'embed');
+      const { engine } = await useModel(resident, nameOf(body), { signal, over }, 'embed');
       const texts = body.prompt ? [body.prompt] : [];
       const made = await vectorsOf(engine, texts, { truncate: true, dimensions: undefined, signal });
       return Response.json({ embedding: made.embeddings[0] ?? [] });

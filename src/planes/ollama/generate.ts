@@ -4,7 +4,6 @@ import { defineRoute } from '../route.ts';
 import type { Served } from '../served.ts';
 import { parsedChoices } from '../turn/chat.ts';
 import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
-import { requireKind } from '../turn/identity.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';
 import { toPrepared } from './generate-prompt.ts';
@@ -36,11 +35,12 @@ export function generateRoute(resident: Resident, served: Served, store: ModelSt
     async handle({ body, signal, over, asProblem }) {
       const clock = new Clock();
       const model = nameOf(body);
-      const ready = await useModel(resident, model, { signal, over });
+      const asksNothing = !body.prompt && !body.suffix;
+      const kind = asksNothing ? undefined : 'generate';
+      const ready = await useModel(resident, model, { signal, over }, kind);
       clock.loaded();
       const { engine } = ready;
-      if (!body.prompt && !body.suffix) return loadAnswer(model, clock, body.keep_alive, { response: '' });
-      requireKind(engine.model, 'generate');
+      if (asksNothing) return loadAnswer(model, clock, body.keep_alive, { response: '' });
       requireThinking(engine, model, body.think);
       const defaults = await defaultsOf(store, model, ready);
       const options = { ...defaults.parameters, ...body.options };

@@ -1,8 +1,9 @@
 import { invalidBody } from '../body.ts';
-import type { ModelDefaults, ModelStore, StoredModel } from '../model-store.ts';
+import type { ModelCard, ModelDefaults, ModelStore, StoredModel } from '../model-store.ts';
 import { Problem } from '../problem.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
 import type { Visit } from '../turnstile.ts';
+import { hubName } from '../turn/identity.ts';
 import { text } from '../turn/members.ts';
 
 /** How requests name a model. */
@@ -26,11 +27,18 @@ export function nameOf({
 }
 
 /** The model that a request names, in its turn. */
-export async function useModel(resident: Resident, asked: string, visit: Visit): Promise<ReadyModel> {
+export async function useModel(
+  resident: Resident,
+  asked: string,
+  visit: Visit,
+  kind?: ModelCard['kind'],
+): Promise<ReadyModel> {
   try {
-    return await resident.use(asked, visit);
+    return await resident.use(asked, visit, kind);
   } catch (error) {
-    throw error instanceof Problem && error.code === 'model_not_found' ? notFound(asked) : error;
+    throw error instanceof Problem && error.code === 'model_not_found'
+      ? notFound(asked, resident.engine?.model.id)
+      : error;
   }
 }
 
@@ -54,8 +62,13 @@ export async function requireKnown(
   return await requireStored(store, asked);
 }
 
-const notFound = (asked: string): Problem =>
-  new Problem(404, 'model_not_found', `model '${asked.slice(0, 200)}' not found`, { param: 'model' });
+/** Clients look for the first words, which are Ollama's. */
+function notFound(asked: string, resident?: string): Problem {
+  const next = hubName.test(asked) ? 'pull it first, with POST /api/pull' : 'GET /api/tags lists the models';
+  const there = resident === undefined ? '' : `the resident model is '${resident}'; `;
+  const message = `model '${asked.slice(0, 200)}' not found; ${there}${next}`;
+  return new Problem(404, 'model_not_found', message, { param: 'model' });
+}
 
 const residentDefaults = new WeakMap<ReadyModel, Promise<ModelDefaults>>();
 

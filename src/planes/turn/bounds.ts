@@ -13,7 +13,8 @@ export interface Asked {
 
 /**
  * Tokens that each answer of a request may have at most, so that no request takes the host for itself. A request that
- * asks for more by its own numbers is refused; one without a number gets less than it could have alone.
+ * asks for more by its own numbers is refused; one without a number gets less than it could have alone. One answer has
+ * the context as its only bound, which whoever knows the prompt checks.
  */
 export function answerShare({ answers, member, tokens }: Asked, context: number): number {
   if (answers > most.answers) {
@@ -21,7 +22,7 @@ export function answerShare({ answers, member, tokens }: Asked, context: number)
     throw invalidBody([{ path: member, message }]);
   }
   const together = most.contexts * context;
-  if (typeof tokens === 'number' && answers * tokens > together) {
+  if (answers > 1 && typeof tokens === 'number' && answers * tokens > together) {
     const message =
       `${answers} answers of up to ${tokens} tokens are ${answers * tokens}; one request may ask for ${together} ` +
       `(${most.contexts} contexts of ${context}): ask for fewer or shorter answers`;

@@ -16,23 +16,32 @@ export function answerHead(prefix: 'chatcmpl' | 'cmpl', model: ModelInfo) {
 export const randomSeed = (): number => randomInt(2 ** 32);
 
 /** What a model is for is part of it: one that generates makes no embeddings, and the other way round. */
-export function requireKind(model: ModelInfo, kind: ModelInfo['kind']): void {
+export function requireKind(
+  model: Pick<ModelInfo, 'id' | 'kind'>,
+  kind: ModelInfo['kind'],
+  which: 'resident' | 'stored' = 'resident',
+): void {
   if (model.kind === kind) return;
   const why =
     kind === 'embed'
       ? 'generates text and lacks the capability `embeddings`; load a model for embeddings'
       : 'makes embeddings and generates no text; use POST /v1/embeddings';
-  throw new Problem(400, 'unsupported_capability', `The resident model '${model.id}' ${why}.`, {
+  throw new Problem(400, 'unsupported_capability', `The ${which} model '${model.id.slice(0, 200)}' ${why}.`, {
     param: 'model',
   });
 }
 
-export const modelNotFound = (asked: string, resident: string | undefined): Problem =>
-  new Problem(
-    404,
-    'model_not_found',
-    `The model '${asked.slice(0, 200)}' does not exist; ${resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`}.`,
-    {
-      param: 'model',
-    },
-  );
+/** What begins the name of a repository on a hub. */
+export const hubName = /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i;
+
+/** @param list where the names are that a request may use */
+export function modelNotFound(asked: string, resident: string | undefined, list?: string): Problem {
+  const there = resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`;
+  const next = hubName.test(asked)
+    ? ' Requests download nothing: pull it first, with POST /api/pull.'
+    : list === undefined
+      ? ''
+      : ` ${list} lists the models that requests may name.`;
+  const message = `The model '${asked.slice(0, 200)}' does not exist; ${there}.${next}`;
+  return new Problem(404, 'model_not_found', message, { param: 'model' });
+}

@@ -19,12 +19,18 @@ export function refused(why: string, idle: (value: unknown) => boolean = () => f
     .describe(`Refused unless absent, null or without effect: ${why}.`);
 }
 
+/** A member that another wire has for what this one calls `instead`: to ignore it would leave the answer unbound. */
+export const foreign = (instead: string, idle?: (value: unknown) => boolean) =>
+  refused(`this route does not know it; use \`${instead}\``, idle);
+
 /** One of the values of a refused member that have no effect. */
 export const isOneOf =
   (...idle: readonly unknown[]) =>
   (value: unknown): boolean =>
     idle.includes(value);
 export const emptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+/** `response_format`, where it asks for nothing. */
+export const plainFormat = (value: unknown): boolean => typeOf(value) === 'text';
 
 const nameForm = 'expected a name of up to 128 letters, digits, dots, underscores and dashes';
 export const toolName = z.string({ error: nameForm }).regex(/^[\w.-]{1,128}$/, nameForm);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../json-object.ts';
 import { list } from '../list.ts';
-import { emptyList, flag, text } from '../turn/members.ts';
+import { emptyList, flag, foreign, refused, text } from '../turn/members.ts';
 import { message } from './chat-message-schema.ts';
 import { outputMembers } from './output-schema.ts';
 import { reasoningMembers } from './reasoning.ts';
@@ -61,8 +61,9 @@ export const chatRequest = z
         ),
       continue_final_message: flag.nullish().describe('true: the same as `add_generation_prompt: false`.'),
       ...peerMembers,
-      functions: unserved('functions, the older form of `tools`,', emptyList),
-      function_call: unserved('function_call, the older form of `tool_choice`,', isOneOf('none', 'auto')),
+      functions: refused('the older form is not supported; use `tools`', emptyList),
+      function_call: refused('the older form is not supported; use `tool_choice`', isOneOf('none', 'auto')),
+      format: foreign('response_format', isOneOf('')),
       modalities: unserved('a modality other than text', textOnly),
       audio: unserved('audio'),
       verbosity: unserved('a verbosity other than medium', isOneOf('medium')),

@@ -6,7 +6,7 @@ import type { Served } from '../served.ts';
 import { answerShare } from '../turn/bounds.ts';
 import { collectChat, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
-import { answerHead, randomSeed, requireKind } from '../turn/identity.ts';
+import { answerHead, randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
 import { toChatCompletion, toChunkChoices } from './chat-answer.ts';
@@ -42,9 +42,8 @@ export function chatRoute(resident: Resident, served: Served) {
       },
     },
     async handle({ body, signal, over, asProblem }) {
-      const ready = await resident.use(body.model, { signal, over });
+      const ready = await resident.use(body.model, { signal, over }, 'generate');
       const { model, tokenizer } = ready.engine;
-      requireKind(model, 'generate');
       const wrong = chatViolations(body);
       if (wrong.length > 0) throw invalidBody(wrong);
       const n = body.n ?? 1;

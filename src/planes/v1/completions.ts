@@ -4,7 +4,7 @@ import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import type { Served } from '../served.ts';
 import { startChoices } from '../turn/choices.ts';
-import { answerHead, requireKind } from '../turn/identity.ts';
+import { answerHead } from '../turn/identity.ts';
 import { chunkStream } from './chunk-stream.ts';
 import { CompletionCollector, type CompletionForm, toChunkChoices } from './completions-answer.ts';
 import { answersMade, completionViolations, toJobs } from './completions-input.ts';
@@ -43,9 +43,8 @@ export function completionsRoute(resident: Resident, served: Served) {
       },
     },
     async handle({ body, signal, over, asProblem }) {
-      const ready = await resident.use(body.model, { signal, over });
+      const ready = await resident.use(body.model, { signal, over }, 'generate');
       const { engine } = ready;
-      requireKind(engine.model, 'generate');
       const wrong = completionViolations(body);
       if (wrong.length > 0) throw invalidBody(wrong);
       const jobs = await toJobs(engine, body);

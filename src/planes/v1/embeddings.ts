@@ -12,7 +12,6 @@ import {
 } from './embeddings-schema.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
 import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';
-import { requireKind } from '../turn/identity.ts';
 
 export function embeddingsRoute(resident: Resident) {
   return defineRoute({
@@ -38,8 +37,7 @@ export function embeddingsRoute(resident: Resident) {
       },
     },
     async handle({ body, signal, over }) {
-      const { engine } = await resident.use(body.model, { signal, over });
-      requireKind(engine.model, 'embed');
+      const { engine } = await resident.use(body.model, { signal, over }, 'embed');
       requireDimensions(engine.model, body.dimensions);
       const inputs = await toInputs(engine, body.input);
       const made = await embed(engine, inputs, { dimensions: body.dimensions, signal });

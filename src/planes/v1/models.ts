@@ -11,7 +11,8 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     path: '/v1/models',
     operationId: 'listModels',
     summary: 'The resident model; with --swap also the stored ones',
-    description: "Each entry has the members of OpenAI's list and those of Anthropic's.",
+    description:
+      "Each entry has the members of OpenAI's list and those of Anthropic's. A stored model is listed under its stored name whether it is resident or not, and also under its own id once it has been resident.",
     answers: {
       200: { description: 'The resident model first.', content: { 'application/json': modelList } },
       503: { description: 'The model is loading.', content: { 'application/json': openaiError } },
@@ -19,7 +20,7 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     async handle() {
       const { state } = resident;
       if (state.kind === 'loading' && state.first) throw loading();
-      const own = state.kind === 'ready' ? [residentEntry(state)] : [];
+      const own = state.kind === 'ready' ? [residentEntry(state, state.engine.model.id)] : [];
       const data = [...own, ...(resident.swaps ? await storedEntries(resident, store) : [])];
       const ids = data.map(({ id }) => id);
       const answer: ModelList = {
@@ -39,50 +40,61 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     rest: true,
     operationId: 'getModel',
     summary: 'One model',
-    description: 'Ids with slashes may be written as they are.',
+    description:
+      'By any name that a request may give as `model`. Ids with slashes may be written as they are.',
     params: { id: "The model's id." },
     answers: {
       200: { description: 'The model.', content: { 'application/json': modelEntry } },
       404: { description: 'No such model.', content: { 'application/json': openaiError } },
       503: {
-        description: 'No resident model, or it is loading.',
+        description: 'No resident model and none that may be loaded, or it is loading.',
         content: { 'application/json': openaiError },
       },
     },
     async handle({ params }) {
       const asked = params['id'] ?? '';
-      const ready = resident.require();
-      const { id } = ready.engine.model;
-      if (asked === id || plainName(asked) === id) return Response.json(residentEntry(ready));
-      const stored = resident.swaps ? await storedEntries(resident, store) : [];
-      const entry = stored.find((each) => each.id === asked || each.id === plainName(asked));
-      if (!entry) throw modelNotFound(asked, id);
-      return Response.json(entry);
+      const { location, stored } = await resident.named(asked);
+      const id = stored?.name ?? plainName(asked);
+      const { state } = resident;
+      if (state.kind === 'ready' && state.location === location)
+        return Response.json(residentEntry(state, id));
+      const row = stored && (await usableRows(store)).find((each) => each.location === location);
+      if (row) return Response.json(storedEntry(row, id));
+      const known = resident.knownAt(location);
+      if (known) return Response.json(common(id, known.loadedAt, known.model));
+      throw modelNotFound(asked, resident.engine?.model.id, 'GET /v1/models');
     },
   });
   return [list, one];
 }
 
-/** What a request may name to have it loaded; not what is resident under its own name. */
-async function storedEntries({ state }: Resident, store: Pick<ModelStore, 'list'>): Promise<ModelEntry[]> {
+/** What a request may name to have it loaded, and the other names of what is resident. */
+async function storedEntries(resident: Resident, store: Pick<ModelStore, 'list'>): Promise<ModelEntry[]> {
+  const { state } = resident;
   const ready = state.kind === 'ready' ? state : undefined;
-  const rows = await store.list();
-  return rows
-    .filter(({ problem, location }) => problem === undefined && location !== ready?.location)
-    .map((row) => storedEntry(row));
+  const rows = await usableRows(store);
+  return rows.flatMap((row) => {
+    const isResident = ready?.location === row.location;
+    const ids = new Set([row.name, resident.knownAt(row.location)?.model.id ?? row.name]);
+    if (ready) ids.delete(ready.engine.model.id);
+    return Array.from(ids, (id) => (ready && isResident ? residentEntry(ready, id) : storedEntry(row, id)));
+  });
 }
 
-function residentEntry({ engine: { model }, loadedAt }: ReadyModel): ModelEntry {
+const usableRows = async (store: Pick<ModelStore, 'list'>): Promise<ModelRow[]> =>
+  (await store.list()).filter(({ problem }) => problem === undefined);
+
+function residentEntry({ engine: { model }, loadedAt }: ReadyModel, id: string): ModelEntry {
   const { embeddingDimensions: dimensions, contextLength, digest } = model;
   return {
-    ...common(model.id, loadedAt, model),
+    ...common(id, loadedAt, model),
     context_length: contextLength,
     ...(dimensions === undefined ? {} : { embedding_dimensions: dimensions }),
     digest,
   };
 }
 
-const storedEntry = (row: ModelRow): ModelEntry => common(row.name, row.modifiedAt, row);
+const storedEntry = (row: ModelRow, id: string): ModelEntry => common(id, row.modifiedAt, row);
 
 const common = (
   id: string,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../json-object.ts';
 import { dictionary, list } from '../list.ts';
-import { emptyList, flag, refused, text } from '../turn/members.ts';
+import { emptyList, flag, foreign, plainFormat, refused, text } from '../turn/members.ts';
 import { efforts } from '../turn/thinking.ts';
 import { samplingMembers, tokenLimit } from './request-schema.ts';
 import { inputItem } from './responses-items.ts';
@@ -127,6 +127,9 @@ export const responseRequest = z
         emptyList,
       ),
       moderation: refused('this host does not moderate'),
+      response_format: foreign('text.format', plainFormat),
+      max_tokens: foreign('max_output_tokens'),
+      max_completion_tokens: foreign('max_output_tokens'),
     },
     { error: 'expected a JSON object' },
   )

@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { jsonObject } from '../json-object.ts';
 import { list } from '../list.ts';
-import { flag, mostTools, text, toolList, toolName, typeOf } from '../turn/members.ts';
+import { flag, mostTools, refused, text, toolList, toolName, typeOf } from '../turn/members.ts';
 
 const functionTool = z.discriminatedUnion(
   'type',
   [
     z.object({
       type: z.literal('function'),
+      function: refused('put name, description and parameters beside type'),
       name: toolName,
       description: text.nullish(),
       parameters: jsonObject('expected a JSON schema of an object')

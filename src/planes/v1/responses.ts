@@ -6,7 +6,7 @@ import type { Served } from '../served.ts';
 import { serverSentEvents, sse, streamResponse } from '../stream.ts';
 import { type ChatEvent, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
-import { randomSeed, requireKind } from '../turn/identity.ts';
+import { randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
 import { namingGrammar } from './grammar-refusal.ts';
@@ -44,9 +44,8 @@ function createRoute(resident: Resident, served: Served): Route {
       503: refusal('No resident model, or it is loading, or the GPU was lost.'),
     },
     async handle({ body, signal, over, asProblem }) {
-      const ready = await resident.use(body.model, { signal, over });
+      const ready = await resident.use(body.model, { signal, over }, 'generate');
       const { model, tokenizer } = ready.engine;
-      requireKind(model, 'generate');
       const logprobs = body.top_logprobs || body.include?.includes('message.output_text.logprobs');
       const ask = {
         input: toChatInput(body),

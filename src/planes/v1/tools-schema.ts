@@ -2,34 +2,38 @@ import { z } from 'zod';
 import type { ToolChoice, ToolDefinition } from '../../chat/index.ts';
 import { jsonObject } from '../json-object.ts';
 import type { Violation } from '../problem.ts';
-import { flag, text, toolList, toolName } from '../turn/members.ts';
+import { flag, text, toolList, toolName, typeOf } from '../turn/members.ts';
 import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
 
+const notAFunction = (type: string) =>
+  `tools of type '${type.slice(0, 40)}' cannot be called by this model; describe them as functions`;
 const functionType = z.literal('function', {
-  error: ({ input }) =>
-    typeof input === 'string'
-      ? `tools of type '${input.slice(0, 40)}' cannot be called by this model; describe them as functions`
-      : "expected 'function'",
+  error: ({ input }) => (typeof input === 'string' ? notAFunction(input) : "expected 'function'"),
 });
 
-const tool = z.object(
-  {
-    type: functionType,
-    function: z.object(
-      {
-        name: toolName,
-        description: text.nullish(),
-        parameters: jsonObject('expected a JSON schema of an object')
-          .nullish()
-          .describe('JSON schema of the arguments. Default: none.'),
-        strict: flag
-          .nullish()
-          .describe('Arguments fit the schema to the letter; a schema that cannot be kept is refused.'),
-      },
-      { error: 'expected {name, description, parameters}' },
-    ),
-  },
-  { error: 'expected a tool such as {type, function}' },
+const toolForm = "expected a tool such as {type: 'function', function: {name, description, parameters}}";
+/** By its type: of what is no function nothing else is checked. */
+const tool = z.discriminatedUnion(
+  'type',
+  [
+    z.object({
+      type: z.literal('function'),
+      function: z.object(
+        {
+          name: toolName,
+          description: text.nullish(),
+          parameters: jsonObject('expected a JSON schema of an object')
+            .nullish()
+            .describe('JSON schema of the arguments. Default: none.'),
+          strict: flag
+            .nullish()
+            .describe('Arguments fit the schema to the letter; a schema that cannot be kept is refused.'),
+        },
+        { error: toolForm },
+      ),
+    }),
+  ],
+  { error: ({ input }) => (typeOf(input) === '' ? toolForm : notAFunction(typeOf(input))) },
 );
 
 const named = z.object(
