@@ -135,7 +135,7 @@ describe('the command line', () => {
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
     const source = `gpu = true\nmodel = "tiny"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"
-context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nallowed_host = ["x"]\nquiet = false\n`;
+context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nswap = true\nallowed_host = ["x"]\nquiet = false\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
     expect(options.control_port).toBe(1);

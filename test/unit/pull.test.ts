@@ -95,7 +95,12 @@ describe('a pull of several files', () => {
     for (const one of parts)
       expect(new Uint8Array(await readFile(join(home(), one.path)))).toEqual(one.content);
     expect(await left()).toEqual(['.lathe.json', 'q8']);
-    expect(seen.at(-1)).toEqual({ file: part(3), done: 300_000, total: 300_000 });
+    expect(seen.at(-1)).toEqual({
+      file: part(3),
+      done: 300_000,
+      total: 300_000,
+      part: { digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/), done: 150_000, total: 150_000 },
+    });
     expect(seen.map(({ done }) => done)).toEqual(seen.map(({ done }) => done).sort((a, b) => a - b));
     expect(await run()).toEqual({ path, alreadyThere: true });
   });
