@@ -7,15 +7,22 @@ const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
 const sameSignalMs = 200;
 const parentCheckMs = 250;
 
-export const runInForeground = (command, args, { ownSession = false } = {}) =>
+export const runInForeground = (command, args, { ownSession = false, hold = false } = {}) =>
   new Promise((resolve) => {
     // In a session of its own the child gets no Ctrl-C from the terminal, only what we pass on. The channel is how
     // it learns that we are gone, also when we were killed. Windows hands Ctrl-C to both of us by itself.
     const windows = process.platform === 'win32';
     const child = spawn(command, args, {
-      stdio: ['inherit', 'inherit', 'inherit', ...(ownSession ? ['ipc'] : [])],
+      stdio: [
+        ...(hold ? ['ignore', 'pipe', 'pipe'] : ['inherit', 'inherit', 'inherit']),
+        ...(ownSession ? ['ipc'] : []),
+      ],
       detached: ownSession && !windows,
     });
+    const held = [];
+    for (const stream of hold ? [child.stdout, child.stderr] : []) {
+      stream.on('data', (bytes) => held.push(bytes));
+    }
     const last = new Map();
     const listeners = signals.map((signal) => {
       const listener = () => {
@@ -37,13 +44,15 @@ export const runInForeground = (command, args, { ownSession = false } = {}) =>
     const end = (code) => {
       clearInterval(watch);
       for (const remove of listeners) remove();
+      for (const bytes of held) process.stdout.write(bytes);
       resolve(code);
     };
     child.on('error', (error) => {
       process.stderr.write(`cannot run ${command}: ${error.message}\n`);
       end(127);
     });
-    child.on('exit', (code, signal) => end(code ?? 128 + (constants.signals[signal] ?? 0)));
+    // With pipes, only `close` comes after the last of what was written.
+    child.on(hold ? 'close' : 'exit', (code, signal) => end(code ?? 128 + (constants.signals[signal] ?? 0)));
   });
 
 export const endWithLauncher = () => {
