@@ -1,24 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ChatInput, type ChatTurn, chatTraits, prepareChat } from '../../src/chat/index.ts';
-import { createChatTemplate, createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
 import { translate } from '../../src/grammar/translate.ts';
 import { templateFacts } from '../../src/chat/template/facts.ts';
-import { ScriptedEngine } from '../support/scripted-engine.ts';
+import { model, realTemplates, tokenizer } from '../support/real-templates.ts';
 import { describeShared } from '../support/shared.ts';
-import { bpeMetadata, readJson } from '../support/tokenizer-files.ts';
-
-const tokenizer = createTokenizer(
-  bpeMetadata({
-    pre: 'default',
-    vocabulary: { a: 0 },
-    merges: ['a a'],
-    special: { '<s>': 1, '</s>': 2 },
-    more: { bos_token_id: 1, eos_token_id: 2 },
-  }),
-);
-const { model } = new ScriptedEngine({ contextLength: 1_000_000 });
 
 /** How each template of the data is served: style of calls, where they and tools stand, marks of reasoning. */
 const families: Readonly<Record<string, string>> = {
@@ -122,13 +108,7 @@ describeShared('the families of real chat templates', ['data/chat/golden-chat.js
   afterEach(() => {
     vi.useRealTimers();
   });
-  const golden = readJson(path) as { templates: { template: string }[] };
-  const templates = golden.templates.map(({ template }) => {
-    const name = template.replace(/^.*\//, '').replace(/\.jinja2?$/, '');
-    const source = readFileSync(path.replace('golden-chat.json', template), 'utf8');
-    const made = createChatTemplate(new Map([['tokenizer.chat_template', source]]), tokenizer);
-    return [name, made as ChatTemplate] as const;
-  });
+  const templates = realTemplates(path);
   const served = templates.filter(([name]) => !refused[name]);
 
   it('every template is accounted for', () => {

@@ -1,25 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { type ChatInput, type ChatTurn, prepareChat } from '../../src/chat/index.ts';
 import type { ReasoningMarks } from '../../src/chat/parser/answer.ts';
 import { templateFacts } from '../../src/chat/template/facts.ts';
-import { createChatTemplate, createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
 import { collected, letters } from '../support/chat-answers.ts';
-import { ScriptedEngine } from '../support/scripted-engine.ts';
+import { model, realTemplates, tokenizer } from '../support/real-templates.ts';
 import { describeShared } from '../support/shared.ts';
-import { bpeMetadata, readJson } from '../support/tokenizer-files.ts';
-
-const tokenizer = createTokenizer(
-  bpeMetadata({
-    pre: 'default',
-    vocabulary: { a: 0 },
-    merges: ['a a'],
-    special: { '<s>': 1, '</s>': 2 },
-    more: { bos_token_id: 1, eos_token_id: 2 },
-  }),
-);
-const { model } = new ScriptedEngine({ contextLength: 1_000_000 });
 
 const ofType = (type: string | readonly string[]) => ({ type, description: 'a value' });
 const tools = [
@@ -86,15 +72,7 @@ function answerStart(asked: string, later: string, reasoning: ReasoningMarks | u
 }
 
 describeShared('whole turns of real templates', ['data/chat/golden-chat.json'], (path) => {
-  const golden = readJson(path) as { templates: { template: string }[] };
-  const served = golden.templates
-    .map(({ template }) => {
-      const name = template.replace(/^.*\//, '').replace(/\.jinja2?$/, '');
-      const source = readFileSync(path.replace('golden-chat.json', template), 'utf8');
-      const made = createChatTemplate(new Map([['tokenizer.chat_template', source]]), tokenizer);
-      return [name, made as ChatTemplate] as const;
-    })
-    .filter(([name]) => !refused.includes(name));
+  const served = realTemplates(path).filter(([name]) => !refused.includes(name));
   const prepared = (chatTemplate: ChatTemplate, input: ChatInput) =>
     prepareChat({ tokenizer, chatTemplate, model }, input);
 

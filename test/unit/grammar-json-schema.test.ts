@@ -1,35 +1,14 @@
-import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { translate } from '../../src/grammar/translate.ts';
 import { GrammarError } from '../../src/grammar/types.ts';
-import { ByteGrammars, seeded } from '../support/grammar-walks.ts';
+import { ByteGrammars } from '../support/grammar-walks.ts';
 import { validatorOf } from '../support/schema-validator.ts';
+import { expectValid } from '../support/schema-walks.ts';
 
 let grammars: ByteGrammars;
 beforeAll(async () => {
   grammars = await ByteGrammars.open();
 });
-
-/** Random answers all fit the schema; fails with schema and text. */
-async function expectValid(schema: unknown, walks: number, seed = 1): Promise<number> {
-  const fits = validatorOf(schema, 'draft2020-12') ?? validatorOf(schema, 'draft7');
-  const grammar = await grammars.compile({ kind: 'json_schema', schema });
-  const random = seeded(seed);
-  let done = 0;
-  try {
-    for (let walk = 0; walk < walks; walk++) {
-      const text = await grammar.walk(random);
-      if (text === undefined) continue;
-      done++;
-      const where = `${JSON.stringify(schema)} let ${text} through`;
-      expect(() => JSON.parse(text) as unknown, where).not.toThrow();
-      if (fits) expect(fits(JSON.parse(text)), where).toBe(true);
-    }
-  } finally {
-    grammar.dispose();
-  }
-  return done;
-}
 
 const person = {
   type: 'object',
@@ -372,7 +351,7 @@ describe('JSON schemas', () => {
     for (const value of never)
       expect(await grammar.reads(JSON.stringify(value)), JSON.stringify(value)).not.toBe('whole');
     grammar.dispose();
-    expect(await expectValid(schema, 12)).toBeGreaterThan(0);
+    expect(await expectValid(grammars, schema, 12)).toBeGreaterThan(0);
   });
 
   it.each<[string, unknown, string, RegExp]>([
@@ -491,81 +470,5 @@ describe('JSON schemas', () => {
     ];
     for (const schema of hostile)
       expect(() => translate({ kind: 'json_schema', schema }, { counted: true })).toThrow(GrammarError);
-  });
-});
-
-/** Schemas of all keywords that are kept, in random company. */
-const { schema: anySchema } = fc.letrec<{ schema: unknown }>((tie) => {
-  const inner = tie('schema');
-  const name = fc.constantFrom('a', 'b', 'ab');
-  const value = fc.constantFrom<unknown>('a', 'b', '', 0, 1, 2.5, -3, null, true, [1], { a: 1 });
-  const small = fc.nat(3);
-  const one = fc.oneof(
-    { maxDepth: 3 },
-    fc.record({
-      type: fc.constantFrom(
-        'string',
-        'integer',
-        'number',
-        'boolean',
-        'null',
-        'array',
-        'object',
-        ['string', 'null'],
-        ['integer', 'array'],
-      ),
-    }),
-    fc.record({ enum: fc.array(value, { minLength: 1, maxLength: 3 }) }),
-    fc.record({ minimum: fc.integer({ min: -20, max: 20 }) }),
-    fc.record({ exclusiveMaximum: fc.constantFrom(-0.5, 3, 7.25, 100) }),
-    fc.record({ multipleOf: fc.constantFrom(1, 2, 7, 10, 0.5) }),
-    fc.record({ minLength: small }),
-    fc.record({ maxLength: small }),
-    fc.record({ pattern: fc.constantFrom('^a', 'b$', '[0-9]', '^[ab]*$', '.') }),
-    fc.record({ required: fc.uniqueArray(name, { minLength: 1 }) }),
-    fc.record({ maxProperties: small }),
-    fc.record({ minProperties: fc.nat(1) }),
-    fc.record({ minItems: small }),
-    fc.record({ maxItems: small }),
-    fc.record({ properties: fc.dictionary(name, inner, { maxKeys: 2 }) }),
-    fc.record({
-      properties: fc.dictionary(name, inner, { maxKeys: 2 }),
-      additionalProperties: fc.oneof(fc.boolean(), inner),
-    }),
-    fc.record({ patternProperties: fc.dictionary(fc.constantFrom('^a', 'b'), inner, { maxKeys: 2 }) }),
-    fc.record({ propertyNames: fc.record({ maxLength: small }) }),
-    fc.record({ items: inner }),
-    fc.record({ prefixItems: fc.array(inner, { minLength: 1, maxLength: 2 }) }),
-    fc.record({ contains: inner }),
-    fc.record({ not: inner }),
-    fc.record({ allOf: fc.array(inner, { minLength: 1, maxLength: 2 }) }),
-    fc.record({ anyOf: fc.array(inner, { minLength: 1, maxLength: 3 }) }),
-    fc.record({ oneOf: fc.array(inner, { minLength: 1, maxLength: 3 }) }),
-    // oxlint-disable-next-line no-thenable -- the keyword
-    fc.record({ if: inner, then: inner, else: inner }),
-    fc.record({ dependentRequired: fc.dictionary(name, fc.array(name, { maxLength: 1 }), { maxKeys: 1 }) }),
-    fc.record({ dependentSchemas: fc.dictionary(name, inner, { maxKeys: 1 }) }),
-  );
-  return {
-    schema: fc
-      .array(one, { minLength: 1, maxLength: 3 })
-      .map((parts) => Object.assign({}, ...parts) as unknown),
-  };
-});
-
-describe('random schemas', () => {
-  it('are kept or refused, and what is kept is valid', { timeout: 120_000 }, async () => {
-    let kept = 0;
-    await fc.assert(
-      fc.asyncProperty(anySchema, fc.nat(), async (schema, seed) => {
-        try {
-          kept += (await expectValid(schema, 4, seed)) > 0 ? 1 : 0;
-        } catch (error) {
-          if (!(error instanceof GrammarError)) throw error;
-        }
-      }),
-      { numRuns: 250 },
-    );
-    expect(kept).toBeGreaterThan(100);
   });
 });
