@@ -1,5 +1,5 @@
 import { Hono } from 'hono';
-import { readJsonBody, readRawBody, refuseForeignPage } from './body.ts';
+import { readJsonBody, readRawBody, readTextBody, refuseForeignPage } from './body.ts';
 import { meantPath } from './did-you-mean.ts';
 import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
 import { newRequestId } from './request-id.ts';
@@ -113,8 +113,19 @@ async function answer(
     if (route.method === 'POST' && !route.body) refuseForeignPage(request);
     const body = route.body ? await readJsonBody(request, { ...route, body: route.body }) : undefined;
     const bytes = route.rawBody ? readRawBody(request, route.rawBody.limitBytes) : noBytes();
+    const text = route.textBody ? await readTextBody(request, route.textBody.limitBytes) : '';
     const query = new URL(request.url).searchParams;
-    const about = { params, query, signal, over: over.promise, requestId, asProblem };
+    const about = {
+      params,
+      query,
+      text,
+      headers: request.headers,
+      by: 'local',
+      signal,
+      over: over.promise,
+      requestId,
+      asProblem,
+    };
     const response = await route.handle({ body, bytes, ...about });
     void (streamEnd(response) ?? Promise.resolve()).then(over.resolve);
     return response;

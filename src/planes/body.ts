@@ -34,6 +34,23 @@ export function readRawBody(request: Request, limitBytes: number): AsyncIterable
   return boundedParts(request, limitBytes);
 }
 
+/** The body of a route with `textBody`: refuses with 413, 415 or 400 what is no text. */
+export async function readTextBody(request: Request, limitBytes: number): Promise<string> {
+  refuseForeignPage(request);
+  const type = request.headers.get('content-type');
+  if (type !== null && !/^(?:text\/plain|application\/toml)\s*(?:;|$)/i.test(type)) {
+    const message = `The body must be text: send 'Content-Type: text/plain' (got '${type.slice(0, 80)}').`;
+    throw new Problem(415, 'unsupported_media_type', message);
+  }
+  refuseEncoded(request);
+  const bytes = await readBytes(request, limitBytes);
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new Problem(400, 'invalid_text', 'The body is not UTF-8.');
+  }
+}
+
 /**
  * Also a guard: a page of another origin can send text/plain, a form or no type at all, but not application/json.
  * @param loose takes those too, but from no page of another origin
@@ -127,9 +144,9 @@ function violationsOf(issue: z.core.$ZodIssue): Violation[] {
   return [{ path: issue.path.map(String).join('.'), message: issue.message }];
 }
 
-async function readBytes(request: Request): Promise<Uint8Array> {
+async function readBytes(request: Request, limitBytes = bodyLimitBytes): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
-  for await (const part of boundedParts(request, bodyLimitBytes)) parts.push(part);
+  for await (const part of boundedParts(request, limitBytes)) parts.push(part);
   return Buffer.concat(parts);
 }
 

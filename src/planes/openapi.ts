@@ -32,10 +32,10 @@ function operation(plane: Plane, route: Route): Json {
           415: { description: 'The body is not application/json.', content: errorContent },
         }
       : {}),
-    ...(route.body || route.rawBody
+    ...(route.body || route.rawBody || route.textBody
       ? { 413: { description: 'The body is too large.', content: errorContent } }
       : {}),
-    ...(route.rawBody || route.looseBody
+    ...(route.rawBody || route.looseBody || route.textBody
       ? { 403: { description: 'A page of another origin sent it.', content: errorContent } }
       : {}),
   };
@@ -62,9 +62,10 @@ function operation(plane: Plane, route: Route): Json {
   };
 }
 
-function requestBody({ body, bodyOptional, rawBody }: Route): Json {
+function requestBody({ body, bodyOptional, rawBody, textBody }: Route): Json {
   if (body)
     return { requestBody: { required: !bodyOptional, content: content({ 'application/json': body }) } };
+  if (textBody) return { requestBody: { content: { 'text/plain': { schema: { type: 'string' } } } } };
   if (!rawBody) return {};
   const description = `Any bytes, at most ${rawBody.limitBytes}.`;
   return { requestBody: { description, content: { 'application/octet-stream': {} } } };

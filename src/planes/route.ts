@@ -6,8 +6,13 @@ interface PlaneRequest<Body = unknown> {
   readonly body: Body;
   /** Of a route with `rawBody`, else empty: breaks with a `Problem` where there are too many. */
   readonly bytes: AsyncIterable<Uint8Array>;
+  /** Of a route with `textBody`, else empty. */
+  readonly text: string;
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
+  readonly headers: Headers;
+  /** Who asks, by the credential: `acts.by` of src/store/schema.ts. */
+  readonly by: string;
   readonly signal: AbortSignal;
   /** Resolves when the answer is out to its last byte, or nobody reads it any more. */
   readonly over: Promise<void>;
@@ -46,6 +51,11 @@ export interface Route {
    * names one; not from pages of another origin.
    */
   readonly looseBody?: true;
+  /**
+   * UTF-8 text instead of JSON, as text/plain, application/toml or without a type; `''` where there is none. Not from
+   * pages of another origin.
+   */
+  readonly textBody?: { readonly limitBytes: number };
   /** Any bytes instead of JSON; not from pages of another origin. */
   readonly rawBody?: { readonly limitBytes: number };
   /** Refuses before the body is read, by throwing. */

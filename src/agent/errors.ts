@@ -1,0 +1,33 @@
+export interface Fault {
+  /** Dotted path of the member; empty for the whole. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** How a refusal is answered over HTTP is the plane's affair; what it is, is said here. */
+export type AgentErrorKind =
+  | 'invalid'
+  | 'unauthorized'
+  | 'not_found'
+  | 'conflict'
+  | 'too_many'
+  | 'unavailable';
+
+/** A refusal of the agent plane: `code` is stable snake_case, the message says what to do. */
+export class AgentError extends Error {
+  readonly kind: AgentErrorKind;
+  readonly code: string;
+  readonly faults: readonly Fault[] | undefined;
+  constructor(
+    kind: AgentErrorKind,
+    code: string,
+    message: string,
+    options: ErrorOptions & { faults?: readonly Fault[] } = {},
+  ) {
+    super(message, options);
+    this.name = 'AgentError';
+    this.kind = kind;
+    this.code = code;
+    this.faults = options.faults;
+  }
+}

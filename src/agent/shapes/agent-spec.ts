@@ -1,0 +1,73 @@
+import { z } from 'zod';
+import { filledText, globs, itemName, text } from './common.ts';
+
+const paths = z.array(filledText.max(4096, 'at most 4096 characters'), { error: 'expected a list of paths' });
+
+/** What an agent may do. What is not granted is refused; nothing is granted by default. */
+export const grants = z
+  .object(
+    {
+      tools: globs.default([]).describe('Names of tools; `*` stands for any characters.'),
+      read: paths.default([]).describe('Absolute paths; files below them may be read.'),
+      write: paths.default([]).describe('Absolute paths; files below them may be written and read.'),
+      network: globs
+        .default([])
+        .describe('Host names; `*.example.com` is every name below it. `host:port` names one port.'),
+      auto_approve: globs.default([]).describe('Tools whose changes are applied without asking a person.'),
+    },
+    { error: 'expected an object of grants' },
+  )
+  .meta({ id: 'Grants' });
+export type Grants = z.infer<typeof grants>;
+
+const number = (least: number, most: number) => {
+  const error = `expected a number from ${least} to ${most}`;
+  return z.number({ error }).min(least, error).max(most, error);
+};
+const whole = (least: number, most: number) => {
+  const error = `expected a whole number from ${least} to ${most}`;
+  return z.int({ error }).min(least, error).max(most, error);
+};
+
+export const agentSampling = z
+  .object({
+    temperature: number(0, 2).optional(),
+    top_p: number(0, 1).optional(),
+    top_k: whole(0, 1_000_000).optional(),
+    min_p: number(0, 1).optional(),
+    seed: whole(0, 4_294_967_295).optional(),
+  })
+  .meta({ id: 'AgentSampling' });
+export type AgentSampling = z.infer<typeof agentSampling>;
+
+export const agentLimits = z
+  .object({
+    max_turns: whole(1, 1000).optional().describe('Answers of the model; default 16.'),
+    max_tokens: whole(1, 10_000_000).optional().describe('Tokens that all answers together may have.'),
+    timeout_secs: number(0.1, 86_400).optional().describe('Wall time; default 600.'),
+  })
+  .meta({ id: 'AgentLimits' });
+export type AgentLimits = z.infer<typeof agentLimits>;
+
+/** Members that we do not know are kept with it. */
+export const agentSpec = z
+  .looseObject({
+    name: itemName,
+    description: text.max(1000, 'at most 1000 characters').optional(),
+    instructions: text.max(100_000, 'at most 100000 characters'),
+    model: filledText
+      .max(300, 'at most 300 characters')
+      .default('resident')
+      .describe('`resident`, or the id of a model of the gateway that the host was configured with.'),
+    grants: grants.prefault({}),
+    sampling: agentSampling.optional(),
+    limits: agentLimits.optional(),
+    tool_choice: z
+      .union([z.enum(['auto', 'required']), z.object({ name: filledText })], {
+        error: "expected 'auto', 'required' or {\"name\": a tool}",
+      })
+      .optional()
+      .describe('Of the first turn: whether it must call a tool. Default `auto`.'),
+  })
+  .meta({ id: 'AgentSpec' });
+export type AgentSpec = z.infer<typeof agentSpec>;

@@ -1,0 +1,57 @@
+import { AgentError, type AgentErrorKind } from '../../agent/errors.ts';
+import { StoreError } from '../../store/index.ts';
+import { hostError } from '../error-schema.ts';
+import { hostEnvelope, Problem } from '../problem.ts';
+import type { Plane, Route } from '../route.ts';
+
+const statuses: Readonly<Record<AgentErrorKind, number>> = {
+  invalid: 400,
+  unauthorized: 401,
+  not_found: 404,
+  conflict: 409,
+  too_many: 429,
+  unavailable: 503,
+};
+
+/** A refusal of the agent plane or its store as an answer; anything else passes through. */
+export function agentProblem(error: unknown): unknown {
+  if (error instanceof AgentError) {
+    const { kind, code, message, faults } = error;
+    const retry = kind === 'too_many' || kind === 'unavailable';
+    return new Problem(statuses[kind], code, message, {
+      ...(faults ? { violations: faults } : {}),
+      ...(retry ? { headers: { 'retry-after': '5' } } : {}),
+    });
+  }
+  if (!(error instanceof StoreError)) return error;
+  if (error.code === 'storage_full') {
+    const message = `Nothing was changed, because ${error.message}. Make room, and send it again.`;
+    return new Problem(503, error.code, message, { headers: { 'retry-after': '30' } });
+  }
+  return new Problem(500, error.code, `Nothing was changed, because ${error.message}.`);
+}
+
+/** Routes whose refusals by the agent plane become answers. */
+export const refusing = (routes: readonly Route[]): Route[] =>
+  routes.map((route) => ({
+    ...route,
+    handle: async (request) => {
+      try {
+        return await route.handle(request);
+      } catch (error) {
+        throw agentProblem(error);
+      }
+    },
+  }));
+
+export function agentPlane(routes: readonly Route[]): Plane {
+  return {
+    name: 'agent',
+    summary:
+      'Agents, their tasks and tools, changes that wait for a person, workflows, sessions and receipts.',
+    prefixes: ['/agent'],
+    envelope: hostEnvelope,
+    errorSchema: hostError,
+    routes: refusing(routes),
+  };
+}

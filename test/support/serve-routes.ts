@@ -1,0 +1,38 @@
+import { afterEach } from 'vitest';
+import { agentPlane } from '../../src/planes/agent/plane.ts';
+import { createApp } from '../../src/planes/app.ts';
+import { hostGuard } from '../../src/planes/ingress.ts';
+import { listen } from '../../src/planes/listen.ts';
+import type { Route } from '../../src/planes/route.ts';
+
+/** Serves routes of the agent plane on a real port; closed after each test of the file. */
+export function routeServers() {
+  const open: { close(): Promise<void> }[] = [];
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((server) => server.close()));
+  });
+  return async (routes: readonly Route[]) => {
+    const stopping = new AbortController();
+    const faults: unknown[] = [];
+    const app = createApp({
+      planes: [agentPlane(routes)],
+      stopping: stopping.signal,
+      onFault: (_, error) => faults.push(error),
+    });
+    const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });
+    open.push({
+      async close() {
+        listener.cut();
+        await listener.close();
+      },
+    });
+    const url = `http://127.0.0.1:${listener.port}`;
+    const send = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+      fetch(url + path, {
+        method,
+        headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      });
+    return { url, faults, stopping, send };
+  };
+}
