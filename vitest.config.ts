@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config';
 // `gpu` owns the adapter, so it runs in one worker, one file at a time.
 export default defineConfig({
   test: {
+    globalSetup: ['test/support/postgres-setup.ts'],
     projects: [
       { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], environment: 'node' } },
       {

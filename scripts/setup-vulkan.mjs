@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { runAsRoot } from './run-as-root.mjs';
 import {
   alternativeTo,
   commandsOf,
@@ -64,19 +65,6 @@ function carryOut(step) {
     return false;
   }
   return true;
-}
-
-function runAsRoot(command) {
-  const { status, stdout, stderr, error } = spawnSync(
-    'sh',
-    ['-c', command.replace(/^apt-get/, 'apt-get -o DPkg::Lock::Timeout=120')],
-    {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      encoding: 'utf8',
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C.UTF-8' },
-    },
-  );
-  return { status, output: `${stdout ?? ''}${stderr ?? ''}${error ? error.message : ''}` };
 }
 
 function lookAround() {

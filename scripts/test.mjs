@@ -4,6 +4,7 @@ import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runInForeground } from '../src/platform/foreground.mjs';
 import { buildIfNeeded } from './build.mjs';
+import { setUpServices } from './setup-services.mjs';
 import { setUpVulkan } from './setup-vulkan.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -39,7 +40,7 @@ const steps = [
   { name: 'tests', run: runTests },
 ];
 
-if (!setUpVulkan() || !buildIfNeeded()) process.exit(1);
+if (!setUpVulkan() || !setUpServices() || !buildIfNeeded()) process.exit(1);
 for (const { name, run } of steps) {
   process.stdout.write(`\n== ${name}\n`);
   const code = await run();

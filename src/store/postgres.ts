@@ -1,16 +1,141 @@
-import { PostgresDialect } from 'kysely';
+import type { CompiledQuery, QueryResult } from 'kysely';
 import pg from 'pg';
+import { type Connection, type Connections, type Database, noStreams, storable } from './dialect.ts';
+import { StoreError } from './errors.ts';
+import { explainPostgres, isLost } from './postgres-errors.ts';
 
-/** PostgreSQL's `bigint`, which the driver would hand out as text. Our counts stay below 2^53. */
-const int8 = 20;
+/** Of `bigint`, which the driver would hand out as text: our counts stay below 2^53. */
+const { builtins, getTypeParser } = pg.types;
+const types: pg.CustomTypesConfig = {
+  getTypeParser: (id, format) => (id === builtins.INT8 ? Number : getTypeParser(id, format)),
+};
 
-export function postgresDialect(url: string, onIdleError: (error: Error) => void): PostgresDialect {
-  const types: pg.CustomTypesConfig = {
-    getTypeParser: (id, format) =>
-      id === int8 ? Number : (pg.types.getTypeParser(id, format as 'text') as (value: string) => unknown),
+/** Connections that only read. */
+const mostReading = 6;
+
+/**
+ * Who writes holds one lock that all hosts on this schema share: transactions happen one after the other, as they do
+ * in SQLite, so what is true of one database is true of the other. A host that is cut off in the middle is given up
+ * after a minute.
+ */
+const begin = [
+  'begin',
+  "set local lock_timeout = '20s'",
+  "set local idle_in_transaction_session_timeout = '60s'",
+  "select pg_advisory_xact_lock(1818326120, hashtext(coalesce(current_schema(), '')))",
+].join('; ');
+
+/** @param onIdleError hears of connections that break while nobody uses them */
+export function openPostgres(url: string, onIdleError: (error: StoreError) => void): Database {
+  const where = describeServer(url);
+  const connections = (max: number): Connections => {
+    const pool = new pg.Pool({
+      connectionString: url,
+      application_name: 'lathe',
+      max,
+      types,
+      connectionTimeoutMillis: 10_000,
+      // Of a server that went away without a word.
+      query_timeout: 60_000,
+      keepAlive: true,
+    });
+    const heard = (error: unknown) => onIdleError(explainPostgres(error, where));
+    pool.on('error', heard);
+    // Unheard, the loss of one that is in use between two statements would end the process. The next statement fails.
+    pool.on('connect', (client) => client.on('error', () => undefined));
+    return {
+      async acquire() {
+        try {
+          return new PostgresConnection(await pool.connect(), where);
+        } catch (error) {
+          throw explainPostgres(error, where);
+        }
+      },
+      close: () => pool.end(),
+    };
   };
-  const pool = new pg.Pool({ connectionString: url, max: 8, connectionTimeoutMillis: 5000, types });
-  // Of connections that nobody uses at the moment; unheard, it would end the process.
-  pool.on('error', onIdleError);
-  return new PostgresDialect({ pool });
+  return { kind: 'postgres', reading: connections(mostReading), writing: connections(1) };
+}
+
+/** Host, port and database, without the password. @throws StoreError where the URL is none */
+function describeServer(url: string): string {
+  try {
+    const { host, port, database } = new pg.Client({ connectionString: url });
+    return `PostgreSQL database "${database ?? ''}" at ${host}:${port}`;
+  } catch (error) {
+    // Without its cause, which holds the URL and the password in it.
+    throw new StoreError(
+      'storage_failed',
+      `the URL of the PostgreSQL database cannot be read (${(error as Error).message}): write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in the password`,
+    );
+  }
+}
+
+class PostgresConnection implements Connection {
+  readonly #client: pg.PoolClient;
+  readonly #where: string;
+  /** Not to be used again. */
+  #lost = false;
+
+  readonly streamQuery = noStreams;
+
+  constructor(client: pg.PoolClient, where: string) {
+    this.#client = client;
+    this.#where = where;
+  }
+
+  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    const { command, rowCount, rows } = await this.#query(sql, storable(parameters));
+    const changes = command !== 'SELECT' && rowCount !== null;
+    return { rows: rows as R[], ...(changes ? { numAffectedRows: BigInt(rowCount) } : {}) };
+  }
+
+  async begin(): Promise<void> {
+    try {
+      await this.#query(begin);
+    } catch (error) {
+      await this.rollback();
+      throw error;
+    }
+  }
+
+  async commit(): Promise<void> {
+    let command: string;
+    try {
+      ({ command } = await this.#client.query('commit'));
+    } catch (error) {
+      this.#lost ||= isLost(error);
+      if (!this.#lost) throw explainPostgres(error, this.#where);
+      throw new StoreError(
+        'storage_unsure',
+        `the connection to the ${this.#where} was lost while it was saving: look whether it is there before you send it again`,
+        { cause: error },
+      );
+    }
+    // What a commit comes to after a statement that failed.
+    if (command === 'ROLLBACK')
+      throw new StoreError('storage_failed', 'the transaction was rolled back, because a part of it failed');
+  }
+
+  async rollback(): Promise<void> {
+    if (this.#lost) return;
+    try {
+      await this.#client.query('rollback');
+    } catch {
+      this.#lost = true;
+    }
+  }
+
+  release(): void {
+    this.#client.release(this.#lost);
+  }
+
+  async #query(sql: string, parameters?: unknown[]): Promise<pg.QueryResult> {
+    try {
+      return await this.#client.query(sql, parameters);
+    } catch (error) {
+      this.#lost ||= isLost(error);
+      throw explainPostgres(error, this.#where);
+    }
+  }
 }

@@ -93,8 +93,10 @@ interface Pending {
   payload: Json;
   /** `applying` is left behind only by a crash in the middle. */
   state: 'staged' | 'applying' | 'applied' | 'discarded' | 'expired' | 'failed';
-  /** What applying it gave. */
-  output: string | null;
+  /** What applying it gave, or why it failed: a tool's output. */
+  output: Json | null;
+  /** The host that applies it, or did. */
+  applier: string | null;
   created_at: Time;
   expires_at: Time;
   decided_at: Time | null;
@@ -128,6 +130,8 @@ interface Runs {
   gate: Json | null;
   /** 1 while a segment runs that resume, run-now or a gate's own predicate dispatched. */
   resumed: Flag;
+  /** Asked for and answered, to happen at the next step boundary. */
+  requested: 'pause' | 'cancel' | null;
   input: string | null;
   inputs: Json;
   retried_from: string | null;
@@ -152,6 +156,8 @@ interface RunSteps {
   attempts: number;
   /** 1 as soon as a tool with side effects was let loose in it. */
   side_effects: Flag;
+  /** What let its gate open: a person's inputs, the data of an event. */
+  gate_inputs: Json | null;
   started_at: Time;
   ended_at: Time | null;
   output: Json | null;

@@ -1,36 +1,157 @@
-import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import { SqliteDialect, type SqliteDatabase } from 'kysely';
+import { closeSync, openSync } from 'node:fs';
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import type { CompiledQuery, QueryResult } from 'kysely';
+import { type Connection, type Connections, type Database, noStreams, storable } from './dialect.ts';
+import { StoreError } from './errors.ts';
+import { explainFile, explainSqlite, isBusy } from './sqlite-errors.ts';
 
-/** Statements that are kept prepared. */
-const mostPrepared = 500;
+/** How long another process may hold the file, in ms. SQLite's own waiting would hold up everything else in this one. */
+const mostWait = 10_000;
+/** In bytes; a log that once grew is cut back to this. */
+const longestLog = 64 * 1024 * 1024;
 
 /**
- * Kysely's dialect over Node's own SQLite. An act is on the disk when its transaction is over (`synchronous=full`), and
- * readers of other processes are not in the way of a writer (WAL).
+ * Node's own SQLite. An act is on the disk when its transaction is over (`synchronous=full`), and those who read are
+ * not in the way of who writes, in this process or in another (WAL).
  */
-export function sqliteDialect(path: string): SqliteDialect {
-  return new SqliteDialect({ database: () => Promise.resolve(openSqlite(path)) });
+export async function openSqlite(path: string): Promise<Database> {
+  if (path === ':memory:')
+    throw new StoreError(
+      'storage_failed',
+      'a database in memory keeps nothing: name a file, as in sqlite:PATH',
+    );
+  createFile(path);
+  const writing = await connect(path, false);
+  try {
+    return { kind: 'sqlite', writing: only(writing), reading: only(await connect(path, true)) };
+  } catch (error) {
+    writing.close();
+    throw error;
+  }
 }
 
-function openSqlite(path: string): SqliteDatabase {
-  const db = new DatabaseSync(path, { timeout: 5000 });
-  db.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on');
-  const prepared = new Map<string, StatementSync>();
-  return {
-    close: () => db.close(),
-    prepare(sql) {
-      // `begin` alone takes the lock for writing late, in the middle of a transaction, and then fails where it cannot.
-      const text = sql === 'begin' ? 'begin immediate' : sql;
-      const statement = prepared.get(text) ?? db.prepare(text);
-      if (prepared.size >= mostPrepared) prepared.clear();
-      prepared.set(text, statement);
-      const values = (parameters: readonly unknown[]) => parameters as SQLInputValue[];
-      return {
-        reader: statement.columns().length > 0,
-        all: (parameters) => statement.all(...values(parameters)),
-        run: (parameters) => statement.run(...values(parameters)),
-        iterate: (parameters) => statement.iterate(...values(parameters)),
-      };
-    },
-  };
+/**
+ * For its owner alone, which SQLite's other files then are too. An existing one is not touched: closing a file of one's
+ * own would give up the locks that SQLite holds on it elsewhere in this process.
+ */
+function createFile(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw explainFile(error, path);
+  }
+}
+
+const only = (connection: SqliteConnection): Connections => ({
+  acquire: () => Promise.resolve(connection),
+  close: () => Promise.resolve(connection.close()),
+});
+
+async function connect(path: string, readOnly: boolean): Promise<SqliteConnection> {
+  let db: DatabaseSync;
+  try {
+    db = new DatabaseSync(path, { timeout: 0 });
+  } catch (error) {
+    throw explainSqlite(error, path);
+  }
+  try {
+    const mode = await patiently(() => db.prepare('pragma journal_mode = wal').get()?.['journal_mode']);
+    if (mode !== 'wal')
+      throw new StoreError(
+        'storage_failed',
+        `${path} stands on a file system that SQLite's write-ahead log cannot work on: use a local disk, or PostgreSQL`,
+      );
+    db.exec(`pragma synchronous = full; pragma journal_size_limit = ${longestLog}`);
+    if (readOnly) db.exec('pragma query_only = on');
+    return new SqliteConnection(db, path);
+  } catch (error) {
+    db.close();
+    throw explainSqlite(error, path);
+  }
+}
+
+class SqliteConnection implements Connection {
+  readonly #db: DatabaseSync;
+  readonly #path: string;
+  /** Of the transaction under way: what went wrong in it. */
+  #transaction: { failure?: StoreError } | undefined;
+
+  readonly streamQuery = noStreams;
+
+  constructor(db: DatabaseSync, path: string) {
+    this.#db = db;
+    this.#path = path;
+  }
+
+  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    const transaction = this.#transaction;
+    // As PostgreSQL has it. And SQLite itself rolls back when the disk is full: what came after would stand alone.
+    if (transaction?.failure) throw transaction.failure;
+    try {
+      const run = () => this.#run<R>(sql, parameters);
+      return transaction ? run() : await patiently(run);
+    } catch (error) {
+      const failure = explainSqlite(error, this.#path);
+      if (transaction) transaction.failure = failure;
+      throw failure;
+    }
+  }
+
+  #run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
+    // Preparing takes some 10 us, a transaction some 1000: not worth a cache.
+    const statement = this.#db.prepare(sql);
+    const values = storable(parameters) as SQLInputValue[];
+    if (statement.columns().length > 0) return { rows: statement.all(...values) as R[] };
+    const { changes, lastInsertRowid } = statement.run(...values);
+    return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) };
+  }
+
+  async begin(): Promise<void> {
+    try {
+      // Plain `begin` asks for the right to write in the middle of the transaction, and then fails where it cannot have it.
+      await patiently(() => this.#db.exec('begin immediate'));
+      this.#transaction = {};
+    } catch (error) {
+      throw explainSqlite(error, this.#path);
+    }
+  }
+
+  async commit(): Promise<void> {
+    if (this.#transaction?.failure) throw this.#transaction.failure;
+    try {
+      this.#db.exec('commit');
+      this.#transaction = undefined;
+    } catch (error) {
+      throw explainSqlite(error, this.#path);
+    }
+  }
+
+  async rollback(): Promise<void> {
+    this.#transaction = undefined;
+    try {
+      if (this.#db.isTransaction) this.#db.exec('rollback');
+    } catch {
+      // What SQLite cannot roll back it refuses to go on from, at the next `begin`.
+    }
+  }
+
+  release(): void {}
+
+  close(): void {
+    if (this.#db.isOpen) this.#db.close();
+  }
+}
+
+/** Waits while another process holds the file, without holding up this one. */
+async function patiently<T>(work: () => T): Promise<T> {
+  const begun = performance.now();
+  for (let wait = 1; ; wait = Math.min(wait * 2, 50)) {
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() - begun > mostWait) throw error;
+      const ms = wait * (0.5 + Math.random());
+      await new Promise((resolve) => setTimeout(resolve, ms));
+    }
+  }
 }

@@ -1,13 +1,15 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Insertable, Kysely, sql, type Transaction } from 'kysely';
-import { Migrator } from 'kysely/migration';
+import { dialectOf, type Database } from './dialect.ts';
 import { StoreError } from './errors.ts';
-import { migrations } from './migrations/index.ts';
-import { postgresDialect } from './postgres.ts';
+import { migrate } from './migrate.ts';
+import { openPostgres } from './postgres.ts';
 import type { Tables } from './schema.ts';
-import { sqliteDialect } from './sqlite.ts';
+import { openSqlite } from './sqlite.ts';
 
-/** Within a transaction, or outside of one. */
+/** What reads. */
 export type Db = Kysely<Tables>;
+/** Within a transaction. */
 export type Tx = Transaction<Tables>;
 
 /** An act before it has its number. */
@@ -24,38 +26,41 @@ export interface StoreOptions {
   readonly onNotice?: (message: string) => void;
 }
 
+/** Pauses before what failed for no fault of its own is tried again, in ms. */
+const pauses = [20, 200, 1000];
+
 /** The one database: SQLite in the data directory, or PostgreSQL where several hosts share it. */
 export class Store {
   readonly endpointId: string;
   readonly now: () => Date;
-  readonly #db: Db;
+  readonly #database: Database;
+  readonly #reader: Db;
+  readonly #writer: Db;
+  /** Whether the code that asks runs within a transaction of this store. */
+  readonly #transaction = new AsyncLocalStorage<{ open: boolean }>();
+  readonly #working = new Set<Promise<unknown>>();
+  #lastTurn: Promise<void> = Promise.resolve();
+  #closing: Promise<void> | undefined;
 
-  private constructor(db: Db, endpointId: string, now: () => Date) {
-    this.#db = db;
+  private constructor(database: Database, { endpointId, now }: { endpointId: string; now: () => Date }) {
+    this.#database = database;
+    this.#reader = new Kysely({ dialect: dialectOf(database.kind, database.reading) });
+    this.#writer = new Kysely({ dialect: dialectOf(database.kind, database.writing) });
     this.endpointId = endpointId;
     this.now = now;
   }
 
   /** Opens it and brings it up to date. Rejects with `StoreError`. */
   static async open({ url, endpointId, now = () => new Date(), onNotice }: StoreOptions): Promise<Store> {
-    const path = /^sqlite:(.+)$/.exec(url)?.[1];
-    const dialect =
-      path === undefined
-        ? postgresDialect(url, (error) => onNotice?.(`the database: ${error.message}`))
-        : sqliteDialect(path);
-    const db = new Kysely<Tables>({ dialect });
+    const database = await openDatabase(url, (error) => onNotice?.(error.message));
+    const store = new Store(database, { endpointId, now });
     try {
-      const migrator = new Migrator({
-        db,
-        provider: { getMigrations: () => Promise.resolve({ ...migrations }) },
-      });
-      const { error } = await migrator.migrateToLatest();
-      if (error !== undefined) throw error;
+      await store.#again(() => migrate(store.#writer, now));
     } catch (error) {
-      await db.destroy().catch(() => undefined);
-      throw asStoreError(error);
+      await closeDatabase(database);
+      throw error;
     }
-    return new Store(db, endpointId, now);
+    return store;
   }
 
   /** RFC 3339 in UTC with milliseconds. */
@@ -63,25 +68,34 @@ export class Store {
     return this.now().toISOString();
   }
 
-  /** Reads; what belongs together in one moment is read in `transaction`. */
-  async read<T>(work: (db: Db) => Promise<T>): Promise<T> {
-    try {
-      return await work(this.#db);
-    } catch (error) {
-      throw asStoreError(error);
-    }
+  /**
+   * Reads; what belongs together in one moment is read in `transaction`. May do its work again after a lost connection.
+   */
+  read<T>(work: (db: Db) => Promise<T>): Promise<T> {
+    return this.#track('read', () => work(this.#reader));
   }
 
-  /** All of it or nothing, and on the disk when it resolves. Errors that the work throws itself pass through. */
-  async transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
-    try {
-      return await this.#db.transaction().execute(work);
-    } catch (error) {
-      throw asStoreError(error);
-    }
+  /**
+   * All of it or nothing, and on the disk when it resolves. One at a time, also of several hosts on one database: what
+   * the work reads stays true until it is over, so it waits for nothing but the database. The work may be done again
+   * when the database gave it up, so it touches nothing but the database. Errors that it throws itself pass through.
+   */
+  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    return this.#track('transaction', () =>
+      this.#inTurn(() =>
+        this.#writer.transaction().execute(async (tx) => {
+          const mark = { open: true };
+          try {
+            return await this.#transaction.run(mark, () => work(tx));
+          } finally {
+            mark.open = false;
+          }
+        }),
+      ),
+    );
   }
 
-  /** The next number under a name, for as long as the transaction lasts nobody else's. */
+  /** The next number under a name. Without holes: a transaction that comes to nothing took none. */
   async next(tx: Tx, counter: 'task' | 'pending' | 'act' | 'signal' | 'session'): Promise<number> {
     const { value } = await tx
       .updateTable('counters')
@@ -103,26 +117,69 @@ export class Store {
     return seq;
   }
 
-  async close(): Promise<void> {
-    await this.#db.destroy();
+  /** When what is under way is over; nothing new begins. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.allSettled(this.#working).then(() => closeDatabase(this.#database));
+    return this.#closing;
+  }
+
+  async #track<T>(what: 'read' | 'transaction', work: () => Promise<T>): Promise<T> {
+    // It would wait for itself for ever, or not see what the transaction wrote.
+    if (this.#transaction.getStore()?.open)
+      throw new Error(`store.${what} within store.transaction: use the transaction that is there`);
+    if (this.#closing)
+      throw new StoreError('storage_failed', 'the database is closed, because the host is stopping');
+    const working = this.#again(work);
+    this.#working.add(working);
+    try {
+      return await working;
+    } finally {
+      this.#working.delete(working);
+    }
+  }
+
+  /** Not left to Kysely, which waits for ever after a connection that could not be had. */
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#lastTurn;
+    const turn = Promise.withResolvers<void>();
+    this.#lastTurn = turn.promise;
+    await before;
+    try {
+      return await work();
+    } finally {
+      turn.resolve();
+    }
+  }
+
+  /** Does what certainly was not done once more, a few times. */
+  async #again<T>(work: () => Promise<T>): Promise<T> {
+    for (const pause of pauses) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof StoreError && error.again)) throw error;
+      }
+      const ms = pause * (0.5 + Math.random());
+      await new Promise((resolve) => setTimeout(resolve, ms));
+    }
+    return await work();
   }
 }
 
-/** A refusal of a database as ours; anything else passes through. */
-function asStoreError(error: unknown): unknown {
-  if (!(error instanceof Error)) return error;
-  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
-  // SQLite: SQLITE_FULL; PostgreSQL: disk_full.
-  if (errcode === 13 || code === '53100' || code === 'ENOSPC')
-    return new StoreError('storage_full', `the disk of the database is full: ${error.message}`, {
-      cause: error,
-    });
-  const failed =
-    code === 'ERR_SQLITE_ERROR' ||
-    code === 'ERR_INVALID_STATE' ||
-    error.constructor.name === 'DatabaseError' ||
-    (typeof code === 'string' && /^(?:ECONN|EPIPE|ENOTFOUND|ETIMEDOUT)/.test(code));
-  return failed
-    ? new StoreError('storage_failed', `the database: ${error.message}`, { cause: error })
-    : error;
+/** Not by way of Kysely, which leaves open what it never used. */
+async function closeDatabase({ reading, writing }: Database): Promise<void> {
+  await reading.close();
+  await writing.close();
+}
+
+function openDatabase(url: string, onNotice: (error: StoreError) => void): Promise<Database> {
+  const path = /^sqlite:(.+)$/s.exec(url)?.[1];
+  if (path !== undefined) return openSqlite(path);
+  if (/^postgres(?:ql)?:/.test(url)) return Promise.resolve(openPostgres(url, onNotice));
+  // Only its beginning: more of it may be a password.
+  const scheme = /^[a-z][a-z0-9+.-]{0,20}:/i.exec(url)?.[0];
+  throw new StoreError(
+    'storage_failed',
+    `${scheme === undefined ? 'the database has no known kind' : `databases of the kind ${scheme} are not known`}: write sqlite:PATH or postgres://USER@HOST/DATABASE`,
+  );
 }

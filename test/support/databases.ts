@@ -1,9 +1,62 @@
-import { describe } from 'vitest';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import pg from 'pg';
+import { afterAll, describe, inject, it } from 'vitest';
 import { freshDataDir } from './host.ts';
+import { postgresPrograms } from './postgres-server.ts';
+
+type Urls = () => Promise<string>;
+type Kind = 'sqlite' | 'postgres';
 
 /** Runs a suite on every database that the product knows; `url` gives an empty one each time. */
-export function describeDatabases(name: string, suite: (url: () => Promise<string>) => void): void {
-  describe(`${name} (SQLite)`, () =>
-    suite(() => Promise.resolve(`sqlite:${join(freshDataDir(), 'lathe.db')}`)));
+export function describeDatabases(name: string, suite: (url: Urls, kind: Kind) => void): void {
+  describe(`${name} (SQLite)`, () => suite(() => Promise.resolve(freshSqlite()), 'sqlite'));
+  describePostgres(`${name} (PostgreSQL)`, suite);
+}
+
+export const freshSqlite = (): string => `sqlite:${join(freshDataDir(), 'lathe.db')}`;
+
+/** Runs a suite on PostgreSQL alone; skipped, with a reason, where that is not installed. */
+export function describePostgres(name: string, suite: (url: Urls, kind: Kind) => void): void {
+  if (postgresPrograms() === undefined) {
+    describe.skip(name, () => it('skipped: PostgreSQL is not installed (npm run setup:services)', () => {}));
+    return;
+  }
+  describe(name, () => {
+    const made: string[] = [];
+    suite(async () => {
+      const database = `test_${crypto.randomUUID().replaceAll('-', '')}`;
+      await administer(`create database ${database} template template0 strategy file_copy`);
+      made.push(database);
+      return await urlOf(database);
+    }, 'postgres');
+    afterAll(async () => {
+      for (const database of made.splice(0)) await administer(`drop database ${database} with (force)`);
+    });
+  });
+}
+
+/** As the owner of the server. */
+export async function administer(sql: string, database = 'postgres'): Promise<pg.QueryResult> {
+  const client = new pg.Client({ connectionString: await urlOf(database) });
+  await client.connect();
+  try {
+    return await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+const urlOf = async (database: string) => `postgres:///${database}?host=${await serverFolder()}&user=lathe`;
+
+let asked: Promise<string> | undefined;
+/** Where the socket of the run's server is. */
+export function serverFolder(): Promise<string> {
+  asked ??= text(connect(inject('postgresDoor'))).then((answer) => {
+    const { folder, failure } = JSON.parse(answer) as { folder?: string; failure?: string };
+    if (folder === undefined) throw new Error(failure);
+    return folder;
+  });
+  return asked;
 }

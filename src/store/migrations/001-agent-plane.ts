@@ -1,103 +1,87 @@
-import { type CreateTableBuilder, type Kysely, sql } from 'kysely';
+import { type CreateTableBuilder, type Kysely, PostgresAdapter, sql } from 'kysely';
 
+/** Names of columns, a space between them. */
 interface Table {
-  readonly key: readonly string[];
-  readonly text: readonly string[];
-  readonly optionalText?: readonly string[];
-  readonly count?: readonly string[];
-  readonly optionalCount?: readonly string[];
+  readonly key: string;
+  readonly text: string;
+  readonly optionalText?: string;
+  readonly count?: string;
+  readonly optionalCount?: string;
 }
 
-const started = ['started_at', 'endpoint_id', 'state'];
-const ended = ['ended_at', 'outcome', 'last_event', 'result', 'session_id'];
-const tokens = ['prompt_tokens', 'completion_tokens'];
+const started = 'started_at endpoint_id state';
+const ended = 'ended_at outcome last_event result session_id';
+const tokens = 'prompt_tokens completion_tokens';
 
 /** Texts and whole numbers only: what both databases treat alike. `schema.ts` says what they mean. */
 const tables: Readonly<Record<string, Table>> = {
-  counters: { key: ['name'], text: ['name'], count: ['value'] },
+  counters: { key: 'name', text: 'name', count: 'value' },
   acts: {
-    key: ['seq'],
-    count: ['seq'],
-    text: ['at', 'endpoint_id', 'verb', 'target', 'by', 'outcome'],
-    optionalText: ['reason', 'note', 'details'],
+    key: 'seq',
+    count: 'seq',
+    text: 'at endpoint_id verb target by outcome',
+    optionalText: 'reason note details',
   },
-  agents: { key: ['name'], text: ['name', 'spec', 'created_at', 'updated_at'] },
+  agents: { key: 'name', text: 'name spec created_at updated_at' },
   tasks: {
-    key: ['id'],
-    text: ['id', ...started, 'agent', 'title', 'request', 'engine', 'model'],
-    optionalText: [...ended, 'cwd', 'idempotency_key', 'request_digest'],
-    count: ['n', 'turns'],
+    key: 'id',
+    text: `id ${started} agent title request engine model`,
+    optionalText: `${ended} cwd idempotency_key request_digest`,
+    count: 'n turns',
     optionalCount: tokens,
   },
-  events: { key: ['stream', 'seq'], text: ['stream', 'ts', 'event'], count: ['seq'] },
+  events: { key: 'stream seq', text: 'stream ts event', count: 'seq' },
   pending: {
-    key: ['id'],
-    text: [
-      ...['id', 'endpoint_id', 'kind', 'tool', 'agent', 'intent', 'summary', 'risk', 'payload', 'state'],
-      ...['created_at', 'expires_at'],
-    ],
-    optionalText: [
-      ...['task_id', 'run_id', 'step', 'session_id', 'path', 'diff', 'base_hash', 'output'],
-      ...['decided_at', 'decided_by'],
-    ],
-    count: ['n'],
+    key: 'id',
+    text: 'id endpoint_id kind tool agent intent summary risk payload state created_at expires_at',
+    optionalText: 'task_id run_id step session_id path diff base_hash output applier decided_at decided_by',
+    count: 'n',
   },
   workflows: {
-    key: ['name'],
-    text: ['name', 'source', 'digest', 'created_at', 'updated_at'],
-    optionalText: ['origin', 'version', 'description'],
+    key: 'name',
+    text: 'name source digest created_at updated_at',
+    optionalText: 'origin version description',
   },
   runs: {
-    key: ['id'],
-    text: ['id', ...started, 'workflow', 'source', 'digest', 'inputs'],
-    optionalText: [
-      ...ended,
-      'waiting_on',
-      'suspend_kind',
-      'gate',
-      'input',
-      'retried_from',
-      'engine',
-      'model',
-    ],
-    count: ['resumed'],
-    optionalCount: ['wrapper_cycle', ...tokens],
+    key: 'id',
+    text: `id ${started} workflow source digest inputs`,
+    optionalText: `${ended} waiting_on suspend_kind gate requested input retried_from engine model`,
+    count: 'resumed',
+    optionalCount: `wrapper_cycle ${tokens}`,
   },
   run_steps: {
-    key: ['run_id', 'cycle', 'step'],
-    text: ['run_id', 'step', 'state', 'started_at'],
-    optionalText: ['ended_at', 'output', 'error'],
-    count: ['cycle', 'position', 'attempts', 'side_effects'],
+    key: 'run_id cycle step',
+    text: 'run_id step state started_at',
+    optionalText: 'ended_at output error gate_inputs',
+    count: 'cycle position attempts side_effects',
   },
-  signals: { key: ['seq'], count: ['seq'], text: ['name', 'at', 'data'] },
+  signals: { key: 'seq', count: 'seq', text: 'name at data' },
   external_sessions: {
-    key: ['id'],
-    text: ['id', 'endpoint_id', 'secret_hash', 'harness', 'status', 'started_at', 'beat_at'],
-    optionalText: [
-      ...['client', 'title', 'cwd', 'labels', 'idempotency_key', 'last_event', 'tokens_claimed'],
-      ...['ended_at', 'outcome', 'close_reason'],
-    ],
-    optionalCount: ['pid'],
+    key: 'id',
+    text: 'id endpoint_id secret_hash harness status started_at beat_at',
+    optionalText:
+      'client title cwd labels idempotency_key last_event tokens_claimed ended_at outcome close_reason',
+    optionalCount: 'pid',
   },
   store_sessions: {
-    key: ['id'],
-    text: ['id', 'endpoint_id', 'capability_hash', 'kind', 'subject', 'opened_at'],
-    optionalText: ['closed_at', 'revoked_at'],
-    count: ['seq'],
+    key: 'id',
+    text: 'id endpoint_id capability_hash kind subject opened_at',
+    optionalText: 'closed_at revoked_at',
+    count: 'seq',
   },
   receipts: {
-    key: ['endpoint_id', 'seq'],
-    text: ['endpoint_id', 'id', 'kind', 'ended_at', 'receipt', 'prev_digest', 'digest'],
-    count: ['seq'],
+    key: 'endpoint_id seq',
+    text: 'endpoint_id id kind ended_at receipt prev_digest digest',
+    count: 'seq',
   },
-  peers: { key: ['name'], text: ['name', 'token_hash', 'minted_at'], optionalText: ['revoked_at'] },
+  peers: { key: 'name', text: 'name token_hash minted_at', optionalText: 'revoked_at' },
 };
 
 /** Name, table, columns. */
 const indexes = [
-  ['tasks_newest', 'tasks', ['started_at']],
+  ['tasks_newest', 'tasks', ['endpoint_id', 'started_at', 'n']],
   ['tasks_by_state', 'tasks', ['state', 'ended_at']],
-  ['runs_newest', 'runs', ['started_at']],
+  ['runs_newest', 'runs', ['endpoint_id', 'started_at', 'id']],
   ['runs_by_state', 'runs', ['state', 'ended_at']],
   ['pending_by_state', 'pending', ['state', 'n']],
   ['external_by_end', 'external_sessions', ['ended_at']],
@@ -134,14 +118,17 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createTable(db: Kysely<unknown>, name: string, table: Table): Promise<void> {
+  // In the order of its code points, whatever the language of the server.
+  const text = db.getExecutor().adapter instanceof PostgresAdapter ? sql`text collate "C"` : 'text';
+  const columns = (names: string | undefined, type: typeof text | 'bigint', required: boolean) =>
+    (names?.split(' ') ?? []).map((column) => ({ column, type, required }));
   let made: CreateTableBuilder<string, string> = db.schema.createTable(name);
-  const columns = [
-    ...table.text.map((column) => [column, 'text', true] as const),
-    ...(table.optionalText ?? []).map((column) => [column, 'text', false] as const),
-    ...(table.count ?? []).map((column) => [column, 'bigint', true] as const),
-    ...(table.optionalCount ?? []).map((column) => [column, 'bigint', false] as const),
-  ];
-  for (const [column, type, required] of columns)
+  for (const { column, type, required } of [
+    ...columns(table.text, text, true),
+    ...columns(table.optionalText, text, false),
+    ...columns(table.count, 'bigint', true),
+    ...columns(table.optionalCount, 'bigint', false),
+  ])
     made = made.addColumn(column, type, (one) => (required ? one.notNull() : one));
-  await made.addPrimaryKeyConstraint(`${name}_key`, [...table.key]).execute();
+  await made.addPrimaryKeyConstraint(`${name}_key`, table.key.split(' ')).execute();
 }

@@ -1,0 +1,16 @@
+/** A command line of apt's, run quietly; whoever else is at work with apt is waited for. */
+import { spawnSync } from 'node:child_process';
+
+/** @returns its exit status and what it said */
+export function runAsRoot(command) {
+  const { status, stdout, stderr, error } = spawnSync(
+    'sh',
+    ['-c', command.replace(/^apt-get/, 'apt-get -o DPkg::Lock::Timeout=120')],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      encoding: 'utf8',
+      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C.UTF-8' },
+    },
+  );
+  return { status, output: `${stdout ?? ''}${stderr ?? ''}${error ? error.message : ''}` };
+}

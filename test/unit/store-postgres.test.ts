@@ -1,0 +1,212 @@
+import { createServer, connect as connectTo, type Socket, type AddressInfo } from 'node:net';
+import { inspect } from 'node:util';
+import { afterEach, describe, expect, it } from 'vitest';
+import { Store, StoreError } from '../../src/store/index.ts';
+import { administer, describePostgres, serverFolder } from '../support/databases.ts';
+
+const undo: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step();
+});
+const open = async (url: string, notices: string[] = []) => {
+  const store = await Store.open({ url, endpointId: 'here', onNotice: (notice) => notices.push(notice) });
+  undo.push(() => store.close());
+  return store;
+};
+const nameOf = (url: string) => /\/\/\/(\w+)/.exec(url)?.[1] ?? '';
+const cutAll = (name: string) =>
+  administer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
+const agent = { name: 'a', spec: '{}', created_at: '', updated_at: '' };
+const names = (store: Store) => store.read((db) => db.selectFrom('agents').select('name').execute());
+
+/** The server on a port, through something that can be cut and go silent. */
+async function proxied(url: string) {
+  const socketPath = `${await serverFolder()}/.s.PGSQL.5432`;
+  const sockets = new Set<Socket>();
+  /** Looks at what the client sends, before the server gets it. */
+  let onSent: (sent: string) => 'pass' | 'cut' | 'cut_after' = () => 'pass';
+  const server = createServer((client) => {
+    const upstream = connectTo(socketPath);
+    const both = [client, upstream];
+    const cut = () => both.forEach((socket) => socket.destroy());
+    for (const socket of both) {
+      sockets.add(socket);
+      socket.on('error', cut).on('close', cut);
+    }
+    client.on('data', (bytes) => {
+      const what = onSent(bytes.toString('latin1'));
+      if (what === 'cut') return cut();
+      upstream.write(bytes);
+      if (what === 'cut_after') setTimeout(cut, 100);
+    });
+    upstream.on('data', (bytes) => {
+      // The server has done it; nobody hears of it.
+      if (!silent) client.write(bytes);
+    });
+  });
+  let silent = false;
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  undo.push(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return {
+    url: `postgres://lathe:hunter2@127.0.0.1:${port}/${nameOf(url)}`,
+    onSent(hear: typeof onSent) {
+      onSent = hear;
+    },
+    silence(yes: boolean) {
+      silent = yes;
+    },
+  };
+}
+
+describePostgres('PostgreSQL', (url) => {
+  it('goes on after every connection was cut', async () => {
+    const at = await url();
+    const notices: string[] = [];
+    const store = await open(at, notices);
+    await names(store);
+    await cutAll(nameOf(at));
+    expect(await names(store)).toEqual([]);
+    expect(await store.transaction((tx) => store.next(tx, 'task'))).toBe(1);
+    for (const notice of notices) expect(notice).toMatch(/^the PostgreSQL database "test_\w+" at .*:/);
+  });
+
+  it('does a transaction again whose connection was cut in the middle, between two statements too', async () => {
+    const at = await url();
+    const store = await open(at);
+    let times = 0;
+    const n = await store.transaction(async (tx) => {
+      await tx.insertInto('agents').values(agent).execute();
+      if (times++ === 0) {
+        await cutAll(nameOf(at));
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      return await store.next(tx, 'task');
+    });
+    expect([n, times]).toEqual([1, 2]);
+    expect(await names(store)).toEqual([{ name: 'a' }]);
+  });
+
+  it('says that it does not know when the connection is lost while it saves', async () => {
+    const proxy = await proxied(await url());
+    const store = await open(proxy.url);
+    for (const [cut, kept] of [
+      ['cut', 0],
+      ['cut_after', 1],
+    ] as const) {
+      proxy.onSent((sent) => {
+        if (!/^Q....commit/s.test(sent)) return 'pass';
+        proxy.silence(cut === 'cut_after');
+        return cut;
+      });
+      let times = 0;
+      const work = store.transaction(async (tx) => {
+        times++;
+        await tx.insertInto('agents').values(agent).execute();
+      });
+      await expect(work).rejects.toMatchObject({
+        code: 'storage_unsure',
+        message: expect.stringContaining('look whether it is there'),
+      });
+      proxy.silence(false);
+      proxy.onSent(() => 'pass');
+      expect(times).toBe(1);
+      expect(await names(store)).toHaveLength(kept);
+    }
+  });
+
+  it('does a transaction again that the server gave up', async () => {
+    const at = await url();
+    const store = await open(at);
+    await store.transaction((tx) => tx.insertInto('agents').values(agent).execute());
+    let times = 0;
+    // Another program locks in the other order, on the same table.
+    await store.transaction(async (tx) => {
+      await tx.updateTable('agents').set({ spec: '1' }).execute();
+      if (times++ > 0) return;
+      const other = administer(
+        "set deadlock_timeout = '10s'; begin; update counters set value = value; update agents set spec = '2'; commit",
+        nameOf(at),
+      );
+      undo.push(() => other);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      await tx.updateTable('counters').set({ value: 7 }).execute();
+    });
+    expect(times).toBe(2);
+  });
+
+  it('refuses what would only read', async () => {
+    const at = await url();
+    await administer(`alter database ${nameOf(at)} set default_transaction_read_only = on`);
+    await expect(Store.open({ url: at, endpointId: 'here' })).rejects.toThrow('name the server that writes');
+  });
+
+  it('says what to do about a database that is not there, or holds other tables', async () => {
+    const at = await url();
+    await expect(open(at.replace(nameOf(at), 'nowhere'))).rejects.toThrow(
+      /"nowhere" does not exist; create it/,
+    );
+    await administer('create table tasks (chore text)', nameOf(at));
+    await expect(open(at)).rejects.toThrow('give this one a database of its own');
+  });
+
+  it('says what to do about a user who may not create tables', async () => {
+    const at = await url();
+    await administer(
+      `do $$ begin create role guest login; exception when duplicate_object then null; end $$`,
+    );
+    await expect(open(at.replace('user=lathe', 'user=guest'))).rejects.toThrow('let this user create');
+  });
+
+  it('hosts in two schemas of one database do not wait for one another', async () => {
+    const at = await url();
+    await administer('create schema one; create schema two', nameOf(at));
+    const [one, two] = [
+      await open(`${at}&options=-c%20search_path%3Done`),
+      await open(`${at}&options=-c%20search_path%3Dtwo`),
+    ];
+    await one.transaction(async (tx) => {
+      await one.next(tx, 'task');
+      expect(await two.transaction((other) => two.next(other, 'task'))).toBe(1);
+    });
+  });
+
+  it('a password is in no error', async () => {
+    const proxy = await proxied(await url());
+    const store = await open(proxy.url);
+    proxy.onSent(() => 'cut');
+    const lost = await names(store).catch((error: unknown) => error);
+    expect(lost).toMatchObject({
+      code: 'storage_failed',
+      message: expect.stringContaining('cannot be reached'),
+    });
+    expect(inspect(lost, { depth: 9, showHidden: true })).not.toContain('hunter2');
+  });
+});
+
+describe('a server that cannot be reached', () => {
+  it.each([
+    [
+      'nobody listens',
+      'postgres://lathe:hunter2@127.0.0.1:1/x',
+      /"x" at 127\.0\.0\.1:1 cannot be reached .*ECONNREFUSED/,
+    ],
+    ['nobody listens at any of its addresses', 'postgres://lathe:hunter2@localhost:1/x', /ECONNREFUSED/],
+    [
+      'no such host',
+      'postgres://lathe:hunter2@no-such-host.invalid/x',
+      /no-such-host\.invalid.*check that it runs/,
+    ],
+    ['no URL', 'postgres://lathe:hunter2@[', /cannot be read .*write postgres:\/\/USER:PASSWORD@HOST/],
+    ['no port', 'postgres://lathe:hunter2@host:port/x', /write postgres:\/\//],
+    ['a badly written password', 'postgres://lathe:hunter2%zz@host/x', /cannot be (read|reached)/],
+  ])('%s', async (_, url, message) => {
+    const refusal: unknown = await open(url).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(StoreError);
+    expect(refusal).toMatchObject({ code: 'storage_failed', message: expect.stringMatching(message) });
+    expect(inspect(refusal, { depth: 9, showHidden: true })).not.toContain('hunter2');
+  });
+});

@@ -1,0 +1,258 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { Store, StoreError } from '../../src/store/index.ts';
+import { describeDatabases } from '../support/databases.ts';
+
+describeDatabases('the store', (url) => {
+  const opened: Store[] = [];
+  const open = async (at: string, endpointId = 'here') => {
+    const store = await Store.open({ url: at, endpointId });
+    opened.push(store);
+    return store;
+  };
+  const fresh = async () => await open(await url());
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((store) => store.close()));
+  });
+  const agent = (name: string) => ({ name, spec: '{}', created_at: 'then', updated_at: 'then' });
+  const names = (store: Store) =>
+    store.read(async (db) =>
+      (await db.selectFrom('agents').select('name').orderBy('name').execute()).map((row) => row.name),
+    );
+
+  it('keeps what was written, over a restart', async () => {
+    const at = await url();
+    const first = await open(at);
+    await first.transaction((tx) => tx.insertInto('agents').values(agent('a')).execute());
+    await first.close();
+    expect(await names(await open(at))).toEqual(['a']);
+  });
+
+  it('keeps nothing of a transaction that throws, and passes its error on', async () => {
+    const store = await fresh();
+    const ours = new Error('ours');
+    const work = store.transaction(async (tx) => {
+      await tx.insertInto('agents').values(agent('a')).execute();
+      await store.next(tx, 'task');
+      throw ours;
+    });
+    await expect(work).rejects.toBe(ours);
+    expect(await names(store)).toEqual([]);
+    expect(await store.transaction((tx) => store.next(tx, 'task'))).toBe(1);
+  });
+
+  it('goes no further in a transaction of which a statement failed', async () => {
+    const store = await fresh();
+    const work = store.transaction(async (tx) => {
+      await tx.insertInto('agents').values(agent('a')).execute();
+      await tx
+        .insertInto('agents')
+        .values(agent('a'))
+        .execute()
+        .catch(() => undefined);
+      await tx.insertInto('agents').values(agent('b')).execute();
+    });
+    await expect(work).rejects.toBeInstanceOf(StoreError);
+    const swallowed = store.transaction(async (tx) => {
+      await tx.insertInto('agents').values(agent('a')).execute();
+      await tx
+        .insertInto('agents')
+        .values(agent('a'))
+        .execute()
+        .catch(() => undefined);
+    });
+    await expect(swallowed).rejects.toBeInstanceOf(StoreError);
+    expect(await names(store)).toEqual([]);
+  });
+
+  it('gives out numbers one after the other, however many ask, over two stores on one database', async () => {
+    const at = await url();
+    const stores = [await open(at, 'one'), await open(at, 'two')];
+    const asked = Array.from({ length: 40 }, (_, index) => {
+      const store = stores[index % 2] as Store;
+      return store.transaction((tx) => store.next(tx, 'pending'));
+    });
+    const numbers = await Promise.all(asked);
+    expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
+  });
+
+  it('lets nobody write between what a transaction reads and what it writes', async () => {
+    const at = await url();
+    const stores = [await open(at, 'one'), await open(at, 'two')];
+    const most = 5;
+    const asked = Array.from({ length: 30 }, (_, index) =>
+      (stores[index % 2] as Store).transaction(async (tx) => {
+        const there = await tx.selectFrom('agents').select('name').execute();
+        if (there.length < most)
+          await tx
+            .insertInto('agents')
+            .values(agent(`a${index}`))
+            .execute();
+      }),
+    );
+    await Promise.all(asked);
+    expect(await names(stores[0] as Store)).toHaveLength(most);
+  });
+
+  it('chains rows of two hosts each without gaps', async () => {
+    const at = await url();
+    const stores = [await open(at, 'one'), await open(at, 'two')];
+    const add = (store: Store) =>
+      store.transaction(async (tx) => {
+        const last = await tx
+          .selectFrom('receipts')
+          .select(['seq', 'digest'])
+          .where('endpoint_id', '=', store.endpointId)
+          .orderBy('seq', 'desc')
+          .limit(1)
+          .executeTakeFirst();
+        const seq = (last?.seq ?? 0) + 1;
+        await tx
+          .insertInto('receipts')
+          .values({
+            endpoint_id: store.endpointId,
+            seq,
+            id: `${store.endpointId}${seq}`,
+            kind: 'task',
+            ended_at: store.time(),
+            receipt: '{}',
+            prev_digest: last?.digest ?? '',
+            digest: `d${seq}`,
+          })
+          .execute();
+      });
+    await Promise.all(Array.from({ length: 24 }, (_, index) => add(stores[index % 2] as Store)));
+    const rows = await (stores[0] as Store).read((db) =>
+      db.selectFrom('receipts').select(['endpoint_id', 'seq', 'prev_digest']).orderBy('seq').execute(),
+    );
+    for (const host of ['one', 'two'])
+      expect(rows.filter((row) => row.endpoint_id === host).map((row) => row.prev_digest)).toEqual([
+        '',
+        ...Array.from({ length: 11 }, (_, index) => `d${index + 1}`),
+      ]);
+  });
+
+  it('reads while a transaction is under way, and what was there before it', async () => {
+    const store = await fresh();
+    let goOn = () => {};
+    const wait = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    let written = () => {};
+    const isWritten = new Promise<void>((resolve) => {
+      written = resolve;
+    });
+    const work = store.transaction(async (tx) => {
+      await tx.insertInto('agents').values(agent('a')).execute();
+      written();
+      await wait;
+    });
+    await isWritten;
+    expect(await names(store)).toEqual([]);
+    goOn();
+    await work;
+    expect(await names(store)).toEqual(['a']);
+  });
+
+  it('refuses itself within its own transaction, and serves who was started there afterwards', async () => {
+    const store = await fresh();
+    let later: Promise<string[]> | undefined;
+    await store.transaction(async () => {
+      await expect(store.read(() => Promise.resolve())).rejects.toThrow('within store.transaction');
+      await expect(store.transaction(() => Promise.resolve())).rejects.toThrow('within store.transaction');
+      later = new Promise((resolve) => {
+        setTimeout(resolve, 50);
+      }).then(() => names(store));
+    });
+    expect(await later).toEqual([]);
+  });
+
+  it('opened by many at once, becomes up to date once', async () => {
+    const at = await url();
+    const stores = await Promise.all(Array.from({ length: 5 }, () => open(at)));
+    expect(await Promise.all(stores.map((store) => store.transaction((tx) => store.act(tx, act))))).toEqual(
+      expect.arrayContaining([1, 2, 3, 4, 5]),
+    );
+  });
+  const act = { verb: 'approve', target: 'p1', by: 'operator', outcome: 'applied' } as const;
+
+  it('refuses a database that a newer program wrote', async () => {
+    const at = await url();
+    const store = await open(at);
+    await store.transaction((tx) =>
+      tx
+        .withTables<{ lathe_migrations: { name: string; at: string } }>()
+        .insertInto('lathe_migrations')
+        .values({ name: '999-later', at: 'then' })
+        .execute(),
+    );
+    await expect(open(at)).rejects.toThrow(/newer lathe \(it has 999-later\)/);
+  });
+
+  it('ends what is under way before it closes, and refuses what comes later', async () => {
+    const store = await fresh();
+    const work = store.transaction(async (tx) => {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await tx.insertInto('agents').values(agent('a')).execute();
+    });
+    const closing = store.close();
+    await expect(store.transaction(() => Promise.resolve())).rejects.toThrow('the host is stopping');
+    await expect(store.read(() => Promise.resolve())).rejects.toBeInstanceOf(StoreError);
+    await expect(work).resolves.toBeUndefined();
+    await closing;
+  });
+
+  it('keeps texts as they are, but for NUL, and counts beyond 32 bits', async () => {
+    const store = await fresh();
+    const n = 2 ** 52;
+    const spec = `${String.fromCodePoint(0x1f600)} "'\\ \r\n\t \u2028`;
+    await store.transaction(async (tx) => {
+      await tx
+        .insertInto('agents')
+        .values({ ...agent('a'), spec })
+        .execute();
+      await tx
+        .insertInto('agents')
+        .values({ ...agent('b'), spec: 'x\0y' })
+        .execute();
+      await tx.updateTable('counters').set({ value: n }).where('name', '=', 'task').execute();
+    });
+    const specs = await store.read((db) => db.selectFrom('agents').select('spec').orderBy('name').execute());
+    expect(specs.map((row) => row.spec)).toEqual([spec, 'x\uFFFDy']);
+    expect(await store.transaction((tx) => store.next(tx, 'task'))).toBe(n + 1);
+  });
+
+  it('sorts texts by their code points', async () => {
+    const store = await fresh();
+    const some = ['Z', 'a', '_b', 'a-b', 'ab', 'B', 'é'];
+    await store.transaction((tx) => tx.insertInto('agents').values(some.map(agent)).execute());
+    expect(await names(store)).toEqual([...some].sort());
+  });
+
+  it('says how many rows a statement changed', async () => {
+    const store = await fresh();
+    const changed = await store.transaction(async (tx) => {
+      await tx.insertInto('agents').values(['a', 'b', 'c'].map(agent)).execute();
+      const updated = await tx
+        .updateTable('agents')
+        .set({ spec: '1' })
+        .where('name', '>', 'a')
+        .executeTakeFirst();
+      const deleted = await tx.deleteFrom('agents').executeTakeFirst();
+      return [updated.numUpdatedRows, deleted.numDeletedRows];
+    });
+    expect(changed).toEqual([2n, 3n]);
+  });
+});
+
+describe('a database that cannot be opened', () => {
+  it.each([
+    ['no kind', 'lathe.db', /no known kind: write sqlite:PATH/],
+    ['another kind', 'mysql://root:hunter2@db/x', /databases of the kind mysql: are not known/],
+    ['memory', 'sqlite::memory:', /in memory keeps nothing/],
+  ])('%s', async (_, url, message) => {
+    const failure = await Store.open({ url, endpointId: 'here' }).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(StoreError);
+    expect((failure as StoreError).message).toMatch(message);
+    expect((failure as StoreError).message).not.toContain('hunter2');
+  });
+});
