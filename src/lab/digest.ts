@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { canonicalJson } from './configs/canonical.ts';
+import { canonicalJson } from '../signing/canonical-json.ts';
 import type { KernelRegistration } from './types.ts';
 
 /**

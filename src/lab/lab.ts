@@ -10,12 +10,12 @@ import {
   kernelsOf,
   targetsByKernel,
 } from './bindings.ts';
-import { canonicalJson } from './configs/canonical.ts';
+import { canonicalJson } from '../signing/canonical-json.ts';
 import { buildEnvelope } from './configs/envelope.ts';
 import { ConfigStore } from './configs/store.ts';
 import { validateConfig, type Validation } from './configs/validate.ts';
 import { GateProcess } from './gate/gate-process.ts';
-import { hostKey } from './host-key.ts';
+import { labKey } from './lab-key.ts';
 import { describeGraph, describeParts, type KernelRows } from './live/describe.ts';
 import { gridFault } from './live/grids.ts';
 import { freshSeed, LiveModel } from './live/live-model.ts';
@@ -274,7 +274,7 @@ export class ResidentLab implements Lab {
         fingerprint: await this.#fingerprint(0),
         createdAt: new Date(),
       },
-      await hostKey(dataDir),
+      await labKey(dataDir),
     );
     await this.#configs.save(name, canonicalJson(envelope));
     return envelope;
@@ -451,7 +451,7 @@ export class ResidentLab implements Lab {
     const { features } = engine.adapter;
     const { limits } = engine.runner.gpu.device;
     return await validateConfig(request, this.#configs.folder, {
-      ownKey: await hostKey(dataDir),
+      ownKey: await labKey(dataDir),
       trustedKeys,
       modelDigest: await engine.digest,
       knownOps: [...contracts.keys()],

@@ -3,7 +3,8 @@ import { kernelDigest } from '../digest.ts';
 import { type Finding, isConfigName, kernelName } from '../types.ts';
 import { fault } from './read.ts';
 import type { ReadEnvelope } from './schema.ts';
-import { bytesOf, keyIdOf, rawPublicKey, type SigningKey, signatureFits } from './signature.ts';
+import { bytesOf, keyIdOf, rawPublicKey, type SigningKey } from '../../signing/ed25519.ts';
+import { signatureFits } from './signature.ts';
 
 type ReadKernel = ReadEnvelope['kernels'][number];
 

@@ -1,6 +1,7 @@
 import { kernelDigest } from '../digest.ts';
 import type { ConfigEnvelope, Fingerprint, KernelRegistration, KernelRegistrationReport } from '../types.ts';
-import { type SigningKey, signEnvelope } from './signature.ts';
+import type { SigningKey } from '../../signing/ed25519.ts';
+import { signEnvelope } from './signature.ts';
 
 /** What a config holds. */
 export interface ConfigContents {

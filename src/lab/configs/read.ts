@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { Finding } from '../types.ts';
-import { canonicalJson } from './canonical.ts';
+import { canonicalJson } from '../../signing/canonical-json.ts';
 import { type ReadEnvelope, envelopeSchema } from './schema.ts';
 import { largestConfig, messageOf, readRegularFile } from './store.ts';
 

@@ -1,4 +1,4 @@
-/** Deeper than anything that the lab writes; text from outside must not exhaust the stack. */
+/** Deeper than anything that we write; text from outside must not exhaust the stack. */
 const deepest = 64;
 
 /**

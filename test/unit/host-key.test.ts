@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { hostKey } from '../../src/lab/host-key.ts';
+import { hostKey } from '../../src/signing/host-key.ts';
 
 let dataDir = '';
 beforeEach(async () => {
@@ -32,7 +32,7 @@ test('hosts that start at once get the same key', async () => {
 });
 
 test('so do processes', async () => {
-  const module = new URL('../../src/lab/host-key.ts', import.meta.url).href;
+  const module = new URL('../../src/signing/host-key.ts', import.meta.url).href;
   const script = `const { hostKey } = await import(${JSON.stringify(module)}); console.log((await hostKey(${JSON.stringify(dataDir)})).keyId);`;
   const run = promisify(execFile);
   const starts = Array.from({ length: 4 }, () =>
@@ -45,12 +45,12 @@ test('so do processes', async () => {
 test('a folder that cannot be written to is a clear error', async () => {
   const file = join(dataDir, 'missing', 'host.key');
   await expect(hostKey(join(dataDir, 'missing'))).rejects.toMatchObject({
-    code: 'lab_failed',
+    name: 'HostKeyError',
     message: `${file} cannot be written: there is no such file.`,
   });
   await mkdir(file, { recursive: true });
   await expect(hostKey(join(dataDir, 'missing'))).rejects.toMatchObject({
-    code: 'lab_failed',
+    name: 'HostKeyError',
     message: `${file} cannot be read: it is a directory.`,
   });
 });
@@ -67,7 +67,7 @@ test.each([
   const file = join(dataDir, 'host.key');
   await writeFile(file, text);
   await expect(hostKey(dataDir)).rejects.toMatchObject({
-    code: 'lab_failed',
+    name: 'HostKeyError',
     message: expect.stringContaining(`${file} holds no Ed25519 key`),
   });
   expect(await readFile(file, 'utf8')).toBe(text);

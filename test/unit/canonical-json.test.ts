@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { canonicalJson } from '../../src/lab/configs/canonical.ts';
+import { canonicalJson } from '../../src/signing/canonical-json.ts';
 
 describe('canonical JSON, by the vectors of RFC 8785', () => {
   test('the sample of section 3.2.2', () => {

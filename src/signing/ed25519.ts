@@ -1,0 +1,45 @@
+import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
+
+/** An Ed25519 key pair. */
+export interface SigningKey {
+  readonly privateKey: KeyObject;
+  readonly publicKey: KeyObject;
+  /** Of the public key, as `keyIdOf` makes it. */
+  readonly keyId: string;
+}
+
+/** The 32 bytes of an Ed25519 public key. */
+export function rawPublicKey(key: KeyObject): Buffer {
+  return Buffer.from(key.export({ format: 'jwk' }).x ?? '', 'base64url');
+}
+
+/** `ed25519:` and 16 hex digits of the raw key's SHA-256. */
+export const keyIdOf = (raw: Uint8Array): string =>
+  `ed25519:${createHash('sha256').update(raw).digest('hex').slice(0, 16)}`;
+
+/** @returns base64 of the 64 bytes */
+export const signatureOf = (bytes: Uint8Array, { privateKey }: Pick<SigningKey, 'privateKey'>): string =>
+  sign(null, bytes, privateKey).toString('base64');
+
+/**
+ * Whether a signature fits; never throws.
+ * @param raw 32 bytes of the public key
+ * @param value base64
+ */
+export function fits(bytes: Uint8Array, raw: Uint8Array, value: string): boolean {
+  const signature = bytesOf(value, 64);
+  if (signature === undefined) return false;
+  try {
+    const x = Buffer.from(raw).toString('base64url');
+    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
+    return verify(null, bytes, key, signature);
+  } catch {
+    return false;
+  }
+}
+
+/** Base64 of so many bytes, or nothing; another spelling of the same bytes is nothing too. */
+export function bytesOf(base64: string, count: number): Buffer | undefined {
+  const bytes = Buffer.from(base64, 'base64');
+  return bytes.length === count && bytes.toString('base64') === base64 ? bytes : undefined;
+}

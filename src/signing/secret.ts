@@ -1,0 +1,18 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+
+/** Names the secret wherever it turns up, so that scanners of sources and logs find it. */
+type SecretKind = 'bearer' | 'operator' | 'peer' | 'session' | 'external';
+
+/** 256 random bits as text: `lathe_<kind>_` and 43 characters. */
+export const newSecret = (kind: SecretKind): string =>
+  `lathe_${kind}_${randomBytes(32).toString('base64url')}`;
+
+/** What is kept of a secret: hex of its SHA-256. */
+export const secretHash = (secret: string): string => createHash('sha256').update(secret).digest('hex');
+
+/** Whether a secret is the one of a hash, in a time that tells nothing of either. */
+export function secretFits(hash: string, given: string): boolean {
+  const expected = Buffer.from(hash, 'hex');
+  const got = createHash('sha256').update(given).digest();
+  return expected.length === got.length && timingSafeEqual(expected, got);
+}
