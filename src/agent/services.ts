@@ -83,7 +83,11 @@ export interface Changes {
     },
   ): Promise<PendingChange>;
   list(): Promise<PendingChange[]>;
-  /** Idempotent. @throws AgentError not_found; conflict: `base_moved`, `already_discarded`, `expired` */
+  /**
+   * Idempotent. The signal ends the waiting, not what is being applied.
+   * @throws AgentError not_found; conflict, still staged: `base_moved`, `tool_unavailable`, `apply_failed`; conflict for
+   * good: `already_discarded`, `expired`, `may_have_run`, `already_failed`; `being_applied`; unavailable: `not_recorded`
+   */
   approve(id: string, by: string, signal: AbortSignal): Promise<{ id: string; applied: true }>;
   discard(id: string, by: string, note?: string): Promise<{ id: string; discarded: true }>;
   /** Resolves when it is decided, also by another host on the same database; rejects with the signal's reason. */

@@ -59,12 +59,16 @@ export interface ReadTool extends AnyTool {
 /** Changes something, and so only proposes it. */
 export interface ChangeTool extends AnyTool {
   readonly kind: 'change';
+  /** Why a person is asked first, where it is not simply that it changes something; what would change that. */
+  readonly gatedReason?: string;
   propose(args: Readonly<Record<string, unknown>>, context: ToolContext): Promise<Proposal | ToolOutput>;
   /**
    * Applies exactly what was proposed, once a person or a grant said so.
    * @throws AgentError `conflict`, `base_moved` where what it was proposed upon is no longer there: nothing was done
    */
   apply(payload: unknown, signal: AbortSignal): Promise<ToolOutput>;
+  /** Whether it was applied, where nobody saw how it ended: after a crash in the middle, or an error. */
+  verify?(payload: unknown): Promise<'applied' | 'not_applied' | 'unknown'>;
 }
 
 export type Tool = ReadTool | ChangeTool;

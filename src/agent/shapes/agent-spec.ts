@@ -20,6 +20,21 @@ export const grants = z
   .meta({ id: 'Grants' });
 export type Grants = z.infer<typeof grants>;
 
+/** Of which only some are named: a member that is absent stays as the agent has it. */
+export const someGrants = z
+  .object(
+    {
+      tools: globs.optional(),
+      read: paths.optional(),
+      write: paths.optional(),
+      network: globs.optional(),
+      auto_approve: globs.optional(),
+    },
+    { error: 'expected an object of grants' },
+  )
+  .meta({ id: 'SomeGrants' });
+export type SomeGrants = z.infer<typeof someGrants>;
+
 const number = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;
   return z.number({ error }).min(least, error).max(most, error);

@@ -23,3 +23,38 @@ export const pendingChange = z
   })
   .meta({ id: 'PendingChange' });
 export type PendingChange = z.infer<typeof pendingChange>;
+
+/** Whatever became of it; the diff is whole. */
+export const pendingChangeDetail = pendingChange
+  .extend({
+    state: z.enum(['staged', 'applying', 'applied', 'discarded', 'expired', 'failed']),
+    decided_at: time.optional(),
+    decided_by: text.optional(),
+    output: z
+      .object({ ok: z.boolean(), output: text, truncated: z.boolean() })
+      .optional()
+      .describe('What applying it gave, or why it failed.'),
+  })
+  .meta({ id: 'PendingChangeDetail' });
+export type PendingChangeDetail = z.infer<typeof pendingChangeDetail>;
+
+/** Characters as people count them, not UTF-16 units. */
+const mostNote = 2000;
+function isShortNote(note: string): boolean {
+  if (note.length > 2 * mostNote) return false;
+  let characters = 0;
+  for (const _ of note) characters++;
+  return characters <= mostNote;
+}
+export const discardRequest = z
+  .object(
+    {
+      note: z
+        .string({ error: 'expected a text' })
+        .refine(isShortNote, { error: 'at most 2000 characters' })
+        .optional()
+        .describe('Goes into the action journal, and nowhere else. At most 2000 characters.'),
+    },
+    { error: 'expected an object' },
+  )
+  .meta({ id: 'DiscardRequest' });

@@ -24,7 +24,11 @@ export const turnEvent = z
     event('tool_result', { call_id: text, ok: z.boolean(), output: text, truncated: z.boolean() }),
     event('staged', { pending_id: text, tool: text, summary: text }),
     event('usage', usage.shape),
-    event('answer', { text, usage, turns: count }),
+    event('answer', {
+      text,
+      usage: usage.optional().describe('Of all answers together; absent where the model did not say.'),
+      turns: count,
+    }),
     event('aborted', { reason: abortReason, message: text }),
   ])
   .meta({ id: 'TurnEvent' });

@@ -28,21 +28,29 @@ export function agentProblem(error: unknown): unknown {
     const message = `Nothing was changed, because ${error.message}. Make room, and send it again.`;
     return new Problem(503, error.code, message, { headers: { 'retry-after': '30' } });
   }
-  return new Problem(500, error.code, `Nothing was changed, because ${error.message}.`);
+  const outcome =
+    error.code === 'storage_unsure' ? 'It is not known whether this was done' : 'Nothing was changed';
+  return new Problem(500, error.code, `${outcome}, because ${error.message}.`);
 }
 
 /** Routes whose refusals by the agent plane become answers. */
 export const refusing = (routes: readonly Route[]): Route[] =>
-  routes.map((route) => ({
-    ...route,
-    handle: async (request) => {
-      try {
-        return await route.handle(request);
-      } catch (error) {
-        throw agentProblem(error);
-      }
-    },
-  }));
+  routes.map((route) => {
+    const { before } = route;
+    return {
+      ...route,
+      ...(before ? { before: (request) => asProblems(() => before(request)) } : {}),
+      handle: (request) => asProblems(() => route.handle(request)),
+    };
+  });
+
+async function asProblems<Value>(work: () => Value | Promise<Value>): Promise<Value> {
+  try {
+    return await work();
+  } catch (error) {
+    throw agentProblem(error);
+  }
+}
 
 export function agentPlane(routes: readonly Route[]): Plane {
   return {

@@ -1,0 +1,55 @@
+import { domainToASCII } from 'node:url';
+
+/** A host name, all names below one (`*.example.com`), or every host (`*`); with a port, only that one. */
+export interface HostPattern {
+  readonly kind: 'exact' | 'below' | 'any';
+  /** Lower case; `''` of every host. IPv6 in brackets. */
+  readonly name: string;
+  readonly port: number | undefined;
+}
+
+const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
+
+/** The pattern of a text, or what is wrong with it. */
+export function hostPattern(text: string): HostPattern | { readonly fault: string } {
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
+    const host = URL.canParse(text) ? new URL(text).host : '';
+    return { fault: `expected a host name, not an address${host === '' ? '' : `: use '${host}'`}` };
+  }
+  const [, given = '', digits] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(text) ?? [];
+  const port = digits === undefined ? undefined : Number(digits);
+  if (given === '' || (port !== undefined && (port < 1 || port > 65_535))) return { fault: expected };
+  if (given === '*') return { kind: 'any', name: '', port };
+  const below = given.startsWith('*.');
+  const name = (below ? given.slice(2) : given).toLowerCase();
+  const canonical = canonicalHost(name);
+  if (canonical === undefined) return { fault: expected };
+  if (canonical !== name) return { fault: `${expected}: write '${name}' as '${canonical}'` };
+  if (below && isAddress(name)) return { fault: 'there is nothing below a numeric address: name it alone' };
+  return { kind: below ? 'below' : 'exact', name, port };
+}
+const expected = "expected a host name, '*.domain' or 'host:port'";
+
+/** Whether every host and port that `narrow` names is named by `wide`. */
+export function hostCovers(wide: HostPattern, narrow: HostPattern): boolean {
+  if (wide.port !== undefined && wide.port !== narrow.port) return false;
+  if (wide.kind === 'exact') return narrow.kind === 'exact' && narrow.name === wide.name;
+  // This machine and addresses, private ones among them, are granted only by who names them.
+  if (narrow.kind === 'exact' && (isAddress(narrow.name) || isLocal(narrow.name))) return false;
+  if (wide.kind === 'any') return true;
+  if (narrow.kind === 'any') return false;
+  return narrow.name.endsWith(`.${wide.name}`) || (narrow.kind === 'below' && narrow.name === wide.name);
+}
+
+/** As a URL would write it, or nothing where it is no host. */
+function canonicalHost(name: string): string | undefined {
+  const url = `http://${name}/`;
+  if (name === '' || /[/?#@\\\s%]/.test(name) || !URL.canParse(url)) return undefined;
+  const { hostname } = new URL(url);
+  if (hostname.startsWith('[')) return hostname;
+  const plain = (domainToASCII(hostname) || hostname).replace(/\.$/, '');
+  return plain.length <= 253 && plain.split('.').every((one) => label.test(one)) ? plain : undefined;
+}
+
+const isLocal = (name: string) => name === 'localhost' || name.endsWith('.localhost');
+const isAddress = (name: string) => name.startsWith('[') || /(?:^|\.)\d+$/.test(name);

@@ -1,0 +1,120 @@
+import type { Store, Tx } from '../../store/index.ts';
+import { AgentError } from '../errors.ts';
+import type { Agents, Toolbox } from '../services.ts';
+import type { AgentSpec } from '../shapes/agent-spec.ts';
+import { checkSpec, type KnownTools } from './check-spec.ts';
+import { defaultAgent } from './default-agent.ts';
+
+interface StoredAgentsOptions {
+  readonly store: Store;
+  /** With them, a grant that names a tool that is not there is refused. */
+  readonly tools?: Pick<Toolbox, 'catalog'>;
+  /** Which known name a mistyped one may mean. */
+  readonly nearest?: KnownTools['nearest'];
+}
+
+/** Agents by name. What was sent is kept as JSON, members that we do not know with it. */
+export class StoredAgents implements Agents {
+  readonly #store: Store;
+  readonly #tools: Pick<Toolbox, 'catalog'> | undefined;
+  readonly #nearest: KnownTools['nearest'];
+
+  constructor({ store, tools, nearest = () => undefined }: StoredAgentsOptions) {
+    this.#store = store;
+    this.#tools = tools;
+    this.#nearest = nearest;
+  }
+
+  /** By name; `default` is always among them. */
+  async list(): Promise<AgentSpec[]> {
+    const rows = await this.#store.read((db) => db.selectFrom('agents').select(['name', 'spec']).execute());
+    const stored = rows.map(({ spec }) => JSON.parse(spec) as AgentSpec);
+    const all = rows.some(({ name }) => name === defaultAgent.name) ? stored : [defaultAgent, ...stored];
+    return all.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async get(name: string): Promise<AgentSpec> {
+    const row = await this.#store.read((db) =>
+      db.selectFrom('agents').select('spec').where('name', '=', name).executeTakeFirst(),
+    );
+    if (row) return JSON.parse(row.spec) as AgentSpec;
+    if (name === defaultAgent.name) return defaultAgent;
+    throw noSuchAgent(name);
+  }
+
+  /** @throws AgentError invalid; conflict where the name is taken */
+  async create(sent: Readonly<Record<string, unknown>>, by: string): Promise<AgentSpec> {
+    const spec = await this.#checked(sent);
+    const { name } = spec;
+    const created = await this.#store.transaction(async (tx) => {
+      const now = this.#store.time();
+      const row = { name, spec: JSON.stringify(spec), created_at: now, updated_at: now };
+      const insert = tx
+        .insertInto('agents')
+        .values(row)
+        .onConflict((one) => one.column('name').doNothing());
+      const { numInsertedOrUpdatedRows } = await insert.executeTakeFirst();
+      if (numInsertedOrUpdatedRows !== 1n) return false;
+      await this.#act(tx, 'agent.create', name, by);
+      return true;
+    });
+    if (created) return spec;
+    const message = `There is an agent '${name}' already; PUT /agent/v1/agents/${name} replaces it.`;
+    throw new AgentError('conflict', 'name_exists', message);
+  }
+
+  /** Stores it, whether one of that name is there or not. @throws AgentError invalid */
+  async put(name: string, sent: Readonly<Record<string, unknown>>, by: string): Promise<AgentSpec> {
+    const spec = await this.#checked(sent, name);
+    await this.#store.transaction(async (tx) => {
+      const now = this.#store.time();
+      const text = JSON.stringify(spec);
+      await tx
+        .insertInto('agents')
+        .values({ name, spec: text, created_at: now, updated_at: now })
+        .onConflict((one) => one.column('name').doUpdateSet({ spec: text, updated_at: now }))
+        .execute();
+      await this.#act(tx, 'agent.put', name, by);
+    });
+    return spec;
+  }
+
+  /** Of the name `default`, brings the one back that is there without being stored. @throws AgentError not_found */
+  async delete(name: string, by: string): Promise<void> {
+    const deleted = await this.#store.transaction(async (tx) => {
+      const { numDeletedRows } = await tx.deleteFrom('agents').where('name', '=', name).executeTakeFirst();
+      if (numDeletedRows === 0n) return false;
+      await this.#act(tx, 'agent.delete', name, by);
+      return true;
+    });
+    if (!deleted) throw noSuchAgent(name);
+  }
+
+  /** @param name that it must have */
+  async #checked(sent: Readonly<Record<string, unknown>>, name?: string): Promise<AgentSpec> {
+    const names = (await this.#tools?.catalog())?.map((tool) => tool.name);
+    const { spec, faults = [] } = checkSpec(sent, names && { names, nearest: this.#nearest });
+    const given = sent['name'];
+    const other =
+      name !== undefined && typeof given === 'string' && given !== name
+        ? [{ path: 'name', message: `expected '${name}', as the path names it, got '${given.slice(0, 80)}'` }]
+        : [];
+    if (spec && other.length === 0) return spec;
+    const all = [...other, ...faults.filter(({ path }) => other.length === 0 || path !== 'name')];
+    const message = all.map((fault) =>
+      fault.path === '' ? fault.message : `${fault.path}: ${fault.message}`,
+    );
+    throw new AgentError('invalid', 'invalid_agent', `${message.join('; ')}.`, { faults: all });
+  }
+
+  async #act(tx: Tx, verb: string, target: string, by: string): Promise<void> {
+    await this.#store.act(tx, { verb, target, by, outcome: 'applied' });
+  }
+}
+
+const noSuchAgent = (name: string) =>
+  new AgentError(
+    'not_found',
+    'not_found',
+    `There is no stored agent '${name.slice(0, 80)}'; GET /agent/v1/agents lists them.`,
+  );

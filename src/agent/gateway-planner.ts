@@ -1,0 +1,84 @@
+import { AgentError } from './errors.ts';
+import { CompletionReader } from './gateway-planner/completion-reader.ts';
+import { asked } from './gateway-planner/request-body.ts';
+import { refusal, unreachable } from './gateway-planner/refusals.ts';
+import { sseData } from './gateway-planner/sse.ts';
+import type { Planner, PlannerEvent, PlannerRequest } from './planner.ts';
+
+/** An OpenAI-compatible server of models. */
+export interface Gateway {
+  /** Of its wire: `https://host/v1`. */
+  readonly url: string;
+  /** Read at every request, so that a changed key file counts; undefined: it wants none. */
+  readonly key: () => string | undefined;
+}
+
+/** A model of a gateway, by OpenAI's chat completions. What goes wrong never names the key. */
+export class GatewayPlanner implements Planner {
+  readonly route;
+  readonly #gateway: Gateway;
+
+  constructor(gateway: Gateway, model: string) {
+    this.#gateway = gateway;
+    this.route = { engine: 'gateway' as const, model };
+  }
+
+  async *answer(request: PlannerRequest, signal: AbortSignal): AsyncGenerator<PlannerEvent, void, undefined> {
+    const leaving = new AbortController();
+    const either = AbortSignal.any([signal, leaving.signal]);
+    try {
+      yield* this.#events(request, either);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    } finally {
+      leaving.abort();
+    }
+  }
+
+  async *#events(
+    request: PlannerRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<PlannerEvent, void, undefined> {
+    const key = this.#gateway.key();
+    const response = await this.#post(request, key, signal);
+    if (!response.ok) throw await refusal(response, this.route.model, key);
+    const reader = new CompletionReader(this.route.model, key);
+    for await (const data of this.#data(response)) yield* reader.push(data);
+    yield* reader.end();
+  }
+
+  async #post(request: PlannerRequest, key: string | undefined, signal: AbortSignal): Promise<Response> {
+    try {
+      return await fetch(`${this.#gateway.url.replace(/\/+$/, '')}/chat/completions`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          accept: 'text/event-stream',
+          ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+        },
+        body: JSON.stringify(asked(this.route.model, request)),
+        // A key goes nowhere but where it was meant for.
+        redirect: 'error',
+        signal,
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      throw unreachable(this.#gateway.url, error);
+    }
+  }
+
+  async *#data(response: Response): AsyncGenerator<string, void, undefined> {
+    if (!response.body) return;
+    try {
+      // A server that knows no streams answers with one body, which reads like a single chunk.
+      if (response.headers.get('content-type')?.includes('json')) yield await response.text();
+      else yield* sseData(response.body);
+    } catch (error) {
+      if (error instanceof AgentError) throw error;
+      throw new AgentError('unavailable', 'gateway_broke_off', 'The gateway broke off its answer.', {
+        cause: error,
+      });
+    }
+  }
+}

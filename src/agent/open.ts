@@ -1,0 +1,144 @@
+import type { Builtins } from './workflows/builtins.ts';
+import type { SigningKey } from '../signing/ed25519.ts';
+import type { Store } from '../store/index.ts';
+import { StoredAgents } from './agents/stored-agents.ts';
+import type { Clock } from './clock.ts';
+import { EventLog } from './event-log.ts';
+import { type McpServerConfig, McpServers } from './mcp/index.ts';
+import { ActJournal } from './pending/act-journal.ts';
+import { PendingChanges } from './pending/pending-changes.ts';
+import type { Planners } from './planner.ts';
+import { ReceiptChain } from './receipts/chain.ts';
+import { ExternalSessions } from './sessions/external-sessions.ts';
+import { Feed } from './sessions/feed.ts';
+import { Peers } from './sessions/peers.ts';
+import { StoredSessions } from './sessions/store-sessions.ts';
+import { StoredSignals } from './signals.ts';
+import { TaskService } from './tasks/index.ts';
+import { builtinTools } from './tools/builtin/index.ts';
+import type { FindLab } from './tools/builtin/lab-reader.ts';
+import type { ObserveReader } from './tools/builtin/observe.ts';
+import { Bubblewrap } from './tools/sandbox/bubblewrap.ts';
+import { SourcedToolbox } from './tools/toolbox.ts';
+import { TurnLoop } from './turns/index.ts';
+import { Ensembles } from './workflows/ensembles.ts';
+import { Runs } from './workflows/running/runs.ts';
+
+/** How often what waited too long is ended. */
+const sweepMs = 60_000;
+
+export interface AgentHostOptions {
+  readonly store: Store;
+  /** That receipts are signed with. */
+  readonly key: SigningKey;
+  readonly clock: Clock;
+  readonly version: string;
+  readonly planners: Planners;
+  readonly lab: FindLab;
+  /** What the host tells of itself to agents that observe it. */
+  readonly observe: Pick<ObserveReader, 'telemetry' | 'health'>;
+  readonly mcp: readonly McpServerConfig[];
+  readonly builtins: Builtins;
+  /** Absolute paths that no agent may reach, whatever it is granted. */
+  readonly forbidden: readonly string[];
+  readonly operatorHash: string | undefined;
+  /** Which workflows may be run by name. */
+  readonly isEnabled: (name: string) => boolean;
+  /** False: cancelled runs are shown as failed. */
+  readonly cancelledState: boolean;
+  readonly external: { readonly heartbeatSecs: number; readonly most: number };
+  /** Hears of what nobody foresaw. */
+  readonly onFault: (where: string, error: unknown) => void;
+  readonly onNotice: (message: string) => void;
+}
+
+/** The agent plane of one host: all of its pieces, put together. */
+export class AgentHost {
+  readonly agents: StoredAgents;
+  readonly toolbox: SourcedToolbox;
+  readonly changes: PendingChanges;
+  readonly acts: ActJournal;
+  readonly tasks: TaskService;
+  readonly ensembles: Ensembles;
+  readonly runs: Runs;
+  readonly external: ExternalSessions;
+  readonly sessions: StoredSessions;
+  readonly receipts: ReceiptChain;
+  readonly feed: Feed;
+  readonly peers: Peers;
+  readonly #mcp: McpServers;
+  readonly #stopping = new AbortController();
+  readonly #onFault: AgentHostOptions['onFault'];
+  #sweeps: NodeJS.Timeout | undefined;
+
+  private constructor(options: AgentHostOptions, sandbox: Bubblewrap | string) {
+    const { store, key, clock, planners, onFault, cancelledState, isEnabled } = options;
+    this.#onFault = onFault;
+    const shared = { store, clock, planners, onFault };
+    const log = new EventLog(store);
+    const signals = new StoredSignals(store);
+    const receipts = new ReceiptChain({ store, key });
+    const sessions = new StoredSessions({ store, operatorHash: options.operatorHash });
+    this.#mcp = new McpServers(options.mcp, { version: options.version, clock, onNotice: options.onNotice });
+    const observe: ObserveReader = {
+      ...options.observe,
+      sessions: () => this.feed.rows(200),
+      receipts: (limit) => receipts.newest(limit),
+      pending: () => this.changes.list(),
+    };
+    const builtin = builtinTools({ forbidden: options.forbidden, sandbox, lab: options.lab, observe });
+    const toolbox = new SourcedToolbox([builtin, this.#mcp], typeof sandbox !== 'string');
+    const agents = new StoredAgents({ store, tools: toolbox });
+    const changes = new PendingChanges({
+      ...shared,
+      signals,
+      tools: toolbox,
+      stopping: this.#stopping.signal,
+    });
+    const turns = new TurnLoop({ ...shared, toolbox, changes, sessions });
+    const working = { ...shared, log, agents, turns, sessions, receipts, signals };
+    this.tasks = new TaskService(working);
+    this.ensembles = new Ensembles({ store, builtins: options.builtins, toolbox, agents, isEnabled });
+    this.runs = new Runs({ ...working, changes, cancelledState, workflows: this.ensembles });
+    this.external = new ExternalSessions({
+      ...{ store, receipts, signals, clock, ...options.external },
+      onFault: (error) => onFault('external sessions', error),
+    });
+    const { tasks, runs, external } = this;
+    this.feed = new Feed({ store, tasks, runs, external, cancelledState, startedAt: clock.now() });
+    this.peers = new Peers({ store });
+    this.acts = new ActJournal(store);
+    this.agents = agents;
+    this.toolbox = toolbox;
+    this.changes = changes;
+    this.sessions = sessions;
+    this.receipts = receipts;
+  }
+
+  /** Puts it together and takes up what the last process of this host left behind. */
+  static async open(options: AgentHostOptions): Promise<AgentHost> {
+    const host = new AgentHost(options, await Bubblewrap.probe());
+    await host.changes.sweep();
+    await host.tasks.recover();
+    await host.external.start();
+    host.#mcp.start();
+    host.#sweeps = setInterval(() => {
+      host.changes.sweep().catch((error: unknown) => host.#onFault('pending changes', error));
+    }, sweepMs);
+    host.#sweeps.unref();
+    return host;
+  }
+
+  /** Runs go on where they were, which may want a model: when there is one, or there will be none. */
+  async resume(): Promise<void> {
+    await this.runs.recover();
+  }
+
+  /** Ends what is at work, and stores how it ended. */
+  async close(): Promise<void> {
+    clearInterval(this.#sweeps);
+    this.#stopping.abort();
+    await Promise.all([this.tasks.stop(), this.runs.close(), this.external.stop(), this.#mcp.close()]);
+    await this.changes.settled();
+  }
+}

@@ -1,0 +1,44 @@
+import { StoreError } from '../../store/index.ts';
+import { AgentError } from '../errors.ts';
+import type { Ending } from './applying.ts';
+import type { PendingLedger } from './ledger.ts';
+import type { PendingRow } from './rows.ts';
+
+/** In ms, between tries to record what was already done. */
+const waits = [100, 400, 1500];
+
+/** Writes down how applications ended, and keeps in mind what the database did not take. */
+export class Recorder {
+  readonly #ledger: PendingLedger;
+  readonly #unrecorded = new Map<string, { row: PendingRow; ending: Ending }>();
+
+  constructor(ledger: PendingLedger) {
+    this.#ledger = ledger;
+  }
+
+  /** @throws AgentError `unavailable`, `not_recorded`: it ended so, but the database does not say it yet */
+  async record(row: PendingRow, ending: Ending): Promise<void> {
+    this.#unrecorded.set(row.id, { row, ending });
+    for (const wait of [...waits, undefined]) {
+      try {
+        await this.#ledger.settle(row, ending);
+        this.#unrecorded.delete(row.id);
+        return;
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        if (wait === undefined) throw notRecorded(row, ending, error);
+        await new Promise((resolve) => setTimeout(resolve, wait));
+      }
+    }
+  }
+
+  unrecorded(id: string): Ending | undefined {
+    return this.#unrecorded.get(id)?.ending;
+  }
+}
+
+function notRecorded({ id }: PendingRow, { state }: Ending, cause: StoreError): AgentError {
+  const ended = { applied: 'was applied', staged: 'was not applied', failed: 'failed' }[state];
+  const message = `${id} ${ended}, but that could not be recorded: ${cause.message}. It will be, as soon as the database takes it.`;
+  return new AgentError('unavailable', 'not_recorded', message, { cause });
+}

@@ -1,0 +1,31 @@
+import { AgentError } from '../errors.ts';
+import type { PendingRow } from './rows.ts';
+
+export const noSuchChange = (id: string) =>
+  new AgentError('not_found', 'not_found', `There is no pending change '${id.slice(0, 80)}'.`);
+
+/** Why what is decided, or being decided, cannot be decided otherwise. */
+export function decidedOtherwise({ id, state, decided_at, decided_by, applier }: PendingRow): AgentError {
+  const by = decided_by === null ? '' : ` by '${decided_by}'`;
+  const when = decided_at === null ? '' : ` at ${decided_at}`;
+  const [code, message] = {
+    staged: ['staged', `${id} still waits for a decision.`],
+    applying: [
+      'being_applied',
+      `${id} is being applied on host '${applier}', since${when || ' a moment ago'}; ask again when that has ended.`,
+    ],
+    applied: ['already_applied', `${id} was applied${when}, approved${by}; it cannot be discarded any more.`],
+    discarded: ['already_discarded', `${id} was discarded${when}${by}; nothing was changed. ${again}`],
+    expired: ['expired', `${id} expired${when}, before anybody had decided; nothing was changed. ${again}`],
+    failed: ['already_failed', `${id} failed${when}, approved${by}, and is not applied again. ${again}`],
+  }[state];
+  return new AgentError('conflict', code ?? state, message ?? '');
+}
+const again = 'If the change is still wanted, have the agent propose it again.';
+
+export const toolGone = (id: string, tool: string, why: string) =>
+  new AgentError(
+    'conflict',
+    'tool_unavailable',
+    `The tool '${tool}' cannot run: ${why.replace(/\.$/, '')}. ${id} stays staged: approve it again when the tool is there, or discard it.`,
+  );

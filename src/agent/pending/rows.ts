@@ -1,0 +1,38 @@
+import type { Selectable } from 'kysely';
+import type { Tables } from '../../store/index.ts';
+import type { PendingChange, PendingChangeDetail } from '../shapes/pending-change.ts';
+import type { ToolOutput } from '../tool.ts';
+
+export type PendingRow = Selectable<Tables['pending']>;
+export type PendingState = PendingRow['state'];
+
+/** What a person is shown; `payload` is the tool's own, and nobody else's. */
+export function asChange(row: Omit<PendingRow, 'payload'>): PendingChange {
+  const { id, kind, tool, agent, intent, summary, risk, created_at, expires_at } = row;
+  const optional = without({
+    task_id: row.task_id,
+    run_id: row.run_id,
+    step: row.step,
+    path: row.path,
+    diff: row.diff,
+    base_hash: row.base_hash,
+  });
+  return { id, kind, tool, ...optional, agent, intent, summary, risk, created_at, expires_at };
+}
+
+export function asDetail(row: Omit<PendingRow, 'payload'>): PendingChangeDetail {
+  const output = outputOf(row);
+  const decided = without({ decided_at: row.decided_at, decided_by: row.decided_by });
+  return { ...asChange(row), state: row.state, ...decided, ...(output ? { output } : {}) };
+}
+
+export const outputOf = ({ output }: Pick<PendingRow, 'output'>): ToolOutput | undefined =>
+  output === null ? undefined : (JSON.parse(output) as ToolOutput);
+
+/** What a failure left to read. */
+export const failure = (why: string): ToolOutput => ({ ok: false, output: why, truncated: false });
+
+function without<Row extends Record<string, string | null>>(row: Row) {
+  const filled = Object.entries(row).filter(([, value]) => value !== null);
+  return Object.fromEntries(filled) as { [Column in keyof Row]?: string };
+}

@@ -1,0 +1,87 @@
+import { z } from 'zod';
+import { filledText, text, tokenCounts } from './common.ts';
+
+const line = (most: number) => text.max(most, `at most ${most} characters`);
+const mostLabels = 32;
+const labelForm = /^[\w./-]{1,64}$/;
+
+/** Looked through by hand: a schema of records takes seconds for a body of a million members. */
+const labels = z
+  .custom<Readonly<Record<string, string>>>(
+    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+    { error: 'expected an object of texts' },
+  )
+  .meta({
+    type: 'object',
+    propertyNames: { type: 'string', pattern: labelForm.source },
+    additionalProperties: { type: 'string', maxLength: 256 },
+    maxProperties: mostLabels,
+  })
+  .superRefine((given: Readonly<Record<string, unknown>>, context) => {
+    const names = Object.keys(given);
+    if (names.length > mostLabels) {
+      context.addIssue(`at most ${mostLabels} labels`);
+      return;
+    }
+    for (const name of names) {
+      const value = given[name];
+      const message = !labelForm.test(name)
+        ? 'a label is named with 1 to 64 letters, digits and ._/-'
+        : typeof value !== 'string' || value.length > 256
+          ? 'expected a text of at most 256 characters'
+          : undefined;
+      if (message !== undefined) context.addIssue({ code: 'custom', path: [name.slice(0, 80)], message });
+    }
+  });
+
+/** Work that somebody else does, made known here. It grants nothing. */
+export const externalRegistration = z
+  .object(
+    {
+      harness: filledText.max(100, 'at most 100 characters').describe('What does the work: its program.'),
+      client: line(200).optional().describe('On whose behalf.'),
+      title: line(200).optional(),
+      cwd: line(4096).optional(),
+      pid: z.int({ error: 'expected a whole number' }).min(1, 'must be 1 or more').optional(),
+      labels: labels.optional(),
+      idempotency_key: filledText
+        .max(255, 'at most 255 characters')
+        .optional()
+        .describe(
+          'Registering again with it gives the same session a new secret; the old one counts no more.',
+        ),
+    },
+    { error: 'expected an object' },
+  )
+  .meta({ id: 'ExternalSessionRegistration' });
+export type ExternalRegistration = z.infer<typeof externalRegistration>;
+
+export const externalHeartbeat = z
+  .object(
+    {
+      status: z
+        .enum(['running', 'waiting'], {
+          error: "expected 'running' or 'waiting'; what has ended is told with POST .../end",
+        })
+        .optional(),
+      tokens: tokenCounts.optional().describe('Claimed, and of the whole session so far.'),
+      last_event: line(200).optional(),
+    },
+    { error: 'expected an object' },
+  )
+  .meta({ id: 'ExternalSessionHeartbeat' });
+export type ExternalHeartbeat = z.infer<typeof externalHeartbeat>;
+
+export const externalEnd = z
+  .object(
+    {
+      outcome: z.enum(['completed', 'failed', 'cancelled'], {
+        error: "expected 'completed', 'failed' or 'cancelled'",
+      }),
+      exit_code: z.int({ error: 'expected a whole number' }).optional(),
+      summary: line(500).optional(),
+    },
+    { error: 'expected an object' },
+  )
+  .meta({ id: 'ExternalSessionEnd' });
+export type ExternalEnd = z.infer<typeof externalEnd>;

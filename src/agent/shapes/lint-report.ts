@@ -1,0 +1,45 @@
+import { z } from 'zod';
+import { globs, text } from './common.ts';
+
+export const lintFinding = z.object({
+  code: text.describe('Stable, snake_case.'),
+  path: text.describe('Dotted path of the member; empty for the whole source.'),
+  message: text,
+  line: z.int().describe('From 1.'),
+  column: z.int().describe('From 1.'),
+});
+export type LintFinding = z.infer<typeof lintFinding>;
+
+/** What all of a workflow's agents together may do, so that a person can agree to it. */
+export const consent = z
+  .object({
+    tools: globs,
+    read: globs,
+    write: globs,
+    network: globs,
+    models: globs,
+    workspace: text.optional().describe("The input that names the folder which '.' in paths stands for."),
+    schedule: z.object({ cron: text, tz: text, next: text.optional().describe('RFC 3339, UTC.') }).nullable(),
+    destructive: z
+      .array(
+        z.object({
+          tool: text,
+          approval: z.enum(['person', 'automatic']).describe('Who lets its changes through.'),
+        }),
+      )
+      .describe('Tools among them that change something.'),
+  })
+  .meta({ id: 'WorkflowConsent' });
+export type Consent = z.infer<typeof consent>;
+
+const report = {
+  ok: z.boolean(),
+  name: text.optional(),
+  errors: z.array(lintFinding),
+  warnings: z.array(lintFinding),
+};
+export const lintReport = z.object(report).meta({ id: 'LintReport' });
+export type LintReport = z.infer<typeof lintReport>;
+export const lintReportWithConsent = z
+  .object({ ...report, consent: consent.optional().describe('Where the source could be read.') })
+  .meta({ id: 'LintReportWithConsent' });

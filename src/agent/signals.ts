@@ -1,0 +1,57 @@
+import type { Signals } from './services.ts';
+import type { Db, Store, Tx } from '../store/index.ts';
+
+export interface Signal {
+  readonly seq: number;
+  readonly name: string;
+  readonly data: unknown;
+}
+
+/** What has happened, as gates of the kind `event` see it: by name, in the order in which it was written. */
+export class StoredSignals implements Signals {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  async emit(tx: Tx, name: string, data: Readonly<Record<string, unknown>>): Promise<void> {
+    await this.add(tx, name, data);
+  }
+
+  /** Its number. */
+  async add(tx: Tx, name: string, data: Readonly<Record<string, unknown>>): Promise<number> {
+    const seq = await this.#store.next(tx, 'signal');
+    const at = this.#store.time();
+    await tx
+      .insertInto('signals')
+      .values({ seq, name, at, data: JSON.stringify(data) })
+      .execute();
+    return seq;
+  }
+
+  /** The number of the last one; a later one is larger. */
+  async last(db: Db | Tx): Promise<number> {
+    const { value } = await db
+      .selectFrom('counters')
+      .select('value')
+      .where('name', '=', 'signal')
+      .executeTakeFirstOrThrow();
+    return value;
+  }
+
+  /** Those of a name after a number, the earliest first. */
+  async after(name: string, seq: number, most: number): Promise<Signal[]> {
+    const rows = await this.#store.read((db) =>
+      db
+        .selectFrom('signals')
+        .select(['seq', 'data'])
+        .where('name', '=', name)
+        .where('seq', '>', seq)
+        .orderBy('seq')
+        .limit(most)
+        .execute(),
+    );
+    return rows.map((row) => ({ seq: row.seq, name, data: JSON.parse(row.data) as unknown }));
+  }
+}

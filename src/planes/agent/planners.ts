@@ -1,0 +1,53 @@
+import { AgentError } from '../../agent/errors.ts';
+import { type Gateway, GatewayPlanner } from '../../agent/gateway-planner.ts';
+import type { Planner, Planners } from '../../agent/planner.ts';
+import { Problem } from '../problem.ts';
+import type { Resident } from '../resident.ts';
+import { requireKind } from '../turn/identity.ts';
+import { ResidentPlanner } from './resident-planner.ts';
+
+/** The models that agents of this host may have: the resident one, and those of a gateway where one is configured. */
+export class HostPlanners implements Planners {
+  readonly #resident: Resident;
+  readonly #gateway: Gateway | undefined;
+
+  constructor({ resident, gateway }: { readonly resident: Resident; readonly gateway: Gateway | undefined }) {
+    this.#resident = resident;
+    this.#gateway = gateway;
+  }
+
+  find(model: string): Planner {
+    if (model === 'resident') return new ResidentPlanner(this.#resident, this.#residentId());
+    if (this.#gateway) return new GatewayPlanner(this.#gateway, model);
+    const message =
+      `The agent wants the model '${model.slice(0, 200)}' of a gateway, and this host has none: write [gateway] url = ` +
+      `"https://..." into its configuration, or give the agent model = "resident".`;
+    throw new AgentError('unavailable', 'no_gateway', message);
+  }
+
+  get disclosure() {
+    const { state } = this.#resident;
+    const model = state.kind === 'ready' ? state.engine.model.id : null;
+    if (!this.#gateway) {
+      const disclosure = 'Agents run on the resident model of this host; nothing leaves it.';
+      return { kind: 'resident', model, disclosure };
+    }
+    const { host } = new URL(this.#gateway.url);
+    const disclosure =
+      `Agents run on the resident model of this host. Those whose model names another one send their prompts, and ` +
+      `what their tools read, to the gateway at ${host}.`;
+    return { kind: 'resident+gateway', model, disclosure };
+  }
+
+  #residentId(): string {
+    try {
+      const { model } = this.#resident.require().engine;
+      requireKind(model, 'generate');
+      return model.id;
+    } catch (error) {
+      if (error instanceof Problem)
+        throw new AgentError('unavailable', error.code, error.message, { cause: error });
+      throw error;
+    }
+  }
+}

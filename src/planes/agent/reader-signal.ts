@@ -1,0 +1,17 @@
+import { ClientGone } from '../problem.ts';
+
+/** When the host stops: how long readers wait for the last line of what is ended with it. */
+const graceMs = 1000;
+
+/** Ends a reader at once with its client, but with the host only when there was time to tell the end. */
+export function readerSignal(signal: AbortSignal): AbortSignal {
+  const reading = new AbortController();
+  const leave = () => {
+    const { reason } = signal as { reason: unknown };
+    if (reason instanceof ClientGone) reading.abort(reason);
+    else setTimeout(() => reading.abort(reason), graceMs).unref();
+  };
+  if (signal.aborted) leave();
+  else signal.addEventListener('abort', leave, { once: true });
+  return reading.signal;
+}

@@ -1,0 +1,164 @@
+import { AgentError } from '../../agent/errors.ts';
+import type { Planner, PlannerEvent, PlannerMessage, PlannerRequest } from '../../agent/planner.ts';
+import type { ChatInput, ChatTurn, ToolDefinition } from '../../chat/index.ts';
+import type { GrammarErrorCode } from '../../grammar/types.ts';
+import { Problem } from '../problem.ts';
+import type { ReadyModel, Resident } from '../resident.ts';
+import { type ChatEvent, startChat } from '../turn/chat.ts';
+import { answerLimit } from '../turn/encode.ts';
+import { randomSeed } from '../turn/identity.ts';
+import { toSampling } from '../turn/sampling.ts';
+
+/**
+ * The resident model as agents use it. Calls are bound by a grammar to the schemas of the tools; a schema that no
+ * grammar can keep binds only to an object, and the loop checks what is in it.
+ */
+export class ResidentPlanner implements Planner {
+  readonly route;
+  readonly #resident: Resident;
+
+  /** @param model the id of the one that is resident; where requests may change it, it is loaded again */
+  constructor(resident: Resident, model: string) {
+    this.#resident = resident;
+    this.route = { engine: 'resident' as const, model };
+  }
+
+  async *answer(request: PlannerRequest, signal: AbortSignal): AsyncGenerator<PlannerEvent, void, undefined> {
+    // As long as an answer is on its way, no other model takes this one's place.
+    const over = Promise.withResolvers<void>();
+    const leaving = new AbortController();
+    const either = AbortSignal.any([signal, leaving.signal]);
+    try {
+      const visit = { signal: either, over: over.promise };
+      const ready = await this.#resident.use(this.route.model, visit, 'generate');
+      yield* plannerEvents(await begin(ready, request, either));
+    } catch (error) {
+      signal.throwIfAborted();
+      throw toAgentError(error);
+    } finally {
+      leaving.abort();
+      over.resolve();
+    }
+  }
+}
+
+type Begun = AsyncGenerator<ChatEvent, void, undefined>;
+
+async function begin(ready: ReadyModel, request: PlannerRequest, signal: AbortSignal): Promise<Begun> {
+  const { model, tokenizer } = ready.engine;
+  const start = async (tools: ToolDefinition[]) => {
+    const { events } = await startChat(
+      ready,
+      {
+        input: toChatInput(request, tools),
+        n: 1,
+        sampling: toSampling(request.sampling, tokenizer.vocabSize, randomSeed),
+        stop: [],
+        maxTokens: (prompt) =>
+          answerLimit(prompt, model.contextLength, 'messages', undefined, request.maxTokens),
+      },
+      signal,
+    );
+    return events;
+  };
+  try {
+    return await start(request.tools.map(toDefinition));
+  } catch (error) {
+    if (!(error instanceof Problem) || !grammarCodes.has(error.code) || request.tools.length === 0)
+      throw error;
+    return await start(request.tools.map(toLooseDefinition));
+  }
+}
+
+const grammarCodes: ReadonlySet<string> = new Set<GrammarErrorCode>([
+  'unsupported_schema',
+  'invalid_grammar',
+  'grammar_too_complex',
+]);
+
+async function* plannerEvents(events: Begun): AsyncGenerator<PlannerEvent, void, undefined> {
+  const calls: { id: string; name: string; pieces: string[] }[] = [];
+  for await (const event of events) {
+    if (event.type === 'content') yield { type: 'delta', text: event.text };
+    else if (event.type === 'reasoning') yield { type: 'reasoning', text: event.text };
+    else if (event.type === 'tool_call') calls[event.index] = { id: event.id, name: event.name, pieces: [] };
+    else if (event.type === 'tool_arguments') calls[event.index]?.pieces.push(event.text);
+    else {
+      for (const { id, name, pieces } of calls)
+        yield { type: 'call', call: { id, name, arguments: pieces.join('') } };
+      const { finishReason: finish, usage } = event;
+      const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage;
+      yield { type: 'end', finish, usage: { promptTokens, completionTokens } };
+    }
+  }
+}
+
+function toChatInput(
+  { messages, tools, toolChoice = 'auto', responseFormat }: PlannerRequest,
+  definitions: ToolDefinition[],
+): ChatInput {
+  return {
+    messages: messages.map(toTurn),
+    ...(tools.length > 0 ? { tools: definitions, toolChoice } : {}),
+    ...(responseFormat
+      ? {
+          output:
+            responseFormat.type === 'json'
+              ? { kind: 'json' }
+              : { kind: 'json_schema', schema: responseFormat.schema },
+        }
+      : {}),
+  };
+}
+
+function toTurn(message: PlannerMessage): ChatTurn {
+  if (message.role === 'tool') {
+    const { content, callId, name } = message;
+    return { role: 'tool', content, callId, name };
+  }
+  if (message.role !== 'assistant') return message;
+  const toolCalls = message.calls.map(({ id, name, arguments: text }) => ({
+    id,
+    name,
+    arguments: value(text),
+  }));
+  return { role: 'assistant', content: message.content, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
+}
+
+/** Templates want an object. */
+function value(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+const toDefinition = ({
+  name,
+  description,
+  inputSchema,
+}: PlannerRequest['tools'][number]): ToolDefinition => ({
+  name,
+  description,
+  parameters: inputSchema,
+});
+
+/** Any object, with the schema for the model to read. */
+const toLooseDefinition = ({
+  name,
+  description,
+  inputSchema,
+}: PlannerRequest['tools'][number]): ToolDefinition => ({
+  name,
+  description: `${description}\nThe arguments must fit this JSON schema: ${JSON.stringify(inputSchema)}`,
+  parameters: { type: 'object', additionalProperties: true },
+});
+
+/** A refusal of the planes as the agents know it; what is a fault of ours passes through. */
+function toAgentError(error: unknown): unknown {
+  if (!(error instanceof Problem)) return error;
+  const { status, code, message } = error;
+  if (code === 'context_length_exceeded') return new AgentError('invalid', code, message, { cause: error });
+  return new AgentError(status === 429 ? 'too_many' : 'unavailable', code, message, { cause: error });
+}

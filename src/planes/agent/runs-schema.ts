@@ -1,0 +1,54 @@
+import { z } from 'zod';
+import { jsonObject } from '../json-object.ts';
+
+const text = z.string({ error: 'expected a text' });
+const longest = 1_000_000;
+
+/** Members that we do not know are ignored. */
+export const runRequest = z
+  .object(
+    {
+      input: text
+        .max(longest, `at most ${longest} characters`)
+        .optional()
+        .describe('What `{{input}}` stands for.'),
+      inputs: jsonObject('expected an object of inputs')
+        .optional()
+        .describe('Values of the inputs that the workflow declares, by name.'),
+      retried_from: text.optional().describe('The run that failed and is tried again: `r<n>`.'),
+    },
+    { error: 'expected an object' },
+  )
+  .meta({ id: 'RunRequest' });
+
+export const resumeRequest = z
+  .object(
+    {
+      inputs: jsonObject('expected an object of inputs')
+        .optional()
+        .describe('What the input gate asks for. A paused run is resumed without.'),
+    },
+    { error: 'expected an object' },
+  )
+  .meta({ id: 'ResumeRequest' });
+
+const eventRule = "expected 'user.' and then 1 to 195 letters, digits, dots, dashes and underscores";
+export const newSignal = z
+  .object(
+    {
+      name: z.string({ error: eventRule }).regex(/^user\.[\w.-]{1,195}$/, eventRule),
+      data: jsonObject('expected an object')
+        .default({})
+        .describe('What `where` of a gate and the step see of it.'),
+    },
+    { error: 'expected an object' },
+  )
+  .meta({ id: 'NewSignal' });
+
+const id = text.describe('Of the run: `r<n>`.');
+export const pauseRequested = z.object({ id, pause: z.literal('requested') }).meta({ id: 'PauseRequested' });
+export const resumed = z.object({ id, resumed: z.literal(true) }).meta({ id: 'Resumed' });
+export const dispatched = z.object({ id, dispatched: z.literal(true) }).meta({ id: 'Dispatched' });
+export const signalled = z
+  .object({ name: text, seq: z.int().describe('Its place among all events.') })
+  .meta({ id: 'Signalled' });

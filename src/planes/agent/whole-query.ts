@@ -1,0 +1,16 @@
+import { invalidBody } from '../body.ts';
+
+/** A whole number behind the question mark. Refuses with 400 what is none. */
+export function wholeQuery(
+  query: URLSearchParams,
+  name: string,
+  { least, most, otherwise }: { least: number; most: number; otherwise: number },
+): number {
+  const given = query.get(name);
+  if (given === null) return otherwise;
+  const value = /^\d{1,9}$/.test(given) ? Number(given) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw invalidBody([
+    { path: name, message: `expected a whole number from ${least} to ${most}, got '${given.slice(0, 40)}'` },
+  ]);
+}
