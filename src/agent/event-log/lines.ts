@@ -1,0 +1,77 @@
+import type { Tx } from '../../store/index.ts';
+
+/** An event before it has its place. */
+export interface NewLine {
+  readonly type: string;
+}
+
+/** A line of a stream. */
+export type Line<Event extends NewLine = NewLine> = Event & { readonly seq: number; readonly ts: string };
+
+export async function insertLine(tx: Tx, stream: string, line: Line): Promise<void> {
+  const { seq, ts } = line;
+  await tx
+    .insertInto('events')
+    .values({ stream, seq, ts, event: JSON.stringify(inOrder(line)) })
+    .execute();
+}
+
+/** What every line begins with. */
+function inOrder({ type, seq, ts, ...rest }: Line): object {
+  const told = { type, seq, ts, ...rest };
+  return isStepEvent(told) ? { ...told, event: inOrder(told.event as Line) } : told;
+}
+
+/** What may be told together: neighbouring pieces of one text, of a task or of a step. */
+export function joined<Event extends NewLine>(before: Event, next: Event): Event | undefined {
+  if (isText(before) && isText(next) && before.type === next.type)
+    return { ...before, text: before.text + next.text };
+  if (!isStepEvent(before) || !isStepEvent(next) || before.step !== next.step) return undefined;
+  const event = joined(before.event, next.event);
+  return event && { ...before, event };
+}
+
+/** A piece of text need not be written at once. */
+export const isPiece = (event: NewLine): boolean =>
+  isText(event) || (isStepEvent(event) && isText(event.event));
+
+/** Characters of a piece. */
+export const lengthOf = (event: NewLine): number =>
+  isText(event) ? event.text.length : isStepEvent(event) ? lengthOf(event.event) : 0;
+
+interface Text extends NewLine {
+  readonly text: string;
+}
+/** The log numbers what is in it. */
+interface StepEvent extends NewLine {
+  readonly step: string;
+  readonly event: NewLine;
+}
+const isText = (event: NewLine): event is Text => event.type === 'delta' || event.type === 'reasoning';
+const isStepEvent = (event: NewLine): event is StepEvent => event.type === 'step_event';
+
+/**
+ * Where a stream is: the next number, and of each step that has begun the next number of its agent's events, which
+ * count from 0 for themselves.
+ */
+export interface Place {
+  readonly next: number;
+  readonly steps: Readonly<Record<string, number>>;
+}
+
+/** The line of an event at its place, and the place after it. */
+export function place<Event extends NewLine>(
+  { next, steps }: Place,
+  event: Event,
+  ts: string,
+): { readonly line: Line<Event>; readonly after: Place } {
+  const line = { ...event, seq: next, ts };
+  if (event.type === 'step_start' && 'step' in event)
+    return { line, after: { next: next + 1, steps: { ...steps, [String(event.step)]: 0 } } };
+  if (!isStepEvent(event)) return { line, after: { next: next + 1, steps } };
+  const seq = steps[event.step] ?? 0;
+  return {
+    line: { ...line, event: { ...event.event, seq, ts } },
+    after: { next: next + 1, steps: { ...steps, [event.step]: seq + 1 } },
+  };
+}

@@ -1,0 +1,60 @@
+type Schema = Readonly<Record<string, unknown>>;
+type Arguments = Readonly<Record<string, unknown>>;
+
+/** A schema that also asks why, and the way back from what was answered. */
+export interface AskingSchema {
+  readonly schema: Schema;
+  readonly split: (args: Arguments) => { readonly intent: string; readonly args: Arguments };
+}
+
+const intentSchema = {
+  type: 'string',
+  description: 'Why this is to be done, in one sentence: a person reads it before it is done.',
+};
+
+/** Members beside which another property does no harm. Anything else may well forbid one. */
+const plain = new Set(
+  '$schema $id $comment $defs definitions title description examples default type properties required additionalProperties'.split(
+    ' ',
+  ),
+);
+
+/** Adds the member `intent`, as far as the tool has no such member of its own. */
+export function askingIntent(schema: Schema): AskingSchema {
+  const { properties, required, ...rest } = schema;
+  const own = isObject(properties) ? properties : {};
+  if (Object.hasOwn(own, 'intent')) return { schema, split: (args) => ({ intent: textOf(args), args }) };
+  if (Object.keys(schema).every((key) => plain.has(key)))
+    return {
+      schema: {
+        ...rest,
+        properties: { ...own, intent: intentSchema },
+        required: [...(Array.isArray(required) ? (required as unknown[]) : []), 'intent'],
+      },
+      split: ({ intent, ...args }) => ({ intent: textOf({ intent }), args }),
+    };
+  return nested(schema);
+}
+
+/** The tool's own arguments as one member. What its references point to stays where they look for it. */
+function nested({ $schema, $defs, definitions, ...schema }: Schema): AskingSchema {
+  return {
+    schema: {
+      ...($schema === undefined ? {} : { $schema }),
+      ...($defs === undefined ? {} : { $defs }),
+      ...(definitions === undefined ? {} : { definitions }),
+      type: 'object',
+      properties: { arguments: schema, intent: intentSchema },
+      required: ['arguments', 'intent'],
+      additionalProperties: false,
+    },
+    split: ({ intent, arguments: args }) => ({
+      intent: textOf({ intent }),
+      args: isObject(args) ? args : {},
+    }),
+  };
+}
+
+const textOf = ({ intent }: Arguments): string => (typeof intent === 'string' ? intent : '');
+const isObject = (value: unknown): value is Arguments =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,0 +1,59 @@
+import { z } from 'zod';
+import type { ToolOutput } from '../tool.ts';
+import { cut, oneLine } from './clean-text.ts';
+
+/** Characters that a model gets to read of one answer. */
+const mostCharacters = 65_536;
+
+/** An answer to a call, as loosely as servers write them. */
+export const callResult = z.looseObject({
+  content: z.array(z.looseObject({ type: z.string() })).optional(),
+  structuredContent: z.unknown().optional(),
+  isError: z.boolean().optional(),
+});
+
+/** Texts as they are; of images and other bytes only that they were there. */
+export function outputOf({
+  content = [],
+  structuredContent,
+  isError,
+}: z.infer<typeof callResult>): ToolOutput {
+  const parts = content.map(partOf);
+  const noText = !parts.some(({ isText }) => isText);
+  if (noText && structuredContent !== undefined)
+    parts.unshift({ text: JSON.stringify(structuredContent), isText: true });
+  const output = parts
+    .map(({ text }) => text)
+    .join('\n')
+    .toWellFormed();
+  return {
+    ok: isError !== true,
+    output: cut(output, mostCharacters),
+    truncated: output.length > mostCharacters,
+  };
+}
+
+interface Part {
+  readonly text: string;
+  readonly isText: boolean;
+}
+
+function partOf(item: Readonly<Record<string, unknown>>): Part {
+  const { type, text, data, mimeType, uri, resource } = item;
+  if (type === 'text' && typeof text === 'string') return { text, isText: true };
+  if (type === 'resource' && typeof resource === 'object' && resource !== null) {
+    const within = resource as Readonly<Record<string, unknown>>;
+    if (typeof within['text'] === 'string')
+      return { text: `${named('resource', within['uri'])}\n${within['text']}`, isText: true };
+    return { text: named('resource', within['uri'], within['mimeType'], within['blob']), isText: false };
+  }
+  if (type === 'resource_link') return { text: named('link', uri, mimeType), isText: false };
+  return { text: named(String(type), undefined, mimeType, data), isText: false };
+}
+
+/** `[image, image/png, 120 bytes, not shown]` */
+function named(what: string, uri: unknown, mimeType?: unknown, base64?: unknown): string {
+  const facts = [what, uri, mimeType].filter((fact) => typeof fact === 'string');
+  if (typeof base64 === 'string') facts.push(`${Math.floor((base64.length * 3) / 4)} bytes`, 'not shown');
+  return `[${facts.map((fact) => oneLine(fact, 300)).join(', ')}]`;
+}

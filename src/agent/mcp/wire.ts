@@ -1,0 +1,83 @@
+/** Bytes of one message of a server. */
+export const longestMessage = 8 * 1024 * 1024;
+const mostMessages = 2000;
+const windowMs = 1000;
+
+/** The connection to a server is of no use any more; the message says what the server did. */
+export class WireError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'WireError';
+  }
+}
+
+export const tooLong = (): WireError =>
+  new WireError(`it sent a message of more than ${longestMessage} bytes`);
+
+/**
+ * Counts messages; true as soon as there are more within a second than any honest server sends.
+ * @param now in milliseconds, never backwards
+ */
+export function floodGuard(now: () => number): () => boolean {
+  let since = now();
+  let count = 0;
+  return () => {
+    if (now() - since > windowMs) {
+      since = now();
+      count = 0;
+    }
+    count++;
+    return count > mostMessages;
+  };
+}
+
+type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
+
+/**
+ * `fetch` whose bodies fail where a message in them gets too long; a stream of events may go on for ever.
+ * @param onTooLong hears of it, too: the SDK would go on waiting for the answer
+ */
+export const limitedFetch =
+  (onTooLong: (error: WireError) => void): Fetch =>
+  async (url, init) => {
+    const response = await fetch(url, init);
+    if (response.body === null) return response;
+    const events = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '');
+    const limited = response.body.pipeThrough(limit(events, onTooLong));
+    const { status, statusText, headers } = response;
+    const wrapped = new Response(limited, { status, statusText, headers });
+    // The SDK looks at where a redirect has led.
+    Object.defineProperty(wrapped, 'url', { value: response.url });
+    return wrapped;
+  };
+
+/** @param events whether an empty line ends what is counted */
+function limit(
+  events: boolean,
+  onTooLong: (error: WireError) => void,
+): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
+  let bytes = 0;
+  // An empty line may lie across two chunks.
+  let tail = '';
+  return new TransformStream({
+    transform(chunk, controller) {
+      if (events) {
+        const text = tail + Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString('latin1');
+        const end = Math.max(
+          text.lastIndexOf('\n\n'),
+          text.lastIndexOf('\r\n\r\n'),
+          text.lastIndexOf('\r\r'),
+        );
+        bytes = end === -1 ? bytes + chunk.length : text.length - end;
+        tail = text.slice(-3);
+      } else bytes += chunk.length;
+      if (bytes <= longestMessage) {
+        controller.enqueue(chunk);
+        return;
+      }
+      const error = tooLong();
+      controller.error(error);
+      onTooLong(error);
+    },
+  });
+}

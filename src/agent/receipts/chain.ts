@@ -1,0 +1,111 @@
+import { sql } from 'kysely';
+import { type SigningKey, signatureOf } from '../../signing/ed25519.ts';
+import type { Store, Tx } from '../../store/index.ts';
+import { AgentError } from '../errors.ts';
+import type { Receipts } from '../services.ts';
+import type { ReceiptBody, WorkReceipt } from '../shapes/receipt.ts';
+import { chainStart, receiptDigest } from './digest.ts';
+
+/** What a host counts its receipts under, among the counters. */
+export const chainCounter = (endpointId: string): string => `receipt:${endpointId}`;
+
+/** The receipts of this host: each holds the digest of the one before, and is signed with the host's key. */
+export class ReceiptChain implements Receipts {
+  readonly #store: Store;
+  readonly #key: SigningKey;
+
+  constructor({ store, key }: { store: Store; key: SigningKey }) {
+    this.#store = store;
+    this.#key = key;
+  }
+
+  async add(tx: Tx, body: ReceiptBody): Promise<WorkReceipt> {
+    const { endpointId } = this.#store;
+    const seq = await this.#next(tx);
+    const before = await tx
+      .selectFrom('receipts')
+      .select('digest')
+      .where('endpoint_id', '=', endpointId)
+      .orderBy('seq', 'desc')
+      .limit(1)
+      .executeTakeFirst();
+    const signed = {
+      ...(wellFormed(body) as ReceiptBody),
+      contract: 1 as const,
+      endpoint_id: endpointId,
+      seq,
+      prev_digest: before?.digest ?? chainStart,
+    };
+    const digest = receiptDigest(signed);
+    const value = signatureOf(Buffer.from(digest), this.#key);
+    const receipt: WorkReceipt = {
+      ...signed,
+      digest,
+      signature: { alg: 'ed25519', key_id: this.#key.keyId, value },
+    };
+    const { id, kind, ended_at, prev_digest } = receipt;
+    await tx
+      .insertInto('receipts')
+      .values({
+        ...{ endpoint_id: endpointId, seq, id, kind, ended_at, prev_digest, digest },
+        receipt: JSON.stringify(receipt),
+      })
+      .execute();
+    return receipt;
+  }
+
+  async get(id: string): Promise<WorkReceipt> {
+    const row = await this.#store.read((db) =>
+      db.selectFrom('receipts').select('receipt').where('id', '=', id).executeTakeFirst(),
+    );
+    if (row) return JSON.parse(row.receipt) as WorkReceipt;
+    throw new AgentError(
+      'not_found',
+      'no_receipt',
+      'There is no receipt of this session: it has not ended, or there was none.',
+    );
+  }
+
+  /** Of this host, newest first. */
+  async newest(limit: number): Promise<WorkReceipt[]> {
+    const { endpointId } = this.#store;
+    const rows = await this.#store.read((db) =>
+      db
+        .selectFrom('receipts')
+        .select('receipt')
+        .where('endpoint_id', '=', endpointId)
+        .orderBy('seq', 'desc')
+        .limit(limit)
+        .execute(),
+    );
+    return rows.map(({ receipt }) => JSON.parse(receipt) as WorkReceipt);
+  }
+
+  /** Whoever ends something at the same time waits here until this transaction is over. */
+  async #next(tx: Tx): Promise<number> {
+    const name = chainCounter(this.#store.endpointId);
+    await tx
+      .insertInto('counters')
+      .values({ name, value: 0 })
+      .onConflict((conflict) => conflict.column('name').doNothing())
+      .execute();
+    const { value } = await tx
+      .updateTable('counters')
+      .set({ value: sql`value + 1` })
+      .where('name', '=', name)
+      .returning('value')
+      .executeTakeFirstOrThrow();
+    return value;
+  }
+}
+
+/** Half a surrogate pair has no canonical JSON; what clients claim may hold one. */
+const wellFormed = (body: object): object =>
+  Object.fromEntries(
+    Object.entries(body)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]: [string, unknown]) => [
+        name,
+        typeof value === 'string' ? value.toWellFormed() : value,
+      ]),
+  );

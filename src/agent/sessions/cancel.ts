@@ -1,0 +1,35 @@
+import { AgentError } from '../errors.ts';
+import type { LiveRows } from '../services.ts';
+import { hostRowId } from './feed.ts';
+
+export interface CancelOptions {
+  readonly tasks: LiveRows;
+  readonly external: LiveRows;
+  readonly runs: {
+    /** At the next step boundary. @throws AgentError not_found, conflict */
+    cancel(id: string, by: string): Promise<unknown>;
+  };
+}
+
+/** Asks a live run to stop; of everything else it says why it cannot. @throws AgentError not_found, conflict */
+export async function cancelSession(
+  id: string,
+  by: string,
+  { tasks, external, runs }: CancelOptions,
+): Promise<{ id: string; cancel: 'requested' }> {
+  if (/^r\d+$/.test(id)) {
+    await runs.cancel(id, by);
+    return { id, cancel: 'requested' };
+  }
+  if (id === hostRowId) throw refused('This row is the host itself; stop its process to end it.');
+  const isLive = async (rows: LiveRows) => (await rows.live()).some((row) => row.id === id);
+  if (id.startsWith('t') && (await isLive(tasks)))
+    throw refused(
+      `${id} is a task: one turn without a seam to stop at. Its limits end it, or revoking its session.`,
+    );
+  if (id.startsWith('x') && (await isLive(external)))
+    throw refused(`${id} is at work outside of this host; stop it where it runs, and it will end here.`);
+  throw new AgentError('not_found', 'unknown_session', `There is no live session ${id.slice(0, 80)}.`);
+}
+
+const refused = (message: string) => new AgentError('conflict', 'not_cancellable', message);

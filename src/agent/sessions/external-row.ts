@@ -1,0 +1,61 @@
+import type { Insertable } from 'kysely';
+import type { Tables } from '../../store/index.ts';
+import type { TokenCounts } from '../shapes/common.ts';
+import type { ExternalRegistration } from '../shapes/external-session.ts';
+import type { Session } from '../shapes/session.ts';
+
+type Row = Tables['external_sessions'];
+
+/** What a registration says, as its columns. */
+const claimed = (request: ExternalRegistration) => ({
+  harness: request.harness,
+  client: request.client ?? null,
+  title: request.title ?? null,
+  cwd: request.cwd ?? null,
+  pid: request.pid ?? null,
+  labels: request.labels ? JSON.stringify(sorted(request.labels)) : null,
+});
+
+const sorted = (labels: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(labels).sort());
+
+/** @param made.hash of the secret */
+export const toRow = (
+  request: ExternalRegistration,
+  made: { id: string; endpointId: string; hash: string; at: string },
+): Insertable<Row> => ({
+  id: made.id,
+  endpoint_id: made.endpointId,
+  secret_hash: made.hash,
+  ...claimed(request),
+  idempotency_key: request.idempotency_key ?? null,
+  status: 'running',
+  last_event: null,
+  tokens_claimed: null,
+  started_at: made.at,
+  beat_at: made.at,
+  ended_at: null,
+  outcome: null,
+  close_reason: null,
+});
+
+/** Whether a registration says the same as one before. */
+export function sameRegistration(row: Row, request: ExternalRegistration): boolean {
+  const again = claimed(request);
+  return (Object.keys(again) as (keyof typeof again)[]).every((name) => row[name] === again[name]);
+}
+
+export const toSession = (row: Row, stale: boolean): Session => ({
+  id: row.id,
+  kind: 'external',
+  title: row.title ?? row.harness,
+  state: row.status,
+  started_at: row.started_at,
+  ...(row.last_event === null ? {} : { last_event: row.last_event }),
+  ...(row.cwd === null ? {} : { cwd: row.cwd }),
+  cancellable: false,
+  harness: row.harness,
+  ...(row.client === null ? {} : { client: row.client }),
+  stale,
+  ...(row.tokens_claimed === null ? {} : { tokens_claimed: JSON.parse(row.tokens_claimed) as TokenCounts }),
+});

@@ -1,0 +1,141 @@
+import type { Store } from '../../store/index.ts';
+
+/** How long turns that have ended are still shown, and how many turns in all. */
+const heldMs = 10 * 60_000;
+const mostTurns = 200;
+const mostHarnesses = 200;
+
+export interface OpenSession {
+  readonly id: string;
+  readonly kind: 'task' | 'run';
+  readonly subject: string;
+  readonly opened_at: string;
+  readonly revoked: boolean;
+}
+
+/** A task, or a run, as one who serves it sees it. */
+export interface Turn {
+  readonly id: string;
+  readonly kind: 'task' | 'run';
+  readonly session_id?: string;
+  readonly name: string;
+  readonly state: string;
+  readonly started_at: string;
+  readonly ended_at?: string;
+}
+
+/** The host's own open store sessions, newest first. */
+export async function openSessions(store: Store): Promise<OpenSession[]> {
+  const rows = await store.read((db) =>
+    db
+      .selectFrom('store_sessions')
+      .select(['id', 'kind', 'subject', 'opened_at', 'revoked_at'])
+      .where('endpoint_id', '=', store.endpointId)
+      .where('closed_at', 'is', null)
+      .orderBy('seq', 'desc')
+      .execute(),
+  );
+  return rows.map(({ revoked_at, ...row }) => ({ ...row, revoked: revoked_at !== null }));
+}
+
+/** Those at work and those that ended in the last ten minutes, newest first, 200 at the most. */
+export async function recentTurns(store: Store): Promise<Turn[]> {
+  const since = new Date(store.now().getTime() - heldMs).toISOString();
+  const rows = await store.read(async (db) => [
+    ...(await db
+      .selectFrom('tasks')
+      .select(['id', 'agent as name', 'session_id', 'state', 'started_at', 'ended_at'])
+      .select((select) => select.val<'task'>('task').as('kind'))
+      .where('endpoint_id', '=', store.endpointId)
+      .where((where) =>
+        where.or([
+          where('state', '=', 'running'),
+          where.and([where('state', 'in', ['completed', 'failed']), where('ended_at', '>=', since)]),
+        ]),
+      )
+      .orderBy('started_at', 'desc')
+      .limit(mostTurns)
+      .execute()),
+    ...(await db
+      .selectFrom('runs')
+      .select(['id', 'workflow as name', 'session_id', 'state', 'started_at', 'ended_at'])
+      .select((select) => select.val<'run'>('run').as('kind'))
+      .where('endpoint_id', '=', store.endpointId)
+      .where((where) =>
+        where.or([
+          where('state', 'in', ['running', 'paused', 'suspended']),
+          where.and([
+            where('state', 'in', ['completed', 'failed', 'cancelled']),
+            where('ended_at', '>=', since),
+          ]),
+        ]),
+      )
+      .orderBy('started_at', 'desc')
+      .limit(mostTurns)
+      .execute()),
+  ]);
+  return rows
+    .sort((a, b) => (a.started_at < b.started_at ? 1 : a.started_at > b.started_at ? -1 : 0))
+    .slice(0, mostTurns)
+    .map(({ id, kind, session_id, name, state, started_at, ended_at }) => ({
+      ...{ id, kind, name, state, started_at },
+      ...(session_id === null ? {} : { session_id }),
+      ...(ended_at === null ? {} : { ended_at }),
+    }));
+}
+
+/** A program that does work here or made its work known. */
+export interface Harness {
+  readonly name: string;
+  readonly builtin: boolean;
+  /** External sessions of it that are open, and all that ever were. */
+  readonly open_sessions?: number;
+  readonly sessions?: number;
+  readonly last_seen_at?: string;
+}
+
+/** The host's own, then those of external sessions, the one heard of last first. */
+export async function harnesses(store: Store): Promise<Harness[]> {
+  const rows = await store.read((db) =>
+    db
+      .selectFrom('external_sessions')
+      .select((select) => [
+        'harness as name',
+        select.fn.countAll<number>().as('sessions'),
+        select.fn.count<number>('id').filterWhere('ended_at', 'is', null).as('open_sessions'),
+        select.fn.max('beat_at').as('last_seen_at'),
+      ])
+      .where('endpoint_id', '=', store.endpointId)
+      .groupBy('harness')
+      .orderBy('last_seen_at', 'desc')
+      .limit(mostHarnesses)
+      .execute(),
+  );
+  return [{ name: 'lathe', builtin: true }, ...rows.map((row) => ({ ...row, builtin: false }))];
+}
+
+export interface WorkCounts {
+  readonly tasks: number;
+  readonly workflow_runs: number;
+}
+
+/** Counts the tasks and runs of this host from now on; no clock has a say in it. */
+export async function countWork(store: Store): Promise<() => Promise<WorkCounts>> {
+  const before = await workCounts(store);
+  return async () => {
+    const now = await workCounts(store);
+    return { tasks: now.tasks - before.tasks, workflow_runs: now.workflow_runs - before.workflow_runs };
+  };
+}
+
+async function workCounts(store: Store): Promise<WorkCounts> {
+  return await store.read(async (db) => {
+    const count = async (table: 'tasks' | 'runs') =>
+      await db
+        .selectFrom(table)
+        .select((select) => select.fn.countAll<number>().as('rows'))
+        .where('endpoint_id', '=', store.endpointId)
+        .executeTakeFirstOrThrow();
+    return { tasks: (await count('tasks')).rows, workflow_runs: (await count('runs')).rows };
+  });
+}

@@ -1,0 +1,117 @@
+import { newSecret, secretFits, secretHash } from '../../signing/secret.ts';
+import type { Store, Tx } from '../../store/index.ts';
+import { AgentError } from '../errors.ts';
+import type { StoreSessions } from '../services.ts';
+import type { ControlAct } from '../shapes/control-act.ts';
+import { isStoreSessionId, newStoreSessionId } from './ids.ts';
+
+interface RevokeCredential {
+  /** Of the session itself. */
+  readonly capability?: string;
+  readonly operator?: string;
+}
+
+/** What tasks and runs act under: a credential that can be taken away while they are at work. */
+export class StoredSessions implements StoreSessions {
+  readonly #store: Store;
+  readonly #operatorHash: string | undefined;
+
+  /** @param options.operatorHash SHA-256 of the operator's credential in hex; undefined where there is none */
+  constructor({ store, operatorHash }: { store: Store; operatorHash: string | undefined }) {
+    this.#store = store;
+    this.#operatorHash = operatorHash;
+  }
+
+  async open(tx: Tx, kind: 'task' | 'run', subject: string): Promise<{ id: string; capability: string }> {
+    const seq = await this.#store.next(tx, 'session');
+    const id = newStoreSessionId(seq);
+    const capability = newSecret('session');
+    await tx
+      .insertInto('store_sessions')
+      .values({
+        ...{ id, seq, kind, subject, endpoint_id: this.#store.endpointId },
+        capability_hash: secretHash(capability),
+        opened_at: this.#store.time(),
+        closed_at: null,
+        revoked_at: null,
+      })
+      .execute();
+    return { id, capability };
+  }
+
+  async close(tx: Tx, id: string): Promise<void> {
+    await tx
+      .updateTable('store_sessions')
+      .set({ closed_at: this.#store.time() })
+      .where('id', '=', id)
+      .where('closed_at', 'is', null)
+      .execute();
+  }
+
+  /** One that nobody knows may do nothing either. */
+  async isRevoked(id: string): Promise<boolean> {
+    const row = await this.#store.read((db) =>
+      db.selectFrom('store_sessions').select('revoked_at').where('id', '=', id).executeTakeFirst(),
+    );
+    return row === undefined || row.revoked_at !== null;
+  }
+
+  /** A second time it is applied again, and changes nothing: the denial dates from the first. */
+  async revoke(id: string, credential: RevokeCredential): Promise<ControlAct> {
+    const answer = await this.#store.transaction(async (tx) => {
+      const row = isStoreSessionId(id)
+        ? await tx
+            .selectFrom('store_sessions')
+            .select(['capability_hash', 'revoked_at'])
+            .where('id', '=', id)
+            .where('endpoint_id', '=', this.#store.endpointId)
+            .executeTakeFirst()
+        : undefined;
+      const by = row && this.#by(id, row.capability_hash, credential);
+      const refusal = row === undefined ? unknown() : by === undefined ? unauthorized() : undefined;
+      const act = {
+        verb: 'revoke',
+        target: id.slice(0, 80),
+        by: by ?? 'nobody',
+        outcome: refusal ? 'refused' : 'applied',
+        ...(refusal ? { reason: refusal.code } : {}),
+      } as const;
+      if (row?.revoked_at === null && !refusal)
+        await tx
+          .updateTable('store_sessions')
+          .set({ revoked_at: this.#store.time() })
+          .where('id', '=', id)
+          .execute();
+      await this.#store.act(tx, act);
+      return refusal ?? act;
+    });
+    // Thrown here, because a transaction that throws would take its entry of the journal with it.
+    if (answer instanceof AgentError) throw answer;
+    return answer;
+  }
+
+  #by(id: string, capabilityHash: string, { capability, operator }: RevokeCredential): string | undefined {
+    if (
+      operator !== undefined &&
+      this.#operatorHash !== undefined &&
+      secretFits(this.#operatorHash, operator)
+    )
+      return 'operator';
+    return capability !== undefined && secretFits(capabilityHash, capability) ? `session:${id}` : undefined;
+  }
+}
+
+/** The same for a credential that is missing, wrong, or another session's. */
+const unauthorized = () =>
+  new AgentError(
+    'unauthorized',
+    'credential_required',
+    "Send the session's own capability in the header x-svc-session-secret, or, from the host's machine, the operator's credential in x-svc-operator.",
+  );
+
+const unknown = () =>
+  new AgentError(
+    'not_found',
+    'unknown_session',
+    'There is no such store session; only those (s...) can be revoked. What can merely be observed (t..., r..., x...) has none.',
+  );

@@ -1,0 +1,63 @@
+import type { Store, Tx } from '../../store/index.ts';
+import type { Receipts, Signals, StoreSessions } from '../services.ts';
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import { oneLiner } from './sayings.ts';
+
+export type LastEvent = Extract<NewTurnEvent, { type: 'answer' | 'aborted' }>;
+
+export interface EndingServices {
+  readonly store: Store;
+  readonly sessions: Pick<StoreSessions, 'close'>;
+  readonly receipts: Pick<Receipts, 'add'>;
+  readonly signals: Signals;
+}
+
+export interface Spent {
+  readonly turns: number;
+  /** Absent where a model did not say. */
+  readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number };
+}
+
+/** All that the end of a task is beside the last line of its stream, in the transaction of that line. */
+export async function endTask(
+  { store, sessions, receipts, signals }: EndingServices,
+  tx: Tx,
+  id: string,
+  event: LastEvent,
+  spent: Spent,
+): Promise<void> {
+  const state = event.type === 'answer' ? 'completed' : 'failed';
+  const { type: _, ...result } = event;
+  const row = await tx
+    .updateTable('tasks')
+    .set({
+      state,
+      outcome: event.type === 'answer' ? 'answer' : event.reason,
+      ended_at: store.time(),
+      last_event: oneLiner(event) ?? null,
+      result: JSON.stringify(result),
+      turns: spent.turns,
+      prompt_tokens: spent.usage?.prompt_tokens ?? null,
+      completion_tokens: spent.usage?.completion_tokens ?? null,
+    })
+    .where('id', '=', id)
+    .where('state', '=', 'running')
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  const { agent, title, cwd, started_at, ended_at, session_id, outcome } = row;
+  const { usage } = spent;
+  await receipts.add(tx, {
+    id,
+    kind: 'task',
+    outcome: state,
+    started_at,
+    ended_at: ended_at ?? store.time(),
+    title,
+    agent,
+    ...(cwd === null ? {} : { cwd }),
+    ...(usage ? { tokens: { prompt: usage.prompt_tokens, completion: usage.completion_tokens } } : {}),
+    ...(event.type === 'aborted' ? { close_reason: event.reason } : {}),
+  });
+  await signals.emit(tx, `task.${state}`, { id, agent, title, outcome });
+  if (session_id !== null) await sessions.close(tx, session_id);
+}

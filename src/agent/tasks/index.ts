@@ -1,0 +1,197 @@
+import type { Store } from '../../store/index.ts';
+import { AgentError } from '../errors.ts';
+import type { EventLog } from '../event-log.ts';
+import type { Planners } from '../planner.ts';
+import type { Agents, LiveRows, StoreSessions, Turns } from '../services.ts';
+import type { Session } from '../shapes/session.ts';
+import type { TaskDetail, TaskRequest } from '../shapes/task.ts';
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import type { EndingServices } from './ending.ts';
+import { type Plan, planTask } from './plan.ts';
+import { recoverTasks } from './recovery.ts';
+import { type TaskRow, taskSession } from './rows.ts';
+import { RunningTask } from './running-task.ts';
+import { requestDigest } from './same-request.ts';
+import { findByKey, insertTask, type StartedTask } from './starting.ts';
+import { storedEvents } from './stored-events.ts';
+import { turnSummary } from './turn-summary.ts';
+
+/** Tasks at work at the same time. */
+const mostAtOnce = 32;
+
+export interface TaskServiceOptions extends EndingServices {
+  readonly store: Store;
+  readonly log: EventLog;
+  readonly agents: Agents;
+  readonly planners: Pick<Planners, 'find'>;
+  readonly turns: Turns;
+  readonly sessions: Pick<StoreSessions, 'open' | 'close'>;
+  /** Hears of what nobody foresaw. */
+  readonly onFault: (where: string, error: unknown) => void;
+}
+
+/** A task that was made, now or under the same key before. */
+export type CreatedTask = Pick<StartedTask, 'id'> & Partial<StartedTask>;
+
+/** Tasks: each a prompt that an agent works on until it has an answer. They go on without whoever asked. */
+export class TaskService implements LiveRows {
+  readonly #options: TaskServiceOptions;
+  readonly #running = new Map<string, { readonly task: RunningTask; readonly over: Promise<void> }>();
+  readonly #stopping = new AbortController();
+  /** Being made. */
+  #starting = 0;
+  #served = 0;
+
+  constructor(options: TaskServiceOptions) {
+    this.#options = options;
+  }
+
+  /** Tasks since the start of the host. */
+  get served(): number {
+    return this.#served;
+  }
+
+  /** Ends what a host before this one left behind; before anything else is asked of the service. */
+  async recover(): Promise<number> {
+    return await recoverTasks(this.#options);
+  }
+
+  /**
+   * It is stored, with the first line of its stream, when this resolves. A key that was sent before gives the task that
+   * was made then.
+   * @throws AgentError
+   */
+  async create(request: TaskRequest, idempotencyKey?: string): Promise<CreatedTask> {
+    const { store, agents } = this.#options;
+    const digest = requestDigest(request);
+    const before = () => findByKey(store, idempotencyKey ?? '', digest);
+    if (idempotencyKey !== undefined) {
+      const made = await before();
+      if (made) return known(made);
+    }
+    const plan = await planTask(request, agents);
+    try {
+      return await this.#start(request, plan, { idempotencyKey, digest });
+    } catch (error) {
+      // The same request may have come twice at once.
+      const made = idempotencyKey === undefined ? undefined : await before();
+      if (made) return known(made);
+      throw error;
+    }
+  }
+
+  async #start(
+    request: TaskRequest,
+    plan: Plan,
+    key: { readonly idempotencyKey: string | undefined; readonly digest: string },
+  ): Promise<StartedTask> {
+    this.#requireRoom();
+    const { store, planners } = this.#options;
+    const { route } = planners.find(plan.agent.model);
+    this.#starting += 1;
+    let started;
+    try {
+      started = await store.transaction((tx) => insertTask(this.#options, tx, { request, route, ...key }));
+      this.#run(started, plan);
+    } finally {
+      this.#starting -= 1;
+    }
+    return started;
+  }
+
+  #requireRoom(): void {
+    if (this.#stopping.signal.aborted)
+      throw new AgentError('unavailable', 'shutting_down', 'The host is being stopped; send it again later.');
+    if (this.#running.size + this.#starting < mostAtOnce) return;
+    const message = `${mostAtOnce} tasks are at work already; send it again when one of them is done.`;
+    throw new AgentError('too_many', 'too_many_tasks', message);
+  }
+
+  #run({ id, sessionId }: StartedTask, plan: Plan): void {
+    const writer = this.#options.log.open<NewTurnEvent>(id, { nextSeq: 1 });
+    const task = new RunningTask({
+      ...this.#options,
+      id,
+      writer,
+      request: { ...plan, about: { taskId: id, sessionId }, onStaged: 'go_on' },
+      stopping: this.#stopping.signal,
+    });
+    const over = task.run().then(() => {
+      this.#running.delete(id);
+    });
+    this.#running.set(id, { task, over });
+    this.#served += 1;
+  }
+
+  /** The lines of a task's stream after a number, up to its last one. @throws AgentError not_found */
+  async events(
+    id: string,
+    after: number,
+    signal: AbortSignal,
+  ): Promise<AsyncGenerator<string, void, undefined>> {
+    await this.#row(id);
+    const ended = async () => !this.#isAtWork(await this.#row(id));
+    return this.#options.log.read(id, { after, signal, ended });
+  }
+
+  /** @throws AgentError not_found */
+  async detail(id: string): Promise<TaskDetail> {
+    const row = await this.#row(id);
+    const result = (row.result === null ? {} : JSON.parse(row.result)) as { text?: string; message?: string };
+    return {
+      ...this.#session(row),
+      ok: row.state !== 'failed',
+      agent: row.agent,
+      ...(row.outcome === null ? {} : { outcome: row.outcome }),
+      ...(result.text === undefined ? {} : { answer: result.text }),
+      ...(result.message === undefined ? {} : { message: result.message }),
+      ...(row.session_id === null ? {} : { session_id: row.session_id }),
+      turns: await turnSummary(storedEvents(this.#options.store, id)),
+    };
+  }
+
+  /** Whether it is at work: such a task cannot be cancelled. False also where there is none. */
+  isLive(id: string): boolean {
+    return this.#running.has(id);
+  }
+
+  async live(): Promise<Session[]> {
+    const ids = [...this.#running.keys()];
+    if (ids.length === 0) return [];
+    const rows = await this.#options.store.read((db) =>
+      db.selectFrom('tasks').selectAll().where('id', 'in', ids).orderBy('n', 'desc').execute(),
+    );
+    return rows.filter(({ state }) => state === 'running').map((row) => this.#session(row));
+  }
+
+  /** Ends all tasks, and resolves when their ends are stored. None is made any more. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.all([...this.#running.values()].map(({ over }) => over));
+  }
+
+  #session(row: TaskRow): Session {
+    const running = row.state === 'running' ? this.#running.get(row.id) : undefined;
+    return { ...taskSession(row), ...(running ? { last_event: running.task.lastEvent } : {}) };
+  }
+
+  /** Here, or as far as is known at another host. */
+  #isAtWork({ id, state, endpoint_id }: TaskRow): boolean {
+    return state === 'running' && (endpoint_id !== this.#options.store.endpointId || this.isLive(id));
+  }
+
+  async #row(id: string): Promise<TaskRow> {
+    const row = await this.#options.store.read((db) =>
+      db.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst(),
+    );
+    if (row) return row;
+    const hint = id.startsWith('r') ? ` A run is at GET /agent/v1/runs/${id.slice(0, 40)}.` : '';
+    const message = `There is no task '${id.slice(0, 100)}'.${hint}`;
+    throw new AgentError('not_found', 'unknown_task', message);
+  }
+}
+
+const known = ({ id, session_id }: { id: string; session_id: string | null }): CreatedTask => ({
+  id,
+  ...(session_id === null ? {} : { sessionId: session_id }),
+});

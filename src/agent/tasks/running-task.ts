@@ -1,0 +1,80 @@
+import { StoreError } from '../../store/index.ts';
+import type { StreamWriter } from '../event-log/writer.ts';
+import type { Turns, TurnsRequest } from '../services.ts';
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import { pause } from '../until-aborted.ts';
+import { endTask, type EndingServices, type LastEvent, type Spent } from './ending.ts';
+import { oneLiner } from './sayings.ts';
+
+/** How long is waited before the end is written again that could not be written. */
+const patienceMs = [100, 250, 500, 1000, 2000, 5000];
+/** Tries while the host stops: the next start ends what could not be ended now. */
+const mostWhenStopping = 3;
+
+export interface RunningTaskOptions extends EndingServices {
+  readonly id: string;
+  readonly turns: Turns;
+  readonly request: TurnsRequest;
+  readonly writer: StreamWriter<NewTurnEvent>;
+  readonly stopping: AbortSignal;
+  readonly onFault: (where: string, error: unknown) => void;
+}
+
+/** One task at work. Nobody has to listen. */
+export class RunningTask {
+  readonly #options: RunningTaskOptions;
+  /** For the feed. */
+  lastEvent = 'started';
+
+  constructor(options: RunningTaskOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the task has ended, or cannot be ended now. Never rejects. */
+  async run(): Promise<void> {
+    const { writer, onFault, id } = this.#options;
+    const { event, spent } = await this.#work();
+    try {
+      await this.#end(event, spent);
+    } catch (error) {
+      onFault(`the end of ${id}`, error);
+    } finally {
+      await writer.end().catch((error: unknown) => onFault(`the stream of ${id}`, error));
+    }
+  }
+
+  async #work(): Promise<{ event: LastEvent; spent: Spent }> {
+    const { turns, request, stopping, onFault, id } = this.#options;
+    let last: LastEvent | undefined;
+    const emit = async (event: NewTurnEvent) => {
+      this.lastEvent = oneLiner(event) ?? this.lastEvent;
+      // The last line is written with all that belongs to the end.
+      if (event.type === 'answer' || event.type === 'aborted') last = event;
+      else await this.#options.writer.append(event);
+    };
+    try {
+      const spent = await turns.run(request, emit, stopping);
+      if (last) return { event: last, spent };
+      onFault(id, new Error('the turns ended without a last event'));
+    } catch (error) {
+      onFault(id, error);
+    }
+    const message = 'The host failed; its log says why.';
+    return { event: { type: 'aborted', reason: 'error', message }, spent: { turns: 0 } };
+  }
+
+  /** A full disk may have room again. */
+  async #end(event: LastEvent, spent: Spent): Promise<void> {
+    const { id, writer, stopping, onFault } = this.#options;
+    for (let tries = 1; ; tries++) {
+      try {
+        await writer.appendWith(event, (tx) => endTask(this.#options, tx, id, event, spent));
+        return;
+      } catch (error) {
+        if (!(error instanceof StoreError) || (stopping.aborted && tries >= mostWhenStopping)) throw error;
+        if (tries === 1) onFault(`the end of ${id}, which is tried again`, error);
+        await pause(undefined, patienceMs[tries - 1] ?? patienceMs.at(-1), new AbortController().signal);
+      }
+    }
+  }
+}

@@ -1,0 +1,41 @@
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+
+/** Characters of a title, and of what a row says about the last event. */
+const most = { title: 80, lastEvent: 200 };
+
+/** One line for the feed; undefined: it does not change what was said. */
+export function oneLiner(event: NewTurnEvent): string | undefined {
+  switch (event.type) {
+    case 'turn':
+      return `turn ${event.n}`;
+    case 'tool_call':
+      return oneLine(`calls ${event.tool}`, most.lastEvent);
+    case 'tool_result':
+      return event.ok ? 'goes on' : 'a call was refused or failed';
+    case 'staged':
+      return oneLine(`${event.pending_id} waits for a person: ${event.summary}`, most.lastEvent);
+    case 'answer':
+      return 'answered';
+    case 'aborted':
+      return oneLine(event.message, most.lastEvent);
+    case 'start':
+    case 'delta':
+    case 'reasoning':
+    case 'usage':
+      return undefined;
+  }
+}
+
+/** A task by the beginning of its prompt. */
+export const titleOf = (prompt: string): string => oneLine(prompt, most.title) || 'a task';
+
+/** On one line and without what some databases cannot keep. */
+function oneLine(text: string, characters: number): string {
+  const line = text
+    .slice(0, 10 * characters)
+    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
+    .trim()
+    .toWellFormed();
+  if (line.length <= characters) return line;
+  return `${line.slice(0, characters - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;
+}

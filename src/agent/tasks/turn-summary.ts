@@ -1,0 +1,42 @@
+import type { TaskDetail } from '../shapes/task.ts';
+import type { TurnEvent } from '../shapes/turn-event.ts';
+
+/** Characters of a turn's text. */
+const mostText = 2000;
+
+interface Call {
+  readonly id: string;
+  readonly tool: string;
+  ok?: boolean;
+  pendingId?: string;
+}
+
+/** What happened in each turn. */
+export async function turnSummary(events: AsyncIterable<TurnEvent>): Promise<TaskDetail['turns']> {
+  const turns: { readonly n: number; text: string; readonly calls: Call[] }[] = [];
+  for await (const event of events) {
+    const turn = turns.at(-1);
+    if (event.type === 'turn') turns.push({ n: event.n, text: '', calls: [] });
+    else if (event.type === 'delta' && turn && turn.text.length < mostText) turn.text += event.text;
+    else if (event.type === 'tool_call') turn?.calls.push({ id: event.call_id, tool: event.tool });
+    else if (event.type === 'staged') set(turn?.calls.at(-1), { pendingId: event.pending_id });
+    else if (event.type === 'tool_result')
+      set(
+        turn?.calls.find(({ id }) => id === event.call_id),
+        { ok: event.ok },
+      );
+  }
+  return turns.map(({ n, text, calls }) => ({
+    n,
+    ...(text === '' ? {} : { text: text.slice(0, mostText) }),
+    tool_calls: calls.map(({ tool, ok, pendingId }) => ({
+      tool,
+      ...(ok === undefined ? {} : { ok }),
+      ...(pendingId === undefined ? {} : { pending_id: pendingId }),
+    })),
+  }));
+}
+
+function set(call: Call | undefined, more: Partial<Call>): void {
+  if (call) Object.assign(call, more);
+}

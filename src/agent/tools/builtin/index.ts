@@ -1,0 +1,52 @@
+import type { Tool, ToolSource } from '../../tool.ts';
+import type { FetchLimits, Resolve } from '../network/fetch-text.ts';
+import { Confinement } from '../paths/confinement.ts';
+import { type Bubblewrap, type SandboxLimits, usualLimits } from '../sandbox/bubblewrap.ts';
+import { fsDelete } from './fs-delete.ts';
+import { fsEdit } from './fs-edit.ts';
+import { fsList } from './fs-list.ts';
+import { fsRead } from './fs-read.ts';
+import { fsSearch } from './fs-search.ts';
+import { fsWrite } from './fs-write.ts';
+import { httpGet } from './http-get.ts';
+import { labBindTools } from './lab-bind.ts';
+import { labMeasureTools } from './lab-measure.ts';
+import { labReadTools } from './lab-read.ts';
+import type { FindLab } from './lab-reader.ts';
+import { type ObserveReader, observeTools } from './observe.ts';
+import { runCommand } from './run-command.ts';
+import { FileChanges } from './staged-file.ts';
+
+export interface BuiltinOptions {
+  /** Absolute paths that no agent may reach, whatever it is granted: the host's data, with its credentials. */
+  readonly forbidden: readonly string[];
+  /** As `Bubblewrap.probe` found it. */
+  readonly sandbox: Bubblewrap | string;
+  readonly lab: FindLab;
+  readonly observe: ObserveReader;
+  readonly resolve?: Resolve;
+  readonly fetchLimits?: Partial<FetchLimits>;
+  readonly sandboxLimits?: Partial<SandboxLimits>;
+}
+
+/** The tools that every host has, in the order of the catalog. */
+export function builtinTools(options: BuiltinOptions): ToolSource {
+  const { forbidden, sandbox, lab, observe, resolve, fetchLimits, sandboxLimits } = options;
+  const confinement = new Confinement(forbidden);
+  const changes = new FileChanges(confinement);
+  const all: readonly Tool[] = [
+    fsList(confinement),
+    fsRead(confinement),
+    fsSearch(confinement),
+    fsWrite(confinement, changes),
+    fsEdit(confinement, changes),
+    fsDelete(confinement, changes),
+    httpGet(resolve, fetchLimits),
+    runCommand({ confinement, sandbox, limits: { ...usualLimits, ...sandboxLimits } }),
+    ...labReadTools(lab),
+    ...labMeasureTools(lab),
+    ...labBindTools(lab),
+    ...observeTools(observe),
+  ];
+  return { tools: () => all };
+}

@@ -1,0 +1,162 @@
+import { Refusal } from '../refusal.ts';
+
+interface Finding {
+  readonly severity: 'error' | 'warning' | 'info';
+  readonly code: string;
+  readonly message: string;
+  readonly line?: number;
+}
+
+export interface LabRegistration {
+  readonly name: string;
+  readonly op: string;
+  readonly source: string;
+  readonly entry_point?: string;
+  readonly dispatch: { readonly x: string; readonly y?: string; readonly z?: string };
+  readonly overrides?: Readonly<Record<string, number>>;
+  readonly requires?: readonly ('shader-f16' | 'subgroups')[];
+}
+
+interface LabCompared {
+  readonly ratio: number;
+  readonly verdict: string;
+}
+
+/** What agents see and use of the kernel lab: a part of what the lab offers, so that any lab is one. */
+export interface LabReader {
+  graph(): Promise<{
+    readonly model: string;
+    readonly nodes: readonly {
+      readonly id: string;
+      readonly op: string;
+      readonly component: string;
+      readonly kernel: string;
+      readonly dtype: string;
+      readonly shape: readonly (number | string)[];
+      readonly gpu_ms?: number;
+    }[];
+    readonly spans: readonly { readonly id: string; readonly op: string; readonly fused_kernel?: string }[];
+  }>;
+  parts(): Promise<{
+    readonly components: readonly { readonly id: string; readonly op: string; readonly kernel: string }[];
+    readonly slots: readonly {
+      readonly slot: string;
+      readonly op: string;
+      readonly swappable: boolean;
+      readonly compatible: readonly string[];
+      readonly bound: string;
+    }[];
+    readonly kernels: readonly {
+      readonly name: string;
+      readonly op: string;
+      readonly digest: string;
+      readonly state: string;
+    }[];
+  }>;
+  ops(): readonly { readonly op: string; readonly [member: string]: unknown }[];
+  stub(op: string, target?: string): { readonly target: string; readonly source: string };
+  configNames(): Promise<readonly string[]>;
+  register(
+    registration: LabRegistration,
+    signal: AbortSignal,
+  ): Promise<{
+    readonly kernel: string;
+    readonly digest: string;
+    readonly accepted: boolean;
+    readonly stages: readonly {
+      readonly stage: string;
+      readonly ok: boolean;
+      readonly findings: readonly Finding[];
+    }[];
+    readonly parity?: readonly {
+      readonly case: string;
+      readonly ok: boolean;
+      readonly nmse: number;
+      readonly nmse_limit: number;
+      readonly worst: { readonly index: number; readonly expected: number; readonly got: number };
+    }[];
+  }>;
+  bind(request: {
+    readonly kernel: string;
+    readonly components?: readonly string[];
+    readonly span?: string;
+  }): Promise<{ readonly components: readonly string[]; readonly replaced: readonly string[] }>;
+  unbind(): Promise<void>;
+  runParity(signal: AbortSignal): Promise<{
+    readonly ok: boolean;
+    readonly components: readonly {
+      readonly id: string;
+      readonly kernel: string;
+      readonly nmse: number;
+      readonly nmse_limit: number;
+      readonly ok: boolean;
+    }[];
+    readonly logits: { readonly kl: number; readonly top1_agreement: number; readonly positions: number };
+  }>;
+  bench(
+    request: {
+      readonly prompt_tokens?: number;
+      readonly new_tokens?: number;
+      readonly rounds?: number;
+      readonly mode?: 'quick' | 'full';
+    },
+    signal: AbortSignal,
+  ): Promise<{
+    readonly verdict: string;
+    readonly baseline: { readonly prefill_tps: number; readonly decode_tps: number };
+    readonly bound: { readonly prefill_tps: number; readonly decode_tps: number };
+    readonly ratio_ci95: readonly [number, number];
+    readonly prefill: LabCompared;
+    readonly decode: readonly (LabCompared & { readonly context: number })[];
+    readonly components: readonly {
+      readonly id: string;
+      readonly kernel: string;
+      readonly gpu_ms: number;
+      readonly baseline_ms?: number;
+      readonly peak_fraction: number;
+      readonly hint: string;
+    }[];
+    readonly warnings: readonly string[];
+  }>;
+}
+
+/** The lab over the resident model. Throws, with a sentence for people, as long as there is none. */
+export type FindLab = () => LabReader;
+
+export const whyNoLab = (lab: FindLab) => (): string | undefined => {
+  try {
+    lab();
+    return undefined;
+  } catch (error) {
+    return `There is no kernel lab at the moment: ${error instanceof Error ? error.message : String(error)}`;
+  }
+};
+
+/** What the lab refuses, as a refusal. */
+export async function asked<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Error && error.name === 'LabError')
+      throw new Refusal(error.message, { cause: error });
+    throw error;
+  }
+}
+
+const mostShown = 24 * 1024;
+
+/** Lines as an output; what would be too long for a model is left out and counted. */
+export function lines(all: readonly string[], most = 200): { ok: true; output: string; truncated: boolean } {
+  const kept: string[] = [];
+  let length = 0;
+  for (const line of all) {
+    length += line.length + 1;
+    if (kept.length === most || length > mostShown) break;
+    kept.push(line);
+  }
+  const left = all.length - kept.length;
+  const note = left === 0 ? [] : [`[${left} more lines; ask for less at once]`];
+  return { ok: true, output: [...kept, ...note].join('\n') || '[nothing]', truncated: left > 0 };
+}
+
+export const short = (value: number): string => (value === 0 ? '0' : value.toPrecision(3));

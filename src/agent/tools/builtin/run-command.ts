@@ -1,0 +1,91 @@
+import { statSync } from 'node:fs';
+import type { ChangeTool, Proposal, ToolOutput } from '../../tool.ts';
+import type { Confinement } from '../paths/confinement.ts';
+import { allows, grantRoots, type PathGrants } from '../paths/roots.ts';
+import { answering, baseMoved, onOneLine, Refusal } from '../refusal.ts';
+import type { Bubblewrap, SandboxLimits } from '../sandbox/bubblewrap.ts';
+import { runSandboxed } from '../sandbox/run.ts';
+import { aChange, aList, aNumber, aPath, aText } from './schema.ts';
+import { intentOf } from './staged-file.ts';
+
+const mostSeconds = 600;
+
+interface Args {
+  readonly intent: string;
+  readonly argv: readonly string[];
+  readonly cwd?: string;
+  readonly timeout_secs?: number;
+}
+
+interface Staged {
+  readonly argv: readonly string[];
+  readonly cwd: string;
+  readonly grants: PathGrants;
+  readonly timeout_secs: number;
+}
+
+export interface CommandOptions {
+  readonly confinement: Confinement;
+  /** Or why there is none. */
+  readonly sandbox: Bubblewrap | string;
+  readonly limits: SandboxLimits;
+}
+
+export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): ChangeTool => ({
+  kind: 'change',
+  name: 'run_command',
+  description:
+    'Runs a program in a sandbox without a network: it sees system programs and the granted paths, and writes only where writing is granted and in /tmp, which is gone afterwards.',
+  source: 'builtin',
+  inputSchema: aChange(
+    {
+      argv: aList(
+        aText('', 32_768),
+        1,
+        200,
+        'The program and its arguments; for a shell ["sh", "-c", "..."].',
+      ),
+      cwd: { ...aPath, description: 'Folder to run in; default the working folder.' },
+      timeout_secs: aNumber(1, mostSeconds, 'Default 60.'),
+    },
+    ['argv'],
+  ),
+  unavailable: () => (typeof sandbox === 'string' ? sandbox : undefined),
+  propose: (args, context) =>
+    answering(async (): Promise<Proposal> => {
+      const { argv, cwd: argument, timeout_secs: timeout = 60 } = args as unknown as Args;
+      if (argv[0] === '' || argv.some((one) => one.includes('\0') || !one.isWellFormed()))
+        throw new Refusal('argv: expected a program and arguments without NUL characters.');
+      const asked = argument ?? context.cwd;
+      const cwd = asked === undefined ? '/tmp' : (await confinement.allowed(asked, context, 'read')).path;
+      if (cwd !== '/tmp' && !isFolder(cwd)) throw new Refusal(`cwd: ${onOneLine(cwd)} is no folder.`);
+      const { read, write } = context.grants;
+      const payload: Staged = { argv, cwd, grants: { read, write }, timeout_secs: timeout };
+      return {
+        kind: 'exec',
+        intent: intentOf(args),
+        summary: `Run ${argv.map(quoted).join(' ')} in ${onOneLine(cwd)}, for at most ${timeout} s, in the sandbox.`,
+        path: cwd,
+        risk: 'high',
+        payload,
+      };
+    }),
+  async apply(payload, signal): Promise<ToolOutput> {
+    const { argv, cwd, grants, timeout_secs: timeout } = payload as Staged;
+    if (typeof sandbox === 'string') return { ok: false, output: sandbox, truncated: false };
+    const roots = await grantRoots(grants);
+    if (cwd !== '/tmp' && (!allows(roots, cwd, 'read') || !isFolder(cwd)))
+      throw baseMoved(
+        `${cwd} is no longer the folder that this command was proposed for, so it was not run.`,
+      );
+    const mounts = { roots, forbidden: confinement.forbidden };
+    const run = await runSandboxed(sandbox, { argv, mounts, cwd, timeoutMs: timeout * 1000 }, limits, signal);
+    const head = run.ended === undefined ? `exit code ${run.code}` : `[ended, because ${run.ended}]`;
+    return { ok: run.code === 0, output: `${head}\n${run.printed}`.trimEnd(), truncated: run.truncated };
+  },
+});
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
+const quoted = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${onOneLine(word).replaceAll("'", `'\\''`)}'`;

@@ -1,0 +1,50 @@
+import { createTwoFilesPatch, FILE_HEADERS_ONLY, formatPatch } from 'diff';
+
+/** Lines that a comparison may give up at: beyond them the whole file is shown as replaced. */
+const mostEdits = 4000;
+const timeoutMs = 2000;
+
+const linesOf = (text: string, sign: '+' | '-'): string[] => {
+  if (text === '') return [];
+  const lines = text.split('\n');
+  const open = lines.at(-1) !== '';
+  if (!open) lines.pop();
+  return [...lines.map((line) => sign + line), ...(open ? ['\\ No newline at end of file'] : [])];
+};
+
+/** Unified, of one file; undefined stands for no file. Exactly what applying the change does. */
+export function unifiedDiff(path: string, before: string | undefined, after: string | undefined): string {
+  const from = before === undefined ? '/dev/null' : `a${path}`;
+  const to = after === undefined ? '/dev/null' : `b${path}`;
+  const patch = createTwoFilesPatch(from, to, before ?? '', after ?? '', undefined, undefined, {
+    context: 3,
+    maxEditLength: mostEdits,
+    timeout: timeoutMs,
+    headerOptions: FILE_HEADERS_ONLY,
+  });
+  return patch ?? replaced(from, to, before ?? '', after ?? '');
+}
+
+function replaced(from: string, to: string, before: string, after: string): string {
+  const removed = linesOf(before, '-');
+  const added = linesOf(after, '+');
+  const count = (lines: readonly string[]) => lines.filter((line) => !line.startsWith('\\')).length;
+  return formatPatch(
+    {
+      oldFileName: from,
+      newFileName: to,
+      oldHeader: undefined,
+      newHeader: undefined,
+      hunks: [
+        {
+          oldStart: removed.length === 0 ? 0 : 1,
+          oldLines: count(removed),
+          newStart: added.length === 0 ? 0 : 1,
+          newLines: count(added),
+          lines: [...removed, ...added],
+        },
+      ],
+    },
+    FILE_HEADERS_ONLY,
+  );
+}

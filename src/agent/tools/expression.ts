@@ -1,0 +1,39 @@
+import { RE2JS, RE2JSException } from 're2js';
+import { Refusal } from './refusal.ts';
+
+/** States that an expression may be compiled to: a line then costs at most some tens of milliseconds. */
+const mostStates = 2000;
+
+/**
+ * Whether a text holds a match, in time linear in the text whatever the expression: no backtracking.
+ * @throws Refusal
+ */
+export function expressionTest(pattern: string, ignoreCase: boolean): (text: string) => boolean {
+  try {
+    const compiled = RE2JS.compile(pattern, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
+    if (compiled.programSize() > mostStates)
+      throw new Refusal('query: this expression repeats too much; use smaller counts.');
+    return (text) => compiled.matcher(text).find();
+  } catch (error) {
+    if (!(error instanceof RE2JSException)) throw error;
+    const message = `query: no regular expression that can be searched for: ${error.message}. There is no lookaround and there are no back references.`;
+    throw new Refusal(message, { cause: error });
+  }
+}
+
+/** Whether a relative path fits: `*` and `?` within a name, `**` over folders; a glob without `/` is of the name alone. */
+export function globTest(glob: string): (path: string) => boolean {
+  const pattern = glob
+    .split(/(\*\*\/|\*\*|\*|\?)/)
+    .map((part) => wildcards[part] ?? RE2JS.quote(part))
+    .join('');
+  const compiled = RE2JS.compile(`^${glob.includes('/') ? '' : '(?:.*/)?'}(?:${pattern})$`, RE2JS.DOTALL);
+  return (path) => compiled.matcher(path).find();
+}
+
+const wildcards: Readonly<Record<string, string>> = {
+  '**/': '(?:.*/)?',
+  '**': '.*',
+  '*': '[^/]*',
+  '?': '[^/]',
+};

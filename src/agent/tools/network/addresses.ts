@@ -1,0 +1,54 @@
+import { BlockList, isIPv4, isIPv6 } from 'node:net';
+
+/** What no name on the internet should lead to: the IANA registries of special-purpose addresses. */
+const special = new BlockList();
+const ranges4 = [
+  ['0.0.0.0', 8], // this network
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10], // shared by carriers; metadata services of some clouds
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16], // link-local; metadata services
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.31.196.0', 24],
+  ['192.52.193.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['192.175.48.0', 24],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+  ['168.63.129.16', 32], // a cloud's own host agent, on a public address
+] as const;
+for (const [address, bits] of ranges4) special.addSubnet(address, bits, 'ipv4');
+
+/** Of IPv6 only what is given out to the public counts, without the parts of it that lead elsewhere. */
+const global6 = new BlockList();
+global6.addSubnet('2000::', 3, 'ipv6');
+const special6 = new BlockList();
+const ranges6 = [
+  ['2001::', 23], // Teredo, benchmarks, ORCHID
+  ['2001:db8::', 32],
+  ['2002::', 16], // 6to4: an IPv4 address inside
+  ['2620:4f:8000::', 48],
+  ['3fff::', 20],
+] as const;
+for (const [address, bits] of ranges6) special6.addSubnet(address, bits, 'ipv6');
+
+/** Whether an address belongs to the public internet. IPv4 addresses written as IPv6 ones (mapped, NAT64) do not. */
+export function isPublic(address: string): boolean {
+  if (isIPv4(address)) return !special.check(address, 'ipv4');
+  // A zone (`%eth0`) is of link-local addresses only.
+  if (!isIPv6(address) || address.includes('%')) return false;
+  return global6.check(address, 'ipv6') && !special6.check(address, 'ipv6');
+}
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+export const isLoopback = (address: string): boolean =>
+  isIPv4(address) ? loopback.check(address, 'ipv4') : isIPv6(address) && loopback.check(address, 'ipv6');

@@ -1,0 +1,67 @@
+import { isIP } from 'node:net';
+import { domainToASCII } from 'node:url';
+import { isLoopback, isPublic } from './addresses.ts';
+
+/** Where a URL leads, as its parser writes it: addresses in plain decimal, names in ASCII. */
+export interface Target {
+  /** Without brackets, without a dot at its end, in small letters. */
+  readonly host: string;
+  readonly port: number;
+}
+
+export function targetOf(url: URL): Target {
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+  return { host: plain(url.hostname), port };
+}
+
+const plain = (host: string): string =>
+  host
+    .replace(/^\[|\]$/g, '')
+    .replace(/\.$/, '')
+    .toLowerCase();
+
+/** An entry of `grants.network`. */
+interface Granted {
+  readonly host: string;
+  readonly port: number | undefined;
+}
+
+function granted(entry: string): Granted | undefined {
+  const bare = isIP(entry) === 6 ? `[${entry}]` : entry;
+  const match = /^(\[[^\]]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(bare.trim());
+  if (!match?.[1]) return undefined;
+  const port = match[2] === undefined ? undefined : Number(match[2]);
+  const name = plain(match[1]);
+  if (name === '*' || isIP(name) !== 0) return { host: canonical(name), port };
+  const stars = name.startsWith('*.') ? '*.' : '';
+  const ascii = domainToASCII(name.slice(stars.length));
+  return ascii === '' || ascii.includes('*') ? undefined : { host: stars + ascii, port };
+}
+
+/** IPv6 addresses have many spellings; that of the URL parser counts. */
+const canonical = (host: string): string =>
+  isIP(host) === 6 ? plain(new URL(`http://[${host}]`).hostname) : host;
+
+function fits({ host, port }: Granted, target: Target): boolean {
+  if (port !== undefined && port !== target.port) return false;
+  if (host === '*') return isIP(target.host) === 0 || isPublic(target.host);
+  if (host.startsWith('*.')) return isIP(target.host) === 0 && target.host.endsWith(host.slice(1));
+  return host === target.host;
+}
+
+/**
+ * Which addresses a target may be reached at; undefined where it is not granted. `localhost`, and addresses that are not
+ * public, only where the grant names the very same.
+ */
+export function allowedAddresses(
+  grants: readonly string[],
+  target: Target,
+): ((address: string) => boolean) | undefined {
+  const fitting = grants.flatMap((entry) => granted(entry) ?? []).filter((one) => fits(one, target));
+  if (fitting.length === 0) return undefined;
+  if (isIP(target.host) !== 0)
+    return fitting.some(({ host }) => host === target.host) ? (address) => address === target.host : isPublic;
+  const local = target.host === 'localhost' || target.host.endsWith('.localhost');
+  if (local) return fitting.some(({ host }) => host === target.host) ? isLoopback : undefined;
+  return isPublic;
+}

@@ -1,0 +1,168 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, link, lstat, open, rename, rmdir, unlink } from 'node:fs/promises';
+import { codeOf, Refusal } from '../refusal.ts';
+import type { Folder } from './folder.ts';
+
+/** What a path held: `sha256:` and the hex, or `absent`. */
+export type BaseHash = string;
+export const absent: BaseHash = 'absent';
+export const hashOf = (bytes: Uint8Array): BaseHash =>
+  `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+
+const chunkBytes = 256 * 1024;
+
+/** Pieces of a file from its beginning; the same memory is used for each. */
+export async function* pieces(file: FileHandle, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const buffer = Buffer.allocUnsafe(chunkBytes);
+  for (;;) {
+    signal.throwIfAborted();
+    const { bytesRead } = await file.read(buffer, 0, chunkBytes);
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
+  }
+}
+
+/** All of a file. @throws Refusal where it is larger */
+export async function wholeFile(
+  file: FileHandle,
+  shown: string,
+  mostBytes: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  // Not by its size: files of /proc say 0, and others grow.
+  for await (const piece of pieces(file, signal)) {
+    bytes += piece.length;
+    if (bytes > mostBytes)
+      throw new Refusal(`${shown} is larger than the ${mostBytes} bytes that can be changed at once.`);
+    parts.push(Buffer.from(piece));
+  }
+  return Buffer.concat(parts);
+}
+
+export async function hashOfFile(file: FileHandle, signal: AbortSignal): Promise<BaseHash> {
+  const hash = createHash('sha256');
+  for await (const piece of pieces(file, signal)) hash.update(piece);
+  return `sha256:${hash.digest('hex')}`;
+}
+
+/** Opens a file for the time of `use`; undefined where there is none. */
+export async function withFile<Answer>(
+  folder: Folder,
+  name: string,
+  use: (file: FileHandle) => Promise<Answer>,
+): Promise<Answer | undefined> {
+  let file: FileHandle;
+  try {
+    file = await folder.file(name);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+  try {
+    return await use(file);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Thrown where the base is not what it was; nothing was done. */
+export class Moved extends Error {}
+
+async function requireBase(folder: Folder, name: string, base: BaseHash, signal: AbortSignal): Promise<void> {
+  const now = (await withFile(folder, name, (file) => hashOfFile(file, signal))) ?? absent;
+  if (now !== base) throw new Moved(`${now} instead of ${base}`);
+}
+
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
+
+/**
+ * Puts contents in the place of what a name held, whole or not at all, with its mode and, as far as the host may, its
+ * owner. A new file never replaces one that came up meanwhile. An old one is compared right before it is replaced; a
+ * program that writes it in just that moment loses its change, since no system call compares and renames.
+ * @throws Moved
+ */
+export async function replaceFile(
+  folder: Folder,
+  name: string,
+  contents: Uint8Array,
+  base: BaseHash,
+  signal: AbortSignal,
+): Promise<void> {
+  await requireBase(folder, name, base, signal);
+  const temporary = folder.at(`.lathe-${randomBytes(8).toString('hex')}.tmp`);
+  const old = base === absent ? undefined : await lstat(folder.at(name));
+  const file = await open(temporary, O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0), old ? 0o600 : 0o666);
+  try {
+    try {
+      await file.writeFile(contents);
+      if (old) {
+        await file.chown(old.uid, old.gid).catch(() => undefined);
+        // Without the bits that would lend its owner's rights to new contents.
+        await file.chmod(old.mode & 0o777);
+      }
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await requireBase(folder, name, base, signal);
+    if (base === absent) await placeNew(temporary, folder.at(name));
+    else await rename(temporary, folder.at(name));
+  } catch (error) {
+    await unlink(temporary).catch(() => undefined);
+    throw error;
+  }
+  await folder.sync();
+}
+
+async function placeNew(temporary: string, path: string): Promise<void> {
+  try {
+    await link(temporary, path);
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === 'EEXIST') throw new Moved('there is a file by now', { cause: error });
+    // A file system without hard links.
+    if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP' && code !== 'ENOSYS') throw error;
+    await rename(temporary, path);
+    return;
+  }
+  await unlink(temporary);
+}
+
+/** @throws Moved */
+export async function removeFile(
+  folder: Folder,
+  name: string,
+  base: BaseHash,
+  signal: AbortSignal,
+): Promise<void> {
+  await requireBase(folder, name, base, signal);
+  await unlink(folder.at(name));
+  await folder.sync();
+}
+
+/** @throws Moved where it is gone, or no longer empty */
+export async function removeEmptyFolder(folder: Folder, name: string): Promise<void> {
+  try {
+    await rmdir(folder.at(name));
+  } catch (error) {
+    const code = codeOf(error) ?? '';
+    if (['ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST'].includes(code)) throw new Moved(code, { cause: error });
+    throw error;
+  }
+  await folder.sync();
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Undefined for what is no text: bytes that are no UTF-8, or NULs. */
+export function textOf(bytes: Uint8Array): string | undefined {
+  if (bytes.includes(0)) return undefined;
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,246 @@
+import { constants, type Dirent } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, opendir, readlink } from 'node:fs/promises';
+import { join, parse, sep } from 'node:path';
+import { codeOf, onOneLine, Refusal } from '../refusal.ts';
+import { resolvePath } from './resolve.ts';
+
+const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
+
+/**
+ * Linux: what lies in a folder is named through the folder's descriptor, so that nobody can put another folder in its
+ * place while it is used. Elsewhere a folder is named by its path, and looked up again after each opening: an opened
+ * file is then never one from outside, but a folder swapped in the very moment of a rename or removal goes unseen.
+ */
+const anchored = process.platform === 'linux';
+/** Not among Node's constants; the same on every architecture that Node is built for. */
+const O_PATH = 0o10000000;
+const folderFlags = (anchored ? O_PATH : O_RDONLY) | (O_DIRECTORY ?? 0) | (O_NOFOLLOW ?? 0);
+
+/** What was looked up is not what was opened: somebody swaps things. Worth another try. */
+export class Swapped extends Error {}
+
+/** Folders that nobody may reach, whatever is granted: the host's own data. By device and inode, so renaming does not help. */
+export class Forbidden {
+  readonly #paths: readonly string[];
+  constructor(paths: readonly string[]) {
+    this.#paths = paths;
+  }
+  /** As they are now. */
+  async ids(): Promise<ReadonlySet<string>> {
+    const ids = await Promise.all(
+      this.#paths.map(async (path) => {
+        try {
+          const { real, missing } = await resolvePath(path);
+          return missing.length > 0 ? [] : [idOf(await lstat(real, { bigint: true }))];
+        } catch {
+          return [];
+        }
+      }),
+    );
+    return new Set(ids.flat());
+  }
+  get paths(): readonly string[] {
+    return this.#paths;
+  }
+}
+
+const idOf = ({ dev, ino }: { dev: bigint; ino: bigint }): string => `${dev}:${ino}`;
+
+/** An entry as the folder lists it. */
+export interface Entry {
+  /** Safe to print on one line; bytes that are no UTF-8 as `\xff`. */
+  readonly shown: string;
+  /** Undefined where no argument could name it, because it is no UTF-8. */
+  readonly name: string | undefined;
+  readonly kind: 'file' | 'folder' | 'link' | 'other';
+}
+
+/** An open folder. */
+export class Folder {
+  readonly path: string;
+  readonly #handle: FileHandle;
+  readonly #forbidden: ReadonlySet<string>;
+
+  private constructor(path: string, handle: FileHandle, forbidden: ReadonlySet<string>) {
+    this.path = path;
+    this.#handle = handle;
+    this.#forbidden = forbidden;
+  }
+
+  /**
+   * Opens a real path, folder by folder and following no link.
+   * @throws Swapped where a part of it is a link or gone by now
+   */
+  static async open(real: string, forbidden: ReadonlySet<string>): Promise<Folder> {
+    const { root } = parse(real);
+    let folder = await Folder.#opened(root, root, forbidden);
+    for (const name of real.slice(root.length).split(sep).filter(Boolean)) {
+      const parent = folder;
+      try {
+        folder = await parent.folder(name);
+      } finally {
+        await parent.close();
+      }
+    }
+    return folder;
+  }
+
+  static async #opened(path: string, at: string, forbidden: ReadonlySet<string>): Promise<Folder> {
+    let handle: FileHandle;
+    try {
+      handle = await open(at, folderFlags);
+    } catch (error) {
+      const code = codeOf(error);
+      // ENOTDIR: a link, too.
+      if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP') throw new Swapped(path);
+      throw error;
+    }
+    try {
+      const stat = await handle.stat({ bigint: true });
+      if (forbidden.has(idOf(stat)))
+        throw new Refusal(`${path} belongs to the host itself; no agent may reach it.`);
+      const folder = new Folder(path, handle, forbidden);
+      await folder.#check(stat);
+      return folder;
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#handle.close();
+  }
+
+  /** A path for calls of the file system, of one name in it. */
+  at(name: string): string {
+    return join(this.#self, name);
+  }
+
+  /** One in it; no link. */
+  async folder(name: string): Promise<Folder> {
+    return await Folder.#opened(join(this.path, name), this.at(name), this.#forbidden);
+  }
+
+  /** The same, made where there is none. */
+  async madeFolder(name: string): Promise<Folder> {
+    try {
+      await mkdir(this.at(name));
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') throw error;
+    }
+    return await this.folder(name);
+  }
+
+  /** A regular file in it, to read. Devices, pipes and sockets are not even opened. */
+  async file(name: string): Promise<FileHandle> {
+    const shown = join(this.path, name);
+    if (name === '') throw new Refusal(`${shown} is a folder; fs_list shows what is in it.`);
+    if (!anchored) requireFile(await lstat(this.at(name)), shown);
+    const found = anchored
+      ? await open(this.at(name), O_PATH | O_NOFOLLOW)
+      : await open(this.at(name), O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0)).catch(
+          (error: unknown) => {
+            throw codeOf(error) === 'ELOOP' ? new Swapped(shown) : error;
+          },
+        );
+    try {
+      requireFile(await found.stat(), shown);
+      await this.#check();
+      if (!anchored) return found;
+      const file = await open(`/proc/self/fd/${found.fd}`, O_RDONLY | O_NONBLOCK);
+      await found.close();
+      return file;
+    } catch (error) {
+      await found.close();
+      throw error;
+    }
+  }
+
+  /** What lies at the name, a link itself included. */
+  async kind(name: string): Promise<Entry['kind'] | undefined> {
+    try {
+      return kindOf(await lstat(this.at(name)));
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return undefined;
+      throw error;
+    }
+  }
+
+  async linkTarget(name: string): Promise<string> {
+    return printable(await readlink(this.at(name), { encoding: 'buffer' })).shown;
+  }
+
+  /** Sorted by name; of a very large folder the first `most` that the file system gives. */
+  async entries(most: number): Promise<{ entries: Entry[]; more: boolean }> {
+    // The types do not know that names may come as bytes.
+    const folder = await opendir(this.#self, { encoding: 'buffer' as BufferEncoding, bufferSize: 256 });
+    const entries: Entry[] = [];
+    for await (const entry of folder as AsyncIterable<unknown>) {
+      if (entries.length === most) return { entries: sorted(entries), more: true };
+      const found = entry as Dirent<Buffer>;
+      entries.push({ ...printable(found.name), kind: kindOf(found) });
+    }
+    await this.#check();
+    return { entries: sorted(entries), more: false };
+  }
+
+  /** Makes what was renamed in it last. */
+  async sync(): Promise<void> {
+    const handle = anchored ? await open(this.#self, O_RDONLY | O_DIRECTORY) : this.#handle;
+    try {
+      await handle.sync();
+    } finally {
+      if (handle !== this.#handle) await handle.close();
+    }
+  }
+
+  get #self(): string {
+    return anchored ? `/proc/self/fd/${this.#handle.fd}` : this.path;
+  }
+
+  /** Where descriptors name nothing: whether the path still leads to this very folder. */
+  async #check(own?: { dev: bigint; ino: bigint }): Promise<void> {
+    if (anchored) return;
+    const mine = own ?? (await this.#handle.stat({ bigint: true }));
+    const { real, missing } = await resolvePath(this.path);
+    if (missing.length > 0 || real !== this.path) throw new Swapped(this.path);
+    if (idOf(await lstat(real, { bigint: true })) !== idOf(mine)) throw new Swapped(this.path);
+  }
+}
+
+interface Kinds {
+  isFile(): boolean;
+  isDirectory(): boolean;
+  isSymbolicLink(): boolean;
+}
+function requireFile(stat: Kinds, shown: string): void {
+  if (stat.isSymbolicLink()) throw new Swapped(shown);
+  if (stat.isDirectory()) throw new Refusal(`${shown} is a folder; fs_list shows what is in it.`);
+  if (!stat.isFile()) throw new Refusal(`${shown} is no regular file but a device, a pipe or a socket.`);
+}
+
+const kindOf = (entry: Kinds): Entry['kind'] => {
+  if (entry.isFile()) return 'file';
+  if (entry.isDirectory()) return 'folder';
+  return entry.isSymbolicLink() ? 'link' : 'other';
+};
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function printable(bytes: Buffer): { shown: string; name: string | undefined } {
+  try {
+    const name = utf8.decode(bytes);
+    return { shown: onOneLine(name), name };
+  } catch {
+    const shown = [...bytes]
+      .map((byte) =>
+        byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, '0')}`,
+      )
+      .join('');
+    return { shown, name: undefined };
+  }
+}
+
+const sorted = (entries: Entry[]): Entry[] =>
+  entries.sort((a, b) => (a.shown < b.shown ? -1 : Number(a.shown > b.shown)));

@@ -1,0 +1,67 @@
+import { AgentError } from '../errors.ts';
+import type { ToolOutput } from '../tool.ts';
+
+/** What a tool does not do, told to the model: one sentence that says what would work. */
+export class Refusal extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'Refusal';
+  }
+}
+
+export const said = (output: string, truncated = false): ToolOutput => ({ ok: true, output, truncated });
+export const refused = (output: string): ToolOutput => ({ ok: false, output, truncated: false });
+
+/** A refusal as an output that the model reads; what is none passes through. */
+export async function answering<Answer>(work: () => Promise<Answer>): Promise<Answer | ToolOutput> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Refusal) return refused(error.message);
+    throw error;
+  }
+}
+
+/** Of a change that is no longer what a person saw. */
+export const baseMoved = (message: string, options?: ErrorOptions): AgentError =>
+  new AgentError('conflict', 'base_moved', message, options);
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or folder',
+  EACCES: 'the host may not open it',
+  EPERM: 'the host may not do that',
+  ENOTDIR: 'a part of the path is no folder',
+  EISDIR: 'it is a folder',
+  ELOOP: 'its links go in circles',
+  ENAMETOOLONG: 'a name in it is too long',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk quota is used up',
+  EROFS: 'it lies on a read-only file system',
+  ENOTEMPTY: 'the folder is not empty',
+  EXDEV: 'it lies on another file system',
+  EBUSY: 'it is in use',
+  EAGAIN: 'it has nothing to read at the moment',
+};
+
+/** Of an error of the system. An AgentError, such as the reason of a signal, is none. */
+export const codeOf = (error: unknown): string | undefined =>
+  error instanceof Error &&
+  !(error instanceof AgentError) &&
+  'code' in error &&
+  typeof error.code === 'string'
+    ? error.code
+    : undefined;
+
+/** An error of the file system as a refusal; anything else passes through. */
+export function fileRefusal(error: unknown, shown: string): unknown {
+  const code = codeOf(error);
+  if (code === undefined || !/^E[A-Z0-9]+$/.test(code)) return error;
+  return new Refusal(`${shown}: ${reasons[code] ?? `the file system says ${code}`}.`, { cause: error });
+}
+
+/** Line ends, escape sequences and marks that turn the direction of writing would make a line say something else. */
+export const onOneLine = (text: string): string =>
+  text.replaceAll(
+    /[\p{Cc}\p{Cf}\u2028\u2029]/gu,
+    (mark) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`,
+  );

@@ -1,0 +1,132 @@
+import { globMatches } from '../agents/name-glob.ts';
+import { AgentError } from '../errors.ts';
+import type { PlannerCall } from '../planner.ts';
+import type { Changes, StoreSessions, TurnsRequest } from '../services.ts';
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import type { ChangeTool, Proposal, Tool, ToolContext, ToolOutput } from '../tool.ts';
+import { untilAborted } from '../until-aborted.ts';
+import { Abortion } from './abortion.ts';
+import { argumentFaults, type Arguments, isObject, readArguments } from './arguments.ts';
+import { capped } from './cap.ts';
+import type { Deadline } from './limits.ts';
+
+/** The same call that fails is not made more often. */
+const mostFailures = 4;
+
+export interface ActingOptions {
+  readonly changes: Pick<Changes, 'stage' | 'applyNow' | 'decision'>;
+  readonly sessions: Pick<StoreSessions, 'isRevoked'>;
+  readonly request: TurnsRequest;
+  /** What the agent may call. */
+  readonly tools: ReadonlyMap<string, Tool>;
+  readonly deadline: Deadline;
+  readonly emit: (event: NewTurnEvent) => Promise<void>;
+  /** Of the host alone, and with the deadline. */
+  readonly hostSignal: AbortSignal;
+  readonly signal: AbortSignal;
+  readonly onFault: (error: unknown) => void;
+}
+
+/** Does what the model calls for, as far as it may, and tells what came of it. */
+export class Acting {
+  readonly #options: ActingOptions;
+  readonly #context: ToolContext;
+  /** By call: how often it failed, one after the other. */
+  readonly #failures = new Map<string, number>();
+
+  constructor(options: ActingOptions) {
+    this.#options = options;
+    const { request, signal } = options;
+    const { agent, about, cwd } = request;
+    this.#context = { ...about, agent: agent.name, grants: agent.grants, cwd, signal };
+  }
+
+  /** What the model gets to read. Throws an `Abortion` where no further call makes sense. */
+  async act(call: PlannerCall): Promise<string> {
+    const { emit } = this.#options;
+    const args = readArguments(call.arguments);
+    await emit({ type: 'tool_call', call_id: call.id, tool: call.name, arguments: args });
+    const revoked = await this.#isRevoked();
+    const outcome = revoked ? refused(revokedMessage) : await this.#outcome(call.name, args);
+    const { ok, output, truncated } = capped(outcome);
+    await emit({ type: 'tool_result', call_id: call.id, ok, output, truncated });
+    if (revoked) throw new Abortion('error', revokedMessage);
+    this.#count(call, ok);
+    return output;
+  }
+
+  async #isRevoked(): Promise<boolean> {
+    const { sessions, request } = this.#options;
+    const { sessionId } = request.about;
+    return sessionId !== undefined && (await sessions.isRevoked(sessionId));
+  }
+
+  async #outcome(name: string, args: unknown): Promise<ToolOutput> {
+    const { tools, signal, onFault } = this.#options;
+    const tool = tools.get(name);
+    if (!tool) return refused(noSuchTool(name, tools));
+    const why = tool.unavailable?.();
+    if (why !== undefined) return refused(`${name} cannot run at the moment: ${why}`);
+    const fault = argumentFaults(tool, args);
+    if (fault !== undefined || !isObject(args)) return refused(fault ?? '');
+    try {
+      return await this.#use(tool, args);
+    } catch (error) {
+      if (signal.aborted || error instanceof Abortion) throw error;
+      if (error instanceof AgentError) return refused(error.message);
+      onFault(error);
+      return refused(`${name} failed; the host's log says why.`);
+    }
+  }
+
+  async #use(tool: Tool, args: Arguments): Promise<ToolOutput> {
+    const { request, changes, signal } = this.#options;
+    if (tool.kind === 'read') return await untilAborted(tool.run(args, this.#context), signal);
+    const proposal = await untilAborted(tool.propose(args, this.#context), signal);
+    if ('output' in proposal) return proposal;
+    const isGranted = request.agent.grants.auto_approve.some((glob) => globMatches(glob, tool.name));
+    if (!isGranted) return await this.#stage(tool, proposal);
+    await request.beforeEffect?.();
+    return await untilAborted(changes.applyNow(tool, proposal, this.#context), signal);
+  }
+
+  async #stage(tool: ChangeTool, proposal: Proposal): Promise<ToolOutput> {
+    const { request, changes, deadline, emit, hostSignal, signal } = this.#options;
+    const waits = request.onStaged === 'wait';
+    // Once it is staged, a person may let it happen at any time.
+    if (waits) await request.beforeEffect?.();
+    const { id, summary } = await untilAborted(changes.stage(tool, proposal, this.#context), signal);
+    await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
+    if (!waits) return { ok: true, output: stagedMessage(id), truncated: false };
+    const { state, output } = await deadline.without(() =>
+      untilAborted(changes.decision(id, hostSignal), hostSignal),
+    );
+    if (state === 'applied') return output ?? { ok: true, output: 'Done.', truncated: false };
+    if (state === 'discarded') return refused('A person declined this change; it was not made.');
+    if (state === 'expired') return refused('Nobody decided on this change in time; it was not made.');
+    return output ?? refused('This change was approved, but it could not be made.');
+  }
+
+  #count({ name, arguments: args }: PlannerCall, ok: boolean): void {
+    const key = `${name} ${args}`;
+    const failures = ok ? 0 : (this.#failures.get(key) ?? 0) + 1;
+    this.#failures.set(key, failures);
+    if (failures < mostFailures) return;
+    const message = `The model made the same call of ${name.slice(0, 100)} ${failures} times, and it always failed.`;
+    throw new Abortion('budget', message);
+  }
+}
+
+const refused = (output: string): ToolOutput => ({ ok: false, output, truncated: false });
+
+const revokedMessage = 'The session was revoked: nothing more is done for it.';
+
+/** Short, and the same wherever the host keeps its files. */
+const stagedMessage = (id: string) =>
+  `Staged as ${id}: a person decides about it; it is not done yet. Go on without waiting for it.`;
+
+/** Of what the host has, a model learns no more than what it may call. */
+function noSuchTool(name: string, tools: ReadonlyMap<string, Tool>): string {
+  const known = [...tools.keys()].slice(0, 50).join(', ');
+  return `There is no tool '${name.slice(0, 100)}' for you. ${known === '' ? 'You have no tools.' : `Your tools: ${known}.`}`;
+}

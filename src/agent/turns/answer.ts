@@ -1,0 +1,48 @@
+import { AgentError } from '../errors.ts';
+import type { Planner, PlannerCall, PlannerEvent, PlannerRequest } from '../planner.ts';
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import { untilAborted } from '../until-aborted.ts';
+
+export interface Answer {
+  readonly text: string;
+  readonly calls: readonly PlannerCall[];
+  readonly finish: Extract<PlannerEvent, { type: 'end' }>['finish'];
+  readonly usage: Extract<PlannerEvent, { type: 'end' }>['usage'];
+  /** Characters that the model wrote, thoughts and calls with them. */
+  readonly written: number;
+}
+
+/** One answer, told as it comes. The signal ends it at once, also where the model never notices. */
+export async function readAnswer(
+  planner: Planner,
+  request: PlannerRequest,
+  emit: (event: NewTurnEvent) => Promise<void>,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const texts: string[] = [];
+  const calls: PlannerCall[] = [];
+  let written = 0;
+  const events = planner.answer(request, signal)[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await untilAborted(events.next(), signal);
+      if (next.done)
+        throw new AgentError('unavailable', 'model_broke_off', 'The model broke off its answer.');
+      const event = next.value;
+      if (event.type === 'end') {
+        const { finish, usage } = event;
+        return { text: texts.join(''), calls, finish, usage, written };
+      }
+      if (event.type === 'call') {
+        calls.push(event.call);
+        written += event.call.name.length + event.call.arguments.length;
+      } else if (event.text !== '') {
+        if (event.type === 'delta') texts.push(event.text);
+        written += event.text.length;
+        await emit({ type: event.type, text: event.text });
+      }
+    }
+  } finally {
+    events.return?.()?.catch(() => undefined);
+  }
+}

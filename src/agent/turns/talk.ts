@@ -1,0 +1,146 @@
+import { AgentError } from '../errors.ts';
+import type { Planner, PlannerCall, PlannerRequest } from '../planner.ts';
+import type { TurnsRequest } from '../services.ts';
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import type { Tool } from '../tool.ts';
+import { pause } from '../until-aborted.ts';
+import { Abortion } from './abortion.ts';
+import { type Answer, readAnswer } from './answer.ts';
+import { Conversation } from './conversation.ts';
+import type { Spending } from './limits.ts';
+import { formatFaults } from './response-format.ts';
+
+/** How long is waited before a model that has no time is asked again. */
+const patienceMs = [500, 1000, 2000, 4000];
+/** Answers, one after the other, that were cut off or did not fit what was asked for. */
+const mostUnfit = 3;
+/** Characters of such an answer that the model sees again. */
+const mostKept = 300;
+/** Calls of one answer. */
+const mostCalls = 32;
+
+export interface TalkOptions {
+  readonly planner: Planner;
+  readonly request: TurnsRequest;
+  readonly tools: readonly Tool[];
+  readonly spending: Spending;
+  readonly emit: (event: NewTurnEvent) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+/** The talk with the model, turn by turn. */
+export class Talk {
+  readonly #options: TalkOptions;
+  readonly #conversation: Conversation;
+  readonly #ids = new Set<string>();
+  #unfit = 0;
+  /** Of the last answer. */
+  text = '';
+
+  constructor(options: TalkOptions) {
+    this.#options = options;
+    this.#conversation = new Conversation(options.request);
+  }
+
+  /** One turn: the calls that the model wants made, none where its answer was not fit, undefined where that is all. */
+  async turn(): Promise<readonly PlannerCall[] | undefined> {
+    const { spending, emit, request } = this.#options;
+    const n = spending.begin();
+    await emit({ type: 'turn', n });
+    const asked = spending.answerTokens;
+    const answer = await this.#ask(n);
+    const { text, finish, usage } = answer;
+    spending.add(usage, answer.written);
+    if (usage) {
+      const { promptTokens, completionTokens } = usage;
+      await emit({ type: 'usage', prompt_tokens: promptTokens, completion_tokens: completionTokens });
+    }
+    if (spending.left < 0 || (finish === 'length' && spending.left === 0)) throw spending.overTokens();
+    const calls = this.#named(answer.calls, n);
+    if (finish === 'length') {
+      // Cut off short of what it was given: the context is full.
+      if (usage && usage.completionTokens < asked) this.#conversation.shorten();
+      return this.#again(text, cutOff);
+    }
+    if (calls.length > 0) {
+      this.#unfit = 0;
+      this.#conversation.said(text, calls);
+      return calls;
+    }
+    const fault = formatFaults(request.responseFormat, text);
+    if (fault !== undefined) return this.#again(text, fault);
+    this.text = text;
+    return undefined;
+  }
+
+  result(call: PlannerCall, output: string): void {
+    this.#conversation.result(call, output);
+  }
+
+  async #ask(n: number): Promise<Answer> {
+    const { planner, emit, signal } = this.#options;
+    for (let tries = 0; ; ) {
+      signal.throwIfAborted();
+      try {
+        return await readAnswer(planner, this.#request(n), emit, signal);
+      } catch (error) {
+        if (signal.aborted || !(error instanceof AgentError)) throw error;
+        if (error.code === 'context_length_exceeded') {
+          if (!this.#conversation.shorten()) throw tooLong();
+          continue;
+        }
+        const ms = error.kind === 'too_many' ? patienceMs[tries] : undefined;
+        if (ms === undefined) throw error;
+        tries += 1;
+        await pause(undefined, ms, signal);
+      }
+    }
+  }
+
+  #request(n: number): PlannerRequest {
+    const { request, tools, spending } = this.#options;
+    const { agent, responseFormat } = request;
+    return {
+      messages: this.#conversation.messages,
+      tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+      toolChoice: n === 1 ? (agent.tool_choice ?? 'auto') : 'auto',
+      ...(responseFormat ? { responseFormat } : {}),
+      sampling: agent.sampling ?? {},
+      maxTokens: spending.answerTokens,
+    };
+  }
+
+  /** Has the model answer once more. */
+  #again(text: string, why: string): readonly PlannerCall[] {
+    this.#unfit += 1;
+    if (this.#unfit >= mostUnfit)
+      throw new Abortion('error', `The model gave ${mostUnfit} unfit answers in a row. The last one: ${why}`);
+    this.#conversation.said(beginning(text), []);
+    this.#conversation.told(why);
+    return [];
+  }
+
+  /** Every call of a task has an id of its own, whatever the model wrote. */
+  #named(calls: readonly PlannerCall[], n: number): readonly PlannerCall[] {
+    if (calls.length > mostCalls)
+      throw new Abortion(
+        'budget',
+        `The model made ${calls.length} calls in one answer; at most ${mostCalls} are made.`,
+      );
+    return calls.map((call, index) => {
+      let id = call.id.slice(0, 200);
+      if (id === '' || this.#ids.has(id)) id = `call_${n}_${index + 1}`;
+      while (this.#ids.has(id)) id += '_';
+      this.#ids.add(id);
+      return { ...call, id };
+    });
+  }
+}
+
+/** What was not fit takes no room in the talk. */
+const beginning = (text: string) => (text.length > mostKept ? `${text.slice(0, mostKept)} ...` : text);
+
+const cutOff = 'Your answer was cut off because it was too long. Answer again, and more briefly.';
+
+const tooLong = () =>
+  new Abortion('error', 'The conversation does not fit the context of the model: give it less to read.');

@@ -1,0 +1,72 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { BuiltinWorkflow } from '../shapes/ensemble.ts';
+import { consentOf, type KnownTool } from './definition/consent.ts';
+import type { Ensemble } from './definition/ensemble.ts';
+import { parseEnsemble } from './definition/parse.ts';
+import { digestOf } from './digest.ts';
+
+interface Builtin {
+  readonly ensemble: Ensemble & { readonly version: string; readonly description: string };
+  readonly source: string;
+  readonly digest: string;
+  readonly origin: string;
+}
+
+/** The workflows that come with the host, and that nobody can change. */
+export class Builtins {
+  readonly #byName: ReadonlyMap<string, Builtin>;
+
+  /** @throws Error where a source does not lint or lacks what its listing shows: a fault of ours */
+  constructor(sources: readonly string[]) {
+    const all = sources.map(builtinOf).toSorted((a, b) => (a.ensemble.name < b.ensemble.name ? -1 : 1));
+    this.#byName = new Map(all.map((one) => [one.ensemble.name, one]));
+  }
+
+  /** @param folder holds a `.toml` for each */
+  static async open(folder: string): Promise<Builtins> {
+    const files = (await readdir(folder)).filter((file) => file.endsWith('.toml'));
+    return new Builtins(await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8'))));
+  }
+
+  get(name: string): Builtin | undefined {
+    return this.#byName.get(name);
+  }
+
+  list(tools: readonly KnownTool[], isEnabled: (name: string) => boolean, now: Date): BuiltinWorkflow[] {
+    return [...this.#byName.values()].map(({ ensemble, source, digest, origin }) => {
+      const { name, version, description, inputs, steps, agents } = ensemble;
+      const consent = consentOf(ensemble, Object.values(agents), tools, now);
+      return {
+        name,
+        version,
+        description,
+        origin,
+        source,
+        digest,
+        enabled: isEnabled(name),
+        inputs,
+        steps: steps.map(({ id, needs, agent, when, gate }) => ({
+          id,
+          needs,
+          ...(agent === undefined ? {} : { agent }),
+          ...(when === undefined ? {} : { when }),
+          ...(gate === undefined ? {} : { gate: gate.kind }),
+        })),
+        schedule: consent.schedule,
+        consent,
+      };
+    });
+  }
+}
+
+function builtinOf(source: string): Builtin {
+  const ensemble = parseEnsemble(source);
+  const { name, version, description, steps, agents } = ensemble;
+  if (version === undefined || description === undefined)
+    throw new Error(`the built-in workflow '${name}' lacks its version or description`);
+  const foreign = steps.find(({ agent }) => agent !== undefined && !Object.hasOwn(agents, agent));
+  if (foreign) throw new Error(`the built-in workflow '${name}' uses the stored agent '${foreign.agent}'`);
+  const origin = `builtin:${name}@${version}`;
+  return { ensemble: { ...ensemble, version, description }, source, digest: digestOf(source), origin };
+}

@@ -1,0 +1,213 @@
+import { type ASTNode, Environment, type ParseError } from '@marcbachmann/cel-js';
+import { linearPattern, patternCost } from './pattern.ts';
+
+export interface CelFault {
+  readonly message: string;
+  /** A text within the expression to point at. */
+  readonly within?: string;
+}
+/** `steps.draft.output` as `['steps', 'draft', 'output']`. */
+export type CelReference = readonly string[];
+
+/** An expression that may be evaluated, and what that will cost. */
+export interface CompiledCel {
+  readonly faults: readonly CelFault[];
+  readonly references: readonly CelReference[];
+  readonly nodes: number;
+  /** How deep `all`, `exists`, `map` and so on nest: each goes through a whole list. */
+  readonly loops: number;
+  /** Texts become lists. */
+  readonly splits: boolean;
+  /** What its patterns cost for each character. */
+  readonly patterns: number;
+  readonly run: ((values: Readonly<Record<string, unknown>>) => unknown) | undefined;
+}
+
+const longest = 4000;
+const mostPatternCost = 10_000;
+const limits = {
+  maxAstNodes: 500,
+  maxDepth: 40,
+  maxListElements: 200,
+  maxMapEntries: 100,
+  maxCallArguments: 8,
+};
+const macros = new Set(['all', 'exists', 'exists_one', 'map', 'filter']);
+/** Roots whose members are named, so that it is known what an expression reads. */
+const namedRoots = new Set(['inputs', 'steps', 'run']);
+
+/** `where` of a gate also sees the event. */
+export type CelKind = 'condition' | 'where';
+const roots = ['input', 'inputs', 'steps', 'run', 'workflow', 'now'];
+export const rootsOf = (kind: CelKind): readonly string[] =>
+  kind === 'where' ? [...roots, 'name', 'data'] : roots;
+
+const environments = { condition: environment('condition'), where: environment('where') };
+
+function environment(kind: CelKind): Environment {
+  const made = new Environment({ homogeneousAggregateLiterals: false, limits });
+  const types: Readonly<Record<string, string>> = {
+    now: 'google.protobuf.Timestamp',
+    input: 'string',
+    workflow: 'string',
+    name: 'string',
+    data: 'dyn',
+  };
+  for (const root of rootsOf(kind)) made.registerVariable(root, types[root] ?? 'map');
+  // Whole numbers of JSON are ints, and authors cannot know whether a number is a whole one.
+  const arithmetic: Readonly<Record<string, (a: number, b: number) => number>> = {
+    '+': (a, b) => a + b,
+    '-': (a, b) => a - b,
+    '*': (a, b) => a * b,
+    '/': (a, b) => a / b,
+  };
+  for (const [sign, work] of Object.entries(arithmetic)) {
+    const handler = (a: bigint | number, b: bigint | number) => work(Number(a), Number(b));
+    made.registerOperator(`int ${sign} double: double`, handler);
+    made.registerOperator(`double ${sign} int: double`, handler);
+  }
+  return made.registerFunction('string.matchesLinear(string): bool', (text: string, pattern: string) =>
+    linearPattern(pattern)(text),
+  );
+}
+
+/** Never throws. */
+export function compileCel(expression: string, kind: CelKind): CompiledCel {
+  const nothing = { references: [], nodes: 0, loops: 0, splits: false, patterns: 0, run: undefined };
+  if (expression.length > longest)
+    return { ...nothing, faults: [{ message: `an expression has at most ${longest} characters` }] };
+  try {
+    const parsed = environments[kind].parse(expression);
+    const survey = new Survey(rootsOf(kind));
+    survey.visit(parsed.ast, new Set(), 0);
+    const { faults } = survey;
+    const { type, error } = faults.length === 0 ? parsed.check() : {};
+    if (error !== undefined) faults.push(faultOf(error, expression));
+    else if (type !== undefined && type !== 'bool' && !type.startsWith('dyn'))
+      faults.push({ message: `expected an expression that is true or false, this is of the type ${type}` });
+    const { references, nodes, loops, splits, patterns } = survey;
+    return {
+      faults,
+      references,
+      nodes,
+      loops,
+      splits,
+      patterns,
+      run: faults.length === 0 ? parsed : undefined,
+    };
+  } catch (error) {
+    return { ...nothing, faults: [faultOf(error, expression)] };
+  }
+}
+
+function faultOf(error: unknown, expression: string): CelFault {
+  if (error instanceof RangeError) return { message: 'the expression nests too deep' };
+  if (!(error instanceof Error)) throw error;
+  const { summary, range } = error as Partial<ParseError>;
+  const at = range === undefined ? '' : ` at character ${range.start + 1}`;
+  const within = range === undefined ? '' : expression.slice(range.start, range.end);
+  return { message: `${summary ?? error.message}${at}`, ...(within === '' ? {} : { within }) };
+}
+
+/** What an expression reads and costs, and what is refused before it is checked by types. */
+class Survey {
+  readonly faults: CelFault[] = [];
+  readonly references: string[][] = [];
+  nodes = 0;
+  loops = 0;
+  splits = false;
+  patterns = 0;
+  readonly #roots: readonly string[];
+
+  constructor(names: readonly string[]) {
+    this.#roots = names;
+  }
+
+  visit(node: ASTNode, bound: ReadonlySet<string>, depth: number): void {
+    this.nodes++;
+    if (node.op === 'id' || node.op === '.' || node.op === '[]') this.#visitChain(node, bound, depth);
+    else if (node.op === 'rcall') this.#visitCall(node, bound, depth);
+    else
+      for (const below of nodesIn(node.op === 'call' ? node.args[1] : node.args))
+        this.visit(below, bound, depth);
+  }
+
+  #visitCall(node: ASTNode & { op: 'rcall' }, bound: ReadonlySet<string>, depth: number): void {
+    const [name, receiver, args] = node.args;
+    const [first, ...rest] = args;
+    if (receiver.op === 'id' && receiver.args === 'cel') {
+      this.faults.push({ message: `'cel.${name}' is not available here`, within: `cel.${name}` });
+      return;
+    }
+    this.visit(receiver, bound, depth);
+    if (name === 'split') this.splits = true;
+    if (name === 'matches') this.#keepLinear(node, first);
+    if (!macros.has(name) || first?.op !== 'id') {
+      for (const one of args) this.visit(one, bound, depth);
+      return;
+    }
+    this.loops = Math.max(this.loops, depth + 1);
+    for (const one of rest) this.visit(one, new Set([...bound, first.args]), depth + 1);
+  }
+
+  /** The library's own `matches` backtracks; patterns are matched in linear time instead. */
+  #keepLinear(node: ASTNode & { op: 'rcall' }, pattern: ASTNode | undefined): void {
+    (node.args as unknown[])[0] = 'matchesLinear';
+    if (pattern?.op !== 'value' || typeof pattern.args !== 'string') {
+      this.faults.push({ message: 'the pattern of matches() must be written out', within: 'matches' });
+      return;
+    }
+    this.patterns += patternCost(pattern.args);
+    try {
+      if (this.patterns > mostPatternCost) throw new Error('it repeats too much');
+      linearPattern(pattern.args);
+    } catch (error) {
+      this.faults.push({
+        message: `the pattern of matches(): ${(error as Error).message}`,
+        within: 'matches',
+      });
+    }
+  }
+
+  #visitChain(node: ASTNode, bound: ReadonlySet<string>, depth: number): void {
+    const names: (string | undefined)[] = [];
+    let at = node;
+    for (; at.op === '.' || at.op === '[]'; at = at.args[0]) {
+      if (at !== node) this.nodes++;
+      if (at.op === '.') names.unshift(at.args[1]);
+      else {
+        const [, index] = at.args;
+        const literal = index.op === 'value' ? index.args : undefined;
+        names.unshift(
+          typeof literal === 'string' || typeof literal === 'bigint' ? String(literal) : undefined,
+        );
+        if (names[0] === undefined) this.visit(index, bound, depth);
+      }
+    }
+    if (at.op !== 'id') {
+      this.visit(at, bound, depth);
+      return;
+    }
+    const root = at.args;
+    if (bound.has(root)) return;
+    if (!this.#roots.includes(root))
+      this.faults.push({
+        message: `there is no '${root}' here: use ${this.#roots.join(', ')}`,
+        within: root,
+      });
+    else if (namedRoots.has(root) && names[0] === undefined)
+      this.faults.push({ message: `name what of '${root}' is meant, as in ${root}.name`, within: root });
+    else this.references.push([root, ...upTo(names)]);
+  }
+}
+
+/** Those before the first that is not written out. */
+const upTo = (names: readonly (string | undefined)[]) => {
+  const end = names.indexOf(undefined);
+  return names.slice(0, end < 0 ? names.length : end) as string[];
+};
+
+function nodesIn(args: unknown): ASTNode[] {
+  if (Array.isArray(args)) return args.flatMap(nodesIn);
+  return args instanceof Object && 'op' in args ? [args as ASTNode] : [];
+}

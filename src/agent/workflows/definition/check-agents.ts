@@ -1,0 +1,69 @@
+import { grantFaults } from '../../agents/grant-faults.ts';
+import type { Draft } from './draft.ts';
+import type { Findings } from './findings.ts';
+import { isRelative } from './inputs.ts';
+
+/** What agents are granted, and that steps use them as they are meant. */
+export function checkAgents({ agents, steps, document }: Draft, findings: Findings): void {
+  const hasWorkspace = document.value['workspace'] !== undefined;
+  let usesWorkspace = false;
+  for (const [name, agent] of agents) {
+    if (agent === undefined) continue;
+    const path = ['agents', name];
+    const { read, write } = agent.grants;
+    for (const [kind, paths] of Object.entries({ read, write }))
+      for (const [index, one] of paths.entries()) {
+        if (!isRelative(one) || one.includes('{{')) continue;
+        usesWorkspace = true;
+        if (!hasWorkspace)
+          findings.error(
+            'no_workspace',
+            [...path, 'grants', kind, index],
+            `'${one.slice(0, 80)}' is in the workspace: say which input names it, [workspace] input = "folder"`,
+          );
+      }
+    // As if the workspace were some folder.
+    const absolute = (paths: readonly string[]) =>
+      paths.map((one) => one.replace(/^\.(?=$|\/)/, '/workspace'));
+    const faults = grantFaults({ ...agent.grants, read: absolute(read), write: absolute(write) });
+    for (const { path: at, message } of faults) {
+      const place = [...path, ...at.split('.').map((part) => (/^\d+$/.test(part) ? Number(part) : part))];
+      findings.error('bad_grant', place, message);
+    }
+    for (const [kind, entries] of Object.entries(agent.grants))
+      for (const [index, one] of entries.entries())
+        if (one.includes('{{')) {
+          const message = `'${one.slice(0, 80)}': grants hold no templates, so that what is agreed to is what counts; use [workspace] for a folder of the run's choice`;
+          findings.error('template_in_grant', [...path, 'grants', kind, index], message);
+        }
+    if (agent.instructions.includes('{{'))
+      findings.warn(
+        'template_not_filled',
+        [...path, 'instructions'],
+        'instructions are no template: put it into the prompt',
+        {
+          within: '{{',
+        },
+      );
+    if (!steps.some((step) => step.agent === name))
+      findings.warn('unused_agent', path, `no step uses the agent '${name.slice(0, 64)}'`, { at: 'key' });
+  }
+  if (hasWorkspace && !usesWorkspace)
+    findings.warn('unused_workspace', ['workspace'], `no agent is granted anything in it: grant "."`, {
+      at: 'key',
+    });
+  for (const step of steps) {
+    const path = ['steps', step.index];
+    if (step.has('agent') && !step.has('prompt'))
+      findings.error('missing_key', [...path, 'agent'], 'a step with an agent has a prompt');
+    if (step.has('prompt') && !step.has('agent'))
+      findings.error('missing_key', [...path, 'prompt'], 'a step with a prompt has an agent');
+    if (!step.has('agent') && !step.has('prompt') && !step.has('gate'))
+      findings.error('empty_step', path, 'a step has an agent with a prompt, a gate, or both');
+    for (const key of step.has('agent')
+      ? []
+      : (['output_schema', 'limits', 'retry', 'timeout_secs'] as const))
+      if (step.has(key))
+        findings.warn('no_effect', [...path, key], `'${key}' counts only with an agent`, { at: 'key' });
+  }
+}

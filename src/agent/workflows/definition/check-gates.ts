@@ -1,0 +1,111 @@
+import { type Draft, type DraftStep, isTable } from './draft.ts';
+import type { Findings } from './findings.ts';
+import { mostSchemaCost, schemaCost, schemaFault } from './json-schema.ts';
+import { nearMiss } from './near-miss.ts';
+import { cronFault, zoneFault } from './schedule.ts';
+import type { Path } from './toml-document.ts';
+
+/** What the host tells gates of the kind `event`; people add `user.<name>`. */
+export const hostEvents = [
+  'task.completed',
+  'task.failed',
+  'run.completed',
+  'run.failed',
+  'run.cancelled',
+  'pending.applied',
+  'pending.discarded',
+  'session.ended',
+  'session.lost',
+];
+
+/** Gates, the schedule, schemas, and where the result comes from. */
+export function checkGates({ steps, document }: Draft, findings: Findings): void {
+  const entry = document.value['entry'];
+  if (isTable(entry) && entry['kind'] === 'schedule') checkSchedule(entry, findings);
+  const schemas = new Schemas(findings);
+  for (const step of steps) {
+    const path = ['steps', step.index];
+    if (step.output_schema !== undefined) schemas.check(step.output_schema, [...path, 'output_schema']);
+    if (step.gate !== undefined) checkGate(step.gate, [...path, 'gate'], schemas, findings);
+  }
+  const output = document.value['output'];
+  const from = isTable(output) ? output['from'] : undefined;
+  const ids = steps.flatMap(({ id }) => id ?? []);
+  if (typeof from === 'string' && !ids.includes(from))
+    findings.error(
+      'unknown_step',
+      ['output', 'from'],
+      `there is no step '${from.slice(0, 80)}'${nearMiss(from, ids)}`,
+    );
+}
+
+function checkGate(
+  gate: NonNullable<DraftStep['gate']>,
+  path: Path,
+  schemas: Schemas,
+  findings: Findings,
+): void {
+  if (gate.kind === 'input' && gate.schema !== undefined) {
+    const at = [...path, 'schema'];
+    schemas.check(gate.schema, at);
+    const type = gate.schema['type'];
+    if (type !== undefined && type !== 'object')
+      findings.error(
+        'bad_schema',
+        [...at, 'type'],
+        'what resumes a run is an object of inputs: type = "object"',
+      );
+  }
+  if (gate.kind === 'time') {
+    const { after_secs, until } = gate;
+    if ((after_secs === undefined) === (until === undefined))
+      findings.error('bad_gate', path, 'a time gate has one of after_secs and until');
+    if (until !== undefined && !isInstant(until))
+      findings.error(
+        'bad_gate',
+        [...path, 'until'],
+        'expected a time with its offset, as in 2030-01-31T09:00:00Z',
+      );
+  }
+  if (gate.kind === 'event' && !hostEvents.includes(gate.name) && !/^user\.[\w.-]+$/.test(gate.name))
+    findings.error(
+      'unknown_event',
+      [...path, 'name'],
+      `there is no event '${gate.name.slice(0, 80)}'${nearMiss(gate.name, hostEvents) || `: use user.NAME, or one of ${hostEvents.join(', ')}`}`,
+    );
+}
+
+const isInstant = (text: string) =>
+  /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/i.test(text) &&
+  !Number.isNaN(Date.parse(text));
+
+/** All schemas of a workflow are compiled, so that together they may only cost so much. */
+class Schemas {
+  readonly #findings: Findings;
+  #cost = 0;
+
+  constructor(findings: Findings) {
+    this.#findings = findings;
+  }
+
+  check(schema: Readonly<Record<string, unknown>>, path: Path): void {
+    this.#cost += schemaCost(schema);
+    const why =
+      this.#cost > mostSchemaCost
+        ? 'the schemas of the workflow are too large together: some 4000 values, and patterns with small repetitions'
+        : schemaFault(schema);
+    if (why !== undefined) this.#findings.error('bad_schema', path, why);
+  }
+}
+
+function checkSchedule({ cron, tz }: Record<string, unknown>, findings: Findings): void {
+  const wrongCron = typeof cron === 'string' && cron !== '' ? cronFault(cron) : undefined;
+  if (wrongCron !== undefined)
+    findings.error(
+      wrongCron.includes('never comes') ? 'never_fires' : 'bad_cron',
+      ['entry', 'cron'],
+      wrongCron,
+    );
+  const wrongZone = typeof tz === 'string' && tz !== '' ? zoneFault(tz) : undefined;
+  if (wrongZone !== undefined) findings.error('unknown_time_zone', ['entry', 'tz'], wrongZone);
+}

@@ -1,0 +1,33 @@
+import type { Draft } from './draft.ts';
+import { isTable } from './draft.ts';
+import type { Findings } from './findings.ts';
+import { inputFault } from './inputs.ts';
+import { nearMiss } from './near-miss.ts';
+
+/** Defaults and enumerated values are of the input's type; the workspace is one of the inputs. */
+export function checkInputs({ inputs, document }: Draft, findings: Findings): void {
+  for (const [name, input] of inputs) {
+    if (input === undefined) continue;
+    const path = ['inputs', name];
+    for (const [index, value] of (input.enum ?? []).entries()) {
+      const why = inputFault({ type: input.type }, value);
+      if (why !== undefined) findings.error('bad_value', [...path, 'enum', index], why);
+    }
+    const why = input.default === undefined ? undefined : inputFault(input, input.default);
+    if (why !== undefined) findings.error('bad_default', [...path, 'default'], why);
+    if (input.required && input.default !== undefined)
+      findings.warn('needless_required', [...path, 'required'], 'it has a default, so it is never missing');
+  }
+  const workspace = document.value['workspace'];
+  const folder = isTable(workspace) ? workspace['input'] : undefined;
+  if (typeof folder !== 'string') return;
+  const path = ['workspace', 'input'];
+  if (!inputs.has(folder))
+    findings.error(
+      'unknown_input',
+      path,
+      `there is no [inputs.${folder.slice(0, 64)}]${nearMiss(folder, [...inputs.keys()])}`,
+    );
+  else if (inputs.get(folder) !== undefined && inputs.get(folder)?.type !== 'string')
+    findings.error('wrong_type', path, `the input '${folder}' names a folder, so its type must be string`);
+}

@@ -1,0 +1,144 @@
+import { type CelKind, compileCel } from './cel.ts';
+import type { Draft, DraftStep } from './draft.ts';
+import type { Findings, Pointer } from './findings.ts';
+import { nearMiss } from './near-miss.ts';
+import { parseTemplate } from './templates.ts';
+import type { Path } from './toml-document.ts';
+
+/** Templates and conditions read only what is there when their step begins. */
+export function checkReferences(
+  draft: Draft,
+  before: ReadonlyMap<DraftStep, ReadonlySet<string>>,
+  findings: Findings,
+): void {
+  const used = new Set<string>();
+  for (const step of draft.steps) {
+    const scope: Scope = { draft, step, before: before.get(step) ?? new Set(), used };
+    const path = ['steps', step.index];
+    const template = (text: string | undefined, at: Path, isPrompt: boolean) => {
+      const { parts, faults } = parseTemplate(text ?? '');
+      for (const { text: within, message } of faults) findings.error('bad_template', at, message, { within });
+      for (const part of parts) {
+        if (typeof part === 'string') continue;
+        const why = templateFault([part.root, ...part.path], scope, isPrompt);
+        if (why !== undefined)
+          findings.error('bad_reference', at, `${part.text.slice(0, 200)}: ${why}`, { within: part.text });
+      }
+    };
+    const condition = (text: string | undefined, at: Path, kind: CelKind) => {
+      const { faults, references } = compileCel(text ?? 'true', kind);
+      for (const { message, within } of faults) findings.error('bad_condition', at, message, pointer(within));
+      for (const names of references) {
+        const why = memberFault(names, scope, conditionMembers);
+        if (why !== undefined) findings.error('bad_reference', at, why, pointer(names[1] ?? names[0]));
+      }
+    };
+    template(step.prompt, [...path, 'prompt'], true);
+    condition(step.when, [...path, 'when'], 'condition');
+    template(step.gate?.message, [...path, 'gate', 'message'], false);
+    if (step.gate?.kind === 'value') condition(step.gate.expr, [...path, 'gate', 'expr'], 'condition');
+    if (step.gate?.kind === 'event') condition(step.gate.where, [...path, 'gate', 'where'], 'where');
+  }
+  warnOfUnused(draft, used, findings);
+}
+
+const pointer = (within: string | undefined): Pointer => (within === undefined ? {} : { within });
+
+interface Scope {
+  readonly draft: Draft;
+  readonly step: DraftStep;
+  /** Steps that are over. */
+  readonly before: ReadonlySet<string>;
+  /** Names of inputs that something reads; written here. */
+  readonly used: Set<string>;
+}
+
+const templateRoots = ['input', 'inputs', 'steps', 'run', 'workflow', 'gate'];
+const templateMembers = ['output'];
+const conditionMembers = ['output', 'state', 'error'];
+const runMembers = ['id', 'started_at'];
+
+function templateFault(names: readonly string[], scope: Scope, isPrompt: boolean): string | undefined {
+  const [root = '', first] = names;
+  if (!templateRoots.includes(root))
+    return `there is no '${root.slice(0, 64)}' here: use ${templateRoots.join(', ')}`;
+  if ((root === 'input' || root === 'workflow') && first !== undefined)
+    return `'${root}' is a text, it has no members`;
+  if (root === 'gate') {
+    const { gate } = scope.step;
+    const gives = gate?.kind === 'input' || gate?.kind === 'event';
+    return isPrompt && gives ? undefined : 'only the prompt of a step with an input or event gate has it';
+  }
+  if (first === undefined && (root === 'inputs' || root === 'steps' || root === 'run'))
+    return `name what of '${root}' is meant`;
+  return memberFault(names, scope, templateMembers);
+}
+
+/** Of `inputs`, `steps` and `run`, whoever reads them. */
+function memberFault(names: readonly string[], scope: Scope, members: readonly string[]): string | undefined {
+  const [root, name = '', member, ...below] = names;
+  if (root === 'run' && (!runMembers.includes(name) || member !== undefined))
+    return `'run' has ${runMembers.join(' and ')}`;
+  if (root === 'inputs') {
+    scope.used.add(name);
+    return inputMemberFault(name, member, scope.draft);
+  }
+  if (root !== 'steps') return undefined;
+  const { steps } = scope.draft;
+  const ids = steps.flatMap(({ id }) => id ?? []);
+  if (!ids.includes(name))
+    return `there is no step '${name.slice(0, 64)}'${nearMiss(name, ids) || dashHint(name, ids)}`;
+  if (name === scope.step.id) return 'a step cannot read itself';
+  if (!scope.before.has(name)) return `step '${name}' may not be over by then: add needs = ["${name}"]`;
+  if (member === undefined || !members.includes(member))
+    return `of a step there is ${members.map((one) => `steps.${name}.${one}`).join(', ')}`;
+  return member === 'output'
+    ? outputFault(
+        steps.find(({ id }) => id === name),
+        below,
+        members,
+      )
+    : undefined;
+}
+
+function inputMemberFault(name: string, member: string | undefined, { inputs }: Draft): string | undefined {
+  if (!inputs.has(name)) {
+    const known = [...inputs.keys()];
+    return `there is no [inputs.${name.slice(0, 64)}]${nearMiss(name, known) || dashHint(name, known)}`;
+  }
+  const type = inputs.get(name)?.type;
+  if (member === undefined || type === undefined || type === 'object' || type === 'array') return undefined;
+  return `the input '${name}' is of the type ${type}, it has no members`;
+}
+
+/** What a step gives: the agent's answer, what opened an input or event gate, or nothing. */
+function outputFault(
+  step: DraftStep | undefined,
+  below: readonly string[],
+  members: readonly string[],
+): string | undefined {
+  if (step === undefined) return undefined;
+  if (step.agent !== undefined) {
+    if (below.length === 0 || step.has('output_schema')) return undefined;
+    return `the output of '${step.id}' is a text: give the step an output_schema to read members of it`;
+  }
+  const kind = step.gate?.kind;
+  if (kind === undefined || kind === 'input' || kind === 'event' || members === conditionMembers)
+    return undefined;
+  return `step '${step.id}' only waits, it has no output`;
+}
+
+/** `steps.my-step` is a difference in CEL. */
+const dashHint = (name: string, known: readonly string[]) => {
+  const meant = known.find((one) => one.startsWith(`${name}-`));
+  return meant === undefined ? '' : `; a name with dashes is written ["${meant}"]`;
+};
+
+function warnOfUnused({ inputs, document }: Draft, used: ReadonlySet<string>, findings: Findings): void {
+  const workspace = document.value['workspace'] as { input?: unknown } | undefined;
+  for (const name of inputs.keys())
+    if (!used.has(name) && workspace?.input !== name)
+      findings.warn('unused_input', ['inputs', name], `nothing reads the input '${name.slice(0, 64)}'`, {
+        at: 'key',
+      });
+}

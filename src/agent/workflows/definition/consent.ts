@@ -1,0 +1,50 @@
+import { globMatches } from '../../agents/name-glob.ts';
+import type { AgentSpec } from '../../shapes/agent-spec.ts';
+import type { Consent } from '../../shapes/lint-report.ts';
+import type { ToolCatalogEntry } from '../../shapes/tool.ts';
+import type { Ensemble } from './ensemble.ts';
+import { nextFiring } from './schedule.ts';
+
+export type KnownTool = Pick<ToolCatalogEntry, 'name' | 'destructive'>;
+
+/**
+ * What a workflow's agents may do, all together.
+ * @param agents those that its steps use
+ */
+export function consentOf(
+  { entry, workspace }: Pick<Ensemble, 'entry' | 'workspace'>,
+  agents: readonly AgentSpec[],
+  tools: readonly KnownTool[],
+  now: Date,
+): Consent {
+  const all = (pick: (agent: AgentSpec) => readonly string[]) =>
+    [...new Set(agents.flatMap(pick))].toSorted();
+  const mayChange = (agent: AgentSpec) =>
+    tools.filter(
+      ({ name, destructive }) => destructive && agent.grants.tools.some((glob) => globMatches(glob, name)),
+    );
+  const isAutomatic = (name: string) =>
+    agents.some(
+      (agent) =>
+        mayChange(agent).some((tool) => tool.name === name) &&
+        agent.grants.auto_approve.some((glob) => globMatches(glob, name)),
+    );
+  const changing = [
+    ...new Set(agents.flatMap((agent) => mayChange(agent).map(({ name }) => name))),
+  ].toSorted();
+  return {
+    tools: all(({ grants }) => grants.tools),
+    read: all(({ grants }) => grants.read),
+    write: all(({ grants }) => grants.write),
+    network: all(({ grants }) => grants.network),
+    models: all(({ model }) => [model]),
+    ...(workspace ? { workspace: workspace.input } : {}),
+    schedule: entry?.kind === 'schedule' ? scheduleOf(entry.cron, entry.tz, now) : null,
+    destructive: changing.map((tool) => ({ tool, approval: isAutomatic(tool) ? 'automatic' : 'person' })),
+  };
+}
+
+function scheduleOf(cron: string, tz: string, now: Date): Consent['schedule'] {
+  const next = nextFiring(cron, tz, now)?.toISOString();
+  return { cron, tz, ...(next === undefined ? {} : { next }) };
+}

@@ -1,0 +1,47 @@
+import type { z } from 'zod';
+import { gate, inlineAgent, input, mostSteps, step } from './ensemble.ts';
+import type { TomlDocument } from './toml-document.ts';
+
+/**
+ * What can be read of a source that may be wrong in places: checks that compare one part with another go on with
+ * the parts that are well-formed. What is not is undefined here, and found by the shape.
+ */
+export interface Draft {
+  readonly inputs: ReadonlyMap<string, z.infer<typeof input> | undefined>;
+  readonly agents: ReadonlyMap<string, z.infer<typeof inlineAgent> | undefined>;
+  readonly steps: readonly DraftStep[];
+  readonly document: TomlDocument;
+}
+
+type StepShape = typeof step.shape;
+export type DraftStep = { readonly [Key in keyof StepShape]: z.infer<StepShape[Key]> | undefined } & {
+  /** Its place among `[[steps]]`. */
+  readonly index: number;
+  readonly has: (key: keyof StepShape) => boolean;
+};
+
+export function readDraft(document: TomlDocument): Draft {
+  const { inputs, agents, steps } = document.value;
+  return {
+    inputs: new Map(entries(inputs).map(([name, value]) => [name, input.safeParse(value).data])),
+    agents: new Map(entries(agents).map(([name, value]) => [name, inlineAgent.safeParse(value).data])),
+    steps: (Array.isArray(steps) ? steps : []).slice(0, mostSteps).map(draftStep),
+    document,
+  };
+}
+
+function draftStep(value: unknown, index: number): DraftStep {
+  const members = Object.fromEntries(entries(value));
+  const read = Object.entries(step.shape).map(([key, shape]) => [key, shape.safeParse(members[key]).data]);
+  const has = (key: string) => members[key] !== undefined;
+  return { ...Object.fromEntries(read), index, has } as DraftStep;
+}
+
+export const isTable = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+export const entries = (value: unknown) => (isTable(value) ? Object.entries(value) : []);
+
+/** The variants of gates by their kind. */
+export const gateShapes = new Map(
+  gate.options.map((option) => [option.shape.kind.value as string, option.shape]),
+);

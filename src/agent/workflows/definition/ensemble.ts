@@ -1,0 +1,174 @@
+import { z } from 'zod';
+import { agentLimits, type AgentSpec, agentSpec } from '../../shapes/agent-spec.ts';
+import { filledText, itemName, text } from '../../shapes/common.ts';
+
+/** The parsed form of a workflow's TOML. `docs/workflows.md` tells authors what the keys do. */
+
+/** In paths of `/agent/v1/workflows` they mean something else. */
+export const reservedNames = ['runs', 'builtins', 'fork'];
+
+export const wordRule = 'expected a letter and then up to 63 letters, digits, dashes and underscores';
+/** Names of inputs, and ids of steps: they are written in templates and conditions. */
+export const word = z.string({ error: wordRule }).regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, wordRule);
+
+const table = (what: string) => ({ error: `expected a table: ${what}` });
+const seconds = (least: number, most: number) => {
+  const error = `expected a number of seconds from ${least} to ${most}`;
+  return z.number({ error }).min(least, error).max(most, error);
+};
+const longestWaitSecs = 366 * 86_400;
+
+/** A JSON schema; whether it is one is checked apart (`json-schema.ts`). */
+const schema = z.record(z.string(), z.unknown(), table('a JSON schema'));
+/** CEL, checked apart (`conditions.ts`). */
+const expression = filledText;
+const message = text
+  .max(2000, 'at most 2000 characters')
+  .optional()
+  .describe('Shown to the person who decides; a template.');
+
+const gateKinds = ['input', 'time', 'value', 'event', 'approval'] as const;
+const gateVariants = {
+  /** The step's output, without an agent, is what `resume` gave; with one, its prompt has it as `{{gate.NAME}}`. */
+  input: z.looseObject({ kind: z.literal('input'), schema: schema.optional(), message }),
+  /** One of the two. `until`: RFC 3339. */
+  time: z.looseObject({
+    kind: z.literal('time'),
+    after_secs: seconds(0, longestWaitSecs).optional(),
+    until: text.optional(),
+    message,
+  }),
+  value: z.looseObject({
+    kind: z.literal('value'),
+    expr: expression,
+    poll_secs: seconds(1, 86_400).default(30),
+    message,
+  }),
+  /** Without an agent, the step's output is the event: `{name, data}`; with one, its prompt has `{{gate.data.NAME}}`. */
+  event: z.looseObject({
+    kind: z.literal('event'),
+    name: filledText.max(200, 'at most 200 characters'),
+    where: expression.optional(),
+    message,
+  }),
+  approval: z.looseObject({ kind: z.literal('approval'), message }),
+};
+/** What a step waits for before its agent begins. */
+export const gate = z.discriminatedUnion(
+  'kind',
+  [gateVariants.input, gateVariants.time, gateVariants.value, gateVariants.event, gateVariants.approval],
+  { error: `expected a table with kind = one of ${gateKinds.map((kind) => `"${kind}"`).join(', ')}` },
+);
+export type Gate = z.infer<typeof gate>;
+
+export const retry = z.looseObject(
+  {
+    attempts: z
+      .int({ error: 'expected a whole number from 1 to 10' })
+      .min(1, 'at least 1')
+      .max(10, 'at most 10'),
+    backoff_secs: seconds(0, 3600).default(0),
+  },
+  table('attempts and backoff_secs'),
+);
+
+/** `agent` and `prompt` are there together or not at all; without them there is a gate. */
+export const step = z.looseObject(
+  {
+    id: word,
+    agent: itemName.optional(),
+    prompt: text.max(100_000, 'at most 100000 characters').optional(),
+    needs: z.array(text, { error: 'expected a list of step ids' }).default([]),
+    when: expression.optional(),
+    timeout_secs: seconds(0.1, 86_400).default(600),
+    retry: retry.prefault({ attempts: 1 }),
+    gate: gate.optional(),
+    /** JSON schema: the agent's answer is JSON that fits, and the step's output that value instead of a text. */
+    output_schema: schema.optional(),
+    /** Over the agent's own. */
+    limits: agentLimits.optional(),
+  },
+  table('a step'),
+);
+export type Step = z.infer<typeof step>;
+
+const inputTypes = ['string', 'number', 'integer', 'boolean', 'array', 'object'] as const;
+export const input = z.looseObject(
+  {
+    type: z.enum(inputTypes, { error: `expected one of ${inputTypes.join(', ')}` }),
+    required: z.boolean({ error: 'expected true or false' }).default(false),
+    default: z.unknown().optional(),
+    description: text.max(1000, 'at most 1000 characters').optional(),
+    enum: z.array(z.unknown(), { error: 'expected a list of values' }).min(1, 'must not be empty').optional(),
+  },
+  table('type, required, default, description, enum'),
+);
+export type Input = z.infer<typeof input>;
+
+export const schedule = z.looseObject({
+  kind: z.literal('schedule'),
+  /** Five fields. */
+  cron: filledText.max(200, 'at most 200 characters'),
+  /** IANA name. */
+  tz: filledText.max(100, 'at most 100 characters').default('UTC'),
+});
+export const armed = z.looseObject({ kind: z.literal('armed') });
+const entry = z.discriminatedUnion('kind', [schedule, armed], {
+  error: 'expected a table with kind = "schedule" or "armed"',
+});
+export type Entry = z.infer<typeof entry>;
+
+/** `name` is the key when it is not there. */
+export const inlineAgent = agentSpec.extend({ name: itemName.optional() });
+
+export const header = z.looseObject(
+  {
+    name: itemName.refine((name) => !reservedNames.includes(name), {
+      error: `must not be one of ${reservedNames.join(', ')}: they are paths of the interface`,
+    }),
+    version: filledText.max(64, 'at most 64 characters').optional(),
+    description: text.max(1000, 'at most 1000 characters').optional(),
+    /** `builtin:<name>@<version>`, stamped by fork. */
+    origin: text.max(200, 'at most 200 characters').optional(),
+  },
+  table('name, version, description'),
+);
+
+/** Which input says the folder that `.` in grants stands for, and that agents work in. */
+export const workspace = z.looseObject({ input: word }, table('input'));
+export const output = z.looseObject({ from: text }, table('from'));
+
+export const mostSteps = 200;
+export const ensembleFile = z.looseObject(
+  {
+    ensemble: header,
+    entry: entry.optional(),
+    workspace: workspace.optional(),
+    inputs: z.record(z.string(), input, table('one for each input')).default({}),
+    agents: z.record(z.string(), inlineAgent, table('one for each agent')).default({}),
+    steps: z
+      .array(step, { error: 'expected [[steps]]' })
+      .min(1, 'expected at least one of [[steps]]')
+      .max(mostSteps, `at most ${mostSteps} steps`),
+    /** Of the step that the run's result is the output of; without it, the last one that ran. */
+    output: output.optional(),
+  },
+  { error: 'expected a TOML document' },
+);
+
+/** As its TOML says, with every default filled in. */
+export interface Ensemble {
+  readonly name: string;
+  readonly version?: string;
+  readonly description?: string;
+  readonly origin?: string;
+  readonly entry?: Entry | undefined;
+  /** `inputs.ts` makes it the folder of a run. */
+  readonly workspace?: { readonly input: string } | undefined;
+  readonly inputs: Readonly<Record<string, Input>>;
+  /** Inline ones only; a step may also name a stored agent, or `default`. */
+  readonly agents: Readonly<Record<string, AgentSpec>>;
+  /** In the order in which they run: that of the source, but a step comes after those it needs. */
+  readonly steps: readonly Step[];
+  readonly output?: { readonly from: string } | undefined;
+}

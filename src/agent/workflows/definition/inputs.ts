@@ -1,0 +1,83 @@
+import { isAbsolute, normalize } from 'node:path';
+import { AgentError, type Fault } from '../../errors.ts';
+import type { AgentSpec } from '../../shapes/agent-spec.ts';
+import type { Ensemble, Input } from './ensemble.ts';
+import { nearMiss } from './near-miss.ts';
+
+const fits: { readonly [Type in Input['type']]: (value: unknown) => boolean } = {
+  string: (value) => typeof value === 'string',
+  number: (value) => typeof value === 'number' && Number.isFinite(value),
+  integer: (value) => Number.isSafeInteger(value),
+  boolean: (value) => typeof value === 'boolean',
+  array: (value) => Array.isArray(value),
+  object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+};
+
+/** Why a value is none of an input. */
+export function inputFault(
+  { type, enum: allowed }: Pick<Input, 'type' | 'enum'>,
+  value: unknown,
+): string | undefined {
+  if (!fits[type](value)) return `expected a value of the type ${type}`;
+  const asText = JSON.stringify(value);
+  if (allowed === undefined || allowed.some((one) => JSON.stringify(one) === asText)) return undefined;
+  return `expected one of ${JSON.stringify(allowed).slice(0, 300)}`;
+}
+
+/**
+ * The inputs of a run: those given, and defaults. Absent ones that nothing requires stay absent.
+ * @throws AgentError `invalid_inputs` with every violation, by `inputs.NAME`
+ */
+export function resolveInputs(
+  { inputs, workspace }: Pick<Ensemble, 'inputs' | 'workspace'>,
+  given: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const faults: Fault[] = [];
+  const fault = (name: string, message: string) => faults.push({ path: `inputs.${name}`, message });
+  for (const name of Object.keys(given))
+    if (!Object.hasOwn(inputs, name))
+      fault(name, `the workflow declares no input of this name${nearMiss(name, Object.keys(inputs))}`);
+  const resolved: Record<string, unknown> = {};
+  for (const [name, input] of Object.entries(inputs)) {
+    const value = Object.hasOwn(given, name) ? given[name] : input.default;
+    const why = value === undefined ? undefined : inputFault(input, value);
+    if (value !== undefined) resolved[name] = value;
+    else if (input.required) fault(name, `is required${input.description ? `: ${input.description}` : ''}`);
+    if (why !== undefined) fault(name, why);
+  }
+  const folder = workspace && resolved[workspace.input];
+  if (workspace && typeof folder === 'string' && !(isAbsolute(folder) && !folder.includes('\0')))
+    fault(workspace.input, 'names the folder to work in: expected an absolute path');
+  if (faults.length > 0) {
+    const told = faults.map(({ path, message }) => `${path}: ${message}`).join('; ');
+    throw new AgentError('invalid', 'invalid_inputs', `The inputs do not fit: ${told}.`, { faults });
+  }
+  return resolved;
+}
+
+/** The folder that a run works in, where its workflow has one. */
+export function workspaceOf(
+  { workspace }: Pick<Ensemble, 'workspace'>,
+  inputs: Readonly<Record<string, unknown>>,
+): string | undefined {
+  const folder = workspace && inputs[workspace.input];
+  return typeof folder === 'string' ? plain(folder) : undefined;
+}
+
+/** An inline agent with `.` and `./...` of its grants made absolute; without a workspace they grant nothing. */
+export function inWorkspace(agent: AgentSpec, workspace: string | undefined): AgentSpec {
+  const absolute = (paths: readonly string[]) =>
+    paths.flatMap((path) => {
+      if (!isRelative(path)) return [path];
+      return workspace === undefined ? [] : [plain(`${workspace}/${path}`)];
+    });
+  const { grants } = agent;
+  return { ...agent, grants: { ...grants, read: absolute(grants.read), write: absolute(grants.write) } };
+}
+
+/** Of the workspace. */
+export const isRelative = (path: string) => path === '.' || path.startsWith('./');
+const plain = (path: string) => {
+  const short = normalize(path);
+  return short.length > 1 && short.endsWith('/') ? short.slice(0, -1) : short;
+};

@@ -1,0 +1,89 @@
+import type { ErrorObject } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import type { Fault } from '../../errors.ts';
+import { linearPattern, patternCost } from './pattern.ts';
+
+type Schema = Readonly<Record<string, unknown>>;
+
+const regExp = Object.assign(
+  // By its text ajv tells one pattern from another.
+  (pattern: string) => ({ test: linearPattern(pattern), toString: () => pattern }),
+  { code: 'undefined' },
+);
+
+/** About what a second allows, of all schemas of a workflow together. */
+export const mostSchemaCost = 200_000;
+
+/** What it costs to compile: a share for each value in it, and its patterns. */
+export function schemaCost(schema: unknown): number {
+  if (Array.isArray(schema)) return schema.reduce<number>((sum, one) => sum + schemaCost(one), 50);
+  if (!(schema instanceof Object)) return 50;
+  let cost = 50;
+  for (const [key, value] of Object.entries(schema)) {
+    cost += schemaCost(value);
+    if (key === 'pattern' && typeof value === 'string') cost += patternCost(value);
+    if (key === 'patternProperties' && value instanceof Object)
+      for (const pattern of Object.keys(value)) cost += patternCost(pattern);
+  }
+  return cost;
+}
+
+/** Knows what a schema may look like; compiles none, because what it compiled would be kept for ever. */
+const judge = new Ajv2020({ strict: false, logger: false });
+
+function compile(schema: Schema) {
+  const { $schema: _, ...plain } = schema;
+  if (judge.validateSchema(plain) !== true) throw new Error(judge.errorsText(judge.errors, { dataVar: '' }));
+  const ajv = new Ajv2020({
+    allErrors: true,
+    strict: false,
+    useDefaults: true,
+    logger: false,
+    addUsedSchema: false,
+    meta: false,
+    validateSchema: false,
+    code: { regExp },
+  });
+  (formats as unknown as (to: unknown) => void)(ajv);
+  return ajv.compile(plain);
+}
+
+/** Why it is no JSON schema that we could check something with. */
+export function schemaFault(schema: Schema): string | undefined {
+  try {
+    compile(schema);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    const why = error instanceof RangeError ? 'it nests too deep' : error.message;
+    return `expected a JSON schema: ${why}`.slice(0, 500);
+  }
+}
+
+export interface Fitted {
+  /** With defaults filled in. */
+  readonly value: unknown;
+  readonly faults: readonly Fault[];
+}
+
+/** A value against a schema: every violation, or the value with the schema's defaults. What was given is not changed. */
+export function fitSchema(schema: Schema, given: unknown): Fitted {
+  const value: unknown = structuredClone(given);
+  const validate = compile(schema);
+  return { value, faults: validate(value) ? [] : (validate.errors ?? []).map(faultOf) };
+}
+
+function faultOf({ instancePath, keyword, params, message }: ErrorObject): Fault {
+  const above = instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~');
+  const more = params as Readonly<Record<string, unknown>>;
+  const below = (name: unknown) => (above === '' ? String(name) : `${above}.${String(name)}`);
+  if (keyword === 'required') return { path: below(more['missingProperty']), message: 'is missing' };
+  if (keyword === 'additionalProperties')
+    return { path: below(more['additionalProperty']), message: 'there is no member of this name' };
+  if (keyword === 'enum')
+    return { path: above, message: `expected one of ${JSON.stringify(more['allowedValues'])}` };
+  if (keyword === 'const')
+    return { path: above, message: `expected ${JSON.stringify(more['allowedValue'])}` };
+  return { path: above, message: message ?? `does not fit '${keyword}'` };
+}

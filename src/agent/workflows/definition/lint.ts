@@ -1,0 +1,90 @@
+import { globMatches } from '../../agents/name-glob.ts';
+import type { AgentSpec } from '../../shapes/agent-spec.ts';
+import type { Consent, LintReport } from '../../shapes/lint-report.ts';
+import { consentOf, type KnownTool } from './consent.ts';
+import { isTable } from './draft.ts';
+import type { Ensemble } from './ensemble.ts';
+import type { Findings } from './findings.ts';
+import { nearMiss } from './near-miss.ts';
+import { readEnsemble } from './parse.ts';
+
+/** What a source is held against besides itself. */
+export interface Surroundings {
+  readonly tools: readonly KnownTool[];
+  /** A stored agent, or `default`. */
+  readonly agent: (name: string) => Promise<AgentSpec | undefined>;
+  readonly now: Date;
+  /** What it must be called. */
+  readonly name?: string;
+}
+
+export interface Linted {
+  readonly report: LintReport;
+  /** Both there where the report is ok. */
+  readonly ensemble?: Ensemble;
+  readonly consent?: Consent;
+}
+
+/** Everything that is wrong with a source, at once. Never throws but what `surroundings` throw. */
+export async function lintEnsemble(
+  source: string,
+  { tools, agent, now, ...must }: Surroundings,
+): Promise<Linted> {
+  const { findings, draft, ensemble } = readEnsemble(source);
+  const used = new Map<string, AgentSpec>();
+  for (const [name, inline] of draft.agents)
+    if (inline !== undefined) {
+      checkTools({ ...inline, name }, tools, findings);
+      if (draft.steps.some((step) => step.agent === name)) used.set(name, { ...inline, name });
+    }
+  for (const { agent: name, index } of draft.steps) {
+    if (name === undefined || draft.agents.has(name) || used.has(name)) continue;
+    const stored = await agent(name);
+    if (stored !== undefined) used.set(name, stored);
+    else
+      findings.error(
+        'unknown_agent',
+        ['steps', index, 'agent'],
+        `there is no [agents.${name}], and no stored agent of that name${nearMiss(name, [...draft.agents.keys()])}`,
+      );
+  }
+  const name = nameOf(draft.document.value['ensemble']);
+  if (must.name !== undefined && name !== undefined && name !== must.name) {
+    const message = `the workflow is called '${name}' here and '${must.name.slice(0, 200)}' in the path: make them the same`;
+    findings.error('name_differs', ['ensemble', 'name'], message);
+  }
+  const { errors, warnings, isClean } = findings;
+  const report = { ok: isClean, ...(name === undefined ? {} : { name }), errors, warnings };
+  if (!isClean || ensemble === undefined) return { report };
+  return { report, ensemble, consent: consentOf(ensemble, [...used.values()], tools, now) };
+}
+
+const nameOf = (header: unknown) =>
+  isTable(header) && typeof header['name'] === 'string' ? header['name'].slice(0, 200) : undefined;
+
+/** Tools come and go with their servers, so that a name nobody knows is only a warning. */
+function checkTools(agent: AgentSpec, tools: readonly KnownTool[], findings: Findings): void {
+  const names = tools.map(({ name }) => name);
+  const { tools: granted, auto_approve } = agent.grants;
+  const path = ['agents', agent.name, 'grants'];
+  for (const [kind, globs] of Object.entries({ tools: granted, auto_approve }))
+    for (const [index, glob] of globs.entries())
+      if (!names.some((name) => globMatches(glob, name)))
+        findings.warn(
+          'unknown_tool',
+          [...path, kind, index],
+          `no tool is named '${glob.slice(0, 80)}'${nearMiss(glob, names)}`,
+        );
+  for (const [index, glob] of auto_approve.entries()) {
+    const unasked = tools.filter(
+      ({ name, destructive }) =>
+        destructive && globMatches(glob, name) && granted.some((one) => globMatches(one, name)),
+    );
+    if (unasked.length > 0)
+      findings.warn(
+        'unasked_changes',
+        [...path, 'auto_approve', index],
+        `changes of ${unasked.map(({ name }) => name).join(', ')} are applied without asking a person`,
+      );
+  }
+}

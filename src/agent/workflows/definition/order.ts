@@ -1,0 +1,74 @@
+import type { DraftStep } from './draft.ts';
+import type { Findings } from './findings.ts';
+import { nearMiss } from './near-miss.ts';
+
+/** For each step the steps that are over when it begins, by id: what it needs, and what these need. */
+export function checkNeeds(steps: readonly DraftStep[], findings: Findings): Map<DraftStep, Set<string>> {
+  const ids = checkIds(steps, findings);
+  for (const { index, id, needs = [] } of steps) {
+    for (const [at, need] of needs.entries()) {
+      const path = ['steps', index, 'needs', at];
+      if (!ids.has(need))
+        findings.error(
+          'unknown_step',
+          path,
+          `there is no step '${need.slice(0, 80)}'${nearMiss(need, [...ids.keys()])}`,
+        );
+      else if (need === id) findings.error('needs_cycle', path, `step '${id}' needs itself`);
+    }
+  }
+  const before = new Map(steps.map((step) => [step, ancestors(step, ids)]));
+  for (const step of steps) {
+    const { id, index, needs = [] } = step;
+    if (id === undefined || needs.includes(id) || !before.get(step)?.has(id)) continue;
+    const through = needs.filter((need) => need === id || before.get(ids.get(need) ?? step)?.has(id));
+    const message = `step '${id}' needs ${through.map((one) => `'${one}'`).join(', ')}, which in turn needs '${id}': break the circle`;
+    findings.error('needs_cycle', ['steps', index, 'needs'], message);
+  }
+  return before;
+}
+
+function checkIds(steps: readonly DraftStep[], findings: Findings): Map<string, DraftStep> {
+  const ids = new Map<string, DraftStep>();
+  for (const step of steps) {
+    const { id, index } = step;
+    if (id === undefined) continue;
+    const first = ids.get(id);
+    if (first === undefined) ids.set(id, step);
+    else
+      findings.error(
+        'duplicate_step',
+        ['steps', index, 'id'],
+        `step ${first.index + 1} has the id '${id}' already`,
+      );
+  }
+  return ids;
+}
+
+function ancestors(step: DraftStep, ids: ReadonlyMap<string, DraftStep>): Set<string> {
+  const found = new Set<string>();
+  const next = [...(step.needs ?? [])];
+  for (let need = next.pop(); need !== undefined; need = next.pop()) {
+    if (found.has(need) || !ids.has(need)) continue;
+    found.add(need);
+    for (const further of ids.get(need)?.needs ?? []) next.push(further);
+  }
+  return found;
+}
+
+/** The order of the source, but a step comes after those it needs. There are no circles. */
+export function inRunningOrder<Step extends { readonly id: string; readonly needs: readonly string[] }>(
+  steps: readonly Step[],
+): Step[] {
+  const left = [...steps];
+  const done = new Set<string>();
+  const order: Step[] = [];
+  while (left.length > 0) {
+    const at = left.findIndex(({ needs }) => needs.every((need) => done.has(need)));
+    const [next] = left.splice(Math.max(at, 0), 1);
+    if (next === undefined) break;
+    done.add(next.id);
+    order.push(next);
+  }
+  return order;
+}

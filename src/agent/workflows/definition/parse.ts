@@ -1,0 +1,76 @@
+import type { Fault } from '../../errors.ts';
+import { AgentError } from '../../errors.ts';
+import { checkAgents } from './check-agents.ts';
+import { checkGates } from './check-gates.ts';
+import { checkInputs } from './check-inputs.ts';
+import { checkReferences } from './check-references.ts';
+import { checkNames, checkUnknownKeys, reportIssues } from './check-shape.ts';
+import { type Draft, readDraft } from './draft.ts';
+import { type Ensemble, ensembleFile } from './ensemble.ts';
+import { Findings } from './findings.ts';
+import { checkNeeds, inRunningOrder } from './order.ts';
+import { TomlDocument } from './toml-document.ts';
+
+export const sourceLimitBytes = 256 * 1024;
+
+interface Reading {
+  readonly findings: Findings;
+  readonly draft: Draft;
+  /** There where the findings have no errors. */
+  readonly ensemble?: Ensemble;
+}
+
+/** Everything that a source says, and everything that is wrong with it by itself. Never throws. */
+export function readEnsemble(source: string): Reading {
+  const size = Buffer.byteLength(source);
+  const document = new TomlDocument(size > sourceLimitBytes ? '' : source);
+  const findings = new Findings(document);
+  const draft = readDraft(document);
+  if (size > sourceLimitBytes)
+    findings.error('too_large', [], `at most ${sourceLimitBytes} bytes, this is ${size}`);
+  // Without a document, all the rest would be found missing.
+  if (!findings.isClean && Object.keys(document.value).length === 0) return { findings, draft };
+  const parsed = ensembleFile.safeParse(document.value);
+  reportIssues(document.value, parsed.error?.issues ?? [], findings);
+  checkNames(draft, findings);
+  checkUnknownKeys(draft, findings);
+  checkInputs(draft, findings);
+  checkAgents(draft, findings);
+  const before = checkNeeds(draft.steps, findings);
+  checkGates(draft, findings);
+  checkReferences(draft, before, findings);
+  if (!parsed.success || !findings.isClean) return { findings, draft };
+  const { ensemble, agents, steps, ...rest } = parsed.data;
+  const { name, version, description, origin } = ensemble;
+  const named = Object.entries(agents).map(([key, agent]) => [key, { ...agent, name: key }]);
+  return {
+    findings,
+    draft,
+    ensemble: {
+      ...rest,
+      name,
+      ...(version === undefined ? {} : { version }),
+      ...(description === undefined ? {} : { description }),
+      ...(origin === undefined ? {} : { origin }),
+      agents: Object.fromEntries(named),
+      steps: inRunningOrder(steps),
+    },
+  };
+}
+
+/**
+ * A source that lints. What a run started with may have been written for an older host.
+ * @throws AgentError `invalid_workflow` with every error
+ */
+export function parseEnsemble(source: string): Ensemble {
+  const { ensemble, findings } = readEnsemble(source);
+  if (ensemble !== undefined) return ensemble;
+  const faults = findings.errors.map(
+    ({ path, message, line, column }): Fault => ({
+      path,
+      message: `line ${line}, column ${column}: ${message}`,
+    }),
+  );
+  const message = `The workflow cannot be read: ${faults[0]?.message ?? ''}.`;
+  throw new AgentError('invalid', 'invalid_workflow', message, { faults });
+}

@@ -1,0 +1,115 @@
+import { AgentError } from '../../errors.ts';
+
+/** What a run knows when a step begins. Templates and conditions read it. */
+export interface RunView {
+  readonly workflow: string;
+  readonly run: { readonly id: string; readonly started_at: string };
+  /** Of the run's request; '' where it had none. */
+  readonly input: string;
+  /** Declared inputs that were given or have a default. */
+  readonly inputs: Readonly<Record<string, unknown>>;
+  /** Steps that are over, by id. */
+  readonly steps: Readonly<Record<string, StepView>>;
+  /** What opened the gate of the step itself: inputs of `resume`, or the event's `{name, data}`. */
+  readonly gate?: unknown;
+}
+export interface StepView {
+  readonly state: 'completed' | 'failed' | 'skipped' | 'cancelled' | 'interrupted';
+  readonly output?: unknown;
+  readonly error?: string;
+}
+
+/** `{{steps.draft.output.title}}`: root `steps`, path `draft`, `output`, `title`. */
+export interface Reference {
+  readonly text: string;
+  readonly root: string;
+  readonly path: readonly string[];
+}
+
+export interface Template {
+  readonly parts: readonly (string | Reference)[];
+  /** What is between braces and means nothing. */
+  readonly faults: readonly { readonly text: string; readonly message: string }[];
+}
+
+const referenceForm = /^[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$/;
+const literalForm = /^(?:"[^"]*"|'[^']*')$/;
+
+export function parseTemplate(template: string): Template {
+  const parts: (string | Reference)[] = [];
+  const faults: { text: string; message: string }[] = [];
+  let from = 0;
+  for (let open = template.indexOf('{{'); open >= 0; open = template.indexOf('{{', from)) {
+    const close = template.indexOf('}}', open + 2);
+    const text = template.slice(open, close < 0 ? open + 20 : close + 2);
+    parts.push(template.slice(from, open));
+    if (close < 0) {
+      faults.push({
+        text,
+        message: `'${text}' is not closed by '}}'; braces themselves are written {{"{{"}}`,
+      });
+      return { parts, faults };
+    }
+    from = close + 2;
+    const inner = text.slice(2, -2).trim();
+    const [root = '', ...path] = inner.split('.');
+    if (literalForm.test(inner)) parts.push(inner.slice(1, -1));
+    else if (referenceForm.test(inner)) parts.push({ text, root, path });
+    else
+      faults.push({
+        text,
+        message: `'${text.slice(0, 80)}' is no reference such as {{inputs.topic}}; braces themselves are written {{"{{"}}`,
+      });
+  }
+  parts.push(template.slice(from));
+  return { parts, faults };
+}
+
+/**
+ * A text with what a run knows put in: texts as they are, anything else as JSON, nothing for an input that was not
+ * given or a step that was skipped. What is put in is never read as a template itself.
+ * @throws AgentError `missing_value` naming every reference that leads nowhere
+ */
+export function render(template: string, view: RunView): string {
+  const { parts, faults } = parseTemplate(template);
+  const missing = faults.map(({ message }) => message);
+  const texts = parts.map((part) => {
+    if (typeof part === 'string') return part;
+    const value = valueOf(part, view);
+    if (value === undefined) missing.push(`there is no ${part.text.slice(0, 200)}`);
+    return asText(value);
+  });
+  if (missing.length > 0)
+    throw new AgentError('invalid', 'missing_value', `The text cannot be filled in: ${missing.join('; ')}.`);
+  return texts.join('');
+}
+
+function valueOf({ root, path }: Reference, view: RunView): unknown {
+  const [name = '', member, ...rest] = path;
+  if (root === 'input') return path.length === 0 ? view.input : undefined;
+  if (root === 'workflow') return path.length === 0 ? view.workflow : undefined;
+  if (root === 'run') return inside(view.run, path);
+  if (root === 'gate') return inside(view.gate, path);
+  if (root === 'inputs')
+    return path.length === 1 ? (own(view.inputs, name) ?? '') : inside(view.inputs, path);
+  if (root !== 'steps' || member !== 'output') return undefined;
+  const step = own(view.steps, name) as StepView | undefined;
+  if (step?.state === 'skipped') return '';
+  return inside(step?.output, rest);
+}
+
+function inside(value: unknown, path: readonly string[]): unknown {
+  let at = value;
+  for (const name of path) at = own(at, name);
+  return at;
+}
+
+const own = (value: unknown, name: string): unknown =>
+  value instanceof Object && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+
+function asText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return value === undefined || value === null ? '' : JSON.stringify(value);
+}

@@ -1,0 +1,86 @@
+import type { NewRunEvent } from '../../shapes/run.ts';
+import type { Tx } from '../../../store/index.ts';
+import type { RunRow } from './rows.ts';
+import type { RunWorld } from './world.ts';
+
+export interface Ending {
+  readonly outcome: 'completed' | 'failed' | 'cancelled';
+  readonly result?: unknown;
+  readonly error?: string;
+}
+
+/** Somebody asked for a cancellation while the run was about to end otherwise. */
+export class CancelledMeanwhile extends Error {
+  constructor() {
+    super('the run was cancelled meanwhile');
+    this.name = 'CancelledMeanwhile';
+  }
+}
+
+export const endEvent = ({ outcome, result, error }: Ending): Extract<NewRunEvent, { type: 'run_end' }> => ({
+  type: 'run_end',
+  outcome,
+  ...(result === undefined ? {} : { result }),
+  ...(error === undefined ? {} : { error }),
+});
+
+/**
+ * All that the end of a run is, but for the event: its row, its steps, its session, its receipt and the signal.
+ * @throws CancelledMeanwhile where it does not end cancelled and should
+ */
+export async function endRun(
+  tx: Tx,
+  { store, sessions, receipts, signals }: Pick<RunWorld, 'store' | 'sessions' | 'receipts' | 'signals'>,
+  id: string,
+  ending: Ending,
+): Promise<void> {
+  const { outcome, result, error } = ending;
+  const endedAt = store.time();
+  let change = tx
+    .updateTable('runs')
+    .set({
+      state: outcome,
+      outcome,
+      ended_at: endedAt,
+      result: result === undefined ? null : JSON.stringify(result),
+      waiting_on: null,
+      suspend_kind: null,
+      gate: null,
+      requested: null,
+      resumed: 0,
+      ...(error === undefined ? {} : { last_event: lastEvent(error) }),
+    })
+    .where('id', '=', id)
+    .where('ended_at', 'is', null);
+  if (outcome !== 'cancelled') change = change.where('requested', 'is distinct from', 'cancel');
+  const row = await change.returningAll().executeTakeFirst();
+  if (!row) {
+    if (outcome === 'cancelled') throw new Error(`the run ${id} has ended already`);
+    throw new CancelledMeanwhile();
+  }
+  await tx
+    .updateTable('run_steps')
+    .set({ state: outcome === 'cancelled' ? 'cancelled' : 'failed', ended_at: endedAt })
+    .where('run_id', '=', id)
+    .where('state', 'in', ['running', 'waiting', 'interrupted'])
+    .execute();
+  if (row.session_id !== null) await sessions.close(tx, row.session_id);
+  await receipts.add(tx, receiptOf(row, outcome, endedAt));
+  await signals.emit(tx, `run.${outcome}`, { id, workflow: row.workflow, outcome });
+}
+
+function receiptOf(row: RunRow, outcome: Ending['outcome'], endedAt: string) {
+  const { prompt_tokens: prompt, completion_tokens: completion } = row;
+  return {
+    id: row.id,
+    kind: 'run' as const,
+    outcome,
+    started_at: row.started_at,
+    ended_at: endedAt,
+    workflow: row.workflow,
+    ...(prompt === null || completion === null ? {} : { tokens: { prompt, completion } }),
+  };
+}
+
+/** As a row of the feed shows it. */
+export const lastEvent = (text: string): string => (text.length > 500 ? `${text.slice(0, 499)}…` : text);

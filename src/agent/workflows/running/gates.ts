@@ -1,0 +1,115 @@
+import { untilAborted } from '../../until-aborted.ts';
+import { evaluate } from '../definition/conditions.ts';
+import type { Gate, Step } from '../definition/ensemble.ts';
+import { render } from '../definition/templates.ts';
+import { ask, withdraw } from './questions.ts';
+import { changeRun, putStep } from './rows.ts';
+import type { Segment } from './segment.ts';
+import { gateOf, readGate, type StoredGate } from './stored-gate.ts';
+import { newStep } from './step-rows.ts';
+import { viewOf } from './view.ts';
+
+type GatedStep = Step & { readonly gate: Gate };
+export const hasGate = (step: Step): step is GatedStep => step.gate !== undefined;
+
+export type GateResult =
+  | { readonly kind: 'passed' }
+  | { readonly kind: 'failed'; readonly error: string }
+  | { readonly kind: 'suspended'; readonly gate: StoredGate }
+  | { readonly kind: 'cancelled' };
+
+/** What a segment does when it comes to a gate. */
+export async function atGate(segment: Segment, step: GatedStep): Promise<GateResult> {
+  const gate = await gateNow(segment, step);
+  if (gate.kind === 'approval') return await untilDecided(segment, step, gate);
+  if (!isOpen(gate, segment)) {
+    await park(segment, step, gate);
+    return { kind: 'suspended', gate };
+  }
+  await pass(segment, step);
+  return { kind: 'passed' };
+}
+
+async function gateNow({ world, row, records }: Segment, step: GatedStep): Promise<StoredGate> {
+  const { message } = step.gate;
+  const lastSignal = await world.store.read((db) => world.signals.last(db));
+  return gateOf(step, step.gate, {
+    now: world.clock.now(),
+    lastSignal,
+    message: message === undefined ? undefined : render(message, viewOf(row, records)),
+  });
+}
+
+/** Nothing to wait for: the time has come, the condition holds. */
+function isOpen(gate: StoredGate, { world, row, records }: Segment): boolean {
+  const now = world.clock.now();
+  if (gate.until_at !== undefined) return Date.parse(gate.until_at) <= now.getTime();
+  return gate.expr !== undefined && evaluate(gate.expr, { ...viewOf(row, records), now });
+}
+
+/** Keeps the segment and the slot. */
+async function untilDecided(segment: Segment, step: GatedStep, gate: StoredGate): Promise<GateResult> {
+  const { world, row, records, orders, stopping } = segment;
+  const asked = records.get(step.id)?.state === 'waiting' ? readGate(row.gate)?.pending_id : undefined;
+  const id = asked ?? (await askFor(segment, step, gate));
+  // After a crash the stream says so already.
+  if (asked === undefined) await park(segment, step, { ...gate, pending_id: id });
+  const over = new AbortController();
+  const signal = AbortSignal.any([stopping, over.signal]);
+  try {
+    const decided = world.changes.decision(id, signal);
+    const cancelled = orders
+      .until(() => orders.cancel !== undefined, undefined, signal)
+      .then(() => undefined);
+    cancelled.catch(() => undefined);
+    const decision = await untilAborted(Promise.race([decided, cancelled]), signal);
+    if (decision === undefined) {
+      await withdraw(world, id, orders.cancel ?? 'host', `the run ${row.id} was cancelled`);
+      return { kind: 'cancelled' };
+    }
+    if (decision.state !== 'applied')
+      return { kind: 'failed', error: `${id} was not approved: ${decision.state}.` };
+    await pass(segment, step);
+    return { kind: 'passed' };
+  } finally {
+    over.abort(new Error('the gate is decided'));
+  }
+}
+
+async function askFor({ world, row }: Segment, step: GatedStep, gate: StoredGate): Promise<string> {
+  return await ask(world, {
+    tool: 'approval_gate',
+    runId: row.id,
+    step: step.id,
+    agent: step.agent ?? row.workflow,
+    intent: gate.message ?? `The workflow '${row.workflow}' asks before its step '${step.id}'.`,
+    summary: `Let the run ${row.id} of '${row.workflow}' go on with '${step.id}'`,
+  });
+}
+
+async function park(
+  { writer, row, records, world }: Segment,
+  step: GatedStep,
+  gate: StoredGate,
+): Promise<void> {
+  const { pending_id } = gate;
+  const record = newStep(row, step, records, world.store.time(), 'waiting');
+  await writer.appendWith(
+    { type: 'step_waiting', step: step.id, waiting_on: gate.kind, ...(pending_id ? { pending_id } : {}) },
+    async (tx) => {
+      await putStep(tx, record);
+      await changeRun(tx, row.id, ['running'], { waiting_on: gate.kind, gate: JSON.stringify(gate) });
+    },
+  );
+  records.set(step.id, record);
+}
+
+/** From now on the step is running, though nothing of it has happened yet. */
+async function pass({ world, row, records }: Segment, step: GatedStep): Promise<void> {
+  const record = newStep(row, step, records, world.store.time(), 'running');
+  await world.store.transaction(async (tx) => {
+    await putStep(tx, record);
+    await changeRun(tx, row.id, ['running'], { waiting_on: null, gate: null });
+  });
+  records.set(step.id, record);
+}

@@ -1,0 +1,199 @@
+import { AgentError } from '../../errors.ts';
+import { pause } from '../../until-aborted.ts';
+import { StoreError } from '../../../store/index.ts';
+import { parseEnsemble } from '../definition/parse.ts';
+import { CancelledMeanwhile, endEvent, type Ending, endRun, lastEvent } from './ending.ts';
+import { Orders } from './orders.ts';
+import { nextStep, resultOf } from './progress.ts';
+import { askToRerun, withdrawAll } from './questions.ts';
+import { changeRun, cycleOf, findSteps, type RunRow } from './rows.ts';
+import type { RunLine, Segment } from './segment.ts';
+import { doStep } from './step.ts';
+import type { StoredGate } from './stored-gate.ts';
+import { nextEntry, suspend, type SuspendKind } from './suspending.ts';
+import type { StreamWriter } from '../../event-log/writer.ts';
+import type { RunWorld } from './world.ts';
+
+/** How a segment is over. Stopped: the host stops, and the next start goes on. */
+export type SegmentEnd =
+  | { readonly kind: 'ended' }
+  | { readonly kind: 'suspended'; readonly gate: StoredGate }
+  | { readonly kind: 'stopped' };
+
+interface LiveRunOptions {
+  readonly world: RunWorld;
+  readonly row: RunRow;
+  readonly writer: StreamWriter<RunLine>;
+  readonly stopping: AbortSignal;
+  /** A crash or a stop cut the segment short, and it goes on here. */
+  readonly recovered?: true;
+  /** When its schedule fired for the cycle. */
+  readonly firedAt?: string;
+}
+
+/** Who is named where the host itself finds that a cancellation was asked for before it started. */
+const beforeRestart = 'host';
+
+/** One segment of a run: its steps one after the other, until it ends, suspends, or the host stops. */
+export class LiveRun {
+  readonly id: string;
+  readonly orders: Orders;
+  readonly #options: LiveRunOptions;
+  #paused: boolean;
+  /** As soon as its workflow is read. */
+  #segment: Segment | undefined;
+
+  constructor(options: LiveRunOptions) {
+    const { row, world } = options;
+    this.id = row.id;
+    this.#options = options;
+    this.#paused = row.state === 'paused';
+    const cancel = row.requested === 'cancel' ? beforeRestart : undefined;
+    this.orders = new Orders({ pause: row.requested === 'pause', cancel }, world.clock, world.pace.checkMs);
+  }
+
+  /** The pause is over; the database says so already. */
+  resume(): void {
+    this.#paused = false;
+    this.orders.tell();
+  }
+
+  /** Never rejects: what goes wrong ends the run as failed, as soon as the database takes it. */
+  async drive(): Promise<SegmentEnd> {
+    const { world, stopping } = this.#options;
+    let trouble: { readonly error: unknown } | undefined;
+    for (;;) {
+      try {
+        return await (trouble ? this.#fail(trouble.error) : this.#work());
+      } catch (error) {
+        if (stopping.aborted) return { kind: 'stopped' };
+        if (!(error instanceof AgentError || error instanceof StoreError))
+          world.onFault(`the run ${this.id}`, error);
+        const again = trouble !== undefined;
+        trouble ??= { error };
+        if (again) await pause(undefined, world.pace.storeMs, stopping).catch(() => undefined);
+      }
+    }
+  }
+
+  async #work(): Promise<SegmentEnd> {
+    const { world, row, writer, stopping } = this.#options;
+    const ensemble = parseEnsemble(row.source);
+    const records = await world.store.read((db) => findSteps(db, row.id, cycleOf(row)));
+    const segment: Segment = { world, row, ensemble, writer, records, orders: this.orders, stopping };
+    this.#segment = segment;
+    const parked = this.#options.recovered && (await this.#pickUp(segment));
+    if (parked) return parked;
+    for (;;) {
+      if ((await this.#boundary()) === 'cancelled') return await this.#end({ outcome: 'cancelled' });
+      const step = nextStep(ensemble.steps, records);
+      if (!step)
+        return await this.#endCycle(segment, { outcome: 'completed', result: resultOf(ensemble, records) });
+      const result = await doStep(segment, step);
+      if (result.kind === 'stopped') return result;
+      if (result.kind === 'suspended') return await this.#suspend(segment, result.gate, 'interior_gate');
+      if (result.kind === 'cancelled' || (result.kind === 'failed' && this.orders.cancel !== undefined))
+        return await this.#end({ outcome: 'cancelled' });
+      if (result.kind === 'failed')
+        return await this.#endCycle(segment, {
+          outcome: 'failed',
+          error: `The step '${step.id}' failed: ${result.error}`,
+        });
+    }
+  }
+
+  /** After a crash: what the step that was at work left behind, and whether it may be run again without asking. */
+  async #pickUp(segment: Segment): Promise<SegmentEnd | undefined> {
+    const { row, records, world } = segment;
+    const cut = [...records.values()].find(
+      ({ state, attempts }) => (state === 'running' || state === 'interrupted') && attempts > 0,
+    );
+    if (!cut) return undefined;
+    const { step } = cut;
+    await withdrawAll(world, { runId: row.id, step }, 'host', `the step '${step}' was interrupted`);
+    if (cut.side_effects === 0 || this.orders.cancel !== undefined) return undefined;
+    const gate = await askToRerun(segment, step);
+    return await this.#suspend(segment, gate, 'crash');
+  }
+
+  /** Where a run pauses and is cancelled: between two steps. */
+  async #boundary(): Promise<'go_on' | 'cancelled'> {
+    const { stopping } = this.#options;
+    for (;;) {
+      stopping.throwIfAborted();
+      if (this.orders.cancel !== undefined) return 'cancelled';
+      if (this.#paused) await this.#untilResumed();
+      else if (this.orders.pause) await this.#pause();
+      else return 'go_on';
+    }
+  }
+
+  async #pause(): Promise<void> {
+    const { world, stopping } = this.#options;
+    const paused = await world.store.transaction(async (tx) => {
+      const row = await tx
+        .selectFrom('runs')
+        .select('requested')
+        .where('id', '=', this.id)
+        .executeTakeFirst();
+      if (row?.requested !== 'pause') return false;
+      const change = { state: 'paused', requested: null, last_event: 'paused' } as const;
+      return (await changeRun(tx, this.id, ['running'], change)) !== undefined;
+    });
+    // A cancellation came, and is about to be told here.
+    if (!paused)
+      await this.orders.until(() => this.orders.cancel !== undefined, world.pace.storeMs, stopping);
+    this.orders.pause = false;
+    this.#paused = paused;
+  }
+
+  async #untilResumed(): Promise<void> {
+    const { world, stopping } = this.#options;
+    const isOver = () => !this.#paused || this.orders.cancel !== undefined;
+    if (await this.orders.until(isOver, world.pace.autoResumeMs, stopping)) return;
+    const resumed = await world.store.transaction(async (tx) => {
+      const change = { state: 'running', last_event: 'auto-resumed after 300s' } as const;
+      const row = await changeRun(tx, this.id, ['paused'], change);
+      const act = { verb: 'run.resume', target: this.id, by: 'host', outcome: 'applied' } as const;
+      if (row) await world.store.act(tx, { ...act, reason: 'auto_resume' });
+      return row !== undefined;
+    });
+    if (resumed) this.#paused = false;
+  }
+
+  /** Of a scheduled or armed workflow only a cycle ends: its run waits for the next one. */
+  async #endCycle(segment: Segment, ending: Ending): Promise<SegmentEnd> {
+    const { entry } = segment.ensemble;
+    if (!entry) return await this.#end(ending);
+    const gate = nextEntry(entry, segment.world.clock.now(), this.#options.firedAt);
+    return await this.#suspend(segment, gate, 'entry_gate', ending);
+  }
+
+  async #suspend(segment: Segment, gate: StoredGate, kind: SuspendKind, cycle?: Ending): Promise<SegmentEnd> {
+    try {
+      await suspend(segment, gate, kind, cycle);
+      return { kind: 'suspended', gate };
+    } catch (error) {
+      if (error instanceof CancelledMeanwhile) return await this.#end({ outcome: 'cancelled' });
+      throw error;
+    }
+  }
+
+  async #end(ending: Ending): Promise<SegmentEnd> {
+    const { world, writer } = this.#options;
+    try {
+      await writer.appendWith(endEvent(ending), (tx) => endRun(tx, world, this.id, ending));
+      return { kind: 'ended' };
+    } catch (error) {
+      if (error instanceof CancelledMeanwhile) return await this.#end({ outcome: 'cancelled' });
+      throw error;
+    }
+  }
+
+  async #fail(error: unknown): Promise<SegmentEnd> {
+    const told = error instanceof AgentError || error instanceof StoreError;
+    const message = told ? error.message : "The host failed on this run; the host's log says why.";
+    const ending = { outcome: 'failed', error: lastEvent(message) } as const;
+    return await (this.#segment ? this.#endCycle(this.#segment, ending) : this.#end(ending));
+  }
+}

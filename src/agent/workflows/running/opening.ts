@@ -1,0 +1,165 @@
+import { AgentError } from '../../errors.ts';
+import { pause } from '../../until-aborted.ts';
+import { evaluate } from '../definition/conditions.ts';
+import { cycleOf, findRun, findSteps } from './rows.ts';
+import type { StoredGate } from './stored-gate.ts';
+import { nextDue } from './suspending.ts';
+import { viewOf } from './view.ts';
+import type { RunWorld } from './world.ts';
+
+/** What lets a suspended run go on. */
+export interface Opening {
+  /** For the step's prompt and condition. */
+  readonly inputs?: unknown;
+  /** The step does not begin, and has failed. */
+  readonly failure?: string;
+  readonly firedAt?: string;
+}
+
+/** Gates that open by themselves; the others wait for `resume` or `run-now`. */
+export const opensItself = ({ kind }: StoredGate): boolean => kind !== 'input' && kind !== 'armed';
+
+/** Resolves when the gate opens by itself; rejects with the signal's reason. */
+export async function untilOpen(
+  world: RunWorld,
+  id: string,
+  gate: StoredGate,
+  signal: AbortSignal,
+): Promise<Opening> {
+  switch (gate.kind) {
+    case 'time':
+      return await untilTime(world, gate, signal);
+    case 'schedule':
+      return await untilFiring(world, gate, signal);
+    case 'value':
+      return await untilTrue(world, id, gate, signal);
+    case 'event':
+      return await untilSignal(world, id, gate, signal);
+    case 'approval':
+      return await untilApproved(world, gate, signal);
+    case 'input':
+    case 'armed':
+      throw new Error(`a gate of the kind '${gate.kind}' does not open by itself`);
+  }
+}
+
+/** A time of the wall clock, which may jump. What was given as a duration is over at the latest when it has passed. */
+async function untilTime({ clock, pace }: RunWorld, gate: StoredGate, signal: AbortSignal): Promise<Opening> {
+  const due = Date.parse(gate.until_at ?? gate.since_at);
+  const end = clock.monotonic() + due - clock.now().getTime();
+  for (;;) {
+    const wall = due - clock.now().getTime();
+    const left = gate.after_secs === undefined ? wall : Math.min(wall, end - clock.monotonic());
+    if (left <= 0) return {};
+    await pause(undefined, Math.min(left, pace.checkMs), signal);
+  }
+}
+
+/** A firing that came while the host was down is made up for, once. */
+async function untilFiring(
+  { clock, pace }: RunWorld,
+  gate: StoredGate,
+  signal: AbortSignal,
+): Promise<Opening> {
+  const { cron = '', tz = 'UTC', until_at, fired_at } = gate;
+  let due = until_at === undefined ? Number.POSITIVE_INFINITY : Date.parse(until_at);
+  for (;;) {
+    const now = clock.now();
+    if (now.getTime() >= due) return { firedAt: new Date(due).toISOString() };
+    // A clock that went back comes to an earlier firing.
+    const next = nextDue(cron, tz, now, fired_at);
+    if (next && next.getTime() < due) due = next.getTime();
+    await pause(undefined, Math.min(due - now.getTime(), pace.checkMs), signal);
+  }
+}
+
+async function untilTrue(
+  world: RunWorld,
+  id: string,
+  gate: StoredGate,
+  signal: AbortSignal,
+): Promise<Opening> {
+  const { expr = 'false', poll_secs = 30 } = gate;
+  const view = await viewOfRun(world, id);
+  const trouble = new Trouble(world, id);
+  for (;;) {
+    try {
+      if (evaluate(expr, { ...view, now: world.clock.now() })) return {};
+    } catch (error) {
+      await trouble.tell(error);
+    }
+    await pause(undefined, poll_secs * 1000, signal);
+  }
+}
+
+const signalsAtOnce = 100;
+
+async function untilSignal(
+  world: RunWorld,
+  id: string,
+  { name = '', where, signal_seq = 0 }: StoredGate,
+  signal: AbortSignal,
+): Promise<Opening> {
+  const view = await viewOfRun(world, id);
+  const trouble = new Trouble(world, id);
+  let seen = signal_seq;
+  for (;;) {
+    const come = await world.signals.after(name, seen, signalsAtOnce);
+    for (const { seq, data } of come) {
+      seen = seq;
+      const event = { name, data };
+      try {
+        if (where === undefined || evaluate(where, { ...view, now: world.clock.now(), event }))
+          return { inputs: event };
+      } catch (error) {
+        await trouble.tell(error);
+      }
+    }
+    signal.throwIfAborted();
+    if (come.length < signalsAtOnce) await pause(undefined, world.pace.signalMs, signal);
+  }
+}
+
+/** Of a step that may have had effects before a crash: whether it is made again. */
+async function untilApproved({ changes }: RunWorld, gate: StoredGate, signal: AbortSignal): Promise<Opening> {
+  const { pending_id = '', step = '' } = gate;
+  const { state } = await changes.decision(pending_id, signal);
+  if (state === 'applied') return {};
+  return {
+    failure: `It was interrupted, and running '${step}' again was not approved (${pending_id}: ${state}).`,
+  };
+}
+
+async function viewOfRun({ store }: RunWorld, id: string) {
+  return await store.read(async (db) => {
+    const row = await findRun(db, id);
+    if (!row) throw new Error(`the run ${id} is gone`);
+    return viewOf(row, await findSteps(db, id, cycleOf(row)));
+  });
+}
+
+/** A condition that cannot be evaluated does not hold; the run says why. */
+class Trouble {
+  readonly #world: RunWorld;
+  readonly #id: string;
+  #told: string | undefined;
+
+  constructor(world: RunWorld, id: string) {
+    this.#world = world;
+    this.#id = id;
+  }
+
+  async tell(error: unknown): Promise<void> {
+    if (!(error instanceof AgentError)) throw error;
+    if (error.message === this.#told) return;
+    this.#told = error.message;
+    await this.#world.store.transaction((tx) =>
+      tx
+        .updateTable('runs')
+        .set({ last_event: error.message.slice(0, 500) })
+        .where('id', '=', this.#id)
+        .where('state', '=', 'suspended')
+        .execute(),
+    );
+  }
+}

@@ -1,0 +1,26 @@
+import type { Ensemble, Step } from '../definition/ensemble.ts';
+import type { StepRow } from './rows.ts';
+
+type Records = ReadonlyMap<string, Pick<StepRow, 'state' | 'output'>>;
+
+/** The step that is next; the steps are in running order. Undefined: all are over. */
+export const nextStep = (steps: readonly Step[], records: Records): Step | undefined =>
+  steps.find(({ id }) => {
+    const state = records.get(id)?.state;
+    return state !== 'completed' && state !== 'skipped';
+  });
+
+/** Where everything that a step needs was skipped, so is the step. One thing to work with is enough. */
+export const hasNothingToWorkWith = ({ needs }: Step, records: Records): boolean =>
+  needs.length > 0 && needs.every((need) => records.get(need)?.state === 'skipped');
+
+/** What a run gives: the output of the step that it names, or of the last one that was not skipped. */
+export function resultOf({ output, steps }: Pick<Ensemble, 'output' | 'steps'>, records: Records): unknown {
+  const ran = steps.filter(({ id }) => records.get(id)?.state === 'completed');
+  const from = output ? ran.find(({ id }) => id === output.from) : ran.at(-1);
+  return from && readOutput(records.get(from.id));
+}
+
+export function readOutput(record: Pick<StepRow, 'output'> | undefined): unknown {
+  return record?.output == null ? undefined : (JSON.parse(record.output) as unknown);
+}

@@ -1,0 +1,45 @@
+import { AgentError } from '../../errors.ts';
+
+/**
+ * The one answer to every name that may not be run, whether there is such a workflow or not: it names nothing, so that
+ * nobody learns from it what there is.
+ */
+export const notCallable = (): AgentError =>
+  new AgentError(
+    'not_found',
+    'workflow_not_found',
+    'There is no workflow of this name that may be run by name. The operator enables one with --enable-workflow.',
+  );
+
+export const noSuchRun = (id: string): AgentError => {
+  const task = /^t\d+$/.test(id);
+  const hint = task
+    ? `it is a task: see GET /agent/v1/tasks/${id}`
+    : 'GET /agent/v1/workflows/runs lists them';
+  return new AgentError('not_found', 'run_not_found', `There is no run '${id.slice(0, 100)}'; ${hint}.`);
+};
+
+/** @param wanted what such a verb applies to */
+export const wrongState = (id: string, state: string, wanted: string): AgentError =>
+  new AgentError('conflict', 'wrong_state', `The run ${id} is ${state}; ${wanted}.`);
+
+export const inFlight = (holder: string): AgentError =>
+  new AgentError(
+    'conflict',
+    'run_in_flight',
+    `A run is already in flight on this host: ${holder}. One runs at a time, and a paused one counts; wait until it is over, or cancel it.`,
+  );
+
+export const notRetriable = (id: string, why: string): AgentError =>
+  new AgentError(
+    'conflict',
+    'invalid_retried_from',
+    `retried_from failed verification: ${id.slice(0, 100)} ${why}; name a run that has failed.`,
+  );
+
+export const elsewhere = (id: string, endpoint: string): AgentError =>
+  new AgentError(
+    'conflict',
+    'other_host',
+    `The run ${id} belongs to another host on this database (${endpoint}); ask that one.`,
+  );

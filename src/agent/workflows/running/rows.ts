@@ -1,0 +1,64 @@
+import type { Insertable, Selectable, Updateable } from 'kysely';
+import type { Db, Tables, Tx } from '../../../store/index.ts';
+
+/** The rows of runs and their steps; `src/store/schema.ts` says what they hold. */
+export type RunRow = Selectable<Tables['runs']>;
+export type StepRow = Selectable<Tables['run_steps']>;
+
+export async function findRun(db: Db | Tx, id: string): Promise<RunRow | undefined> {
+  return await db.selectFrom('runs').selectAll().where('id', '=', id).executeTakeFirst();
+}
+
+/** The steps of one cycle, by id. */
+export async function findSteps(db: Db | Tx, runId: string, cycle: number): Promise<Map<string, StepRow>> {
+  const rows = await db
+    .selectFrom('run_steps')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .where('cycle', '=', cycle)
+    .execute();
+  return new Map(rows.map((row) => [row.step, row]));
+}
+
+/** The cycle whose steps a run is at; 0 where it has none. */
+export const cycleOf = ({ wrapper_cycle }: Pick<RunRow, 'wrapper_cycle'>): number => wrapper_cycle ?? 0;
+
+/** Writes a step's row, new or not. */
+export async function putStep(tx: Tx, row: StepRow): Promise<void> {
+  const { run_id: _run, cycle: _cycle, step: _step, ...changed } = row;
+  await tx
+    .insertInto('run_steps')
+    .values(row)
+    .onConflict((conflict) => conflict.columns(['run_id', 'cycle', 'step']).doUpdateSet(changed))
+    .execute();
+}
+
+/** Those of this host that are not over, the newest first. */
+export async function liveRuns(db: Db | Tx, endpointId: string): Promise<RunRow[]> {
+  return await db
+    .selectFrom('runs')
+    .selectAll()
+    .where('endpoint_id', '=', endpointId)
+    .where('state', 'in', ['running', 'paused', 'suspended'])
+    .orderBy('started_at', 'desc')
+    .orderBy('id', 'desc')
+    .execute();
+}
+
+/** Changes a run that is in one of the states; undefined where it is in another one, or gone. */
+export async function changeRun(
+  tx: Tx,
+  id: string,
+  states: readonly RunRow['state'][],
+  change: Updateable<Tables['runs']>,
+): Promise<RunRow | undefined> {
+  return await tx
+    .updateTable('runs')
+    .set(change)
+    .where('id', '=', id)
+    .where('state', 'in', states)
+    .returningAll()
+    .executeTakeFirst();
+}
+
+export type NewRun = Insertable<Tables['runs']>;

@@ -1,0 +1,147 @@
+import { pause } from '../../until-aborted.ts';
+import { dispatch, type Dispatched } from './dispatch.ts';
+import { LiveRun } from './live-run.ts';
+import { type Opening, opensItself, untilOpen } from './opening.ts';
+import { findRun, liveRuns, type RunRow } from './rows.ts';
+import type { RunLine } from './segment.ts';
+import { RunSlot } from './slot.ts';
+import { readGate, type StoredGate } from './stored-gate.ts';
+import type { RunWorld } from './world.ts';
+
+interface Beginning extends Dispatched {
+  readonly firedAt?: string;
+  /** A crash or a stop cut the segment short. */
+  readonly recovered?: true;
+}
+
+/** Who acts where nobody asks. */
+const host = 'host';
+
+/** The runs of this host: the one that is live, and those that wait at gates. */
+export class Runner {
+  readonly slot = new RunSlot();
+  readonly #world: RunWorld;
+  readonly #stopping = new AbortController();
+  readonly #live = new Map<string, LiveRun>();
+  /** Of suspended runs whose gates open by themselves. */
+  readonly #watches = new Map<string, AbortController>();
+  readonly #working = new Set<Promise<void>>();
+  #served = 0;
+
+  constructor(world: RunWorld) {
+    this.#world = world;
+  }
+
+  /** Runs, and cycles of scheduled and armed ones, that came to an end since the start. */
+  get served(): number {
+    return this.#served;
+  }
+
+  live(id: string): LiveRun | undefined {
+    return this.#live.get(id);
+  }
+
+  /** Goes on with what was live, and waits again at gates, as the last process left them. */
+  async recover(): Promise<void> {
+    const { store, log } = this.#world;
+    const rows = await store.read((db) => liveRuns(db, store.endpointId));
+    for (const row of rows.toReversed()) {
+      const gate = readGate(row.gate);
+      if (row.state === 'suspended') {
+        if (gate) this.arm(row.id, gate);
+        continue;
+      }
+      const nextSeq = await store.read((db) => log.nextSeq(db, row.id));
+      const begin = () => this.begin({ row, nextSeq, recovered: true });
+      if (this.slot.tryTake(row.id)) begin();
+      else this.#keep(() => this.slot.take(row.id, this.#stopping.signal).then(begin));
+    }
+  }
+
+  /** The run has the slot, and gives it back when the segment is over. */
+  begin({ row, nextSeq, ...how }: Beginning): void {
+    const { log } = this.#world;
+    const writer = log.open<RunLine>(row.id, { nextSeq });
+    const live = new LiveRun({ world: this.#world, row, writer, stopping: this.#stopping.signal, ...how });
+    this.#live.set(row.id, live);
+    this.#keep(async () => {
+      const end = await live.drive();
+      // What could not be written of the last words of an agent is lost; the log itself has told.
+      await writer.end().catch((error: unknown) => this.#world.onFault(`the stream of ${row.id}`, error));
+      this.#live.delete(row.id);
+      this.slot.free(row.id);
+      if (end.kind === 'ended' || (end.kind === 'suspended' && end.gate.step === undefined))
+        this.#served += 1;
+      if (end.kind === 'suspended') this.arm(row.id, end.gate);
+    });
+  }
+
+  /** Waits at a gate until it opens, and then for the slot. */
+  arm(id: string, gate: StoredGate): void {
+    if (!opensItself(gate) || this.#stopping.signal.aborted) return;
+    const over = new AbortController();
+    this.#watches.set(id, over);
+    this.#keep(() => this.#watch(id, gate, AbortSignal.any([over.signal, this.#stopping.signal])));
+  }
+
+  /** Nothing waits at the gate of this run any more. */
+  disarm(id: string): void {
+    this.#watches.get(id)?.abort(new Error(`the run ${id} has left its gate`));
+    this.#watches.delete(id);
+  }
+
+  /** Opens the next segment of a run that has the slot. Whether it was still at its gate; else the slot is free again. */
+  async goOn(row: RunRow, opening: Opening, act: Parameters<typeof dispatch>[3]): Promise<boolean> {
+    let dispatched: Dispatched | undefined;
+    try {
+      dispatched = await dispatch(this.#world, row, opening, act);
+    } finally {
+      if (!dispatched) this.slot.free(row.id);
+    }
+    if (!dispatched) return false;
+    this.disarm(row.id);
+    this.begin({ ...dispatched, ...(opening.firedAt === undefined ? {} : { firedAt: opening.firedAt }) });
+    return true;
+  }
+
+  /** The host stops: what is live is left as the next start finds it. */
+  async close(): Promise<void> {
+    this.#stopping.abort(new Error('the host was stopped'));
+    await Promise.allSettled(this.#working);
+  }
+
+  async #watch(id: string, gate: StoredGate, signal: AbortSignal): Promise<void> {
+    const { store, pace, onFault } = this.#world;
+    while (!signal.aborted) {
+      try {
+        const opening = await untilOpen(this.#world, id, gate, signal);
+        await this.slot.take(id, signal);
+        const row = await this.#holding(id, () => store.read((db) => findRun(db, id)));
+        if (row) await this.goOn(row, opening, { verb: 'run.continue', by: host });
+        else this.slot.free(id);
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        onFault(`the gate of ${id}`, error);
+        await pause(undefined, pace.storeMs, signal).catch(() => undefined);
+      }
+    }
+  }
+
+  /** What fails with the slot gives it back. */
+  async #holding<T>(id: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      this.slot.free(id);
+      throw error;
+    }
+  }
+
+  #keep(work: () => Promise<void>): void {
+    const working = work()
+      .catch((error: unknown) => this.#world.onFault('runs', error))
+      .finally(() => this.#working.delete(working));
+    this.#working.add(working);
+  }
+}

@@ -1,0 +1,184 @@
+import type { Store } from '../../../store/index.ts';
+import { AgentError } from '../../errors.ts';
+import type { NewRunEvent } from '../../shapes/run.ts';
+import type { Ensemble } from '../definition/ensemble.ts';
+import { resolveInputs } from '../definition/inputs.ts';
+import { parseEnsemble } from '../definition/parse.ts';
+import { startEvent } from './dispatch.ts';
+import { inFlight, notCallable, notRetriable } from './refusals.ts';
+import { findRun, type RunRow } from './rows.ts';
+import { type RunIds, runIdForm } from './run-ids.ts';
+import type { Runner } from './runner.ts';
+import type { StoredGate } from './stored-gate.ts';
+import { nextEntry } from './suspending.ts';
+import type { RunWorld } from './world.ts';
+
+export interface StartRequest {
+  readonly input?: string | undefined;
+  readonly inputs?: Readonly<Record<string, unknown>> | undefined;
+  readonly retried_from?: string | undefined;
+}
+
+export interface Started {
+  readonly id: string;
+  readonly sessionId: string;
+  /** Of the store session; nobody sees it again. */
+  readonly capability: string;
+}
+
+interface RunStartsOptions {
+  readonly world: RunWorld;
+  readonly runner: Runner;
+  readonly ids: RunIds;
+  readonly workflows: CallableWorkflows;
+}
+
+interface Source {
+  readonly source: string;
+  readonly digest: string;
+}
+
+/** What may be run by name; a name that is not enabled is not looked for, so that the answer takes no longer for one that is there. */
+export interface CallableWorkflows {
+  callable(name: string): Promise<Source | undefined>;
+}
+
+/** Begins runs. */
+export class RunStarts {
+  readonly #options: RunStartsOptions;
+
+  constructor(options: RunStartsOptions) {
+    this.#options = options;
+  }
+
+  /** What a workflow is at the moment. @throws AgentError the same for all that may not be run */
+  async callable(workflow: string): Promise<Source> {
+    const found = await this.#options.workflows.callable(workflow);
+    if (!found) throw notCallable();
+    return found;
+  }
+
+  async start(workflow: string, request: StartRequest, by: string): Promise<Started> {
+    const { runner, ids } = this.#options;
+    const found = await this.callable(workflow);
+    const ensemble = readable(found.source);
+    const inputs = resolveInputs(ensemble, request.inputs ?? {});
+    if (request.retried_from !== undefined) await this.#requireFailed(request.retried_from);
+    const id = ids.next();
+    const { holder } = runner.slot;
+    if (holder !== undefined || !runner.slot.tryTake(id)) throw inFlight(holder ?? '');
+    let started: Begun | undefined;
+    try {
+      started = await this.#insert(id, { workflow, ensemble, found, inputs, request, by });
+    } finally {
+      if (started?.gate || !started) runner.slot.free(id);
+    }
+    const { row, nextSeq, gate, sessionId, capability } = started;
+    if (gate) runner.arm(id, gate);
+    else runner.begin({ row, nextSeq });
+    return { id, sessionId, capability };
+  }
+
+  async #requireFailed(id: string): Promise<void> {
+    const { store } = this.#options.world;
+    const row = runIdForm.test(id) ? await store.read((db) => findRun(db, id)) : undefined;
+    if (!row) throw notRetriable(id, 'is no run of the journal');
+    if (row.state !== 'failed') throw notRetriable(id, `is ${row.state}`);
+  }
+
+  /** A scheduled or armed workflow waits at its entry at once. */
+  async #insert(id: string, about: About): Promise<Begun> {
+    const { world } = this.#options;
+    const { store, log, sessions } = world;
+    const { entry } = about.ensemble;
+    const gate = entry && nextEntry(entry, world.clock.now(), undefined);
+    return await store.transaction(async (tx) => {
+      const session = await sessions.open(tx, 'run', id);
+      const row: RunRow = { ...newRun(id, about, store), session_id: session.id, ...atEntry(gate) };
+      await tx.insertInto('runs').values(row).execute();
+      await log.insert(tx, id, 0, startEvent(row));
+      if (gate) await log.insert(tx, id, 1, suspendedEvent(gate));
+      const { retried_from } = row;
+      const verb = retried_from === null ? 'run.start' : 'run.retry';
+      const details = JSON.stringify({
+        workflow: row.workflow,
+        ...(retried_from === null ? {} : { retried_from }),
+      });
+      await store.act(tx, { verb, target: id, by: about.by, outcome: 'applied', details });
+      return { row, nextSeq: 1, gate, sessionId: session.id, capability: session.capability };
+    });
+  }
+}
+
+interface About {
+  readonly workflow: string;
+  readonly ensemble: Ensemble;
+  readonly found: Source;
+  readonly inputs: Readonly<Record<string, unknown>>;
+  readonly request: StartRequest;
+  readonly by: string;
+}
+
+interface Begun extends Omit<Started, 'id'> {
+  readonly row: RunRow;
+  readonly nextSeq: number;
+  /** Of the entry. */
+  readonly gate: StoredGate | undefined;
+}
+
+const newRun = (id: string, { workflow, found, inputs, request }: About, store: Store): RunRow => ({
+  id,
+  endpoint_id: store.endpointId,
+  workflow,
+  source: found.source,
+  digest: found.digest,
+  state: 'running',
+  outcome: null,
+  waiting_on: null,
+  suspend_kind: null,
+  wrapper_cycle: null,
+  gate: null,
+  resumed: 0,
+  requested: null,
+  input: request.input ?? null,
+  inputs: JSON.stringify(inputs),
+  retried_from: request.retried_from ?? null,
+  started_at: store.time(),
+  ended_at: null,
+  last_event: 'started',
+  result: null,
+  engine: null,
+  model: null,
+  prompt_tokens: null,
+  completion_tokens: null,
+  session_id: null,
+});
+
+const suspendedEvent = ({ kind }: StoredGate): NewRunEvent => ({
+  type: 'run_end',
+  outcome: 'suspended',
+  waiting_on: kind,
+});
+
+const atEntry = (gate: StoredGate | undefined): Partial<RunRow> =>
+  gate
+    ? {
+        state: 'suspended',
+        waiting_on: gate.kind,
+        suspend_kind: 'entry_gate',
+        wrapper_cycle: 0,
+        gate: JSON.stringify(gate),
+        last_event: `waits at the entry (${gate.kind})`,
+      }
+    : {};
+
+/** What was stored by an older host may not be readable any more. */
+function readable(source: string): Ensemble {
+  try {
+    return parseEnsemble(source);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    const { code, message, faults } = error;
+    throw new AgentError('conflict', code, `${message} Mend it with PUT.`, faults ? { faults } : {});
+  }
+}

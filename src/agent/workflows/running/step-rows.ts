@@ -1,0 +1,28 @@
+import type { Step } from '../definition/ensemble.ts';
+import { cycleOf, type RunRow, type StepRow } from './rows.ts';
+
+/** The row of a step that has not begun to work; what it holds from before stays. */
+export function newStep(
+  row: Pick<RunRow, 'id' | 'wrapper_cycle'>,
+  step: Pick<Step, 'id'>,
+  records: ReadonlyMap<string, StepRow>,
+  now: string,
+  state: StepRow['state'],
+): StepRow {
+  const known = records.get(step.id);
+  if (known) return { ...known, state };
+  return {
+    run_id: row.id,
+    cycle: cycleOf(row),
+    step: step.id,
+    position: records.size,
+    state,
+    attempts: 0,
+    side_effects: 0,
+    gate_inputs: null,
+    started_at: now,
+    ended_at: null,
+    output: null,
+    error: null,
+  };
+}

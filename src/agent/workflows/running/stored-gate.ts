@@ -1,0 +1,83 @@
+import type { WaitingOn } from '../../shapes/session.ts';
+import type { Entry, Gate, Step } from '../definition/ensemble.ts';
+
+/** What a suspended run waits for, as its row keeps it over restarts. Times are RFC 3339. */
+export interface StoredGate {
+  readonly kind: WaitingOn;
+  /** Absent at the entry of the workflow. */
+  readonly step?: string;
+  readonly since_at: string;
+  readonly message?: string;
+  /** Of `time` and `schedule`. */
+  readonly until_at?: string;
+  /** Of `time`: it is a duration, which the wall clock's jumps do not make longer. */
+  readonly after_secs?: number;
+  readonly schema?: Readonly<Record<string, unknown>>;
+  readonly expr?: string;
+  readonly poll_secs?: number;
+  readonly name?: string;
+  readonly where?: string;
+  /** Of `event`: the last signal before it. */
+  readonly signal_seq?: number;
+  /** Of `approval`: the question. */
+  readonly pending_id?: string;
+  readonly cron?: string;
+  readonly tz?: string;
+  /** Of `schedule`: when it fired last. */
+  readonly fired_at?: string;
+}
+
+export const readGate = (json: string | null): StoredGate | undefined =>
+  json === null ? undefined : (JSON.parse(json) as StoredGate);
+
+interface Moment {
+  readonly now: Date;
+  readonly lastSignal: number;
+  readonly message: string | undefined;
+}
+
+/** The gate of a step, from now on. */
+export function gateOf(step: Step, gate: Gate, { now, lastSignal, message }: Moment): StoredGate {
+  const common = {
+    step: step.id,
+    since_at: now.toISOString(),
+    ...(message === undefined ? {} : { message }),
+  };
+  switch (gate.kind) {
+    case 'input':
+      return { kind: 'input', ...common, schema: gate.schema ?? {} };
+    case 'time':
+      return { kind: 'time', ...common, ...deadline(gate, now) };
+    case 'value':
+      return { kind: 'value', ...common, expr: gate.expr, poll_secs: gate.poll_secs };
+    case 'event': {
+      const where = gate.where === undefined ? {} : { where: gate.where };
+      return { kind: 'event', ...common, name: gate.name, ...where, signal_seq: lastSignal };
+    }
+    case 'approval':
+      return { kind: 'approval', ...common };
+  }
+}
+
+function deadline({ until, after_secs }: Extract<Gate, { kind: 'time' }>, now: Date) {
+  if (until !== undefined) return { until_at: new Date(until).toISOString() };
+  const secs = after_secs ?? 0;
+  return { until_at: new Date(now.getTime() + secs * 1000).toISOString(), after_secs: secs };
+}
+
+/** The entry of a workflow, from now on. */
+export function entryGate(
+  entry: Entry,
+  { now, next, firedAt }: { now: Date; next: Date | undefined; firedAt: string | undefined },
+): StoredGate {
+  const since_at = now.toISOString();
+  if (entry.kind === 'armed') return { kind: 'armed', since_at };
+  return {
+    kind: 'schedule',
+    since_at,
+    cron: entry.cron,
+    tz: entry.tz,
+    ...(next ? { until_at: next.toISOString() } : {}),
+    ...(firedAt === undefined ? {} : { fired_at: firedAt }),
+  };
+}

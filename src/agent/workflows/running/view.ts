@@ -1,0 +1,35 @@
+import type { RunView, StepView } from '../definition/templates.ts';
+import { readOutput } from './progress.ts';
+import type { RunRow, StepRow } from './rows.ts';
+
+type Run = Pick<RunRow, 'id' | 'workflow' | 'started_at' | 'input' | 'inputs'>;
+
+/** What templates and conditions of a run read. */
+export function viewOf(run: Run, records: ReadonlyMap<string, StepRow>): RunView {
+  return {
+    workflow: run.workflow,
+    run: { id: run.id, started_at: run.started_at },
+    input: run.input ?? '',
+    inputs: JSON.parse(run.inputs) as Record<string, unknown>,
+    steps: Object.fromEntries([...records].flatMap(([id, record]) => stepView(id, record))),
+  };
+}
+
+/** The same for a step's own prompt, with what opened its gate. */
+export function stepViewOf(run: Run, records: ReadonlyMap<string, StepRow>, step: string): RunView {
+  const given = records.get(step)?.gate_inputs ?? null;
+  return { ...viewOf(run, records), ...(given === null ? {} : { gate: JSON.parse(given) as unknown }) };
+}
+
+/** Only of steps that are over. */
+function stepView(id: string, record: StepRow): [string, StepView][] {
+  const { state, error } = record;
+  if (state === 'running' || state === 'waiting') return [];
+  const output = readOutput(record);
+  const view = {
+    state,
+    ...(output === undefined ? {} : { output }),
+    ...(error === null ? {} : { error }),
+  };
+  return [[id, view]];
+}
