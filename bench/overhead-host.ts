@@ -3,6 +3,7 @@
  * answers at once. Tells its parent the URL, and its processor time whenever it is asked.
  */
 import { loadEngine } from '../src/engine/index.ts';
+import { openAccess } from '../src/planes/access.ts';
 import { createApp } from '../src/planes/app.ts';
 import { hostGuard } from '../src/planes/ingress.ts';
 import { listen } from '../src/planes/listen.ts';
@@ -40,6 +41,7 @@ const store = storeAt('/nowhere');
 const planes = hostPlanes({ resident, store, served: new Served(), version: 'bench', endpointId: 'bench' });
 const app = createApp({
   planes,
+  access: openAccess,
   stopping: new AbortController().signal,
   onFault: (_, error) => console.error(error),
 });

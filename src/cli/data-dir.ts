@@ -65,3 +65,7 @@ async function endpointId(file: string): Promise<string> {
 }
 
 export const modelsDir = (dataDir: string): string => join(dataDir, 'models');
+
+/** Where tasks, runs and receipts are stored, unless `--database` says otherwise. */
+export const databaseUrl = (database: string | undefined, dataDir: string): string =>
+  database ?? `sqlite:${join(dataDir, 'lathe.db')}`;

@@ -4,7 +4,7 @@ import { parseCommandLine } from '../config/arguments.ts';
 import type { Command } from '../config/commands.ts';
 import { helpText } from '../config/help.ts';
 import { type Options, UsageError } from '../config/options.ts';
-import { readToml } from '../config/toml.ts';
+import { readToml, type Settings } from '../config/toml.ts';
 import { printable } from './printable.ts';
 import { pullModel } from './pull.ts';
 import { startHost } from './serve.ts';
@@ -48,6 +48,16 @@ async function run(world: World): Promise<void> {
       const { manageModels } = await import('./models/index.ts');
       return await manageModels(command, await withConfigFile(command), world);
     }
+    case 'mcp': {
+      const { inspectMcp } = await import('./mcp/index.ts');
+      const version = await packageVersion(world.packageRoot);
+      const interrupted = abortOnSignals(world.signals, world.exit);
+      return await inspectMcp(command, await withConfigFile(command), { world, version, interrupted });
+    }
+    case 'receipts': {
+      const { verifyStoredReceipts } = await import('./receipts.ts');
+      return await verifyStoredReceipts(command, await withConfigFile(command), world);
+    }
     case 'serve': {
       const version = await packageVersion(world.packageRoot);
       const host = await startHost(await withConfigFile(command), version, world);
@@ -58,7 +68,10 @@ async function run(world: World): Promise<void> {
 }
 
 /** The flags over the keys of the file. */
-async function withConfigFile({ options, config }: Extract<Command, { options: Options }>): Promise<Options> {
+async function withConfigFile({
+  options,
+  config,
+}: Extract<Command, { options: Options }>): Promise<Settings> {
   if (config === undefined) return options;
   let source: string;
   try {

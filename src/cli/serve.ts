@@ -1,12 +1,16 @@
-import type { Options } from '../config/options.ts';
+import { readSecrets } from '../config/secrets.ts';
+import type { Settings } from '../config/toml.ts';
+import { Access } from '../planes/access.ts';
 import { createApp } from '../planes/app.ts';
-import { hostGuard } from '../planes/ingress.ts';
+import { hostGuard, isLoopback } from '../planes/ingress.ts';
 import { type Listener, listen } from '../planes/listen.ts';
 import { controlPlanes, hostPlanes } from '../planes/mount.ts';
 import { Problem } from '../planes/problem.ts';
 import { Resident } from '../planes/resident.ts';
 import type { Plane } from '../planes/route.ts';
 import { Served } from '../planes/served.ts';
+import { openAgent, type OpenAgent } from './agent.ts';
+import { openCredentials } from './credentials.ts';
 import { defaultDataDir, openDataDir } from './data-dir.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from './printable.ts';
@@ -29,13 +33,14 @@ const abortMs = 500;
 const closeMs = 1500;
 
 /** Takes the ports, then loads the model while `/health` answers 503, then says that it is ready. */
-export async function startHost(options: Options, version: string, world: World): Promise<Host> {
+export async function startHost(options: Settings, version: string, world: World): Promise<Host> {
   const { stdout, stderr } = world;
   const quiet = options.quiet ?? false;
   const say = (text: string) => {
     if (!quiet) stderr.write(`${printable(text)}\n`);
   };
   const host = options.host ?? '127.0.0.1';
+  const controlHost = isLoopback(host) ? host : '127.0.0.1';
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(world.env, world.home));
   const places = { packageRoot: world.packageRoot, dataDir: dataDir.path };
   const model = options.gpu ? await locateModel(options.model, places) : undefined;
@@ -61,31 +66,47 @@ export async function startHost(options: Options, version: string, world: World)
     look: (stored) => store.card(stored),
     load: options.swap && model ? load : undefined,
   });
-  const facts = { resident, store, served: new Served(), version, endpointId: dataDir.endpointId };
-  const onFault = (requestId: string, error: unknown) =>
-    stderr.write(
-      `${requestId}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
-    );
+  const served = new Served();
+  const onFault = (where: string, error: unknown) =>
+    stderr.write(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  const secrets = await readSecrets(options, world.env);
+  const credentials = await openCredentials(dataDir.path, secrets.bearerToken, (text) =>
+    stderr.write(`${text}\n`),
+  );
+  let controlPort = 0;
+  const agent = await openAgent({
+    ...{ secrets, credentials, dataDir, version, resident, served, onFault, say },
+    settings: options,
+    packageRoot: world.packageRoot,
+    reach: { bind: isLoopback(host) ? 'loopback' : 'lan', controlPort: () => controlPort },
+  });
+  const facts = { resident, store, served, version, endpointId: dataDir.endpointId, agent };
   const listeners: Listener[] = [];
-  const open = async (planes: readonly Plane[], port: number, flag: string) => {
-    const app = createApp({ planes, stopping: stopping.signal, onFault });
+  const open = async (planes: readonly Plane[], host: string, port: number, flag: string) => {
+    const access = new Access({
+      ...credentials,
+      bind: isLoopback(host) ? 'loopback' : 'lan',
+      findPeer: (token) => agent.host.peers.find(token),
+    });
+    const app = createApp({ planes, access, stopping: stopping.signal, onFault });
     const listener = await listen(app, hostGuard(host, options.allowed_host ?? []), { host, port }).catch(
       (error: unknown) => {
         throw portError(error, host, port, flag);
       },
     );
     listeners.push(listener);
-    return `http://${host.includes(':') ? `[${host}]` : host}:${listener.port}`;
+    return { port: listener.port, url: `http://${host.includes(':') ? `[${host}]` : host}:${listener.port}` };
   };
 
   let stopped: Promise<void> | undefined;
-  const stop = () => (stopped ??= stopHost(listeners, stopping, () => loader.close()));
+  const stop = () => (stopped ??= stopHost(listeners, stopping, { agent, closeModel: () => loader.close() }));
   try {
-    const url = await open(hostPlanes(facts), options.port ?? 8080, '--port');
-    const controlUrl =
+    const { url } = await open(hostPlanes(facts), host, options.port ?? 8080, '--port');
+    const control =
       options.control_port === undefined
         ? undefined
-        : await open(controlPlanes(facts), options.control_port, '--control-port');
+        : await open(controlPlanes(facts), controlHost, options.control_port, '--control-port');
+    controlPort = control?.port ?? 0;
     const ready = async () => {
       if (model) {
         try {
@@ -97,8 +118,9 @@ export async function startHost(options: Options, version: string, world: World)
         }
         if (model.embedded && !quiet) stdout.write(`${embeddedLimits}\n`);
       }
+      await agent.host.resume();
       const { engine } = resident;
-      const line = readyLine({ version, url, controlUrl, engine, readyMs: world.elapsedMs() });
+      const line = readyLine({ version, url, controlUrl: control?.url, engine, readyMs: world.elapsedMs() });
       if (stopped === undefined) stdout.write(`${line}\n`);
     };
     return { ready: ready(), stop };
@@ -128,9 +150,11 @@ function portError(error: unknown, host: string, port: number, flag: string): St
 async function stopHost(
   listeners: readonly Listener[],
   stopping: AbortController,
-  closeModel: () => Promise<void>,
+  { agent, closeModel }: { agent: OpenAgent; closeModel: () => Promise<void> },
 ): Promise<void> {
-  const finished = Promise.all(listeners.map((listener) => listener.close()));
+  // Their streams end with it, so that who reads them goes.
+  const stored = agent.host.close();
+  const finished = Promise.all([stored, ...listeners.map((listener) => listener.close())]);
   await atMost(finished, finishMs);
   stopping.abort(
     new Problem(503, 'shutting_down', 'The host is shutting down.', { headers: { 'retry-after': '5' } }),
@@ -138,6 +162,7 @@ async function stopHost(
   await atMost(finished, abortMs);
   for (const listener of listeners) listener.cut();
   await atMost(closeModel(), closeMs + 500);
+  await atMost(agent.closeStore(), abortMs);
 }
 
 async function atMost(work: Promise<unknown>, ms: number): Promise<void> {

@@ -66,8 +66,8 @@ export function parseCommandLine(args: readonly string[]): Command {
   if (asked.has('help')) return { verb: 'help' };
   if (asked.has('version')) return { verb: 'version' };
 
-  const checked = checkOptions(given, flagOf);
-  faults.push(...checked.faults);
+  const checked = checkOptions(given);
+  faults.push(...checked.faults.map(({ option, message }) => `${flagOf(option)}: ${message}`));
   return commandOf(
     words,
     {

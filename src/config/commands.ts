@@ -23,23 +23,59 @@ export type Command =
       readonly name?: string;
       readonly json: boolean;
     })
+  | (Shared & {
+      readonly verb: 'mcp';
+      readonly action: McpAction;
+      /** Of a table `[mcp.NAME]`. */
+      readonly name?: string;
+      readonly json: boolean;
+    })
+  | (Shared & { readonly verb: 'receipts'; readonly action: 'verify'; readonly json: boolean })
   | { readonly verb: 'help' }
   | { readonly verb: 'version' };
 
 type ModelsAction = 'list' | 'show' | 'rm' | 'verify';
+type McpAction = 'list' | 'show' | 'pins';
 
-/** What each action takes, for messages; `pull` is the command of that name. */
-const actions: Readonly<
-  Record<ModelsAction | 'pull', { name: 'none' | 'needed' | 'optional'; json: boolean }>
-> = {
-  list: { name: 'none', json: true },
-  show: { name: 'needed', json: true },
-  pull: { name: 'needed', json: false },
-  rm: { name: 'needed', json: false },
-  verify: { name: 'optional', json: true },
+interface Action {
+  readonly name: 'none' | 'needed' | 'optional';
+  readonly json: boolean;
+}
+interface Noun {
+  /** What its actions take, for messages; `pull` is the command of that name. */
+  readonly actions: Readonly<Record<string, Action>>;
+  readonly thing: string;
+  readonly options: readonly OptionName[];
+}
+const nouns: Readonly<Record<'models' | 'mcp' | 'receipts', Noun>> = {
+  models: {
+    actions: {
+      list: { name: 'none', json: true },
+      show: { name: 'needed', json: true },
+      pull: { name: 'needed', json: false },
+      rm: { name: 'needed', json: false },
+      verify: { name: 'optional', json: true },
+    } satisfies Record<ModelsAction | 'pull', Action>,
+    thing: 'a model',
+    options: ['data_dir', 'quiet'],
+  },
+  mcp: {
+    actions: {
+      list: { name: 'none', json: true },
+      show: { name: 'needed', json: true },
+      pins: { name: 'needed', json: true },
+    } satisfies Record<McpAction, Action>,
+    thing: 'a server',
+    options: [],
+  },
+  receipts: {
+    actions: { verify: { name: 'none', json: true } },
+    thing: 'a receipt',
+    options: ['data_dir', 'database', 'quiet'],
+  },
 };
-const commands = ['models', 'pull'];
-const ownOptions: readonly OptionName[] = ['data_dir', 'quiet'];
+const commands = ['models', 'pull', 'mcp', 'receipts'];
+const pullOptions: readonly OptionName[] = ['data_dir', 'quiet'];
 
 /** Flags that belong to commands alone. */
 export interface CommandFlags {
@@ -66,7 +102,7 @@ export function commandOf(
   const [verb, ...rest] = words;
   if (verb === undefined) {
     if (flags.revision !== undefined) faults.push('--revision belongs to the command pull');
-    if (flags.json) faults.push('--json belongs to the command models');
+    if (flags.json) faults.push(`--json belongs to the commands ${Object.keys(nouns).join(', ')}`);
     if (faults.length > 0) throw new UsageError(faults);
     return { verb: 'serve', ...shared };
   }
@@ -74,13 +110,15 @@ export function commandOf(
   // After an unknown flag the word is most likely that flag's value.
   if (!known && faults.length === 0) faults.push(unknown('command', verb, commands));
   if (!known) throw new UsageError(faults);
+  const noun = isNoun(verb) ? verb : undefined;
+  const taken = noun === undefined ? pullOptions : nouns[noun].options;
   for (const name of line.given) {
-    if (!ownOptions.includes(name)) faults.push(`${flagOf(name)} does not belong to the command ${verb}`);
+    if (!taken.includes(name)) faults.push(`${flagOf(name)} does not belong to the command ${verb}`);
   }
-  if (verb === 'pull') return pullOf('pull', rest, { flags, shared, faults });
+  if (noun === undefined) return pullOf('pull', rest, { flags, shared, faults });
   const [action, ...names] = rest;
-  if (action === 'pull') return pullOf('models pull', names, { flags, shared, faults });
-  return modelsOf(action, names, { flags, shared, faults });
+  if (noun === 'models' && action === 'pull') return pullOf('models pull', names, { flags, shared, faults });
+  return nounOf(noun, rest, { flags, shared, faults });
 }
 
 interface Parsing {
@@ -120,33 +158,41 @@ function pullOf(
   };
 }
 
-function modelsOf(
-  action: string | undefined,
-  [name, ...rest]: readonly string[],
+function nounOf(
+  noun: keyof typeof nouns,
+  [action, name, ...rest]: readonly string[],
   { flags, shared, faults }: Parsing,
 ): Command {
+  const { actions, thing } = nouns[noun];
   const known = Object.keys(actions);
-  if (!isAction(action)) {
+  const takes = action !== undefined && Object.hasOwn(actions, action) ? actions[action] : undefined;
+  if (takes === undefined) {
     faults.push(
       action === undefined
-        ? `models needs one of: ${known.join(', ')}`
-        : unknown('command', action, known, 'models '),
+        ? `${noun} needs one of: ${known.join(', ')}`
+        : unknown('command', action, known, `${noun} `),
     );
     throw new UsageError(faults);
   }
-  const { name: takes, json } = actions[action];
-  if (takes === 'needed' && name === undefined) faults.push(`models ${action} needs the name of a model`);
-  const extra = takes === 'none' && name !== undefined ? [name, ...rest] : rest;
+  const words = `${noun} ${action}`;
+  if (takes.name === 'needed' && name === undefined) faults.push(`${words} needs the name of ${thing}`);
+  const extra = takes.name === 'none' && name !== undefined ? [name, ...rest] : rest;
   if (extra.length > 0)
-    faults.push(`models ${action} takes ${takes === 'none' ? 'no' : 'one'} name, got also ${quoted(extra)}`);
-  if (flags.json && !json) faults.push(`--json does not belong to the command models ${action}`);
+    faults.push(`${words} takes ${takes.name === 'none' ? 'no' : 'one'} name, got also ${quoted(extra)}`);
+  if (flags.json && !takes.json) faults.push(`--json does not belong to the command ${words}`);
   if (flags.revision !== undefined) faults.push('--revision belongs to the command pull');
   if (faults.length > 0) throw new UsageError(faults);
-  return { verb: 'models', action, ...(name === undefined ? {} : { name }), json: flags.json, ...shared };
+  // The action is one of the noun's: it was found in its table.
+  return {
+    verb: noun,
+    action,
+    ...(name === undefined ? {} : { name }),
+    json: flags.json,
+    ...shared,
+  } as Command;
 }
 
-const isAction = (action: string | undefined): action is ModelsAction =>
-  action !== undefined && action !== 'pull' && Object.hasOwn(actions, action);
+const isNoun = (verb: string): verb is keyof typeof nouns => Object.hasOwn(nouns, verb);
 
 const unknown = (what: string, word: string, known: readonly string[], before = ''): string =>
   `unknown ${what} '${before}${word}'${didYouMean(word, known, (name) => `'${before}${name}'`)}; the ${what}s are: ${known.map((name) => before + name).join(', ')}`;

@@ -1,7 +1,8 @@
+import { isIP } from 'node:net';
 import { z } from 'zod';
+import { nameForm, nameRule } from '../agent/shapes/common.ts';
 import { quantizeTypes } from '../engine/index.ts';
 import { isConfigName } from '../lab/types.ts';
-import { isLoopback } from '../planes/ingress.ts';
 
 const text = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
 const flag = z.boolean({ error: 'expected true or false' });
@@ -10,6 +11,10 @@ const whole = (least: number, most: number, unit: string) => {
   return z.int({ error }).min(least, error).max(most, error);
 };
 const port = whole(0, 65_535, ' (0 takes a free port)');
+
+/** A name as DNS has it, or an address; neither a port nor brackets. */
+const isHost = (value: string): boolean =>
+  isIP(value) !== 0 || /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i.test(value);
 
 const keyIdForm = 'expected ed25519: and 16 hex digits in lower case';
 
@@ -20,6 +25,8 @@ interface OptionRow {
   /** What stands for the value in the help text. */
   readonly value?: string;
   readonly help: string;
+  /** Its value may hold a password, which no message repeats. */
+  readonly secret?: true;
 }
 
 export const optionTable = {
@@ -52,10 +59,10 @@ export const optionTable = {
       .toLowerCase()} (its digest is then not that of a GGUF of the same bytes)`,
   },
   host: {
-    schema: text.refine(isLoopback, 'this version listens on loopback only; use 127.0.0.1, ::1 or localhost'),
+    schema: text.refine(isHost, 'expected an address or a host name, without port and brackets'),
     kind: 'text',
     value: 'ADDRESS',
-    help: 'address to listen on, loopback only (default 127.0.0.1)',
+    help: 'address to listen on (default 127.0.0.1); beyond loopback every route but /health needs the bearer token',
   },
   port: {
     schema: port,
@@ -74,6 +81,47 @@ export const optionTable = {
     kind: 'text',
     value: 'DIR',
     help: 'where the host keeps its data (default: $LATHE_DATA_DIR or ~/.local/share/lathe)',
+  },
+  database: {
+    schema: text.regex(/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/, 'expected sqlite:PATH or postgres://...'),
+    kind: 'text',
+    value: 'URL',
+    help: 'where tasks, runs and receipts are stored: sqlite:PATH or postgres://... (default: SQLite in the data dir)',
+    secret: true,
+  },
+  bearer_token_file: {
+    schema: text,
+    kind: 'text',
+    value: 'FILE',
+    help: 'file with the bearer token of gated routes (default: bearer.token in the data dir, made at first start)',
+  },
+  enable_workflow: {
+    schema: z.array(text.regex(nameForm, nameRule), { error: 'expected a list of names of workflows' }),
+    kind: 'list',
+    value: 'NAME',
+    help: 'let this workflow be run by name (repeatable); none may be otherwise',
+  },
+  enable_all_workflows: {
+    schema: flag,
+    kind: 'flag',
+    help: 'let every stored workflow be run by name',
+  },
+  no_cancelled_state: {
+    schema: flag,
+    kind: 'flag',
+    help: "show cancelled runs as 'failed', for clients that do not know the state 'cancelled'",
+  },
+  external_sessions: {
+    schema: whole(1, 100_000, ' sessions'),
+    kind: 'number',
+    value: 'N',
+    help: 'external sessions that may be open at once; beyond it registering gets 429 (default 64)',
+  },
+  heartbeat_secs: {
+    schema: whole(1, 3600, ' seconds'),
+    kind: 'number',
+    value: 'N',
+    help: 'how often external sessions have to beat; 2 missed are stale, 4 are lost (default 15)',
   },
   adapter: {
     schema: text,
@@ -158,22 +206,25 @@ export class UsageError extends Error {
   }
 }
 
-/**
- * Checks values against the table.
- * @param where the start of a message about an option: `host.toml:3: port` or `--port`
- */
-export function checkOptions(values: ReadonlyMap<OptionName, unknown>, where: (name: OptionName) => string) {
+/** Checks values against the table. */
+export function checkOptions(values: ReadonlyMap<OptionName, unknown>) {
   const options: Record<string, unknown> = {};
-  const faults: string[] = [];
-  for (const [name, value] of values) {
-    const result = z.safeParse<z.ZodType>(optionTable[name].schema, value);
-    if (result.success) options[name] = result.data;
-    else faults.push(`${where(name)}: ${result.error.issues[0]?.message ?? 'invalid'}, got ${show(value)}`);
+  const faults: { option: OptionName; message: string }[] = [];
+  for (const [option, value] of values) {
+    const row: OptionRow = optionTable[option];
+    const result = row.schema.safeParse(value);
+    if (result.success) {
+      options[option] = result.data;
+      continue;
+    }
+    const message = result.error.issues[0]?.message ?? 'invalid';
+    faults.push({ option, message: row.secret ? message : `${message}, got ${show(value)}` });
   }
   return { options: options as Options, faults };
 }
 
-function show(value: unknown): string {
+/** A value as a message shows it. */
+export function show(value: unknown): string {
   const written =
     JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? Number(part) : part)) ??
     String(value);

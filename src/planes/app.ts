@@ -1,4 +1,5 @@
 import { Hono } from 'hono';
+import type { Access, Caller } from './access.ts';
 import { readJsonBody, readRawBody, readTextBody, refuseForeignPage } from './body.ts';
 import { meantPath } from './did-you-mean.ts';
 import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
@@ -8,6 +9,8 @@ import { streamEnd } from './stream.ts';
 
 export interface AppOptions {
   readonly planes: readonly Plane[];
+  /** Who may come in. */
+  readonly access: Access;
   /** Aborted when the host stops; its reason is what requests in flight are refused with. */
   readonly stopping: AbortSignal;
   /** Hears of faults of ours: a 500 with its request id. */
@@ -15,13 +18,13 @@ export interface AppOptions {
 }
 
 interface Setting {
-  Variables: { requestId: string };
+  Variables: { requestId: string; caller: Caller };
   /** Node's own request, where there is one. */
-  Bindings: { incoming?: { url?: string } };
+  Bindings: { incoming?: { url?: string; socket?: { remoteAddress?: string } } };
 }
 
 /** One HTTP application over the planes: routing, request ids, bodies, error envelopes, 404 and 405. */
-export function createApp({ planes, stopping, onFault }: AppOptions): Hono<Setting> {
+export function createApp({ planes, access, stopping, onFault }: AppOptions): Hono<Setting> {
   const app = new Hono<Setting>();
   const envelopeOf = (path: string): Envelope =>
     planes.find(({ prefixes }) => prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`)))
@@ -41,24 +44,34 @@ export function createApp({ planes, stopping, onFault }: AppOptions): Hono<Setti
     context.res.headers.set('request-id', requestId);
     context.res.headers.set('x-content-type-options', 'nosniff');
   });
+  // Before anything else is said: also of paths that are not there.
+  app.use(async (context, next) => {
+    const { method, path, raw } = context.req;
+    const remoteAddress = context.env?.incoming?.socket?.remoteAddress;
+    context.set('caller', await access.enter({ method, path, headers: raw.headers, remoteAddress }));
+    await next();
+  });
   app.use((context, next) => {
     refuseDotSegments(context.env?.incoming?.url ?? '');
     return next();
   });
 
   const methods = new Map<string, string[]>();
-  for (const route of planes.flatMap((plane) => plane.routes)) {
+  for (const { gate, ...route } of planes.flatMap(gated)) {
     const path = honoPath(route);
     methods.set(path, [
       ...(methods.get(path) ?? []),
       ...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]),
     ]);
     // Hono looks for a `GET` when a `HEAD` comes.
-    app.on(route.method === 'HEAD' ? 'GET' : route.method, path, (context, next) => {
-      if (route.method === 'HEAD' && context.req.method !== 'HEAD') return next();
-      return answer(
+    app.on(route.method === 'HEAD' ? 'GET' : route.method, path, async (context, next) => {
+      if (route.method === 'HEAD' && context.req.method !== 'HEAD') return await next();
+      const { raw } = context.req;
+      const entered = context.get('caller');
+      return await answer(
         route,
-        context.req.raw,
+        raw,
+        gate ? await access.pass(gate, entered, raw.headers) : entered,
         context.req.param(),
         stopping,
         context.get('requestId'),
@@ -91,11 +104,15 @@ export function createApp({ planes, stopping, onFault }: AppOptions): Hono<Setti
   return app;
 }
 
+/** A plane's routes, each with what it asks of who comes. */
+const gated = ({ routes, gate }: Plane) => routes.map((route) => ({ ...route, gate: route.gate ?? gate }));
+
 async function* noBytes(): AsyncGenerator<Uint8Array> {}
 
 async function answer(
   route: Route,
   request: Request,
+  { by, local }: Caller,
   params: Readonly<Record<string, string>>,
   stopping: AbortSignal,
   requestId: string,
@@ -109,7 +126,7 @@ async function answer(
   const signal = AbortSignal.any([left.signal, stopping]);
   try {
     signal.throwIfAborted();
-    route.before?.();
+    await route.before?.({ params, headers: request.headers, by, local });
     if (route.method === 'POST' && !route.body) refuseForeignPage(request);
     const body = route.body ? await readJsonBody(request, { ...route, body: route.body }) : undefined;
     const bytes = route.rawBody ? readRawBody(request, route.rawBody.limitBytes) : noBytes();
@@ -120,7 +137,8 @@ async function answer(
       query,
       text,
       headers: request.headers,
-      by: 'local',
+      by,
+      local,
       signal,
       over: over.promise,
       requestId,

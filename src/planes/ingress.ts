@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { hostname, networkInterfaces } from 'node:os';
 
 /** Why a request may not enter, or nothing. */
 interface Refusal {
@@ -14,13 +15,20 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
+/** What this machine is called: its addresses, which may change, and its name. */
+const thisMachine = (): string[] => [
+  hostname(),
+  ...Object.values(networkInterfaces()).flatMap((many) => (many ?? []).map(({ address }) => address)),
+];
+
 /**
- * The Host-header guard of a loopback bind. A web page can make its own name resolve to 127.0.0.1 (DNS rebinding) and
+ * The Host-header guard. A web page can make its own name resolve to 127.0.0.1 (DNS rebinding) and
  * then reads us as its own origin; the Host header still carries that name, so only known names enter.
- * @param bound the address that the host listens on
+ * @param bound the address that the host listens on; beyond loopback the machine's own names enter too
  * @param allowed further names
+ * @param machine what the machine is called at the moment
  */
-export function hostGuard(bound: string, allowed: readonly string[]): HostGuard {
+export function hostGuard(bound: string, allowed: readonly string[], machine = thisMachine): HostGuard {
   const names = new Set([
     'localhost',
     '127.0.0.1',
@@ -28,6 +36,8 @@ export function hostGuard(bound: string, allowed: readonly string[]): HostGuard 
     bracketed(bound),
     ...allowed.map((name) => name.toLowerCase()),
   ]);
+  const own = isLoopback(bound) ? () => [] : machine;
+  const known = (name: string) => names.has(name) || own().some((other) => bracketed(other) === name);
   return (rawHeaders, target) => {
     const hosts = rawHeaders.filter(
       (_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === 'host',
@@ -37,10 +47,10 @@ export function hostGuard(bound: string, allowed: readonly string[]): HostGuard 
       const what = hosts.length > 1 ? `${hosts.length} Host headers` : 'no Host header';
       return { status: 400, code: 'bad_host_header', message: `The request has ${what}; send exactly one.` };
     }
-    if (!names.has(hostName(host))) return foreign(host);
+    if (!known(hostName(host))) return foreign(host);
     // In the absolute form (`GET http://name/ HTTP/1.1`) the target's own authority counts too.
     const authority = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(target)?.[1];
-    if (authority !== undefined && !names.has(hostName(authority))) return foreign(authority);
+    if (authority !== undefined && !known(hostName(authority))) return foreign(authority);
     return undefined;
   };
 }
@@ -48,7 +58,7 @@ export function hostGuard(bound: string, allowed: readonly string[]): HostGuard 
 const foreign = (host: string): Refusal => ({
   status: 403,
   code: 'foreign_host',
-  message: `The Host header names '${host.slice(0, 100)}', which this host does not answer to. Use 127.0.0.1 or localhost, or start it with --allowed-host NAME.`,
+  message: `The Host header names '${host.slice(0, 100)}', which this host does not answer to. Use its address, or start it with --allowed-host NAME.`,
 });
 
 const bracketed = (address: string): string => (isIP(address) === 6 ? `[${address}]` : address.toLowerCase());

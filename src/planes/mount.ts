@@ -1,6 +1,9 @@
+import type { AgentHost } from '../agent/open.ts';
+import { agentPlaneOf } from './agent/routes.ts';
 import { docsPlane } from './docs/routes.ts';
 import { healthPlane } from './health/routes.ts';
-import { hostPlane } from './host/routes.ts';
+import { controlPlane } from './host/control.ts';
+import { type HostAgentFacts, hostPlane } from './host/routes.ts';
 import { llamaCppPlane } from './llama-cpp/routes.ts';
 import type { ModelStore } from './model-store.ts';
 import { ollamaPlane } from './ollama/routes.ts';
@@ -17,30 +20,53 @@ export interface HostFacts {
   readonly served: Served;
   readonly version: string;
   readonly endpointId: string;
+  /** Undefined: a host that only answers. */
+  readonly agent?: { readonly host: AgentHost; readonly facts: HostAgentFacts };
 }
 
 /** What the host says that it can do. */
-const planeNames = ['host', 'v1', 'messages', 'ollama', 'llama-cpp', 'lab'];
+const namesOf = ({ agent }: HostFacts): string[] => [
+  'host',
+  'v1',
+  'messages',
+  'ollama',
+  'llama-cpp',
+  'lab',
+  ...(agent ? ['agent'] : []),
+];
 
 /** Every plane of the main listener. A new plane is one line here. */
-export function hostPlanes({ resident, store, served, version, endpointId }: HostFacts): Plane[] {
+export function hostPlanes(facts: HostFacts): Plane[] {
+  const { resident, store, served, version, endpointId, agent } = facts;
+  const names = namesOf(facts);
   const planes = [
-    healthPlane(resident, planeNames),
-    hostPlane({ resident, served, version, endpointId, capabilities: planeNames }),
+    healthPlane(resident, names),
+    hostPlane({ resident, served, version, endpointId, capabilities: names, agent: agent?.facts }),
     // Before the plane of all of `/v1`: its envelope is the first that fits.
     messagesPlane(resident, served),
-    llamaCppPlane({ resident, served, store, version, planes: planeNames }),
+    llamaCppPlane({ resident, served, store, version, planes: names }),
     v1Plane(resident, served, store),
     ollamaPlane({ resident, served, store, version }),
     labPlane(resident),
+    ...(agent ? [agentPlaneOf(agent.host)] : []),
   ];
   return [...planes, docsPlane(planes, version)];
 }
 
 /** What the control socket serves: the operator's view, no completions. */
-export function controlPlanes({ resident, served, version, endpointId }: HostFacts): Plane[] {
+export function controlPlanes(facts: HostFacts): Plane[] {
+  const { resident, served, version, endpointId, agent } = facts;
+  const capabilities = namesOf(facts);
   return [
     healthPlane(resident, ['host']),
-    hostPlane({ resident, served, version, endpointId, capabilities: planeNames }),
+    hostPlane({ resident, served, version, endpointId, capabilities, agent: agent?.facts }),
+    ...(agent
+      ? [
+          controlPlane(agent.host.peers, {
+            ...{ served, resident, version, external: agent.host.external },
+            countWork: agent.facts.countWork,
+          }),
+        ]
+      : []),
   ];
 }

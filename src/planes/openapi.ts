@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Gate } from './access.ts';
 import type { AnswerSpec, Plane, Route } from './route.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -19,13 +20,23 @@ export function openapiDocument(planes: readonly Plane[], version: string): Json
     info: { title: 'lathe', version, description: 'A WebGPU-first inference host with a kernel lab.' },
     tags: planes.map(({ name, summary }) => ({ name, description: summary })),
     paths,
-    components: { schemas },
+    components: { schemas, securitySchemes },
   };
 }
 
+/** Beyond loopback, every route but the two of liveness needs the bearer as well. */
+const securitySchemes = {
+  bearer: { type: 'http', scheme: 'bearer' },
+  operator: { type: 'apiKey', in: 'header', name: 'x-svc-operator' },
+} satisfies Readonly<Record<Gate, Json>>;
+
 function operation(plane: Plane, route: Route): Json {
   const errorContent = { 'application/json': plane.errorSchema };
+  const gate = route.gate ?? plane.gate;
   const refusals: Record<number, AnswerSpec> = {
+    ...(gate
+      ? { 401: { description: `The ${gate}'s credential is missing or wrong.`, content: errorContent } }
+      : {}),
     ...(route.body
       ? {
           400: { description: 'The body is malformed; every violation is named.', content: errorContent },
@@ -48,6 +59,7 @@ function operation(plane: Plane, route: Route): Json {
     ...(route.params || route.query
       ? { parameters: [...parameters('path', route.params), ...parameters('query', route.query)] }
       : {}),
+    ...(gate ? { security: [{ [gate]: [] }] } : {}),
     ...requestBody(route),
     responses: Object.fromEntries(
       answers.map(([status, answer]) => [

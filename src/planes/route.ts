@@ -1,8 +1,9 @@
 import type { z } from 'zod';
+import type { Caller, Gate } from './access.ts';
 import type { Envelope, Problem } from './problem.ts';
 
 /** What a handler gets: the checked body, the parameters of path and query, and a signal that ends with the client or the host. */
-interface PlaneRequest<Body = unknown> {
+interface PlaneRequest<Body = unknown> extends Caller {
   readonly body: Body;
   /** Of a route with `rawBody`, else empty: breaks with a `Problem` where there are too many. */
   readonly bytes: AsyncIterable<Uint8Array>;
@@ -11,8 +12,6 @@ interface PlaneRequest<Body = unknown> {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
   readonly headers: Headers;
-  /** Who asks, by the credential: `acts.by` of src/store/schema.ts. */
-  readonly by: string;
   readonly signal: AbortSignal;
   /** Resolves when the answer is out to its last byte, or nobody reads it any more. */
   readonly over: Promise<void>;
@@ -58,8 +57,12 @@ export interface Route {
   readonly textBody?: { readonly limitBytes: number };
   /** Any bytes instead of JSON; not from pages of another origin. */
   readonly rawBody?: { readonly limitBytes: number };
+  /** Over the plane's. */
+  readonly gate?: Gate;
   /** Refuses before the body is read, by throwing. */
-  readonly before?: () => void;
+  readonly before?: (
+    request: Pick<PlaneRequest, 'params' | 'headers' | 'by' | 'local'>,
+  ) => void | Promise<void>;
   readonly answers: Readonly<Record<number, AnswerSpec>>;
   readonly handle: (request: PlaneRequest) => Response | Promise<Response>;
 }
@@ -88,6 +91,8 @@ export interface Plane {
   readonly envelope: Envelope;
   /** The schema of that envelope. */
   readonly errorSchema: z.ZodType;
+  /** What all of its routes ask for, also where the listener is open. */
+  readonly gate?: Gate;
   readonly routes: readonly Route[];
 }
 

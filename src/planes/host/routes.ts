@@ -1,16 +1,17 @@
+import type { Planners } from '../../agent/planner.ts';
+import type { Toolbox } from '../../agent/services.ts';
+import type { WorkCounts } from '../../agent/sessions/observed.ts';
+import { rawPublicKey, type SigningKey } from '../../signing/ed25519.ts';
+import type { Store } from '../../store/index.ts';
+import { refusing } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
 import { hostEnvelope } from '../problem.ts';
-import { loading, type Resident } from '../resident.ts';
+import type { Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../route.ts';
 import type { Served } from '../served.ts';
-import {
-  type HostHealth,
-  type HostTelemetry,
-  hostHealth,
-  hostTelemetry,
-  type SubstrateInfo,
-  substrateInfo,
-} from './schema.ts';
+import { type HostHealth, hostHealth, hostTelemetry, type SubstrateInfo, substrateInfo } from './schema.ts';
+import { type Reach, servedRoutes } from './served-routes.ts';
+import { health, telemetry } from './facts.ts';
 
 const contractVersion = '1.4.0';
 
@@ -20,9 +21,29 @@ export interface HostPlaneOptions {
   readonly version: string;
   readonly endpointId: string;
   readonly capabilities: readonly string[];
+  /** Undefined on a host without the agent plane. */
+  readonly agent?: HostAgentFacts | undefined;
 }
 
-export function hostPlane({ resident, served, version, endpointId, capabilities }: HostPlaneOptions): Plane {
+/** What the agent plane adds to the host's view of itself. */
+export interface HostAgentFacts {
+  readonly store: Store;
+  readonly toolbox: Pick<Toolbox, 'enforcementTier'>;
+  readonly planners: Pick<Planners, 'disclosure'>;
+  readonly receiptKey: Pick<SigningKey, 'keyId' | 'publicKey'>;
+  /** Since start-up. */
+  readonly countWork: () => Promise<WorkCounts>;
+  readonly reach: Reach;
+}
+
+const noPlanner = {
+  kind: 'none',
+  model: null,
+  disclosure: 'No planner: a request is answered by the resident model as it stands.',
+};
+
+export function hostPlane(options: HostPlaneOptions): Plane {
+  const { resident, served, version, endpointId, capabilities, agent } = options;
   const getInfo = defineRoute({
     method: 'GET',
     path: '/host/v1/info',
@@ -37,7 +58,7 @@ export function hostPlane({ resident, served, version, endpointId, capabilities 
         host_version: version,
         endpoint_id: endpointId,
         capabilities: [...capabilities],
-        enforcement_tier: 'none',
+        enforcement_tier: agent?.toolbox.enforcementTier ?? 'none',
         model: engine
           ? {
               id: engine.model.id,
@@ -48,11 +69,8 @@ export function hostPlane({ resident, served, version, endpointId, capabilities 
               digest: engine.model.digest,
             }
           : null,
-        planner: {
-          kind: 'none',
-          model: null,
-          disclosure: 'No planner: a request is answered by the resident model as it stands.',
-        },
+        planner: agent?.planners.disclosure ?? noPlanner,
+        ...(agent ? { receipt_key: receiptKey(agent.receiptKey) } : {}),
         adapter: engine
           ? {
               backend: engine.adapter.backend,
@@ -77,10 +95,7 @@ export function hostPlane({ resident, served, version, endpointId, capabilities 
       503: { description: 'The model is loading.', content: { 'application/json': hostError } },
     },
     handle() {
-      if (resident.state.kind === 'loading') throw loading();
-      const id = resident.engine?.model.id;
-      const body: HostHealth =
-        id === undefined ? { model: '', status: 'no_model' } : { model: id, status: 'ok' };
+      const body: HostHealth = health(resident);
       return Response.json(body);
     },
   });
@@ -91,16 +106,8 @@ export function hostPlane({ resident, served, version, endpointId, capabilities 
     operationId: 'getHostTelemetry',
     summary: 'Totals since start-up',
     answers: { 200: { description: 'The totals.', content: { 'application/json': hostTelemetry } } },
-    handle() {
-      const body: HostTelemetry = {
-        since: served.since.toISOString(),
-        served: { completions: served.completions, tasks: 0, workflow_runs: 0 },
-        tokens: { prompt: served.promptTokens, completion: served.completionTokens },
-        measured_completions: served.measuredCompletions,
-        coverage:
-          'Tokens of buffered completions on /v1; streamed completions count as served and contribute no tokens.',
-        device_losses: resident.engine?.stats().deviceLosses ?? 0,
-      };
+    async handle() {
+      const body = await telemetry({ served, resident, countWork: agent?.countWork });
       return Response.json(body);
     },
   });
@@ -111,6 +118,15 @@ export function hostPlane({ resident, served, version, endpointId, capabilities 
     prefixes: ['/host'],
     envelope: hostEnvelope,
     errorSchema: hostError,
-    routes: [getInfo, getHealth, getTelemetry],
+    routes: refusing([
+      ...[getInfo, getHealth, getTelemetry],
+      ...(agent ? servedRoutes(agent.store, resident, agent.reach) : []),
+    ]),
   };
 }
+
+const receiptKey = ({ keyId, publicKey }: HostAgentFacts['receiptKey']) => ({
+  alg: 'ed25519' as const,
+  key_id: keyId,
+  public_key: rawPublicKey(publicKey).toString('base64'),
+});

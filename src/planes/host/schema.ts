@@ -21,6 +21,14 @@ export const substrateInfo = z
       })
       .nullable(),
     planner: z.object({ kind: z.string(), model: z.string().nullable(), disclosure: z.string() }),
+    receipt_key: z
+      .object({
+        alg: z.literal('ed25519'),
+        key_id: z.string(),
+        public_key: z.string().describe('Base64 of the 32 bytes.'),
+      })
+      .optional()
+      .describe('What the receipts of work are signed with.'),
     adapter: z
       .object({
         backend: z.string(),
@@ -41,6 +49,66 @@ export const hostHealth = z
   })
   .meta({ id: 'HostHealth' });
 export type HostHealth = z.infer<typeof hostHealth>;
+
+/** Members are only ever added. */
+export const servedSessions = z
+  .object({
+    contract: z.literal(1),
+    endpoint_id: z.string(),
+    sessions: z
+      .array(
+        z.looseObject({
+          id: z.string(),
+          kind: z.enum(['task', 'run']),
+          subject: z.string().describe('The task or run.'),
+          opened_at: z.iso.datetime(),
+          revoked: z.boolean(),
+        }),
+      )
+      .describe('The open store sessions, newest first.'),
+    turns: z
+      .array(
+        z.looseObject({
+          id: z.string(),
+          kind: z.enum(['task', 'run']),
+          session_id: z.string().optional(),
+          name: z.string().describe('Of the agent or workflow.'),
+          state: z.string(),
+          started_at: z.iso.datetime(),
+          ended_at: z.iso.datetime().optional(),
+        }),
+      )
+      .describe('Those at work and those that ended in the last 10 minutes, newest first, 200 at the most.'),
+  })
+  .meta({ id: 'ServedSessions' });
+
+export const servedCapabilities = z
+  .object({
+    contract: z.literal(1),
+    endpoint_id: z.string(),
+    sessions_plane: z.boolean(),
+    verbs: z.array(z.string()).describe('What can be done with sessions.'),
+    bind: z.enum(['loopback', 'lan']),
+    control_port: z.int().describe('Of the control socket; 0 where there is none.'),
+    operator_credential: z.boolean().describe('Whether there is one.'),
+    offering: z.object({ models: z.array(z.object({ id: z.string(), kind: z.string() })) }),
+  })
+  .meta({ id: 'ServedCapabilities' });
+
+export const servedHarnesses = z
+  .object({
+    contract: z.literal(1),
+    harnesses: z.array(
+      z.looseObject({
+        name: z.string(),
+        builtin: z.boolean(),
+        open_sessions: count.optional(),
+        sessions: count.optional(),
+        last_seen_at: z.iso.datetime().optional(),
+      }),
+    ),
+  })
+  .meta({ id: 'ServedHarnesses' });
 
 export const hostTelemetry = z
   .object({

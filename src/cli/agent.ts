@@ -1,0 +1,88 @@
+import { join } from 'node:path';
+import { systemClock } from '../agent/clock.ts';
+import { AgentHost } from '../agent/open.ts';
+import { countWork } from '../agent/sessions/observed.ts';
+import { Builtins } from '../agent/workflows/builtins.ts';
+import type { Secrets } from '../config/secrets.ts';
+import type { Settings } from '../config/toml.ts';
+import { HostPlanners } from '../planes/agent/planners.ts';
+import { health, telemetry } from '../planes/host/facts.ts';
+import type { HostAgentFacts } from '../planes/host/routes.ts';
+import type { Resident } from '../planes/resident.ts';
+import type { Served } from '../planes/served.ts';
+import { hostKey } from '../signing/host-key.ts';
+import { Store } from '../store/index.ts';
+import type { Credentials } from './credentials.ts';
+import { databaseUrl, type DataDir } from './data-dir.ts';
+import { messageOf, StartError } from './start-error.ts';
+
+export interface AgentSetting {
+  readonly settings: Settings;
+  readonly secrets: Secrets;
+  readonly credentials: Credentials;
+  readonly dataDir: DataDir;
+  readonly packageRoot: string;
+  readonly version: string;
+  readonly resident: Resident;
+  readonly served: Served;
+  readonly reach: Pick<HostAgentFacts['reach'], 'bind' | 'controlPort'>;
+  readonly onFault: (where: string, error: unknown) => void;
+  readonly say: (message: string) => void;
+}
+
+export interface OpenAgent {
+  readonly host: AgentHost;
+  readonly facts: HostAgentFacts;
+  /** What is at work has ended before; this closes the database. */
+  readonly closeStore: () => Promise<void>;
+}
+
+/** Opens the database and the agent plane over it. */
+export async function openAgent(setting: AgentSetting): Promise<OpenAgent> {
+  const { settings, secrets, credentials, dataDir, resident, served, onFault, say } = setting;
+  const store = await openStore(setting);
+  try {
+    const key = await hostKey(dataDir.path);
+    const planners = new HostPlanners({ resident, gateway: secrets.gateway && { ...secrets.gateway, key: () => secrets.gateway?.key } });
+    const sources = { served, resident, countWork: await countWork(store) };
+    const enabled = new Set(settings.enable_workflow ?? []);
+    const host = await AgentHost.open({
+      ...{ store, key, planners, onFault, onNotice: say },
+      clock: systemClock,
+      version: setting.version,
+      lab: () => resident.requireLab(),
+      observe: {
+        telemetry: () => telemetry(sources),
+        health: () => Promise.resolve(health(resident)),
+      },
+      mcp: secrets.mcp,
+      builtins: await Builtins.open(join(setting.packageRoot, 'workflows')),
+      forbidden: [dataDir.path],
+      operatorHash: credentials.operatorHash,
+      isEnabled: (name) => settings.enable_all_workflows === true || enabled.has(name),
+      cancelledState: settings.no_cancelled_state !== true,
+      external: { heartbeatSecs: settings.heartbeat_secs ?? 15, most: settings.external_sessions ?? 64 },
+    });
+    const facts: HostAgentFacts = {
+      store,
+      planners,
+      toolbox: host.toolbox,
+      receiptKey: key,
+      countWork: sources.countWork,
+      reach: { ...setting.reach, operatorCredential: credentials.operatorHash !== undefined },
+    };
+    return { host, facts, closeStore: () => store.close() };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+async function openStore({ settings, dataDir, say }: AgentSetting): Promise<Store> {
+  const url = databaseUrl(settings.database, dataDir.path);
+  try {
+    return await Store.open({ url, endpointId: dataDir.endpointId, onNotice: say });
+  } catch (error) {
+    throw new StartError(messageOf(error));
+  }
+}

@@ -1,0 +1,17 @@
+import type { McpServer } from '../../agent/mcp/index.ts';
+
+/** A listed tool beside its pin. `changed`: it is another one than what was pinned. `missing`: pinned, not listed. */
+export type PinState = 'pinned' | 'unpinned' | 'changed' | 'missing';
+
+/** Every tool that a server lists or that is pinned of it. */
+export function pinStates({ config: { pins }, listed }: McpServer): { tool: string; state: PinState }[] {
+  const missing = [...pins.keys()].filter((tool) => !listed.has(tool));
+  return [
+    ...[...listed.values()].map(({ name, pin }) => {
+      const pinned = pins.get(name);
+      const state = pinned === undefined ? 'unpinned' : pinned === pin ? 'pinned' : 'changed';
+      return { tool: name, state } as const;
+    }),
+    ...missing.map((tool) => ({ tool, state: 'missing' }) as const),
+  ];
+}

@@ -1,0 +1,117 @@
+import { secretFits } from '../signing/secret.ts';
+import { isLoopback } from './ingress.ts';
+import { Problem } from './problem.ts';
+
+/** What a route asks for beyond what its listener does. */
+export type Gate = 'bearer' | 'operator';
+
+/** What is kept of the credentials: SHA-256 in hex. */
+export interface AccessOptions {
+  /** `lan`: anything but loopback. Every request then brings the bearer, but for the two doors. */
+  readonly bind: 'loopback' | 'lan';
+  /** Undefined: there is none, and whatever needs it is refused. */
+  readonly bearerHash: string | undefined;
+  readonly operatorHash: string | undefined;
+  /** The name of the peer whose token this is; asked anew each time, so that a revoked one is refused at once. */
+  readonly findPeer?: (token: string) => Promise<string | undefined>;
+}
+
+/** Who asks. */
+export interface Caller {
+  /** As `acts.by` of src/store/schema.ts. */
+  readonly by: string;
+  /** On this machine, by the address of the socket. */
+  readonly local: boolean;
+}
+
+interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Headers;
+  /** Of the socket. */
+  readonly remoteAddress: string | undefined;
+}
+
+/** They tell that the host is alive and nothing else; the guard of the Host header stands before them too. */
+const doors = ['/health', '/host/v1/health'];
+
+/** Who may come in. What is not known for certain is refused. */
+export class Access {
+  readonly #options: AccessOptions;
+
+  constructor(options: AccessOptions) {
+    this.#options = options;
+  }
+
+  /** Before anything is read or routed. Refuses with 401 where the listener asks for a bearer. */
+  async enter(asked: Asked): Promise<Caller> {
+    const local = isLoopback((asked.remoteAddress ?? '').replace(/^::ffff:/i, ''));
+    const operator = local && this.#isOperator(asked.headers);
+    if (this.#options.bind === 'loopback') return { by: operator ? 'operator' : 'local', local };
+    const door = doors.includes(asked.path) && ['GET', 'HEAD'].includes(asked.method);
+    const by = await this.#bearerOf(asked.headers);
+    if (by === undefined && !door) throw bearerMissing();
+    return { by: operator ? 'operator' : (by ?? 'nobody'), local };
+  }
+
+  /** Before the body of a gated route is read. Refuses with 401. */
+  async pass(gate: Gate, caller: Caller, headers: Headers): Promise<Caller> {
+    if (gate === 'operator') {
+      if (caller.by !== 'operator') throw operatorMissing();
+      return caller;
+    }
+    const by = await this.#bearerOf(headers);
+    if (by === undefined) throw bearerMissing();
+    return { ...caller, by: caller.by === 'operator' ? caller.by : by };
+  }
+
+  #isOperator(headers: Headers): boolean {
+    const given = headers.get('x-svc-operator');
+    const { operatorHash } = this.#options;
+    return given !== null && operatorHash !== undefined && secretFits(operatorHash, given);
+  }
+
+  async #bearerOf(headers: Headers): Promise<string | undefined> {
+    const { bind, bearerHash, findPeer } = this.#options;
+    const given = [
+      /^Bearer +([\x21-\x7e]+) *$/i.exec(headers.get('authorization') ?? '')?.[1],
+      // Where clients of Anthropic put their key. On loopback it may be any, and counts for nothing.
+      bind === 'lan' ? (headers.get('x-api-key') ?? undefined) : undefined,
+    ].filter((token) => token !== undefined);
+    if (given.some((token) => bearerHash !== undefined && secretFits(bearerHash, token))) return 'bearer';
+    if (bearerHash === undefined || !findPeer) return undefined;
+    for (const token of given) {
+      const name = await findPeer(token).catch(() => {
+        throw credentialsUnreadable();
+      });
+      if (name !== undefined) return `peer:${name}`;
+    }
+    return undefined;
+  }
+}
+
+/** Of a listener on loopback for which no credentials were made. */
+export const openAccess = new Access({ bind: 'loopback', bearerHash: undefined, operatorHash: undefined });
+
+const bearerMissing = () =>
+  new Problem(
+    401,
+    'unauthorized',
+    "This needs the host's bearer token: send 'Authorization: Bearer TOKEN'. The token is in the file bearer.token of the host's data directory, or where --bearer-token-file says.",
+    { headers: { 'www-authenticate': 'Bearer' } },
+  );
+
+const credentialsUnreadable = () =>
+  new Problem(
+    503,
+    'credentials_unreadable',
+    'The credential cannot be checked, because the database cannot be read; come back later.',
+    { headers: { 'retry-after': '5' } },
+  );
+
+const operatorMissing = () =>
+  new Problem(
+    401,
+    'operator_required',
+    "This needs the operator's credential, from this machine itself: send it in the header x-svc-operator. It is in the file operator.token of the host's data directory.",
+  );

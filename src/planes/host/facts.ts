@@ -1,0 +1,32 @@
+import type { WorkCounts } from '../../agent/sessions/observed.ts';
+import { loading, type Resident } from '../resident.ts';
+import type { Served } from '../served.ts';
+import type { HostHealth, HostTelemetry } from './schema.ts';
+
+/** The served model. Throws while it loads. */
+export function health(resident: Resident): HostHealth {
+  if (resident.state.kind === 'loading') throw loading();
+  const id = resident.engine?.model.id;
+  return id === undefined ? { model: '', status: 'no_model' } : { model: id, status: 'ok' };
+}
+
+export interface TelemetrySources {
+  readonly served: Served;
+  readonly resident: Resident;
+  /** Undefined on a host without the agent plane. */
+  readonly countWork: (() => Promise<WorkCounts>) | undefined;
+}
+
+/** Totals since start-up. */
+export async function telemetry({ served, resident, countWork }: TelemetrySources): Promise<HostTelemetry> {
+  const work = await countWork?.();
+  return {
+    since: served.since.toISOString(),
+    served: { completions: served.completions, tasks: 0, workflow_runs: 0, ...work },
+    tokens: { prompt: served.promptTokens, completion: served.completionTokens },
+    measured_completions: served.measuredCompletions,
+    coverage:
+      'Tokens of buffered completions on /v1; streamed completions and agent turns count as served and contribute no tokens.',
+    device_losses: resident.engine?.stats().deviceLosses ?? 0,
+  };
+}

@@ -1,0 +1,70 @@
+import { harnesses, openSessions, recentTurns } from '../../agent/sessions/observed.ts';
+import type { Store } from '../../store/index.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute, type Route } from '../route.ts';
+import { servedCapabilities, servedHarnesses, servedSessions } from './schema.ts';
+
+/** How the host can be reached. */
+export interface Reach {
+  readonly bind: 'loopback' | 'lan';
+  /** Of the control socket, once it is open; 0 where there is none. */
+  readonly controlPort: () => number;
+  /** Whether the operator has a credential. */
+  readonly operatorCredential: boolean;
+}
+
+/** What can be done with sessions, each a route of the agent plane. */
+const verbs = ['cancel', 'pause', 'resume', 'run-now', 'revoke'];
+
+/** What those see who use the host from elsewhere. */
+export function servedRoutes(store: Store, resident: Resident, reach: Reach): Route[] {
+  const getSessions = defineRoute({
+    method: 'GET',
+    path: '/host/v1/sessions',
+    operationId: 'getHostSessions',
+    summary: 'Open store sessions, and the turns of the last ten minutes',
+    gate: 'bearer',
+    answers: { 200: { description: 'Both.', content: { 'application/json': servedSessions } } },
+    async handle() {
+      const [sessions, turns] = [await openSessions(store), await recentTurns(store)];
+      return Response.json({ contract: 1, endpoint_id: store.endpointId, sessions, turns });
+    },
+  });
+  const getServed = defineRoute({
+    method: 'GET',
+    path: '/host/v1/served',
+    operationId: 'getHostServed',
+    summary: 'What the host offers',
+    gate: 'bearer',
+    answers: {
+      200: { description: 'The descriptor.', content: { 'application/json': servedCapabilities } },
+    },
+    handle() {
+      const model = resident.engine?.model;
+      return Response.json({
+        contract: 1,
+        endpoint_id: store.endpointId,
+        sessions_plane: true,
+        verbs,
+        bind: reach.bind,
+        control_port: reach.controlPort(),
+        operator_credential: reach.operatorCredential,
+        offering: { models: model ? [{ id: model.id, kind: model.kind }] : [] },
+      });
+    },
+  });
+  const getHarnesses = defineRoute({
+    method: 'GET',
+    path: '/host/v1/harnesses',
+    operationId: 'getHostHarnesses',
+    summary: 'The programs that do work here or made theirs known',
+    gate: 'bearer',
+    answers: {
+      200: { description: 'The registry.', content: { 'application/json': servedHarnesses } },
+    },
+    async handle() {
+      return Response.json({ contract: 1, harnesses: await harnesses(store) });
+    },
+  });
+  return [getSessions, getServed, getHarnesses];
+}
