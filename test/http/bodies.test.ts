@@ -1,6 +1,7 @@
 import { request } from 'node:http';
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { openAccess } from '../../src/planes/access.ts';
 import { createApp } from '../../src/planes/app.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
 import { hostGuard } from '../../src/planes/ingress.ts';
@@ -55,7 +56,7 @@ afterEach(async () => {
 async function serve(planes: readonly Plane[] = [plane]) {
   const faults: unknown[] = [];
   const stopping = new AbortController().signal;
-  const app = createApp({ planes, stopping, onFault: (_, error) => faults.push(error) });
+  const app = createApp({ planes, access: openAccess, stopping, onFault: (_, error) => faults.push(error) });
   const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });
   closing.push(async () => {
     listener.cut();

@@ -1,5 +1,6 @@
 import { afterEach } from 'vitest';
 import { agentPlane } from '../../src/planes/agent/plane.ts';
+import { type Access, openAccess } from '../../src/planes/access.ts';
 import { createApp } from '../../src/planes/app.ts';
 import { hostGuard } from '../../src/planes/ingress.ts';
 import { listen } from '../../src/planes/listen.ts';
@@ -11,15 +12,16 @@ export function routeServers() {
   afterEach(async () => {
     await Promise.all(open.splice(0).map((server) => server.close()));
   });
-  return async (routes: readonly Route[]) => {
+  return async (routes: readonly Route[], access: Access = openAccess, bound = '127.0.0.1') => {
     const stopping = new AbortController();
     const faults: unknown[] = [];
     const app = createApp({
       planes: [agentPlane(routes)],
+      access,
       stopping: stopping.signal,
       onFault: (_, error) => faults.push(error),
     });
-    const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });
+    const listener = await listen(app, hostGuard(bound, []), { host: bound, port: 0 });
     open.push({
       async close() {
         listener.cut();

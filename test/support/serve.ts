@@ -1,4 +1,5 @@
 import { afterEach } from 'vitest';
+import { openAccess } from '../../src/planes/access.ts';
 import { createApp } from '../../src/planes/app.ts';
 import { hostGuard } from '../../src/planes/ingress.ts';
 import { listen } from '../../src/planes/listen.ts';
@@ -25,7 +26,12 @@ export async function serveScripted(
   const store = storeAt(freshDataDir());
   const facts = { resident, store, served: new Served(), version: '0.0.0', endpointId: 'e0' };
   const planes = hostPlanes(facts);
-  const app = createApp({ planes, stopping: stopping.signal, onFault: (_, error) => faults.push(error) });
+  const app = createApp({
+    planes,
+    access: openAccess,
+    stopping: stopping.signal,
+    onFault: (_, error) => faults.push(error),
+  });
   const listener = await listen(app, hostGuard('127.0.0.1', ['my.box']), { host: '127.0.0.1', port: 0 });
   const url = `http://127.0.0.1:${listener.port}`;
   return {

@@ -1,3 +1,4 @@
+import { openAccess } from '../../src/planes/access.ts';
 import { createApp } from '../../src/planes/app.ts';
 import { listen } from '../../src/planes/listen.ts';
 import type { StoredModel } from '../../src/planes/model-store.ts';
@@ -56,7 +57,12 @@ export async function swappingHost({ models, swap = true, loadMs = 5, broken = (
   loads.length = 0;
   const stopping = new AbortController();
   const planes = hostPlanes({ resident, store, served: new Served(), version: '0.0.0', endpointId: 'e' });
-  const app = createApp({ planes, stopping: stopping.signal, onFault: (_, error) => faults.push(error) });
+  const app = createApp({
+    planes,
+    access: openAccess,
+    stopping: stopping.signal,
+    onFault: (_, error) => faults.push(error),
+  });
   const faults: unknown[] = [];
   const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });
   const url = `http://127.0.0.1:${listener.port}`;

@@ -20,7 +20,7 @@ const toml = (source: string) => readToml(source, 'host.toml', '/etc/lathe');
 describe('the command line', () => {
   test('every flag of the issue is understood', () => {
     const command = parseCommandLine(
-      '--gpu --model m.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --quiet --allowed-host a --allowed-host=b'.split(
+      '--gpu --model m.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2'.split(
         ' ',
       ),
     );
@@ -47,6 +47,13 @@ describe('the command line', () => {
         retune: true,
         quiet: true,
         allowed_host: ['a', 'b'],
+        database: 'sqlite:/d/x.db',
+        bearer_token_file: 't',
+        enable_workflow: ['one', 'two'],
+        enable_all_workflows: true,
+        no_cancelled_state: true,
+        external_sessions: 9,
+        heartbeat_secs: 2,
       },
     });
   });
@@ -71,7 +78,10 @@ describe('the command line', () => {
     [['--retune=no'], '--retune takes no value'],
     [['--quantize', 'q5_0'], '--quantize: expected one of q8_0, q4_0, q4_k, got "q5_0"'],
     [['pul', 'x'], "unknown command 'pul' (did you mean 'pull'?)"],
-    [['model', 'list'], "unknown command 'model' (did you mean 'models'?); the commands are: models, pull"],
+    [
+      ['model', 'list'],
+      "unknown command 'model' (did you mean 'models'?); the commands are: models, pull, mcp, receipts",
+    ],
     [['models'], 'models needs one of: list, show, pull, rm, verify'],
     [['models', 'lst'], "unknown command 'models lst' (did you mean 'models list'?)"],
     [['models', 'list', 'x'], "models list takes no name, got also 'x'"],
@@ -81,7 +91,18 @@ describe('the command line', () => {
     [['models', 'verify', '--gpu'], '--gpu does not belong to the command models'],
     [['models', 'pull'], 'models pull needs REPO'],
     [['models', 'list', '--revision', 'x'], '--revision belongs to the command pull'],
-    [['--json'], '--json belongs to the command models'],
+    [['--json'], '--json belongs to the commands models, mcp, receipts'],
+    [['mcp'], 'mcp needs one of: list, show, pins'],
+    [['mcp', 'shw', 'x'], "unknown command 'mcp shw' (did you mean 'mcp show'?)"],
+    [['mcp', 'pins'], 'mcp pins needs the name of a server'],
+    [['mcp', 'list', '--data-dir', 'x'], '--data-dir does not belong to the command mcp'],
+    [['receipts'], 'receipts needs one of: verify'],
+    [['receipts', 'verify', 'x'], "receipts verify takes no name, got also 'x'"],
+    [['--host', '0.0.0.0:80'], '--host: expected an address or a host name, without port and brackets'],
+    [['--host', '[::1]'], '--host: expected an address or a host name'],
+    [['--heartbeat-secs', '0'], '--heartbeat-secs: expected a whole number from 1 to 3600 seconds, got 0'],
+    [['--external-sessions', '100001'], '--external-sessions: expected a whole number from 1 to 100000'],
+    [['--enable-workflow', 'Nope'], '--enable-workflow: expected a lower-case letter'],
     [['pull', 'a/b@v1', '--revision', 'v2'], 'two revisions: @v1 and --revision v2'],
     [['pull'], 'pull needs REPO'],
     [['pull', 'a/b', 'c'], "got also 'c'"],
@@ -116,6 +137,32 @@ describe('the command line', () => {
     expect(parse('verify', 'x')).toEqual({ ...shared, action: 'verify', name: 'x' });
   });
 
+  test('mcp and receipts read an action and --json', () => {
+    const mcp = { verb: 'mcp', config: 'h.toml', options: {}, json: false };
+    const parse = (words: string) => parseCommandLine(words.split(' '));
+    expect(parse('mcp list --config h.toml')).toEqual({ ...mcp, action: 'list' });
+    expect(parse('mcp show files --config h.toml')).toEqual({ ...mcp, action: 'show', name: 'files' });
+    expect(parse('mcp pins files --json --config h.toml')).toEqual({
+      ...mcp,
+      action: 'pins',
+      name: 'files',
+      json: true,
+    });
+    expect(parse('receipts verify --database sqlite:x --json')).toEqual({
+      verb: 'receipts',
+      action: 'verify',
+      options: { database: 'sqlite:x' },
+      json: true,
+    });
+  });
+
+  test('an address beyond loopback is taken; what may hold a password is not repeated', () => {
+    for (const host of ['0.0.0.0', '::', '192.168.1.5', 'fe80::1', 'my-host.example'])
+      expect(parseCommandLine(['--host', host])).toMatchObject({ options: { host } });
+    const wrong = faults(() => parseCommandLine(['--database', 'mysql://me:hunter2@h/d']));
+    expect(wrong).toEqual(['--database: expected sqlite:PATH or postgres://...']);
+  });
+
   test('--quantize takes a type in any letter case', () => {
     expect(parseCommandLine(['--quantize', 'Q4_k'])).toMatchObject({ options: { quantize: 'Q4_K' } });
   });
@@ -135,7 +182,7 @@ describe('the command line', () => {
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
     const source = `gpu = true\nmodel = "tiny"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"
-context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nswap = true\nallowed_host = ["x"]\nquiet = false\n`;
+context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\nallowed_host = ["x"]\nquiet = false\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
     expect(options.control_port).toBe(1);
@@ -152,15 +199,15 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
     ]);
   });
 
-  test('a syntax error tells line, column and key; so does an address beyond loopback; a key given twice is told', () => {
+  test('a syntax error tells line, column and key; so does an address with a port; a key given twice is told', () => {
     expect(faults(() => toml('gpu = true\nport = = 3\n'))).toEqual([
       expect.stringMatching(/^host\.toml:2:8: port: not valid TOML: /),
     ]);
     expect(faults(() => toml('gpu = true\n= 3\n'))).toEqual([
       expect.stringMatching(/^host\.toml:2:1: not valid TOML: /),
     ]);
-    expect(faults(() => toml('gpu = true\n\nhost = "0.0.0.0"\n'))).toEqual([
-      'host.toml:3: host: this version listens on loopback only; use 127.0.0.1, ::1 or localhost, got "0.0.0.0"',
+    expect(faults(() => toml('gpu = true\n\nhost = "0.0.0.0:80"\n'))).toEqual([
+      'host.toml:3: host: expected an address or a host name, without port and brackets, got "0.0.0.0:80"',
     ]);
     expect(faults(() => toml('data_dir = "a"\ndata-dir = "b"\n'))).toEqual([
       'host.toml:2: data-dir: the same option as data_dir',
@@ -173,6 +220,9 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
     expect(toml('model = "sub/m.gguf"').model).toBe('/etc/lathe/sub/m.gguf');
     expect(toml('model = "lathe-tiny"').model).toBe('lathe-tiny');
     expect(toml('model = "https://h/m.gguf"').model).toBe('https://h/m.gguf');
+    expect(toml('bearer_token_file = "b.token"').bearer_token_file).toBe('/etc/lathe/b.token');
+    expect(toml('database = "sqlite:x.db"').database).toBe('sqlite:/etc/lathe/x.db');
+    expect(toml('database = "postgres://h/d"').database).toBe('postgres://h/d');
   });
 
   test('no text makes it throw anything but a usage error', () => {

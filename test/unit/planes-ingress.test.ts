@@ -56,6 +56,38 @@ describe('the Host-header guard of a loopback bind', () => {
   });
 });
 
+describe('beyond loopback', () => {
+  const machine = () => ['My-Machine', '10.0.0.5', 'fd00::2'];
+  const refused = (host: string, bound = '0.0.0.0') =>
+    hostGuard(bound, ['my.box'], machine)(['Host', host], '/')?.status;
+
+  test('what the machine is called at the moment enters too', () => {
+    for (const host of [
+      'my-machine',
+      'MY-MACHINE:8080',
+      '10.0.0.5',
+      '10.0.0.5:1',
+      '[fd00::2]:8080',
+      'my.box',
+    ])
+      for (const bound of ['0.0.0.0', '::', '10.0.0.5']) expect(refused(host, bound)).toBeUndefined();
+    for (const host of [
+      '10.0.0.6',
+      '[fd00::3]',
+      'fd00::2',
+      'evil.com',
+      'my-machine.evil.com',
+      '10.0.0.5.nip.io',
+    ])
+      expect(refused(host)).toBe(403);
+  });
+
+  test('but not where the host listens on loopback', () => {
+    for (const bound of ['127.0.0.1', '::1', 'localhost'])
+      for (const host of ['my-machine', '10.0.0.5']) expect(refused(host, bound)).toBe(403);
+  });
+});
+
 test('loopback is 127.0.0.0/8, ::1 and localhost', () => {
   for (const host of ['127.0.0.1', '127.9.9.9', '::1', 'localhost']) expect(isLoopback(host)).toBe(true);
   for (const host of ['0.0.0.0', '::', '10.0.0.1', '127.evil.com', 'localhost.evil.com', ''])

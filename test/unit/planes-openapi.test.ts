@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { openAccess } from '../../src/planes/access.ts';
 import { createApp, honoPath } from '../../src/planes/app.ts';
 import { hostPlanes } from '../../src/planes/mount.ts';
 import { openapiDocument } from '../../src/planes/openapi.ts';
@@ -20,7 +21,12 @@ const document = openapiDocument(planes, '0') as {
 };
 
 test('the document describes every mounted route and no other', () => {
-  const app = createApp({ planes, stopping: new AbortController().signal, onFault: () => undefined });
+  const app = createApp({
+    planes,
+    access: openAccess,
+    stopping: new AbortController().signal,
+    onFault: () => undefined,
+  });
   const mounted = app.routes
     .filter(({ method }) => method !== 'ALL')
     .map(({ method, path }) => `${method} ${path}`);

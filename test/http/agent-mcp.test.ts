@@ -1,0 +1,91 @@
+import { afterEach, expect, test } from 'vitest';
+import { systemClock } from '../../src/agent/clock.ts';
+import { type McpServerConfig, McpServers } from '../../src/agent/mcp/index.ts';
+import type { ToolCatalogEntry } from '../../src/agent/shapes/tool.ts';
+import { SourcedToolbox } from '../../src/agent/tools/toolbox.ts';
+import { toolRoutes } from '../../src/planes/agent/tools-routes.ts';
+import { childConfig, httpConfig, httpServer } from '../support/mcp-servers.ts';
+import { routeServers } from '../support/serve-routes.ts';
+
+const serveRoutes = routeServers();
+const cleanups: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean();
+});
+
+/** The catalog of these servers over HTTP, by name. */
+async function catalog(...configs: McpServerConfig[]) {
+  const servers = new McpServers(configs, { version: '1', clock: systemClock, onNotice: () => undefined });
+  cleanups.push(() => servers.close());
+  servers.start();
+  const { send } = await serveRoutes(toolRoutes(new SourcedToolbox([servers], false)));
+  const list = async () => {
+    const entries = (await (await send('GET', '/agent/v1/tools')).json()) as ToolCatalogEntry[];
+    return new Map(entries.map((entry) => [entry.name, entry]));
+  };
+  const atOnce = await list();
+  await Promise.all(servers.servers.map(({ settled }) => settled));
+  return { atOnce, entries: await list() };
+}
+
+const zeros = `sha256:${'0'.repeat(64)}`;
+const named = (config: McpServerConfig, name: string): McpServerConfig => ({ ...config, name });
+
+test('the catalog has every state of a tool of an MCP server, each with a reason that says what to do', async () => {
+  const remote = await httpServer('streamable');
+  cleanups.push(() => remote.close());
+  const first = await catalog(childConfig('serve'));
+  const pin = (name: string) => first.entries.get(name)?.pin ?? '';
+  const pins = {
+    read_note: pin('mcp_notes_read_note'),
+    write_note: pin('mcp_notes_write_note'),
+    shapes: zeros,
+  };
+  const { atOnce, entries } = await catalog(
+    childConfig('serve', { pins }),
+    named(httpConfig(remote.url), 'remote'),
+    named(childConfig('die', { pins: { read_note: zeros } }), 'dead'),
+  );
+
+  // The host waits for nobody: what is pinned is there from the start.
+  expect([...atOnce.keys()]).toEqual([
+    'mcp_notes_read_note',
+    'mcp_notes_write_note',
+    'mcp_notes_shapes',
+    'mcp_dead_read_note',
+  ]);
+  expect(atOnce.get('mcp_notes_read_note')).toMatchObject({
+    availability: 'unavailable',
+    reason: "The MCP server 'notes' cannot be used at the moment: it is being started.",
+  });
+
+  const read = entries.get('mcp_notes_read_note');
+  expect(read).toEqual({
+    name: 'mcp_notes_read_note',
+    description: 'Reads a note.',
+    source: 'mcp:notes',
+    input_schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+    destructive: false,
+    availability: 'available',
+    pin: pins.read_note,
+  });
+  const write = entries.get('mcp_notes_write_note');
+  expect(write).toMatchObject({ destructive: true, availability: 'gated' });
+  expect(write?.reason).not.toContain('pin');
+  expect(entries.get('mcp_notes_shapes')).toMatchObject({
+    destructive: true,
+    availability: 'unavailable',
+    reason: expect.stringMatching(`it was ${zeros} and is sha256:.*mcp pins notes`) as unknown,
+  });
+  // The same tool of another server, with the hash that it can be pinned by: not pinned there.
+  const unpinned = entries.get('mcp_remote_read_note');
+  expect(unpinned).toMatchObject({ destructive: true, availability: 'gated', pin: pins.read_note });
+  expect(unpinned?.reason).toContain(`Not pinned`);
+  expect(unpinned?.reason).toContain(`add "read_note" = "${pins.read_note}" to [mcp.remote.pins]`);
+  expect(entries.get('mcp_dead_read_note')).toMatchObject({
+    destructive: true,
+    availability: 'unavailable',
+    pin: zeros,
+    reason: "The MCP server 'dead' cannot be used at the moment: it ended (exit code 3): no database at /x.",
+  });
+});

@@ -1,0 +1,588 @@
+/** Pending changes across hosts, crashes, failures and time: each is applied at most once, and what happened is told. */
+import { readFileSync, unlinkSync, writeFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { AgentError } from '../../src/agent/errors.ts';
+import type { PendingChanges } from '../../src/agent/pending/pending-changes.ts';
+import { type Store, StoreError } from '../../src/store/index.ts';
+import { describeDatabases } from '../support/databases.ts';
+import { freshDataDir } from '../support/host.ts';
+import { context, execProposal, FakeTool, fileProposal, pendingHosts } from '../support/pending-world.ts';
+
+const never = new AbortController().signal;
+const codeOf = async (work: Promise<unknown>) =>
+  await work.then(
+    () => 'done',
+    (error: unknown) => (error instanceof AgentError ? error.code : error),
+  );
+const diskFull = () => Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+
+describeDatabases('pending changes', (url) => {
+  const { host, file } = pendingHosts();
+
+  /** A row that a host left in the middle of being applied. */
+  async function crashed(tool: FakeTool, propose: () => ReturnType<typeof fileProposal>, auto = false) {
+    const at = await url();
+    const { changes, store } = await host(at, { tools: [tool] });
+    if (auto) {
+      tool.apply = () => new Promise(() => undefined);
+      void changes.applyNow(tool, propose(), context());
+      await expect.poll(async () => await changes.get('p1').catch(() => undefined)).toBeDefined();
+    } else {
+      await changes.stage(tool, propose(), context());
+      const applying = {
+        state: 'applying',
+        applier: 'host-a',
+        decided_by: 'operator',
+        decided_at: store.time(),
+      };
+      await store.transaction((tx) =>
+        tx
+          .updateTable('pending')
+          .set(applying as never)
+          .execute(),
+      );
+    }
+    return at;
+  }
+
+  it('survive a restart, and are applied by the next host as they were staged', async () => {
+    const at = await url();
+    const path = file();
+    const tool = new FakeTool('fs_write');
+    const first = await host(at, { tools: [tool] });
+    await first.changes.stage(tool, fileProposal(path, 'then'), context());
+    await first.store.close();
+    const next = await host(at, { tools: [tool] });
+    expect(await next.changes.list()).toMatchObject([{ id: 'p1', tool: 'fs_write' }]);
+    await next.changes.approve('p1', 'operator', never);
+    expect(readFileSync(path, 'utf8')).toBe('then');
+  });
+
+  it('are applied once by two hosts at once, and both say so', async () => {
+    const at = await url();
+    const tool = new FakeTool('fs_write');
+    const [a, b] = [
+      await host(at, { tools: [tool] }),
+      await host(at, { tools: [tool], endpointId: 'host-b' }),
+    ];
+    for (let round = 1; round <= 10; round++) {
+      await a.changes.stage(tool, fileProposal(file(), 'x'), context());
+      const both = [a, b, a, b].map(({ changes }) => changes.approve(`p${round}`, 'operator', never));
+      expect(await Promise.all(both)).toEqual(both.map(() => ({ id: `p${round}`, applied: true })));
+      expect(tool.applied).toBe(round);
+    }
+    const acts = await a.acts.list(100);
+    expect(acts.map(({ target }) => target)).toEqual(
+      Array.from({ length: 10 }, (_, index) => `p${index + 1}`),
+    );
+  });
+
+  it('are either applied or discarded, whoever asks for what at once', async () => {
+    const at = await url();
+    const tool = new FakeTool('fs_write');
+    const [a, b] = [
+      await host(at, { tools: [tool] }),
+      await host(at, { tools: [tool], endpointId: 'host-b' }),
+    ];
+    let applied = 0;
+    for (let round = 1; round <= 10; round++) {
+      const id = (await a.changes.stage(tool, fileProposal(file(), 'x'), context())).id;
+      const [yes, no] = await Promise.all([
+        codeOf(a.changes.approve(id, 'operator', never)),
+        codeOf(b.changes.discard(id, 'local')),
+      ]);
+      const { state } = await a.changes.get(id);
+      if (state === 'applied') applied++;
+      expect(state === 'applied' ? yes : no).toBe('done');
+      const other = state === 'applied' ? no : yes;
+      expect(['already_discarded', 'already_applied', 'being_applied']).toContain(other);
+    }
+    expect(tool.applied).toBe(applied);
+  });
+
+  it('are decided by the dozen at once, by several hosts, without getting in each other’s way', async () => {
+    let now = Date.parse('2026-01-01T00:00:00Z');
+    const at = await url();
+    const tool = new FakeTool('fs_write');
+    const options = { tools: [tool], now: () => new Date(now), lifetimeMs: 1000 };
+    const hosts = [await host(at, options), await host(at, { ...options, endpointId: 'host-b' })] as const;
+    const stage = () => hosts[0].changes.stage(tool, fileProposal(file(), 'x'), context());
+    for (let one = 0; one < 20; one++) await stage();
+    now += 600;
+    const fresh = [];
+    for (let one = 0; one < 20; one++) fresh.push((await stage()).id);
+    now += 600;
+    const done = await Promise.all([
+      ...fresh.flatMap((id, index) =>
+        hosts.map(({ changes }) =>
+          codeOf(index % 2 ? changes.approve(id, 'operator', never) : changes.discard(id, 'local')),
+        ),
+      ),
+      ...hosts.map(({ changes }) => codeOf(changes.sweep())),
+    ]);
+    expect(new Set(done)).toEqual(new Set(['done']));
+    const verbs = (await hosts[0].acts.list(1000)).map(({ verb }) => verb).sort();
+    expect(verbs).toEqual([
+      ...Array(10).fill('approve'),
+      ...Array(10).fill('discard'),
+      ...Array(20).fill('expire'),
+    ]);
+  });
+
+  it('wait for the host that is applying, and have the same end', async () => {
+    const at = await url();
+    const tool = new FakeTool('fs_write');
+    const going = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    tool.apply = async (payload) => {
+      begun.resolve();
+      await going.promise;
+      return tool.write(payload as never);
+    };
+    const [a, b] = [
+      await host(at, { tools: [tool] }),
+      await host(at, { tools: [tool], endpointId: 'host-b' }),
+    ];
+    await a.changes.stage(tool, fileProposal(file(), 'x'), context());
+    const first = a.changes.approve('p1', 'operator', never);
+    await begun.promise;
+    const others = [b, a].map(({ changes }) => changes.approve('p1', 'local', never));
+    expect(await codeOf(b.changes.discard('p1', 'local'))).toBe('being_applied');
+    const decided = b.changes.decision('p1', never);
+    going.resolve();
+    expect(await Promise.all([first, ...others])).toHaveLength(3);
+    expect(await decided).toEqual({
+      state: 'applied',
+      output: { ok: true, output: 'wrote x', truncated: false },
+    });
+    expect([tool.applied, (await b.changes.get('p1')).decided_by]).toEqual([1, 'operator']);
+  });
+
+  it('are not taken from another host that is applying them', async () => {
+    const tool = new FakeTool('fs_write');
+    const at = await crashed(tool, () => fileProposal(file(), 'x'));
+    const b = await host(at, { tools: [tool], endpointId: 'host-b' });
+    expect(await b.changes.get('p1')).toMatchObject({ state: 'applying' });
+    const left = AbortSignal.timeout(100);
+    expect(await codeOf(b.changes.approve('p1', 'local', left))).toBe(left.reason);
+    expect(tool.applied).toBe(0);
+  });
+
+  describe('after a crash in the middle', () => {
+    it('are applied where the tool sees that they were', async () => {
+      const tool = new FakeTool('fs_write');
+      const at = await crashed(tool, () => fileProposal(file(), 'x'));
+      tool.verify = () => Promise.resolve('applied');
+      const { changes, acts } = await host(at, { tools: [tool] });
+      expect(await changes.get('p1')).toMatchObject({ state: 'applied', decided_by: 'operator' });
+      expect(await acts.list(10)).toMatchObject([
+        { verb: 'approve', by: 'operator', outcome: 'applied', details: { recovered: true } },
+      ]);
+      expect(tool.applied).toBe(0);
+    });
+
+    it('are staged again where nothing was done', async () => {
+      const tool = new FakeTool('run_command');
+      const at = await crashed(tool, execProposal);
+      tool.verify = () => Promise.resolve('not_applied');
+      const { changes, acts } = await host(at, { tools: [tool] });
+      const change = await changes.get('p1');
+      expect(change).toMatchObject({ state: 'staged' });
+      expect(change).not.toHaveProperty('decided_by');
+      expect(await acts.list(10)).toMatchObject([
+        { by: 'operator', outcome: 'refused', reason: 'apply_failed' },
+      ]);
+    });
+
+    it('are staged again where the file still holds its base, also without the tool', async () => {
+      const path = file();
+      writeFileSync(path, 'before');
+      const at = await crashed(new FakeTool('fs_write'), () => fileProposal(path, 'x'));
+      expect(await (await host(at)).changes.get('p1')).toMatchObject({ state: 'staged' });
+    });
+
+    it('are applied where a file that was to go is gone', async () => {
+      const path = file();
+      writeFileSync(path, 'before');
+      const propose = () => ({ ...fileProposal(path, ''), kind: 'file_delete' as const });
+      const at = await crashed(new FakeTool('fs_delete'), propose);
+      unlinkSync(path);
+      expect(await (await host(at)).changes.get('p1')).toMatchObject({ state: 'applied' });
+    });
+
+    it.each([
+      ['a file that is neither', 'fs_write', undefined],
+      ['a command', 'run_command', undefined],
+      ['a tool that cannot tell', 'run_command', () => Promise.resolve('unknown' as const)],
+      ['a tool that fails to tell', 'run_command', () => Promise.reject(new Error('no'))],
+    ])('fail where nobody knows, and never run again: %s', async (_, name, verify) => {
+      const tool = new FakeTool(name);
+      const path = file();
+      const at = await crashed(tool, () => (name === 'fs_write' ? fileProposal(path, 'x') : execProposal()));
+      writeFileSync(path, 'half of i');
+      if (verify) tool.verify = verify;
+      const { changes } = await host(at, { tools: [tool] });
+      const change = await changes.get('p1');
+      expect(change.state).toBe('failed');
+      expect(change.output?.output).toContain('It may have been applied');
+      expect(await codeOf(changes.approve('p1', 'operator', never))).toBe('already_failed');
+      expect(await changes.decision('p1', never)).toMatchObject({ state: 'failed' });
+      expect(tool.applied).toBe(0);
+    });
+
+    it('ask nobody about what the grants had allowed', async () => {
+      const tool = new FakeTool('fs_write');
+      const at = await crashed(tool, () => fileProposal(file(), 'x'), true);
+      const { changes, acts } = await host(at, { tools: [tool] });
+      expect(await changes.list()).toEqual([]);
+      expect(await changes.get('p1')).toMatchObject({ state: 'failed', decided_by: 'agent:helper' });
+      expect(await acts.list(10)).toMatchObject([
+        { verb: 'auto_approve', outcome: 'applied', details: { phase: 'begin' } },
+        { verb: 'auto_approve', outcome: 'refused', details: { phase: 'end', recovered: true } },
+      ]);
+    });
+  });
+
+  describe('that cannot be applied', () => {
+    async function failing(propose: () => ReturnType<typeof fileProposal>, apply: FakeTool['apply']) {
+      const tool = new FakeTool('some_tool');
+      tool.apply = apply;
+      const { changes, acts } = await host(await url(), { tools: [tool] });
+      await changes.stage(tool, propose(), context());
+      const refused = await changes.approve('p1', 'operator', never).then(
+        () => undefined,
+        (error: unknown) => error as AgentError,
+      );
+      return { tool, changes, acts, refused, state: (await changes.get('p1')).state };
+    }
+
+    it('stay staged where the disk is full, and say so', async () => {
+      const { refused, state, tool, changes } = await failing(
+        () => fileProposal(file(), 'x'),
+        () => Promise.reject(diskFull()),
+      );
+      expect([refused?.kind, refused?.code, state]).toEqual(['conflict', 'apply_failed', 'staged']);
+      expect(refused?.message).toContain('no space left on device');
+      tool.apply = (payload) => Promise.resolve(tool.write(payload as never));
+      expect(await changes.approve('p1', 'operator', never)).toEqual({ id: 'p1', applied: true });
+    });
+
+    it('stay staged where a tool of files says that it did not work', async () => {
+      const output = { ok: false, output: 'You may not write there', truncated: false };
+      const { refused, state } = await failing(
+        () => fileProposal(file(), 'x'),
+        () => Promise.resolve(output),
+      );
+      expect([refused?.code, state]).toEqual(['apply_failed', 'staged']);
+      expect(refused?.message).toContain('You may not write there');
+    });
+
+    it('are applied where a command ran and failed', async () => {
+      const output = { ok: false, output: 'exit 1', truncated: false };
+      const { refused, changes } = await failing(execProposal, () => Promise.resolve(output));
+      expect(refused).toBeUndefined();
+      expect(await changes.get('p1')).toMatchObject({ state: 'applied', output });
+    });
+
+    it('fail where a command may have run', async () => {
+      const { refused, state, changes } = await failing(execProposal, () =>
+        Promise.reject(new Error('lost it')),
+      );
+      expect([refused?.code, state]).toEqual(['may_have_run', 'failed']);
+      expect(await codeOf(changes.approve('p1', 'operator', never))).toBe('already_failed');
+    });
+
+    it('fail where the reason to stop only looks like a refusal', async () => {
+      const tool = new FakeTool('run_command');
+      const { changes, stop } = await host(await url(), { tools: [tool] });
+      tool.apply = (_, signal) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason as Error));
+          stop.abort(new AgentError('unavailable', 'stopping', 'the host stops'));
+        });
+      await changes.stage(tool, execProposal(), context());
+      expect(await codeOf(changes.approve('p1', 'operator', never))).toBe('may_have_run');
+    });
+
+    it('stay staged where their tool is gone, cannot run, or changes nothing any more', async () => {
+      const tool = new FakeTool('mcp_tool');
+      const at = await url();
+      const first = await host(at, { tools: [tool] });
+      await first.changes.stage(tool, fileProposal(file(), 'x'), context());
+      const without = await host(at);
+      const error = await without.changes
+        .approve('p1', 'operator', never)
+        .catch((refused: unknown) => refused);
+      expect(error).toMatchObject({ kind: 'conflict', code: 'tool_unavailable' });
+      tool.gone = 'its description changed; pin it again';
+      const drifted = await first.changes
+        .approve('p1', 'operator', never)
+        .catch((refused: unknown) => refused);
+      expect((drifted as AgentError).message).toContain(
+        'its description changed; pin it again. p1 stays staged',
+      );
+      expect(await first.changes.list()).toHaveLength(1);
+      tool.gone = undefined;
+      expect(await codeOf(first.changes.approve('p1', 'operator', never))).toBe('done');
+      expect((await first.acts.list(10)).map(({ reason }) => reason)).toEqual([
+        'tool_unavailable',
+        'tool_unavailable',
+        undefined,
+      ]);
+    });
+
+    it('are recorded as soon as the database takes it again', async () => {
+      const tool = new FakeTool('run_command');
+      let full = false;
+      const through = (store: Store) =>
+        ({
+          endpointId: store.endpointId,
+          now: store.now,
+          time: () => store.time(),
+          read: (work) => store.read(work),
+          next: (tx, counter) => store.next(tx, counter),
+          act: (tx, act) => store.act(tx, act),
+          transaction: (work) =>
+            full
+              ? Promise.reject(new StoreError('storage_full', 'the disk is full'))
+              : store.transaction(work),
+        }) as Store;
+      const { changes } = await host(await url(), { tools: [tool], through });
+      tool.apply = () => {
+        full = true;
+        tool.applied++;
+        return Promise.resolve({ ok: true, output: 'ran', truncated: false });
+      };
+      await changes.stage(tool, execProposal(), context());
+      expect(await codeOf(changes.approve('p1', 'operator', never))).toBe('not_recorded');
+      // Reading goes on.
+      expect(await changes.get('p1')).toMatchObject({ state: 'applying' });
+      expect(await changes.list()).toEqual([]);
+      full = false;
+      expect(await codeOf(changes.approve('p1', 'operator', never))).toBe('done');
+      expect(tool.applied).toBe(1);
+      expect(await changes.get('p1')).toMatchObject({ state: 'applied', output: { output: 'ran' } });
+    });
+  });
+
+  describe('that the grants allow', () => {
+    it('are journaled before and after, and asked about nowhere', async () => {
+      const tool = new FakeTool('fs_write');
+      const { changes, acts } = await host(await url(), { tools: [tool] });
+      let before: unknown;
+      tool.apply = async (payload) => {
+        before = await acts.list(10);
+        expect(await changes.list()).toEqual([]);
+        return tool.write(payload as never);
+      };
+      const path = file();
+      expect(await changes.applyNow(tool, fileProposal(path, 'x'), context())).toMatchObject({ ok: true });
+      const begin = { verb: 'auto_approve', target: 'p1', by: 'agent:helper', outcome: 'applied' };
+      expect(before).toMatchObject([{ ...begin, details: { phase: 'begin', path } }]);
+      expect(await acts.list(10)).toMatchObject([begin, { ...begin, details: { phase: 'end', ok: true } }]);
+      expect(await changes.get('p1')).toMatchObject({ state: 'applied', decided_by: 'agent:helper' });
+    });
+
+    it.each([
+      [
+        'moved',
+        fileProposal,
+        () => Promise.reject(new AgentError('conflict', 'base_moved', 'it moved')),
+        'it moved',
+      ],
+      ['full', fileProposal, () => Promise.reject(diskFull()), 'no space left on device'],
+      ['lost', execProposal, () => Promise.reject(new Error('lost')), 'It may have been applied'],
+    ])('tell the model why not: %s', async (_, propose, apply, said) => {
+      const tool = new FakeTool('some_tool');
+      tool.apply = apply;
+      const { changes, acts } = await host(await url(), { tools: [tool] });
+      const output = await changes.applyNow(tool, propose(file(), 'x'), context());
+      expect([output.ok, output.output.includes(said)]).toEqual([false, true]);
+      expect(await changes.get('p1')).toMatchObject({ state: 'failed' });
+      expect((await acts.list(10)).map(({ outcome }) => outcome)).toEqual(['applied', 'refused']);
+    });
+
+    it('are told to stop with their task', async () => {
+      const tool = new FakeTool('run_command');
+      const { changes } = await host(await url(), { tools: [tool] });
+      const task = new AbortController();
+      tool.apply = (_, signal) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason as Error));
+          task.abort(new Error('the time is over'));
+        });
+      const output = await changes.applyNow(tool, execProposal(), context({ signal: task.signal }));
+      expect(output).toMatchObject({
+        ok: false,
+        output: expect.stringContaining('the time is over') as string,
+      });
+    });
+  });
+
+  describe('expire', () => {
+    it('when nobody decided in time, for everybody', async () => {
+      let now = Date.parse('2026-01-01T00:00:00Z');
+      const at = await url();
+      const tool = new FakeTool('fs_write');
+      const options = { tools: [tool], now: () => new Date(now), lifetimeMs: 1000 };
+      const { changes, acts } = await host(at, options);
+      for (let one = 0; one < 4; one++) await changes.stage(tool, fileProposal(file(), 'x'), context());
+      now += 999;
+      await changes.approve('p1', 'operator', never);
+      const waiting = changes.decision('p4', never);
+      now += 1;
+      expect(await changes.list()).toEqual([]);
+      expect(await changes.get('p2')).toMatchObject({ state: 'expired' });
+      expect(await codeOf(changes.approve('p2', 'operator', never))).toBe('expired');
+      expect(await codeOf(changes.discard('p3', 'operator'))).toBe('expired');
+      expect(await waiting).toEqual({ state: 'expired' });
+      // A wall clock that jumps back brings nothing back.
+      now -= 500;
+      expect(await codeOf(changes.approve('p2', 'operator', never))).toBe('expired');
+      expect(await changes.list()).toEqual([]);
+      expect(tool.applied).toBe(1);
+      expect(
+        (await acts.list(100)).filter(({ verb }) => verb === 'expire').map(({ target }) => target),
+      ).toEqual(['p2', 'p3', 'p4']);
+    });
+
+    it('in a sweep, also where there are very many', async () => {
+      let now = Date.parse('2026-01-01T00:00:00Z');
+      const tool = new FakeTool('fs_write');
+      const { changes } = await host(await url(), {
+        tools: [tool],
+        now: () => new Date(now),
+        lifetimeMs: 1000,
+      });
+      for (let one = 0; one < 5; one++) await changes.stage(tool, execProposal(), context());
+      now += 2000;
+      await changes.sweep();
+      expect((await changes.get('p5')).decided_by).toBe('host');
+    });
+  });
+
+  describe('are waited for', () => {
+    it('until they are decided here, or by another host', async () => {
+      const at = await url();
+      const tool = new FakeTool('fs_write');
+      const [a, b] = [
+        await host(at, { tools: [tool] }),
+        await host(at, { tools: [tool], endpointId: 'host-b' }),
+      ];
+      await a.changes.stage(tool, fileProposal(file(), 'x'), context());
+      await a.changes.stage(tool, fileProposal(file(), 'x'), context());
+      const [one, other] = [a.changes.decision('p1', never), a.changes.decision('p2', never)];
+      await a.changes.approve('p1', 'operator', never);
+      expect(await one).toMatchObject({ state: 'applied', output: { ok: true } });
+      await b.changes.discard('p2', 'operator');
+      expect(await other).toEqual({ state: 'discarded' });
+    });
+
+    it('until the signal says otherwise', async () => {
+      const tool = new FakeTool('fs_write');
+      const { changes } = await host(await url(), { tools: [tool] });
+      await changes.stage(tool, fileProposal(file(), 'x'), context());
+      const stop = new AbortController();
+      const waiting = changes.decision('p1', stop.signal);
+      const reason = new Error('enough');
+      stop.abort(reason);
+      await expect(waiting).rejects.toBe(reason);
+      await expect(changes.decision('p1', stop.signal)).rejects.toBe(reason);
+      expect(await codeOf(changes.decision('p9', never))).toBe('not_found');
+    });
+  });
+
+  it('are questions of the host as well, which nothing is applied for', async () => {
+    const { changes, store } = await host(await url());
+    const question = { tool: 'approval_gate', agent: 'nightly', runId: 'r1', step: 'publish' } as const;
+    const about = { intent: 'The run goes on only with your word.', summary: 'Go on with publish?' };
+    await changes.ask({ ...question, ...about });
+    await changes.ask({ ...question, ...about, tool: 'rerun_step' });
+    expect(await changes.list()).toMatchObject([
+      {
+        id: 'p1',
+        kind: 'tool_call',
+        tool: 'approval_gate',
+        run_id: 'r1',
+        step: 'publish',
+        risk: 'low',
+        ...about,
+      },
+      { id: 'p2', tool: 'rerun_step', risk: 'high' },
+    ]);
+    expect(await changes.approve('p1', 'operator', never)).toEqual({ id: 'p1', applied: true });
+    expect(await changes.approve('p1', 'operator', never)).toEqual({ id: 'p1', applied: true });
+    expect(await changes.decision('p1', never)).toMatchObject({ state: 'applied' });
+    await changes.discard('p2', 'operator', 'no');
+    expect(await changes.decision('p2', never)).toEqual({ state: 'discarded' });
+    const signals = await store.read((db) =>
+      db.selectFrom('signals').select('name').orderBy('seq').execute(),
+    );
+    expect(signals.map(({ name }) => name)).toEqual(['pending.applied', 'pending.discarded']);
+  });
+});
+
+describe('pending changes, whatever happens to them', () => {
+  const { host } = pendingHosts();
+  type Step = 'approve' | 'approve_b' | 'discard' | 'fail' | 'lose' | 'restart' | 'both' | 'late';
+  const step = fc.constantFrom<Step>(
+    'approve',
+    'approve_b',
+    'discard',
+    'fail',
+    'lose',
+    'restart',
+    'both',
+    'late',
+  );
+
+  it('are applied at most once, exactly when they say so, by one act', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(step, fc.nat(3)), { maxLength: 12 }), async (steps) => {
+        let now = Date.parse('2026-01-01T00:00:00Z');
+        const at = `sqlite:${freshDataDir()}/lathe.db`;
+        const tool = new FakeTool('run_command');
+        const effects = new Map<string, number>();
+        let mood: 'well' | 'fail' | 'lose' = 'well';
+        tool.apply = (payload) => {
+          const id = String((payload as { id: number }).id);
+          if (mood === 'fail') throw new AgentError('unavailable', 'sandbox', 'not now');
+          effects.set(id, (effects.get(id) ?? 0) + 1);
+          if (mood === 'lose') throw new Error('lost');
+          return Promise.resolve({ ok: true, output: 'ran', truncated: false });
+        };
+        const options = { tools: [tool], now: () => new Date(now), lifetimeMs: 50_000 };
+        const b = await host(at, { ...options, endpointId: 'host-b' });
+        let a = await host(at, options);
+        for (let id = 1; id <= 4; id++)
+          await a.changes.stage(tool, { ...execProposal(), payload: { id } }, context());
+        for (const [what, index] of steps) {
+          const id = `p${index + 1}`;
+          mood = what === 'fail' || what === 'lose' ? what : 'well';
+          now += what === 'late' ? 20_000 : 1;
+          if (what === 'restart') a = await host(at, options);
+          const approve = (changes: PendingChanges) => codeOf(changes.approve(id, 'operator', never));
+          if (what === 'discard' || what === 'both') void codeOf(b.changes.discard(id, 'local'));
+          if (what === 'approve_b') await approve(b.changes);
+          else if (what !== 'discard') await approve(a.changes);
+          await codeOf(b.changes.decision(id, AbortSignal.timeout(1)));
+        }
+        await a.changes.settled();
+        const acts = await a.acts.list(1000);
+        for (let id = 1; id <= 4; id++) {
+          const { state } = await a.changes.get(`p${id}`);
+          const ran = effects.get(String(id)) ?? 0;
+          const decided = acts.filter(
+            ({ target, outcome, verb }) => target === `p${id}` && outcome === 'applied' && verb !== 'expire',
+          );
+          expect(ran).toBe(state === 'applied' || state === 'failed' ? 1 : 0);
+          expect(decided.map(({ verb }) => verb)).toEqual(
+            state === 'applied' ? ['approve'] : state === 'discarded' ? ['discard'] : [],
+          );
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

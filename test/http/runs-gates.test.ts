@@ -1,0 +1,364 @@
+/** Gates of every kind, and entries: where a run waits, and what lets it go on. */
+import { expect, it } from 'vitest';
+import { describeDatabases } from '../support/databases.ts';
+import { agents, Outside, runWorlds, ShiftedClock, step, told } from '../support/run-world.ts';
+
+describeDatabases('gates of runs', (url) => {
+  const open = runWorlds();
+  const world = async () => {
+    const outside = new Outside();
+    const clock = new ShiftedClock();
+    return { outside, ...(await open(outside, { url: await url(), clock })) };
+  };
+  const gated = (gate: string, prompt = 'say {{gate.size}}') =>
+    `${agents}${step('before', 'say b')}${step('g', prompt, `needs = ["before"]\ngate = ${gate}`)}`;
+
+  const form =
+    '{ kind = "input", message = "How large, {{steps.before.output}}?", schema = { type = "object", required = ["size"], properties = { size = { type = "integer", minimum = 1 }, color = { type = "string", default = "red" } } } }';
+
+  it('suspends at an input gate, refuses what does not fit, and goes on in a segment of its own', async () => {
+    const { outside, run, json, becomes, detail, events, turns } = await world();
+    outside.define('form', gated(form, 'say {{gate.size}} {{gate.color}}'));
+    const first = await run('form');
+    expect(told(first.events).slice(-2)).toEqual(['step_waiting g', 'run_end suspended']);
+    expect(first.events.at(-1)).toMatchObject({ waiting_on: 'input' });
+    const { id } = first;
+    const parked = await detail(id);
+    expect(parked).toMatchObject({
+      state: 'suspended',
+      waiting_on: 'input',
+      suspend_kind: 'interior_gate',
+      cancellable: true,
+      gate: { step: 'g', kind: 'input', message: 'How large, b?', schema: { required: ['size'] } },
+      step_records: [{ id: 'before' }, { id: 'g', state: 'waiting', attempts: 0 }],
+    });
+    for (const [body, paths] of [
+      [undefined, ['inputs.size']],
+      [{}, ['inputs.size']],
+      [{ inputs: {} }, ['inputs.size']],
+      [{ inputs: { size: 0, color: 5 } }, ['inputs.color', 'inputs.size']],
+    ] as const) {
+      const refused = await json('POST', `runs/${id}/resume`, body);
+      expect(refused.status).toBe(400);
+      const { violations } = refused.body['error'] as { violations: { path: string }[] };
+      expect(violations.map(({ path }) => path).sort()).toEqual(paths);
+      expect(await detail(id)).toEqual(parked);
+    }
+    expect(await json('POST', `runs/${id}/resume`, { inputs: { size: 4 } })).toEqual({
+      status: 200,
+      body: { id, resumed: true },
+    });
+    expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: '4 red' });
+    const all = await events(id);
+    expect(all.map(({ seq }) => seq)).toEqual(all.map((_, at) => at));
+    const second = all.slice(first.events.length);
+    expect(told(second).filter((one) => /^(?:run|step)_/.test(one))).toEqual([
+      'run_start',
+      'step_start g',
+      'step_end g completed',
+      'run_end completed',
+    ]);
+    expect(turns.requests).toHaveLength(2);
+  });
+
+  it('keeps the defaults of a form that is answered with nothing, and gives a step without agent what was given', async () => {
+    const { outside, run, json, becomes } = await world();
+    const schema = 'schema = { properties = { n = { default = 7 } } }';
+    outside.define('plain', `[[steps]]\nid = "g"\ngate = { kind = "input", ${schema} }\n`);
+    const { id } = await run('plain');
+    expect((await json('POST', `runs/${id}/resume`, { inputs: {} })).status).toBe(200);
+    expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: { n: 7 } });
+  });
+
+  it('lets the slot go while it is suspended, and refuses to resume while another run has it', async () => {
+    const { outside, run, begin, code, json, becomes } = await world();
+    outside.define('form', gated(form));
+    outside.define('long', agents + step('a', 'hold x'));
+    const { id } = await run('form');
+    const other = await begin('long');
+    expect(await code('POST', `runs/${id}/resume`, { inputs: { size: 1 } })).toEqual([409, 'run_in_flight']);
+    expect((await json('GET', `runs/${id}`)).body).toMatchObject({ state: 'suspended' });
+    outside.holds.release('x');
+    await becomes(other, { state: 'completed' });
+    expect((await json('POST', `runs/${id}/resume`, { inputs: { size: 1 } })).status).toBe(200);
+    await becomes(id, { state: 'completed' });
+  });
+
+  it('is resumed once, though many ask at the same time', async () => {
+    const { outside, run, json, becomes, events } = await world();
+    outside.define('form', gated(form));
+    const { id } = await run('form');
+    const answers = await Promise.all(
+      [1, 2, 3, 4, 5].map((size) => json('POST', `runs/${id}/resume`, { inputs: { size } })),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409, 409]);
+    await becomes(id, { state: 'completed' });
+    expect((await events(id)).filter(({ type }) => type === 'run_end')).toHaveLength(2);
+  });
+
+  it('opens a time gate when its time has come, and nobody can before', async () => {
+    const { outside, run, code, clock, becomes, detail } = await world();
+    outside.define('later', gated('{ kind = "time", after_secs = 3600 }', 'say now'));
+    const { id, events } = await run('later');
+    expect(events.at(-1)).toMatchObject({ outcome: 'suspended', waiting_on: 'time' });
+    const { gate } = await detail(id);
+    const { since_at, until_at } = gate as { since_at: string; until_at: string };
+    expect(Date.parse(until_at) - Date.parse(since_at)).toBe(3_600_000);
+    for (const body of [undefined, { inputs: {} }])
+      expect(await code('POST', `runs/${id}/resume`, body)).toEqual([409, 'wrong_state']);
+    expect(await code('POST', `runs/${id}/run-now`)).toEqual([409, 'wrong_state']);
+    clock.pass(3_599_000 - 60_000);
+    expect((await detail(id)).state).toBe('suspended');
+    clock.pass(61_000);
+    expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'now' });
+  });
+
+  it('waits for a duration no longer because the wall clock went back, and for a time until the wall clock says so', async () => {
+    const { outside, run, clock, becomes, detail } = await world();
+    outside.define('duration', gated('{ kind = "time", after_secs = 60 }', 'say now'));
+    const { id } = await run('duration');
+    clock.jump(-3_600_000);
+    clock.pass(61_000);
+    await becomes(id, { state: 'completed' });
+    const until = new Date(clock.now().getTime() + 60_000).toISOString();
+    outside.define('instant', gated(`{ kind = "time", until = "${until}" }`, 'say now'));
+    const instant = await run('instant');
+    clock.jump(-3_600_000);
+    clock.pass(61_000);
+    expect((await detail(instant.id)).state).toBe('suspended');
+    clock.jump(3_600_000);
+    await becomes(instant.id, { state: 'completed' });
+  });
+
+  it('goes through a time that is over and a value that is true without waiting', async () => {
+    const { outside, run } = await world();
+    outside.define('past', gated('{ kind = "time", until = "2020-01-01T00:00:00Z" }', 'say a'));
+    outside.define('true', gated('{ kind = "value", expr = "steps.before.output == \'b\'" }', 'say a'));
+    for (const name of ['past', 'true']) {
+      const { events } = await run(name);
+      expect(told(events).at(-1)).toBe('run_end completed');
+      expect(told(events)).not.toContain('step_waiting g');
+    }
+  });
+
+  it('opens a value gate as soon as its condition holds', async () => {
+    const { outside, run, code, clock, becomes } = await world();
+    const later = new Date(clock.now().getTime() + 3_600_000).toISOString();
+    outside.define(
+      'value',
+      gated(`{ kind = "value", poll_secs = 1, expr = "now > timestamp('${later}')" }`, 'say a'),
+    );
+    const { id, events } = await run('value');
+    expect(events.at(-1)).toMatchObject({ waiting_on: 'value' });
+    expect(await code('POST', `runs/${id}/resume`)).toEqual([409, 'wrong_state']);
+    clock.jump(3_700_000);
+    await becomes(id, { state: 'completed' });
+  });
+
+  it('fails at a gate whose condition cannot be evaluated', async () => {
+    const { outside, run } = await world();
+    outside.define(
+      'odd',
+      `${agents}${step('j', 'say {"n":1}', 'output_schema = { type = "object" }')}${step('g', 'say x', 'needs = ["j"]\ngate = { kind = "value", expr = "steps.j.output.m > 3" }')}`,
+    );
+    expect((await run('odd')).events.at(-1)).toMatchObject({
+      outcome: 'failed',
+      error: expect.stringContaining('steps.j.output.m > 3') as string,
+    });
+  });
+
+  it('opens an event gate with the first event that fits, after it began to wait', async () => {
+    const { outside, run, json, becomes, detail } = await world();
+    expect((await json('POST', 'events', { name: 'user.deploy', data: { env: 'prod' } })).status).toBe(202);
+    outside.define(
+      'event',
+      gated(`{ kind = "event", name = "user.deploy", where = "data.env == 'prod'" }`, 'say {{gate.data.by}}'),
+    );
+    const { id, events } = await run('event');
+    expect(events.at(-1)).toMatchObject({ waiting_on: 'event' });
+    const other = await json('POST', 'events', { name: 'user.other', data: { env: 'prod' } });
+    const test = await json('POST', 'events', { name: 'user.deploy', data: { env: 'test' } });
+    await json('POST', 'events', { name: 'user.deploy' });
+    expect((test.body['seq'] as number) - (other.body['seq'] as number)).toBe(1);
+    expect(test.body['name']).toBe('user.deploy');
+    expect((await detail(id)).state).toBe('suspended');
+    await json('POST', 'events', { name: 'user.deploy', data: { env: 'prod', by: 'ann' } });
+    await json('POST', 'events', { name: 'user.deploy', data: { env: 'prod', by: 'bob' } });
+    expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'ann' });
+  });
+
+  it('opens an event gate with what the host itself tells', async () => {
+    const { outside, run, becomes } = await world();
+    outside.define(
+      'watcher',
+      `[[steps]]\nid = "g"\ngate = { kind = "event", name = "run.failed", where = "data.workflow == 'bad'" }\n`,
+    );
+    outside.define('bad', agents + step('a', 'fail x'));
+    const watcher = await run('watcher');
+    const bad = await run('bad');
+    expect(await becomes(watcher.id, { state: 'completed' })).toMatchObject({
+      result: { name: 'run.failed', data: { id: bad.id } },
+    });
+  });
+
+  it('takes only events of people, and data that is an object', async () => {
+    const { json } = await world();
+    for (const body of [
+      {},
+      { name: 'run.failed' },
+      { name: 'user.' },
+      { name: 'user.a b' },
+      { name: 'user.a', data: 3 },
+      [],
+    ])
+      expect((await json('POST', 'events', body)).status).toBe(400);
+  });
+
+  it('keeps segment and slot while a person is asked, and goes on when it is approved', async () => {
+    const { outside, begin, asked, json, becomes, events, code, pending } = await world();
+    outside.define(
+      'ask',
+      gated('{ kind = "approval", message = "Ship {{steps.before.output}}?" }', 'say shipped'),
+    );
+    const id = await begin('ask');
+    const question = await asked('approval_gate');
+    expect(await becomes(id, { waiting_on: 'approval' })).toMatchObject({
+      state: 'running',
+      gate: { kind: 'approval', pending_id: question },
+    });
+    expect((await pending())[0]).toMatchObject({ run_id: id, step: 'g', intent: 'Ship b?' });
+    expect(await code('POST', 'workflows/ask/runs')).toEqual([409, 'run_in_flight']);
+    expect(await code('POST', `runs/${id}/resume`)).toEqual([409, 'wrong_state']);
+    expect((await json('POST', `pending/${question}/approve`)).status).toBe(200);
+    expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'shipped' });
+    const all = await events(id);
+    expect(all.find(({ type }) => type === 'step_waiting')).toMatchObject({
+      step: 'g',
+      pending_id: question,
+    });
+    expect(all.filter(({ type }) => type === 'run_start')).toHaveLength(1);
+  });
+
+  it('fails when a person declines', async () => {
+    const { outside, begin, asked, json, becomes, turns } = await world();
+    outside.define('ask', gated('{ kind = "approval" }', 'say shipped'));
+    const id = await begin('ask');
+    await json('POST', `pending/${await asked('approval_gate')}/discard`, { note: 'a secret reason' });
+    const detail = await becomes(id, { state: 'failed' });
+    expect(JSON.stringify(detail)).not.toContain('secret');
+    expect(turns.requests).toHaveLength(1);
+  });
+
+  it('tells that a step waits for a staged change, without the time of it', async () => {
+    const { outside, begin, asked, json, becomes, events } = await world();
+    outside.define('stage', agents + step('a', 'stage'));
+    const id = await begin('stage');
+    const staged = await asked('count');
+    await becomes(id, { state: 'running', waiting_on: 'approval' });
+    await json('POST', `pending/${staged}/approve`);
+    expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'applied' });
+    expect(outside.tool.applied).toBe(1);
+    expect(told(await events(id))).toEqual([
+      ...['run_start', 'step_start a', 'a: turn', 'a: staged', 'step_waiting a', 'a: tool_result'],
+      ...['a: delta', 'a: answer', 'step_end a completed', 'run_end completed'],
+    ]);
+  });
+
+  it('lets runs whose gates open while the slot is taken go on when it is free', async () => {
+    const { outside, run, begin, json, becomes, turns } = await world();
+    const names = ['one', 'two', 'three'];
+    for (const name of names)
+      outside.define(name, gated('{ kind = "event", name = "user.go" }', `say ${name}`));
+    outside.define('long', agents + step('a', 'hold x'));
+    const ids = [(await run('one')).id, (await run('two')).id, (await run('three')).id];
+    const long = await begin('long');
+    await json('POST', 'events', { name: 'user.go' });
+    expect((await becomes(long, { state: 'running' })).state).toBe('running');
+    for (const id of ids) expect((await becomes(id, { state: 'suspended' })).state).toBe('suspended');
+    outside.holds.release('x');
+    for (const id of ids) await becomes(id, { state: 'completed' });
+    expect(
+      turns.requests
+        .map(({ prompt }) => prompt)
+        .slice(-3)
+        .sort(),
+    ).toEqual(['say one', 'say three', 'say two']);
+  });
+
+  it('runs a cycle of an armed workflow whenever it is told to', async () => {
+    const { outside, run, json, code, becomes, events, detail } = await world();
+    outside.define('armed', `[entry]\nkind = "armed"\n${agents}${step('a', 'say {{input}}')}`);
+    const { id, events: first } = await run('armed', { input: 'hi' });
+    expect(told(first)).toEqual(['run_start', 'run_end suspended']);
+    expect(await detail(id)).toMatchObject({
+      state: 'suspended',
+      waiting_on: 'armed',
+      suspend_kind: 'entry_gate',
+      wrapper_cycle: 0,
+    });
+    expect(await code('POST', `runs/${id}/resume`)).toEqual([409, 'wrong_state']);
+    for (const cycle of [1, 2]) {
+      expect(await json('POST', `runs/${id}/run-now`)).toEqual({
+        status: 200,
+        body: { id, dispatched: true },
+      });
+      expect(await becomes(id, { state: 'suspended', wrapper_cycle: cycle })).toMatchObject({
+        last_event: `cycle ${cycle} completed`,
+      });
+    }
+    const all = await events(id);
+    expect(all.map(({ seq }) => seq)).toEqual(all.map((_, at) => at));
+    expect(all.filter(({ type }) => type === 'run_end')).toMatchObject([
+      { outcome: 'suspended' },
+      { outcome: 'suspended', waiting_on: 'armed', result: 'hi' },
+      { outcome: 'suspended', waiting_on: 'armed', result: 'hi' },
+    ]);
+    expect((await detail(id)).step_records).toMatchObject([
+      { id: 'a', cycle: 1, state: 'completed' },
+      { id: 'a', cycle: 2, state: 'completed' },
+    ]);
+    expect((await json('POST', `sessions/${id}/cancel`)).status).toBe(202);
+    await becomes(id, { state: 'cancelled' });
+    expect(await code('POST', `runs/${id}/run-now`)).toEqual([409, 'wrong_state']);
+    expect(await code('POST', 'runs/r5/run-now')).toEqual([404, 'run_not_found']);
+  });
+
+  it('fires a schedule, by itself and by run-now, and keeps on after a failed cycle', async () => {
+    const { outside, run, json, code, clock, becomes, detail } = await world();
+    outside.define(
+      'nightly',
+      `[entry]\nkind = "schedule"\ncron = "0 3 * * *"\ntz = "Europe/Berlin"\n${agents}${step('a', 'fail 2 times\nsay fine')}`,
+    );
+    const { id } = await run('nightly');
+    const { gate } = await detail(id);
+    const { until_at } = gate as { until_at: string };
+    expect(new Date(until_at).toLocaleTimeString('de', { timeZone: 'Europe/Berlin' })).toBe('03:00:00');
+    expect(await code('POST', `runs/${id}/resume`)).toEqual([409, 'wrong_state']);
+    clock.jump(Date.parse(until_at) - clock.now().getTime() + 1000);
+    expect(await becomes(id, { state: 'suspended', wrapper_cycle: 1 })).toMatchObject({
+      last_event: expect.stringMatching(/^cycle 1 failed: /) as string,
+      step_records: [{ state: 'failed', cycle: 1 }],
+    });
+    // A small step back does not fire the same time again.
+    clock.jump(-60_000);
+    const next = (await detail(id)).gate as { until_at: string };
+    expect(Date.parse(next.until_at) - Date.parse(until_at)).toBeGreaterThan(82_000_000);
+    await json('POST', `runs/${id}/run-now`);
+    await becomes(id, { state: 'suspended', wrapper_cycle: 2 });
+    clock.jump(3 * 24 * 3_600_000);
+    // However many were missed, it is one.
+    await becomes(id, { state: 'suspended', wrapper_cycle: 3, last_event: 'cycle 3 completed' });
+    expect((await detail(id)).wrapper_cycle).toBe(3);
+  });
+
+  it('suspends in the middle of a cycle, where run-now does not reach', async () => {
+    const { outside, run, json, code, becomes } = await world();
+    outside.define('both', `[entry]\nkind = "armed"\n${gated(form)}`);
+    const { id } = await run('both');
+    await json('POST', `runs/${id}/run-now`);
+    await becomes(id, { state: 'suspended', waiting_on: 'input', wrapper_cycle: 1 });
+    expect(await code('POST', `runs/${id}/run-now`)).toEqual([409, 'wrong_state']);
+    await json('POST', `runs/${id}/resume`, { inputs: { size: 9 } });
+    await becomes(id, { state: 'suspended', waiting_on: 'armed', last_event: 'cycle 1 completed' });
+  });
+});

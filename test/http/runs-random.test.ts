@@ -1,0 +1,141 @@
+/** Random workflows, with people who pause, resume, cancel and kill hosts at random: what is always so. */
+import fc from 'fast-check';
+import { afterEach, expect, it } from 'vitest';
+import type { RunEvent } from '../../src/agent/shapes/run.ts';
+import { describeDatabases } from '../support/databases.ts';
+import { agents, Outside, type RunHost, runWorlds, ShiftedClock, step } from '../support/run-world.ts';
+
+interface StepPlan {
+  readonly needs: readonly number[];
+  readonly prompt: string;
+  readonly skipped: boolean;
+  readonly attempts: number;
+  readonly gate: string;
+}
+
+/** What is done between two looks at the run. */
+type Move = 'pause' | 'resume' | 'cancel' | 'kill' | 'stop' | 'nothing';
+
+const stepPlan = (index: number): fc.Arbitrary<StepPlan> =>
+  fc.record({
+    needs: index === 0 ? fc.constant([]) : fc.uniqueArray(fc.nat({ max: index - 1 }), { maxLength: 3 }),
+    prompt: fc.constantFrom('say x', 'say y', 'effect\nsay z', 'fail 1 times\nsay w', 'fail always', 'stage'),
+    skipped: fc.boolean().map((skipped) => skipped && index % 2 === 1),
+    attempts: fc.integer({ min: 1, max: 2 }),
+    gate: fc.constantFrom('', '', '', 'approval', 'input', 'event'),
+  });
+const plan = fc
+  .integer({ min: 1, max: 6 })
+  .chain((count) => fc.tuple(...Array.from({ length: count }, (_, at) => stepPlan(at))));
+const moves = fc.array(
+  fc.constantFrom<Move>('pause', 'resume', 'cancel', 'kill', 'stop', 'nothing', 'nothing'),
+  { maxLength: 6 },
+);
+
+const gates: Readonly<Record<string, string>> = {
+  approval: 'gate = { kind = "approval" }',
+  input: 'gate = { kind = "input" }',
+  event: 'gate = { kind = "event", name = "user.go" }',
+};
+const toml = (steps: readonly StepPlan[], order: readonly number[]) =>
+  agents +
+  order
+    .map((at) => {
+      const { needs, prompt, skipped, attempts, gate } = steps[at] as StepPlan;
+      const more = [
+        `needs = ${JSON.stringify(needs.map((need) => `s${need}`))}`,
+        `retry = { attempts = ${attempts} }`,
+        ...(skipped ? ['when = "false"'] : []),
+        ...(gate === '' ? [] : [gates[gate] ?? '']),
+      ];
+      return step(`s${at}`, prompt, more.join('\n'));
+    })
+    .join('');
+
+describeDatabases('random runs', (url) => {
+  const open = runWorlds();
+  const hosts: RunHost[] = [];
+  afterEach(() => hosts.splice(0));
+
+  it('keep the order of needs, lose no line, end each segment once, and free the slot', async () => {
+    const address = await url();
+    const clock = new ShiftedClock();
+    const outside = new Outside();
+    const next = async () => await open(outside, { url: address, clock });
+    let host = await next();
+    let made = 0;
+    await fc.assert(
+      fc.asyncProperty(plan, fc.infiniteStream(fc.nat()), moves, async (steps, dice, people) => {
+        const order = steps.map((_, at) => at).sort(() => (dice.next().value % 2 === 0 ? 1 : -1));
+        const name = `w${made++}`;
+        outside.define(name, toml(steps, order));
+        const id = await host.begin(name);
+        const left = [...people];
+        for (let looks = 0; ; looks += 1) {
+          const { state, waiting_on } = await host.detail(id);
+          if (state === 'completed' || state === 'failed' || state === 'cancelled') break;
+          if (looks > 400) throw new Error(`it stays ${state}, waiting on ${waiting_on ?? 'nothing'}`);
+          const move = left.shift();
+          if (move === 'kill' || move === 'stop') {
+            await host[move]();
+            host = await next();
+          } else if (move === 'cancel') await host.json('POST', `sessions/${id}/cancel`);
+          else if (move !== undefined && move !== 'nothing') await host.json('POST', `runs/${id}/${move}`);
+          else await helpOn(host, id, dice);
+        }
+        await invariants(host, id, steps);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+/** People who, sooner or later, do what lets a run go on. */
+async function helpOn(host: RunHost, id: string, dice: fc.Stream<number>): Promise<void> {
+  const { state, waiting_on } = await host.detail(id);
+  for (const { id: question } of await host.pending())
+    await host.json('POST', `pending/${question}/${dice.next().value % 4 === 0 ? 'discard' : 'approve'}`);
+  if (state === 'paused') await host.json('POST', `runs/${id}/resume`);
+  if (waiting_on === 'input') await host.json('POST', `runs/${id}/resume`, { inputs: {} });
+  if (waiting_on === 'event') await host.json('POST', 'events', { name: 'user.go' });
+}
+
+async function invariants(host: RunHost, id: string, steps: readonly StepPlan[]): Promise<void> {
+  const lines = await host.events(id);
+  const detail = await host.detail(id);
+  expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, at) => at));
+  // Segments: each begins once and ends once, and nothing is between them.
+  let isOpen = false;
+  for (const { type } of lines) {
+    expect(type === 'run_start').toBe(!isOpen);
+    isOpen = type !== 'run_end';
+  }
+  expect(isOpen).toBe(false);
+  const ends = lines.filter((line) => line.type === 'run_end');
+  expect(ends.slice(0, -1).every(({ outcome }) => outcome === 'suspended')).toBe(true);
+  expect(ends.at(-1)?.outcome).toBe(detail.state);
+  expect(detail.outcome).toBe(detail.state);
+
+  const over = new Map<string, string>();
+  for (const line of lines) follow(line, steps, over);
+  // The journal is what the stream told.
+  for (const record of detail.step_records)
+    if (over.has(record.id)) expect(record.state).toBe(over.get(record.id));
+    else expect(['failed', 'cancelled']).toContain(record.state);
+  if (detail.state === 'completed') expect(over.size).toBe(steps.length);
+  for (const [at, { skipped }] of steps.entries())
+    if (skipped) expect(over.get(`s${at}`) ?? 'skipped').toBe('skipped');
+
+  expect((await host.json('GET', `sessions/${id}/receipt`)).body).toMatchObject({ outcome: detail.state });
+  expect((await host.pending()).filter((one) => (one as { run_id?: string }).run_id === id)).toEqual([]);
+  expect(host.faults).toEqual([]);
+}
+
+/** A step begins when all it needs is over, and ends once. */
+function follow(line: RunEvent, steps: readonly StepPlan[], over: Map<string, string>): void {
+  if (!('step' in line)) return;
+  expect(over.has(line.step)).toBe(false);
+  const { needs } = steps[Number(line.step.slice(1))] as StepPlan;
+  for (const need of needs) expect(['completed', 'skipped']).toContain(over.get(`s${need}`));
+  if (line.type === 'step_end') over.set(line.step, line.outcome);
+}

@@ -1,0 +1,225 @@
+import { afterEach, expect } from 'vitest';
+import { EventLog } from '../../src/agent/event-log.ts';
+import { StoredAgents } from '../../src/agent/agents/stored-agents.ts';
+import { ActJournal } from '../../src/agent/pending/act-journal.ts';
+import { PendingChanges } from '../../src/agent/pending/pending-changes.ts';
+import type { Planners } from '../../src/agent/planner.ts';
+import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
+import { Feed } from '../../src/agent/sessions/feed.ts';
+import { StoredSessions } from '../../src/agent/sessions/store-sessions.ts';
+import type { Turns } from '../../src/agent/services.ts';
+import { type RunDetail, runDetail, type RunEvent, runEvent } from '../../src/agent/shapes/run.ts';
+import { StoredSignals } from '../../src/agent/signals.ts';
+import { digestOf } from '../../src/agent/workflows/digest.ts';
+import { Runs, type RunsOptions } from '../../src/agent/workflows/running/runs.ts';
+import { pendingRoutes } from '../../src/planes/agent/pending-routes.ts';
+import { runsRoutes } from '../../src/planes/agent/runs-routes.ts';
+import { sessionsRoutes } from '../../src/planes/agent/sessions-routes.ts';
+import { hostKey } from '../../src/signing/host-key.ts';
+import { Store } from '../../src/store/index.ts';
+import { freshDataDir } from './host.ts';
+import { CountingTool, Holds, ScriptedTurns } from './scripted-turns.ts';
+import { routeServers } from './serve-routes.ts';
+
+/** The system's clock, which a test may set ahead or back: alone, or with the time that passes. */
+export class ShiftedClock {
+  #wall = 0;
+  #passed = 0;
+  readonly now = (): Date => new Date(Date.now() + this.#wall + this.#passed);
+  readonly monotonic = (): number => performance.now() + this.#passed;
+
+  jump(ms: number): void {
+    this.#wall += ms;
+  }
+  pass(ms: number): void {
+    this.#passed += ms;
+  }
+}
+
+interface Setting {
+  readonly url: string;
+  readonly clock?: ShiftedClock;
+  readonly endpointId?: string;
+  readonly pace?: Partial<RunsOptions['pace']>;
+  readonly cancelledState?: boolean;
+  readonly turns?: (scripted: ScriptedTurns) => Turns;
+}
+
+const planners: Pick<Planners, 'find'> = {
+  find: (model) => ({
+    route: { engine: 'resident', model },
+    answer: () => {
+      throw new Error('the turns are scripted');
+    },
+  }),
+};
+const nobody = { live: () => Promise.resolve([]) };
+
+/** What stays when a host is killed. */
+export class Outside {
+  readonly sources = new Map<string, string>();
+  readonly enabled = new Set<string>();
+  readonly holds = new Holds();
+  readonly tool = new CountingTool();
+  readonly dataDir = freshDataDir();
+
+  /** Stores a workflow and lets it be run. */
+  define(name: string, toml: string): void {
+    this.sources.set(name, `[ensemble]\nname = "${name}"\n${toml}`);
+    this.enabled.add(name);
+  }
+}
+
+/** The agents of the workflows of a test. */
+export const agents = '[agents.a]\ninstructions = "x"\n';
+/** One step of agent `a`. */
+export const step = (id: string, prompt: string, more = ''): string =>
+  `[[steps]]\nid = "${id}"\nagent = "a"\nprompt = ${JSON.stringify(prompt)}\n${more}\n`;
+
+/** Hosts of runs over HTTP: any number of times over one database, one after the other. */
+export function runWorlds() {
+  const serve = routeServers();
+  const open: { stop(): Promise<void> }[] = [];
+  afterEach(async () => {
+    for (const host of open.splice(0)) await host.stop();
+  });
+
+  return async (outside: Outside, setting: Setting) => {
+    const { url, clock = new ShiftedClock(), endpointId = 'host-a', cancelledState = true } = setting;
+    const store = await Store.open({ url, endpointId, now: clock.now });
+    const faults: unknown[] = [];
+    const stopping = new AbortController();
+    const signals = new StoredSignals(store);
+    const { tool, holds, sources, enabled, dataDir } = outside;
+    const find = (name: string) => (name === tool.name ? tool : undefined);
+    const changes = new PendingChanges({
+      ...{ store, signals, clock, tools: { find }, stopping: stopping.signal, pollMs: 10 },
+    });
+    await changes.sweep();
+    const scripted = new ScriptedTurns(changes, tool, holds);
+    const log = new EventLog(store);
+    const sessions = new StoredSessions({ store, operatorHash: undefined });
+    const receipts = new ReceiptChain({ store, key: await hostKey(dataDir) });
+    const runs = new Runs({
+      ...{ store, clock, log, changes, sessions, receipts, signals, planners, cancelledState },
+      turns: setting.turns?.(scripted) ?? scripted,
+      agents: new StoredAgents({ store }),
+      workflows: {
+        callable(name) {
+          const source = enabled.has(name) ? sources.get(name) : undefined;
+          return Promise.resolve(source === undefined ? undefined : { source, digest: digestOf(source) });
+        },
+      },
+      pace: { checkMs: 5, signalMs: 5, storeMs: 5, ...setting.pace },
+      onFault: (_, error) => faults.push(error),
+    });
+    await runs.recover();
+    const feed = new Feed({
+      ...{ store, tasks: nobody, runs, external: nobody, cancelledState },
+      startedAt: new Date(),
+    });
+    const server = await serve([
+      ...runsRoutes({ runs }),
+      ...pendingRoutes({ changes, acts: new ActJournal(store) }),
+      ...sessionsRoutes({ feed, sessions, receipts, runs, tasks: nobody, external: nobody }),
+    ]);
+    let over = false;
+    /** In good order. */
+    const stop = async () => {
+      if (over) return;
+      over = true;
+      stopping.abort(new Error('the host stops'));
+      await runs.close();
+      await store.close();
+    };
+    /** Nothing of it is written any more. */
+    const kill = async () => {
+      over = true;
+      await store.close();
+      stopping.abort(new Error('killed'));
+      await runs.close();
+    };
+    open.push({ stop });
+    return { ...http(server.send), runs, store, changes, log, clock, faults, turns: scripted, stop, kill };
+  };
+}
+
+export type RunHost = Awaited<ReturnType<ReturnType<typeof runWorlds>>>;
+
+type Send = Awaited<ReturnType<ReturnType<typeof routeServers>>>['send'];
+
+function http(send: Send) {
+  const json = async (method: string, path: string, body?: unknown) => {
+    const response = await send(method, `/agent/v1/${path}`, body);
+    const text = await response.text();
+    return {
+      status: response.status,
+      body: (text === '' ? undefined : JSON.parse(text)) as Record<string, unknown>,
+    };
+  };
+  /** A whole run, or the first segment of it. */
+  const run = async (name: string, body?: unknown) => {
+    const response = await send('POST', `/agent/v1/workflows/${name}/runs`, body);
+    const events = response.status === 200 ? eventsOf(await response.text()) : [];
+    const first = events[0];
+    return { response, events, id: first?.type === 'run_start' ? first.run_id : '' };
+  };
+  /** A run whose stream nobody reads. */
+  const begin = async (name: string, body?: unknown): Promise<string> => {
+    const response = await send('POST', `/agent/v1/workflows/${name}/runs`, body);
+    const reader = response.body?.getReader();
+    const first = await reader?.read();
+    await reader?.cancel();
+    const [line = '{}'] = new TextDecoder().decode(first?.value).split('\n');
+    const { run_id } = JSON.parse(line) as { run_id?: string };
+    if (run_id === undefined) throw new Error(`not begun: ${line}`);
+    return run_id;
+  };
+  const detail = async (id: string): Promise<RunDetail> =>
+    runDetail.parse((await json('GET', `runs/${id}`)).body);
+  const events = async (id: string, after?: number): Promise<RunEvent[]> => {
+    const query = after === undefined ? '' : `?after=${after}`;
+    return eventsOf(await (await send('GET', `/agent/v1/runs/${id}/events${query}`)).text());
+  };
+  /** Waits for a run to be as is expected. */
+  const becomes = async (id: string, expected: Partial<RunDetail>): Promise<RunDetail> => {
+    await expect.poll(() => detail(id), { timeout: 20_000, interval: 10 }).toMatchObject(expected);
+    return await detail(id);
+  };
+  const pending = async () =>
+    (await json('GET', 'pending')).body as unknown as { id: string; tool: string }[];
+  /** Waits for a question, or a staged change. */
+  const asked = async (tool: string): Promise<string> => {
+    await expect
+      .poll(async () => (await pending()).map((one) => one.tool), { timeout: 20_000 })
+      .toContain(tool);
+    return (await pending()).find((one) => one.tool === tool)?.id ?? '';
+  };
+  const code = async (method: string, path: string, body?: unknown) => {
+    const answer = await json(method, path, body);
+    return [answer.status, (answer.body['error'] as { code: string } | undefined)?.code];
+  };
+  return { send, json, run, begin, detail, events, becomes, pending, asked, code };
+}
+
+/** Lines as they are published, numbered without holes. */
+export function eventsOf(text: string): RunEvent[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const event = runEvent.parse(JSON.parse(line));
+      // Nothing that the schema would drop.
+      expect(JSON.parse(line)).toEqual(event);
+      return event;
+    });
+}
+
+/** The kinds of the events, with the step that each is about. */
+export const told = (events: readonly RunEvent[]): string[] =>
+  events.map((event) => {
+    if (event.type === 'step_event') return `${event.step}: ${event.event.type}`;
+    if (event.type === 'run_end') return `run_end ${event.outcome}`;
+    if (event.type === 'step_end') return `step_end ${event.step} ${event.outcome}`;
+    return 'step' in event ? `${event.type} ${event.step}` : event.type;
+  });

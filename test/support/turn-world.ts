@@ -1,0 +1,141 @@
+import type { Clock } from '../../src/agent/clock.ts';
+import type { Planner, PlannerEvent, PlannerRequest } from '../../src/agent/planner.ts';
+import type { Decision, TurnsRequest } from '../../src/agent/services.ts';
+import { type AgentSpec, agentSpec } from '../../src/agent/shapes/agent-spec.ts';
+import type { NewTurnEvent } from '../../src/agent/shapes/turn-event.ts';
+import type { ChangeTool, Proposal, ReadTool, Tool, ToolContext, ToolOutput } from '../../src/agent/tool.ts';
+import { TurnLoop } from '../../src/agent/turns/index.ts';
+import { globMatches } from '../../src/agent/agents/name-glob.ts';
+
+export type PlannerStep =
+  | readonly PlannerEvent[]
+  | ((request: PlannerRequest, signal: AbortSignal) => AsyncIterable<PlannerEvent>);
+
+export const says = (text: string, tokens = 1): PlannerEvent[] => [
+  { type: 'delta', text },
+  { type: 'end', finish: 'stop', usage: { promptTokens: 1, completionTokens: tokens } },
+];
+export const calls = (name: string, args: unknown = {}, tokens = 1): PlannerEvent[] => [
+  { type: 'call', call: { id: '', name, arguments: typeof args === 'string' ? args : JSON.stringify(args) } },
+  { type: 'end', finish: 'tool_calls', usage: { promptTokens: 1, completionTokens: tokens } },
+];
+
+/** A model that fails. */
+export async function* breaking(error: Error): AsyncGenerator<PlannerEvent, void, undefined> {
+  yield* [];
+  throw error;
+}
+
+/** A model that answers in order, the last step again and again. */
+export class ScriptedPlanner implements Planner {
+  readonly route = { engine: 'gateway', model: 'scripted' } as const;
+  readonly requests: PlannerRequest[] = [];
+  readonly #steps: readonly PlannerStep[];
+
+  constructor(steps: readonly PlannerStep[]) {
+    this.#steps = steps;
+  }
+
+  async *answer(request: PlannerRequest, signal: AbortSignal): AsyncGenerator<PlannerEvent, void, undefined> {
+    // As it was then: the loop goes on with the same list.
+    this.requests.push({ ...request, messages: [...request.messages] });
+    const step = this.#steps[this.requests.length - 1] ?? this.#steps.at(-1) ?? [];
+    if (typeof step === 'function') yield* step(request, signal);
+    else yield* step;
+  }
+}
+
+export const readTool = (
+  name: string,
+  run: (args: Readonly<Record<string, unknown>>, context: ToolContext) => Promise<ToolOutput> | ToolOutput,
+  inputSchema: Readonly<Record<string, unknown>> = { type: 'object' },
+): ReadTool => ({
+  kind: 'read',
+  name,
+  description: name,
+  source: 'builtin',
+  inputSchema,
+  run: async (args, context) => await run(args, context),
+});
+
+export const good = (output: string): ToolOutput => ({ ok: true, output, truncated: false });
+
+export const changeTool = (name: string, propose?: ChangeTool['propose']): ChangeTool => ({
+  kind: 'change',
+  name,
+  description: name,
+  source: 'builtin',
+  inputSchema: { type: 'object' },
+  propose: propose ?? (() => Promise.resolve(proposal)),
+  apply: () => Promise.resolve(good('applied')),
+});
+const proposal: Proposal = {
+  kind: 'file_write',
+  intent: 'why',
+  summary: 'writes a file',
+  risk: 'low',
+  payload: {},
+};
+
+interface World {
+  readonly steps: readonly PlannerStep[];
+  readonly tools?: readonly Tool[];
+  readonly agent?: Partial<AgentSpec>;
+  readonly clock?: Clock;
+  /** What people decide; undefined: nobody ever does. */
+  readonly decision?: (id: string, signal: AbortSignal) => Promise<Decision>;
+  readonly revoked?: () => boolean;
+}
+
+/** The turn loop over a scripted model, tools in memory, and a record of all that was done. */
+export function turnWorld({ steps, tools = [], agent, clock, decision, revoked }: World) {
+  const planner = new ScriptedPlanner(steps);
+  const done: string[] = [];
+  const faults: unknown[] = [];
+  const events: NewTurnEvent[] = [];
+  const never = () => new Promise<Decision>(() => undefined);
+  const loop = new TurnLoop({
+    planners: { find: () => planner },
+    toolbox: {
+      granted: ({ grants }) =>
+        tools.filter(({ name }) => grants.tools.some((glob) => globMatches(glob, name))),
+    },
+    changes: {
+      stage: (tool, { kind, intent, summary, risk }, context) => {
+        done.push(`stage ${tool.name}`);
+        const id = `p${done.length}`;
+        const at = '2026-01-01T00:00:00.000Z';
+        const about = { agent: context.agent, created_at: at, expires_at: at };
+        return Promise.resolve({ id, kind, tool: tool.name, intent, summary, risk, ...about });
+      },
+      applyNow: (tool) => {
+        done.push(`apply ${tool.name}`);
+        return Promise.resolve(good('applied at once'));
+      },
+      decision: decision ?? never,
+    },
+    sessions: { isRevoked: () => Promise.resolve(revoked?.() ?? false) },
+    clock: clock ?? { now: () => new Date(), monotonic: () => performance.now() },
+    onFault: (_, error) => faults.push(error),
+  });
+  const spec = agentSpec.parse({ name: 'a', instructions: 'Work.', grants: { tools: ['*'] }, ...agent });
+  const run = (request: Partial<TurnsRequest> = {}, signal = new AbortController().signal) =>
+    loop.run(
+      {
+        agent: spec,
+        prompt: 'Go.',
+        cwd: undefined,
+        onStaged: 'go_on',
+        about: { sessionId: 's1' },
+        ...request,
+      },
+      (event) => {
+        events.push(event);
+        return Promise.resolve();
+      },
+      signal,
+    );
+  const types = () => events.map(({ type }) => type);
+  const results = () => events.filter((event) => event.type === 'tool_result');
+  return { run, loop, planner, done, faults, events, types, results };
+}

@@ -1,0 +1,40 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { afterEach, expect, test, vi } from 'vitest';
+import { isAlive } from '../support/mcp-servers.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const script = fileURLToPath(new URL('../support/mcp-owner.ts', import.meta.url));
+const owners: ChildProcess[] = [];
+afterEach(() => {
+  for (const owner of owners.splice(0)) owner.kill('SIGKILL');
+});
+
+/** A process that owns a server; resolves when it has printed the server's pid. */
+async function start(mode: string, end: string): Promise<{ owner: ChildProcess; server: number }> {
+  const child = spawn(process.execPath, ['--no-warnings', script, mode, end], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  owners.push(child);
+  const [line] = (await once(child.stdout, 'data')) as [Buffer];
+  return { owner: child, server: Number(line.toString()) };
+}
+async function gone(pid: number): Promise<void> {
+  while (await isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+test('a host that exits without a word takes even a stubborn server along', async () => {
+  const { owner: host, server } = await start('stubborn', 'exit');
+  if (host.exitCode === null) await once(host, 'exit');
+  await gone(server);
+  expect(host.exitCode).toBe(0);
+});
+
+test('a server whose host was killed with -9 ends by itself', async () => {
+  const { owner: host, server } = await start('serve', 'wait');
+  expect(await isAlive(server)).toBe(true);
+  host.kill('SIGKILL');
+  await gone(server);
+});

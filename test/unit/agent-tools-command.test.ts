@@ -1,0 +1,237 @@
+import { execFileSync } from 'node:child_process';
+import { mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises';
+import net, { type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { ToolContext } from '../../src/agent/tool.ts';
+import type { BuiltinOptions } from '../../src/agent/tools/builtin/index.ts';
+import { Bubblewrap } from '../../src/agent/tools/sandbox/bubblewrap.ts';
+import { Printed } from '../../src/agent/tools/sandbox/printed.ts';
+import { toolWorlds, type ToolWorld } from '../support/agent-tools.ts';
+
+const newWorld = toolWorlds();
+const found = await Bubblewrap.probe();
+const sandbox = (options: Partial<BuiltinOptions> = {}) => newWorld({ sandbox: found, ...options });
+
+/** Of a shell, approved at once. */
+async function shell(world: ToolWorld, script: string, args: object = {}, within?: ToolContext) {
+  const call = { argv: ['sh', '-c', script], timeout_secs: 60, ...args };
+  return await world.apply('run_command', await world.proposed('run_command', call, within));
+}
+
+const processes = (name: string): string[] =>
+  execFileSync('ps', ['-eo', 'args'])
+    .toString()
+    .split('\n')
+    .filter((line) => line.includes(name));
+
+describe('Bubblewrap.probe', () => {
+  it('says in a sentence why there is none', async () => {
+    expect(await Bubblewrap.probe('no-such-bwrap')).toMatch(
+      /^Commands run only inside bubblewrap, .* install bubblewrap/,
+    );
+    const world = await newWorld({ sandbox: 'Why not.' });
+    expect(world.tool('run_command').unavailable?.()).toBe('Why not.');
+  });
+});
+
+describe('Printed', () => {
+  it('keeps both ends of what is printed, in pieces of any size', () => {
+    const all = Array.from({ length: 1000 }, (_, index) => `${index} `).join('');
+    for (const size of [1, 7, 30, 31, 100, 10_000]) {
+      for (const length of [0, 1, 29, 30, 59, 60, 61, 500, all.length]) {
+        const text = all.slice(0, length);
+        const printed = new Printed(30);
+        for (let at = 0; at < length; at += size) printed.add(Buffer.from(text.slice(at, at + size)));
+        const expected =
+          length <= 60 ? text : `${text.slice(0, 30)}\n[${length - 60} bytes left out]\n${text.slice(-30)}`;
+        expect(printed.text()).toBe(expected.slice(0, expected.length));
+        expect(printed.truncated).toBe(length > 60);
+      }
+    }
+  });
+
+  it('leaves out what only a terminal understands', () => {
+    const printed = new Printed(100);
+    printed.add(Buffer.from('\u001b[31mred\u001b[0m \u001b]0;title\u0007text\r\n'));
+    expect(printed.text()).toBe('red text\n');
+  });
+});
+
+const why = typeof found === 'string' ? ` (${found})` : '';
+
+describe.skipIf(typeof found === 'string')(`run_command${why}`, { timeout: 120_000 }, () => {
+  it('stages what will run, word for word', async () => {
+    const world = await sandbox();
+    const call = { argv: ['echo', 'a b', "it's", '\u001b[2J'] };
+    const proposal = await world.proposed('run_command', call);
+    expect(proposal).toMatchObject({
+      kind: 'exec',
+      intent: 'to test it',
+      risk: 'high',
+      path: world.granted,
+      summary: `Run echo 'a b' 'it'\\''s' '\\u{1b}[2J' in ${world.granted}, for at most 60 s, in the sandbox.`,
+    });
+    expect(await world.apply('run_command', proposal)).toEqual({
+      ok: true,
+      output: "exit code 0\na b it's",
+      truncated: false,
+    });
+  });
+
+  it('reads what was granted, writes only where writing was granted, and sees nothing else', async () => {
+    const world = await sandbox();
+    await writeFile(join(world.shown, 'in'), 'shown');
+    await writeFile(join(world.outside, 'secret'), 'what nobody may read');
+    const script = `cat ../shown/in > out; touch ../shown/no /no /usr/no /etc/no /dev/no /proc/no; ls ${world.outside}; ls /home /root /var /run /etc/shadow; cat ${world.outside}/secret; pwd`;
+    const { output } = await shell(world, script);
+    expect(await readFile(join(world.granted, 'out'), 'utf8')).toBe('shown');
+    expect(await readdir(world.shown)).toEqual(['in']);
+    expect(output).not.toContain('what nobody may read');
+    expect(
+      output.match(/No such file or directory|Read-only file system|cannot/g)?.length,
+    ).toBeGreaterThanOrEqual(13);
+    expect(output.endsWith(world.granted)).toBe(true);
+  });
+
+  it('sees no data of the host, no process of it, no environment and no network', async () => {
+    const server = net.createServer((socket) => socket.end('reached')).listen(0, '127.0.0.1');
+    await new Promise((resolve) => server.once('listening', resolve));
+    try {
+      const first = await sandbox();
+      const data = join(first.granted, 'data');
+      await mkdir(data);
+      await writeFile(join(data, 'operator.token'), 'what nobody may read');
+      const world = await sandbox({ forbidden: [data] });
+      const within = { ...world.context({ write: [first.granted] }), cwd: first.granted };
+      const { port } = server.address() as AddressInfo;
+      const script = `cat data/operator.token; touch data/x; env; ls /proc | grep -c '^[0-9]'; cat /proc/net/dev; bash -c 'cat < /dev/tcp/127.0.0.1/${port}'; kill -9 1`;
+      const { output } = await shell(world, script, {}, within);
+      expect(output).not.toContain('what nobody may read');
+      expect(output).not.toContain('reached');
+      expect(output).toContain('HOME=/tmp');
+      expect(output.match(/^[A-Z]+=/gm)?.sort()).toEqual([
+        'HOME=',
+        'LANG=',
+        'PATH=',
+        'PWD=',
+        'TERM=',
+        'TMPDIR=',
+      ]);
+      expect(output).not.toMatch(/eth0|ens|wlan/);
+      expect(await readdir(data)).toEqual(['operator.token']);
+    } finally {
+      await new Promise((resolve) => server.close(resolve));
+    }
+  });
+
+  it('has no rights over the machine, also where the host runs as root', async () => {
+    const world = await sandbox();
+    const script = `for f in /proc/sysrq-trigger /proc/sys/kernel/core_pattern /proc/sys/vm/swappiness; do (echo 0 > $f) 2>/dev/null && echo bad $f; done
+      mount -t tmpfs none /tmp 2>/dev/null && echo bad mount; unshare -Ur true 2>/dev/null && echo bad namespace
+      mknod /tmp/disk b 8 0 2>/dev/null && echo bad device; chroot / true 2>/dev/null && echo bad chroot
+      grep CapEff /proc/self/status; (mount | grep -v ' /proc') >/dev/null`;
+    const { output } = await shell(world, script);
+    expect(output).not.toContain('bad');
+    expect(output).toMatch(/CapEff:\s+0000000000000000/);
+  });
+
+  it('leads out through no link', async () => {
+    const world = await sandbox();
+    await writeFile(join(world.outside, 'secret'), 'what nobody may read');
+    await symlink(world.outside, join(world.granted, 'door'));
+    const { output } = await shell(world, 'cat door/secret; ls door/');
+    expect(output).not.toContain('what nobody may read');
+    expect(await world.propose('run_command', { argv: ['ls'], cwd: 'door' })).toMatchObject({ ok: false });
+    // A grant that is itself a link counts as where it leads, under both names.
+    await symlink(world.shown, join(world.folder, 'other'));
+    await writeFile(join(world.shown, 'in'), 'shown');
+    const within = world.context({ read: [join(world.folder, 'other')] });
+    const twice = await shell(world, `cat ${world.folder}/other/in ${world.shown}/in`, {}, within);
+    expect(twice.output).toBe('exit code 0\nshownshown');
+  });
+
+  it('tells how it ended', async () => {
+    const world = await sandbox();
+    expect(await shell(world, 'echo out; echo err >&2; exit 3')).toEqual({
+      ok: false,
+      output: expect.stringMatching(/^exit code 3\n(?:out\nerr|err\nout)$/),
+      truncated: false,
+    });
+    const missing = { argv: ['no-such-program'] };
+    expect(await world.apply('run_command', await world.proposed('run_command', missing))).toMatchObject({
+      ok: false,
+    });
+    expect(await world.propose('run_command', { argv: ['a\0b'] })).toMatchObject({ ok: false });
+    expect((await shell(world, 'kill -9 $$')).ok).toBe(false);
+  });
+
+  it('is ended when its time is over, with all that it started', async () => {
+    const world = await sandbox();
+    const script = "trap '' TERM INT HUP; (setsid sleep 31415 &) ; nohup sleep 31415 & sleep 31415";
+    expect(await shell(world, script, { timeout_secs: 1 })).toMatchObject({
+      ok: false,
+      output: expect.stringMatching(/^\[ended, because it did not end within 1 seconds\]/),
+    });
+    expect(processes('sleep 31415')).toEqual([]);
+  });
+
+  it('leaves nothing behind in the background', async () => {
+    const world = await sandbox();
+    expect(await shell(world, '(setsid sleep 27182 &); sleep 27182 & echo done')).toMatchObject({
+      ok: true,
+      output: 'exit code 0\ndone',
+    });
+    expect(processes('sleep 27182')).toEqual([]);
+  });
+
+  it('is ended when the host stops it', async () => {
+    const world = await sandbox();
+    const { payload } = await world.proposed('run_command', { argv: ['sleep', '16180'] });
+    const tool = world.tool('run_command');
+    if (tool.kind !== 'change') throw new Error('no change');
+    const stopping = new AbortController();
+    const running = tool.apply(payload, stopping.signal);
+    stopping.abort(new Error('stopped'));
+    await expect(running).rejects.toThrow('stopped');
+    expect(processes('sleep 16180')).toEqual([]);
+  });
+
+  it('keeps little of what prints without end', async () => {
+    const world = await sandbox({ sandboxLimits: { printedBytes: 8 * 1024 * 1024 } });
+    const yes = await shell(world, 'yes');
+    expect(yes).toMatchObject({ ok: false, truncated: true });
+    expect(yes.output).toMatch(/^\[ended, because it printed more than 8388608 bytes\]\ny\n/);
+    expect(yes.output.length).toBeLessThan(40_000);
+    const big = await shell(world, 'head -c 4000000 /dev/zero | tr "\\0" x; echo; echo the end');
+    expect(big.ok).toBe(true);
+    expect(big.output).toMatch(/bytes left out\]\nx+\nthe end$/);
+  });
+
+  it('is ended when it multiplies, or takes too much memory', async () => {
+    const world = await sandbox({ sandboxLimits: { processes: 40, totalBytes: 100 * 1024 * 1024 } });
+    expect(
+      await shell(world, 'i=0; while [ $i -lt 300 ]; do sleep 14142 & i=$((i+1)); done; wait'),
+    ).toMatchObject({
+      ok: false,
+      // Watched, or counted by the kernel, whichever is first.
+      output: expect.stringMatching(/it started more than 40 processes|[Cc]annot fork/),
+    });
+    const bomb = await shell(world, 'f() { f | f & }; f; sleep 14142', { timeout_secs: 3 });
+    expect(bomb.ok).toBe(false);
+    expect(processes('sleep 14142')).toEqual([]);
+    const hungry = 'x=$(head -c 300000000 /dev/zero | tr "\\0" x); sleep 14142';
+    expect(await shell(world, hungry)).toMatchObject({ output: expect.stringContaining('bytes of memory') });
+  });
+
+  it('fills no disk and no memory through files', async () => {
+    const world = await sandbox({ sandboxLimits: { fileBytes: 1024 * 1024, scratchBytes: 1024 * 1024 } });
+    const { output } = await shell(
+      world,
+      'head -c 9000000 /dev/zero > big; for d in /tmp /dev/shm; do for i in 1 2 3; do head -c 900000 /dev/zero > $d/$i || echo full $d; done; done; stat -c %s big',
+    );
+    expect(output).toContain('full /tmp');
+    expect(output).toContain('full /dev/shm');
+    expect(output).toMatch(/\b1048576$/);
+  });
+});

@@ -1,0 +1,149 @@
+import { describe, expect, it } from 'vitest';
+import type { Session } from '../../src/agent/shapes/session.ts';
+import type { LabReader } from '../../src/agent/tools/builtin/lab-reader.ts';
+import { type Lab, LabError } from '../../src/lab/types.ts';
+import { toolWorlds } from '../support/agent-tools.ts';
+import { ScriptedLab } from '../support/scripted-lab.ts';
+
+const newWorld = toolWorlds();
+
+async function labWorld() {
+  const scripted = new ScriptedLab();
+  const lab: Lab = scripted;
+  // The lab of the host is one that agents can use, as it is.
+  const world = await newWorld({ lab: (): LabReader => lab });
+  return { scripted, world };
+}
+
+describe('lab tools', () => {
+  it('show the lab in lines', async () => {
+    const { world } = await labWorld();
+    const shown = async (tool: string, args: object = {}) => (await world.run(tool, args)).output;
+    expect(await shown('lab_graph')).toBe(
+      'model scripted: 1 nodes, 1 spans\nlayers.0.norm: rms_norm, builtin:rms-norm, f32 [tokens, 64]\nspan layers.0.qkv: norm_matvec',
+    );
+    expect(await shown('lab_graph', { nodes: 'layers.1.*' })).toBe('model scripted: 1 nodes, 1 spans');
+    expect(await shown('lab_parts')).toBe(
+      'kernel fast: rms_norm, accepted, sha256:00\nslot rms_norm: rms_norm, bound builtin:rms-norm, fits fast',
+    );
+    expect(await shown('lab_parts', { op: 'matvec' })).toBe('[nothing]');
+    expect(await shown('lab_ops')).toBe(
+      'rms_norm: rms_norm of rows\nmatvec: matvec of rows\nmatmul: matmul of rows',
+    );
+    expect(await shown('lab_ops', { op: 'matvec' })).toBe('{"op":"matvec","summary":"matvec of rows"}');
+    expect(await world.run('lab_ops', { op: 'none' })).toMatchObject({
+      ok: false,
+      output: 'There is no op "none"; there are rms_norm, matvec, matmul.',
+    });
+    expect(await shown('lab_stub', { op: 'matvec', target: 'f16' })).toBe('// WGSL');
+    expect(await world.run('lab_stub', { op: 'none' })).toMatchObject({ ok: false, output: "no op 'none'" });
+    expect((await world.run('lab_configs', {})).ok).toBe(true);
+  });
+
+  it('register, compare and measure, and leave what is bound as it is', async () => {
+    const { scripted, world } = await labWorld();
+    const kernel = { name: 'fast', op: 'rms_norm', source: '// WGSL', dispatch: { x: '1' } };
+    expect(await world.run('lab_register', kernel)).toMatchObject({
+      ok: true,
+      output: 'fast accepted, sha256:00',
+    });
+    expect(await world.run('lab_register', { ...kernel, source: 'wrong' })).toMatchObject({
+      ok: false,
+      output: expect.stringMatching(/^fast rejected/),
+    });
+    expect(await world.run('lab_register', { ...kernel, op: 'none' })).toMatchObject({
+      ok: false,
+      output: "op: there is no 'none'; there are rms_norm, matvec, matmul.",
+    });
+    expect((await world.run('lab_parity', {})).output).toMatch(/^parity /);
+    expect((await world.run('lab_bench', { rounds: 2 })).output).toMatch(
+      /^verdict faster; decode is 1\.10 to 1\.30/,
+    );
+    expect(scripted.calls.find(([name]) => name === 'bench')?.[1]).toEqual({ mode: 'quick', rounds: 2 });
+    expect(scripted.calls.map(([name]) => name)).not.toContain('bind');
+  });
+
+  it('bind only what was proposed, and only when it is applied', async () => {
+    const { scripted, world } = await labWorld();
+    const proposal = await world.proposed('lab_bind', { kernel: 'fast', components: ['layers.*.norm'] });
+    expect(proposal).toMatchObject({
+      kind: 'tool_call',
+      summary: 'Run layers.*.norm on the kernel fast (accepted).',
+      baseHash: 'sha256:00',
+      risk: 'medium',
+    });
+    expect(scripted.calls.map(([name]) => name)).not.toContain('bind');
+    expect(await world.apply('lab_bind', proposal)).toMatchObject({
+      ok: true,
+      output: '1 components run on fast now.',
+    });
+    expect(scripted.calls.at(-1)).toEqual(['bind', { kernel: 'fast', components: ['layers.*.norm'] }]);
+    const stale = { ...proposal, payload: { ...(proposal.payload as object), digest: 'sha256:11' } };
+    await expect(world.apply('lab_bind', stale)).rejects.toMatchObject({ code: 'base_moved' });
+    for (const args of [{ kernel: 'fast' }, { kernel: 'none', span: 'x' }])
+      expect(await world.propose('lab_bind', args)).toMatchObject({ ok: false });
+    await world.apply('lab_clear', await world.proposed('lab_clear', {}));
+    expect(scripted.calls.at(-1)?.[0]).toBe('unbind');
+  });
+
+  it('tell what the lab refuses, and pass on what is a fault', async () => {
+    const { scripted, world } = await labWorld();
+    scripted.error = new LabError('lab_failed', 'The device was lost.');
+    expect(await world.run('lab_graph', {})).toMatchObject({ ok: false, output: 'The device was lost.' });
+    scripted.error = new TypeError('a fault of ours');
+    await expect(world.run('lab_graph', {})).rejects.toThrow('a fault of ours');
+  });
+});
+
+describe('observe tools', () => {
+  it('show rows as lines, bounded', async () => {
+    const session = (index: number): Session => ({
+      id: `t${index}`,
+      kind: 'task',
+      title: 'x'.repeat(200),
+      state: 'completed',
+      started_at: '2026-01-01T00:00:00.000Z',
+      cancellable: false,
+    });
+    const change = {
+      id: 'p1',
+      kind: 'file_write' as const,
+      tool: 'fs_write',
+      agent: 'default',
+      intent: 'why',
+      summary: 'what',
+      diff: 'very long',
+      risk: 'low' as const,
+      created_at: '2026-01-01T00:00:00.000Z',
+      expires_at: '2026-01-02T00:00:00.000Z',
+    };
+    const asked: number[] = [];
+    const world = await newWorld({
+      observe: {
+        sessions: async () => Array.from({ length: 500 }, (_, index) => session(index)),
+        receipts: async (limit) => {
+          asked.push(limit);
+          return [];
+        },
+        pending: async () => [change],
+        telemetry: async () => ({ measured_completions: 3 }),
+        health: async () => ({ model: 'm' }),
+      },
+    });
+    const sessions = await world.run('observe_sessions', { limit: 3 });
+    expect(sessions.truncated).toBe(true);
+    expect(sessions.output.split('\n').map((line) => (JSON.parse(line) as Session).id)).toEqual([
+      't0',
+      't1',
+      't2',
+    ]);
+    expect((await world.run('observe_sessions', { limit: 200 })).output.length).toBeLessThan(26_000);
+    expect((await world.run('observe_receipts', {})).output).toBe('[nothing]');
+    expect(asked).toEqual([20]);
+    const pending = await world.run('observe_pending', {});
+    expect(pending.output).toContain('"id":"p1"');
+    expect(pending.output).not.toContain('very long');
+    expect((await world.run('observe_telemetry', {})).output).toBe('{"measured_completions":3}');
+    expect((await world.run('observe_health', {})).output).toBe('{"model":"m"}');
+  });
+});

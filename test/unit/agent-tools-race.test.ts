@@ -1,0 +1,151 @@
+import { Worker } from 'node:worker_threads';
+import { mkdir, readFile, readdir, rename, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { Confinement } from '../../src/agent/tools/paths/confinement.ts';
+import { absent, replaceFile, wholeFile, withFile } from '../../src/agent/tools/paths/files.ts';
+import { Swapped } from '../../src/agent/tools/paths/folder.ts';
+import { toolWorlds, type ToolWorld } from '../support/agent-tools.ts';
+
+const newWorld = toolWorlds();
+const secret = 'what nobody may read';
+
+/** Puts two things in each other's place, as fast as it can. */
+const swapper = `
+  const { renameSync } = require('node:fs');
+  const { workerData, parentPort } = require('node:worker_threads');
+  const { name, honest, bent } = workerData;
+  parentPort.postMessage('swapping');
+  for (;;) {
+    try { renameSync(name, honest); renameSync(bent, name); renameSync(name, bent); renameSync(honest, name); } catch {}
+  }
+`;
+const workers: Worker[] = [];
+afterEach(async () => {
+  await Promise.all(workers.splice(0).map((worker) => worker.terminate()));
+});
+
+/** @param name swapped with `bent`, in turns */
+async function swapping(name: string, bent: string): Promise<void> {
+  const worker = new Worker(swapper, { eval: true, workerData: { name, bent, honest: `${name}.honest` } });
+  workers.push(worker);
+  await new Promise((resolve) => worker.once('message', resolve));
+}
+
+const rounds = 400;
+const writtenRounds = 80; // each syncs to the disk
+const patience = 120_000;
+const onLinux = describe.skipIf(process.platform !== 'linux');
+
+/** An honest folder with a file, and a link to an outside one, that will take each other's place. */
+async function bentWorld(): Promise<ToolWorld> {
+  const world = await newWorld();
+  await mkdir(join(world.granted, 'a'));
+  await writeFile(join(world.granted, 'a', 'file'), 'honest');
+  await writeFile(join(world.outside, 'file'), secret);
+  await symlink(world.outside, join(world.granted, 'bent'));
+  await swapping(join(world.granted, 'a'), join(world.granted, 'bent'));
+  return world;
+}
+
+onLinux('while a folder and a link to the outside are swapped', { timeout: patience }, () => {
+  it('nothing from outside is read, listed or found', async () => {
+    const world = await bentWorld();
+    let honest = 0;
+    for (let round = 0; round < rounds; round += 1) {
+      const read = await world.run('fs_read', { path: 'a/file' });
+      expect(read.output).not.toContain(secret);
+      if (read.output === 'honest') honest += 1;
+      const found = await world.run('fs_search', { path: 'a', query: 'nobody may' });
+      expect(found.output).not.toContain(secret);
+    }
+    // The race was one: the honest file was there at times.
+    expect(honest).toBeGreaterThan(0);
+  });
+
+  it('nothing outside is written, replaced or deleted', async () => {
+    const world = await bentWorld();
+    let applied = 0;
+    for (let round = 0; round < writtenRounds; round += 1) {
+      for (const [tool, args] of [
+        ['fs_write', { path: 'a/file', content: `round ${round}` }],
+        ['fs_write', { path: 'a/new/file', content: 'new' }],
+        ['fs_delete', { path: 'a/new/file' }],
+        ['fs_delete', { path: 'a/new' }],
+      ] as const) {
+        const proposal = await world.propose(tool, args);
+        if ('ok' in proposal) continue;
+        expect(proposal.diff ?? '').not.toContain(secret);
+        const result = await world.apply(tool, proposal).catch((error: unknown) => error);
+        if (result instanceof Error) expect(result).toMatchObject({ code: 'base_moved' });
+        else applied += 1;
+      }
+    }
+    expect(await readdir(world.outside)).toEqual(['file']);
+    expect(await readFile(join(world.outside, 'file'), 'utf8')).toBe(secret);
+    expect(applied).toBeGreaterThan(0);
+  });
+});
+
+onLinux('while a file and a link to the outside are swapped', { timeout: patience }, () => {
+  it('nothing from outside is read, and what is there is not written', async () => {
+    const world = await newWorld();
+    await writeFile(join(world.granted, 'file'), 'honest');
+    await writeFile(join(world.outside, 'file'), secret);
+    await symlink(join(world.outside, 'file'), join(world.granted, 'bent'));
+    await swapping(join(world.granted, 'file'), join(world.granted, 'bent'));
+    for (let round = 0; round < writtenRounds; round += 1) {
+      expect((await world.run('fs_read', { path: 'file' })).output).not.toContain(secret);
+      const proposal = await world.propose('fs_write', { path: 'file', content: `round ${round}` });
+      if ('ok' in proposal) continue;
+      expect(proposal.diff).not.toContain(secret);
+      await world.apply('fs_write', proposal).catch((error: unknown) => {
+        expect(error).toMatchObject({ code: 'base_moved' });
+      });
+    }
+    expect(await readFile(join(world.outside, 'file'), 'utf8')).toBe(secret);
+  });
+});
+
+onLinux('when a folder is swapped for a link to the outside', () => {
+  async function swapped() {
+    const world = await newWorld();
+    const a = join(world.granted, 'a');
+    await mkdir(a);
+    await writeFile(join(a, 'file'), 'honest');
+    await writeFile(join(world.outside, 'file'), secret);
+    const swap = async () => {
+      await rename(a, join(world.granted, 'moved'));
+      await symlink(world.outside, a);
+    };
+    return { world, confinement: new Confinement([]), swap };
+  }
+  const signal = new AbortController().signal;
+
+  it('before it is opened, it is not opened', async () => {
+    const { world, confinement, swap } = await swapped();
+    const allowed = await confinement.allowed('a/file', world.context(), 'write');
+    const deep = await confinement.allowed('a/new/file', world.context(), 'write');
+    await swap();
+    await expect(confinement.openParent(allowed)).rejects.toBeInstanceOf(Swapped);
+    await expect(confinement.openParent(deep, true)).rejects.toBeInstanceOf(Swapped);
+    expect(await readdir(world.outside)).toEqual(['file']);
+  });
+
+  it('after it was opened, the one that was opened is used', async () => {
+    const { world, confinement, swap } = await swapped();
+    const allowed = await confinement.allowed('a/new', world.context(), 'write');
+    const folder = await confinement.openParent(allowed);
+    try {
+      await swap();
+      const read = await withFile(folder, 'file', (file) => wholeFile(file, 'file', 100, signal));
+      expect(String(read)).toBe('honest');
+      await replaceFile(folder, 'new', Buffer.from('new'), absent, signal);
+      await (await folder.madeFolder('below')).close();
+    } finally {
+      await folder.close();
+    }
+    expect(await readdir(world.outside)).toEqual(['file']);
+    expect((await readdir(join(world.granted, 'moved'))).sort()).toEqual(['below', 'file', 'new']);
+  });
+});

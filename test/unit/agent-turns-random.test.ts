@@ -1,0 +1,71 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { AgentError } from '../../src/agent/errors.ts';
+import type { PlannerEvent } from '../../src/agent/planner.ts';
+import { breaking, changeTool, good, readTool, turnWorld } from '../support/turn-world.ts';
+
+const text = fc.string({ unit: 'binary', maxLength: 20 });
+const usage = fc.option(fc.record({ promptTokens: fc.nat(50), completionTokens: fc.nat(40) }), {
+  nil: undefined,
+});
+const call = fc.record({
+  id: fc.constantFrom('', 'c1', 'c2'),
+  name: fc.constantFrom('look', 'no', 'write', 'bug', 'hidden', 'unknown'),
+  arguments: fc.oneof(text, fc.json({ maxDepth: 2 }), fc.constant('{}')),
+});
+const event: fc.Arbitrary<PlannerEvent> = fc.oneof(
+  fc.record({ type: fc.constantFrom('delta' as const, 'reasoning' as const), text }),
+  fc.record({ type: fc.constant('call' as const), call }),
+);
+const end: fc.Arbitrary<PlannerEvent> = fc
+  .record({ finish: fc.constantFrom('stop', 'tool_calls', 'length'), usage })
+  .map(({ finish, usage: used }) => ({ type: 'end', finish, ...(used ? { usage: used } : {}) }));
+const answer = fc.tuple(fc.array(event, { maxLength: 5 }), end).map(([events, last]) => [...events, last]);
+const failure = fc.constantFrom(
+  new AgentError('invalid', 'context_length_exceeded', 'full'),
+  new AgentError('unavailable', 'gone', 'gone'),
+  new Error('bug'),
+);
+const step = fc.oneof(
+  { weight: 8, arbitrary: answer },
+  { weight: 1, arbitrary: failure.map((error) => () => breaking(error)) },
+);
+
+const tools = [
+  readTool('look', () => good('seen')),
+  readTool('no', () => ({ ok: false, output: 'no', truncated: false })),
+  readTool('bug', () => Promise.reject(new Error('bug'))),
+  readTool('hidden', () => good('hidden')),
+  changeTool('write'),
+];
+const grants = { tools: ['look', 'no', 'write', 'bug'], read: [], write: [], network: [], auto_approve: [] };
+
+it('ends every random script once, within its budgets, with every call answered', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(step, { minLength: 1, maxLength: 12 }),
+      fc.record({ max_turns: fc.integer({ min: 1, max: 8 }), max_tokens: fc.integer({ min: 1, max: 150 }) }),
+      async (steps, limits) => {
+        const world = turnWorld({ steps, tools, agent: { grants } });
+        const result = await world.run({ limits });
+        const types = world.types();
+        expect(types.filter((type) => type === 'answer' || type === 'aborted')).toHaveLength(1);
+        expect(types.at(-1)).toBe(result.kind);
+        expect(types.filter((type) => type === 'turn').length).toBe(result.turns);
+        expect(result.turns).toBeLessThanOrEqual(limits.max_turns);
+        // What is left when an answer is asked for is never more than the budget less what was counted.
+        const left = world.planner.requests.map(({ maxTokens }) => maxTokens);
+        for (const tokens of left) expect(tokens).toBeGreaterThan(0);
+        expect(left).toEqual(left.toSorted((a, b) => b - a));
+        expect(left[0] ?? 0).toBeLessThanOrEqual(limits.max_tokens);
+        const asked = world.events.flatMap((one) => (one.type === 'tool_call' ? [one.call_id] : []));
+        expect(new Set(asked).size).toBe(asked.length);
+        expect(world.results().map(({ call_id }) => call_id)).toEqual(asked);
+        expect(world.results().some(({ output }) => output === 'hidden')).toBe(false);
+        for (const request of world.planner.requests)
+          expect(request.tools.map(({ name }) => name)).not.toContain('hidden');
+      },
+    ),
+    { numRuns: 300 },
+  );
+});

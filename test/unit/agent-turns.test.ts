@@ -1,0 +1,390 @@
+import { describe, expect, it, vi } from 'vitest';
+import { AgentError } from '../../src/agent/errors.ts';
+import type { PlannerEvent } from '../../src/agent/planner.ts';
+import type { TurnsResult } from '../../src/agent/services.ts';
+import { mostOutputBytes } from '../../src/agent/turns/cap.ts';
+import { breaking, calls, changeTool, good, readTool, says, turnWorld } from '../support/turn-world.ts';
+
+const aborted = (result: TurnsResult) =>
+  result.kind === 'aborted' ? [result.reason, result.message] : [result.text];
+const look = readTool('look', () => good('a cat'));
+
+describe('the turn loop', () => {
+  it('makes the calls of a model and feeds back what came of them', async () => {
+    const world = turnWorld({ steps: [calls('look', { at: 'it' }), says('A cat.', 3)], tools: [look] });
+    const result = await world.run({ inputs: { note: 'plain', list: [1] } });
+    expect(result).toEqual({
+      kind: 'answer',
+      text: 'A cat.',
+      turns: 2,
+      usage: { prompt_tokens: 2, completion_tokens: 4 },
+    });
+    expect(world.events).toEqual([
+      { type: 'turn', n: 1 },
+      { type: 'usage', prompt_tokens: 1, completion_tokens: 1 },
+      { type: 'tool_call', call_id: 'call_1_1', tool: 'look', arguments: { at: 'it' } },
+      { type: 'tool_result', call_id: 'call_1_1', ok: true, output: 'a cat', truncated: false },
+      { type: 'turn', n: 2 },
+      { type: 'delta', text: 'A cat.' },
+      { type: 'usage', prompt_tokens: 1, completion_tokens: 3 },
+      { type: 'answer', text: 'A cat.', turns: 2, usage: { prompt_tokens: 2, completion_tokens: 4 } },
+    ]);
+    expect(world.planner.requests[1]?.messages).toEqual([
+      { role: 'system', content: 'Work.' },
+      { role: 'user', content: 'Go.\n\nnote:\nplain\n\nlist:\n[\n  1\n]' },
+      { role: 'assistant', content: '', calls: [{ id: 'call_1_1', name: 'look', arguments: '{"at":"it"}' }] },
+      { role: 'tool', callId: 'call_1_1', name: 'look', content: 'a cat' },
+    ]);
+  });
+
+  it('makes parallel calls in their order, each under an id of its own', async () => {
+    const seen: unknown[] = [];
+    const slow = readTool('slow', async ({ n }) => {
+      await new Promise((resolve) => setTimeout(resolve, 10 - Number(n)));
+      seen.push(n);
+      return good('');
+    });
+    const call = (n: number): PlannerEvent => ({
+      type: 'call',
+      call: { id: 'same', name: 'slow', arguments: `{"n":${n}}` },
+    });
+    const end: PlannerEvent = { type: 'end', finish: 'tool_calls' };
+    const world = turnWorld({ steps: [[call(1), call(2), call(3), end], says('ok')], tools: [slow] });
+    await world.run();
+    expect(seen).toEqual([1, 2, 3]);
+    expect(world.results().map(({ call_id }) => call_id)).toEqual(['same', 'call_1_2', 'call_1_3']);
+  });
+
+  it('names every violation of arguments, and runs nothing', async () => {
+    const run = vi.fn(() => good(''));
+    const schema = {
+      $schema: 'http://json-schema.org/draft-07/schema#',
+      type: 'object',
+      properties: { path: { type: 'string', pattern: '^(a+)+$' }, many: { type: 'integer' } },
+      required: ['path'],
+      additionalProperties: false,
+    };
+    const evil = `${'a'.repeat(5000)}!`;
+    const world = turnWorld({
+      steps: [
+        calls('read', { path: evil, many: 'x', more: 1 }),
+        calls('read', '{"path"'),
+        calls('read', '[]'),
+        calls('read', `${'['.repeat(500)}${']'.repeat(500)}`),
+        says('done'),
+      ],
+      tools: [readTool('read', run, schema)],
+    });
+    await world.run();
+    expect(run).not.toHaveBeenCalled();
+    const [first, ...others] = world.results();
+    expect(first?.ok).toBe(false);
+    for (const part of ["'more'", 'path: must match', 'many: must be integer'])
+      expect(first?.output).toContain(part);
+    expect(others.map(({ output }) => /must be (?:one|a) JSON object/.test(output))).toEqual([
+      true,
+      true,
+      true,
+    ]);
+  });
+
+  it('lets a schema pass that cannot be compiled', async () => {
+    const schema = { type: 'object', properties: { a: { $ref: 'https://example.invalid/x' } } };
+    const world = turnWorld({
+      steps: [calls('any', { a: 1 }), says('ok')],
+      tools: [readTool('any', () => good('ran'), schema)],
+    });
+    await world.run();
+    expect(world.results()[0]).toMatchObject({ ok: true, output: 'ran' });
+  });
+
+  it('neither offers nor runs what is not granted', async () => {
+    const secret = vi.fn(() => good('secret'));
+    const world = turnWorld({
+      steps: [calls('hidden'), calls('nothing'), says('ok')],
+      tools: [look, readTool('hidden', secret)],
+      agent: { grants: { tools: ['look'], read: [], write: [], network: [], auto_approve: ['*'] } },
+    });
+    await world.run();
+    expect(secret).not.toHaveBeenCalled();
+    expect(world.planner.requests[0]?.tools.map(({ name }) => name)).toEqual(['look']);
+    expect(world.results().map(({ ok, output }) => [ok, output])).toEqual([
+      [false, "There is no tool 'hidden' for you. Your tools: look."],
+      [false, "There is no tool 'nothing' for you. Your tools: look."],
+    ]);
+  });
+
+  it('tells no one what is inside of a tool that breaks', async () => {
+    const broken = readTool('broken', () => Promise.reject(new Error('/secret/path')));
+    const refusing = readTool('refusing', () =>
+      Promise.reject(new AgentError('invalid', 'x', 'It is locked.')),
+    );
+    const world = turnWorld({
+      steps: [calls('broken'), calls('refusing'), says('ok')],
+      tools: [broken, refusing],
+    });
+    await world.run();
+    expect(world.results().map(({ output }) => output)).toEqual([
+      "broken failed; the host's log says why.",
+      'It is locked.',
+    ]);
+    expect(world.faults).toHaveLength(1);
+  });
+
+  it('cuts off what is too much to read', async () => {
+    const world = turnWorld({
+      steps: [calls('print'), says('ok')],
+      tools: [readTool('print', () => good('ä'.repeat(1_000_000)))],
+    });
+    await world.run();
+    const [result] = world.results();
+    expect(result?.truncated).toBe(true);
+    expect(Buffer.byteLength(result?.output ?? '')).toBeLessThanOrEqual(mostOutputBytes);
+    expect(result?.output).not.toContain('\uFFFD');
+    expect(result?.output).toMatch(/cut off: the first \d+ of 2000000 bytes\)$/);
+  });
+
+  it('says that a tool cannot run at the moment, and why', async () => {
+    const off = { ...look, unavailable: () => 'there is no sandbox' };
+    const world = turnWorld({ steps: [calls('look'), says('ok')], tools: [off] });
+    await world.run();
+    expect(world.results()[0]?.output).toBe('look cannot run at the moment: there is no sandbox');
+  });
+
+  it('asks for a tool in the first turn only, and refuses to begin without it', async () => {
+    const world = turnWorld({
+      steps: [calls('look'), says('ok')],
+      tools: [look],
+      agent: { tool_choice: { name: 'look' } },
+    });
+    await world.run();
+    expect(world.planner.requests.map(({ toolChoice }) => toolChoice)).toEqual([{ name: 'look' }, 'auto']);
+    for (const tool_choice of [{ name: 'gone' }, 'required'] as const) {
+      const without = turnWorld({ steps: [says('ok')], agent: { tool_choice } });
+      expect(aborted(await without.run())).toEqual(['error', expect.stringContaining('tool_choice')]);
+      expect(without.planner.requests).toEqual([]);
+    }
+  });
+});
+
+describe('changes of the turn loop', () => {
+  const write = changeTool('write');
+
+  it('stages a change and lets a task go on', async () => {
+    const world = turnWorld({ steps: [calls('write'), says('staged')], tools: [write] });
+    const beforeEffect = vi.fn();
+    await world.run({ beforeEffect });
+    expect(world.done).toEqual(['stage write']);
+    expect(beforeEffect).not.toHaveBeenCalled();
+    expect(world.types()).toEqual(
+      'turn usage tool_call staged tool_result turn delta usage answer'.split(' '),
+    );
+    expect(world.results()[0]?.output).toMatch(/^Staged as p1: a person decides .* not done yet/);
+  });
+
+  it('applies at once what the grants say, and tells before', async () => {
+    const grants = { tools: ['*'], read: [], write: [], network: [], auto_approve: ['wr*'] };
+    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], agent: { grants } });
+    await world.run({ beforeEffect: () => Promise.resolve(void world.done.push('told')) });
+    expect(world.done).toEqual(['told', 'apply write']);
+    expect(world.results()[0]).toMatchObject({ ok: true, output: 'applied at once' });
+  });
+
+  it('waits for the decision in a step, and the time stands still', async () => {
+    const decision = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      return { state: 'applied', output: good('written') } as const;
+    };
+    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], decision });
+    const result = await world.run({ onStaged: 'wait', limits: { timeout_secs: 0.3 } });
+    expect(result.kind).toBe('answer');
+    expect(world.results()[0]).toMatchObject({ ok: true, output: 'written' });
+  });
+
+  it.each([
+    ['discarded', 'A person declined this change; it was not made.'],
+    ['expired', 'Nobody decided on this change in time; it was not made.'],
+  ] as const)('tells the model of a change that was %s, and no note', async (state, output) => {
+    const decision = () => Promise.resolve({ state });
+    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], decision });
+    await world.run({ onStaged: 'wait' });
+    expect(world.results()[0]).toMatchObject({ ok: false, output });
+  });
+
+  it('stages nothing where the tool refuses', async () => {
+    const refusal = { ok: false, output: 'outside of the grants', truncated: false };
+    const tool = changeTool('write', () => Promise.resolve(refusal));
+    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [tool] });
+    await world.run();
+    expect(world.done).toEqual([]);
+    expect(world.results()[0]?.output).toBe('outside of the grants');
+  });
+
+  it('does nothing more for a session that was revoked', async () => {
+    let revoked = false;
+    const first = readTool('first', () => {
+      revoked = true;
+      return good('');
+    });
+    const world = turnWorld({
+      steps: [calls('first'), calls('write'), says('ok')],
+      tools: [first, write],
+      revoked: () => revoked,
+    });
+    expect(aborted(await world.run())).toEqual(['error', expect.stringContaining('revoked')]);
+    expect(world.done).toEqual([]);
+    expect(world.results().at(-1)?.ok).toBe(false);
+  });
+});
+
+describe('the ends of the turn loop', () => {
+  it('ends with its turns', async () => {
+    const world = turnWorld({ steps: [calls('look')], tools: [look], agent: { limits: { max_turns: 3 } } });
+    expect(aborted(await world.run())).toEqual([
+      'budget',
+      'There was no answer after 3 turns (limits.max_turns).',
+    ]);
+    const request = turnWorld({ steps: [calls('look')], tools: [look], agent: { limits: { max_turns: 3 } } });
+    expect((await request.run({ limits: { max_turns: 1 } })).turns).toBe(1);
+  });
+
+  it('asks for no more tokens than are left, and ends with them', async () => {
+    const world = turnWorld({ steps: [calls('look', {}, 60), calls('look', {}, 40)], tools: [look] });
+    const result = await world.run({ limits: { max_tokens: 100 } });
+    expect(world.planner.requests.map(({ maxTokens }) => maxTokens)).toEqual([100, 40]);
+    expect(aborted(result)).toEqual([
+      'budget',
+      'There was no whole answer within 100 tokens (limits.max_tokens).',
+    ]);
+  });
+
+  it('runs no call of a model that took more than it had', async () => {
+    const run = vi.fn(() => good(''));
+    const world = turnWorld({ steps: [calls('look', {}, 101)], tools: [readTool('look', run)] });
+    expect(aborted(await world.run({ limits: { max_tokens: 100 } }))[0]).toBe('budget');
+    expect(run).not.toHaveBeenCalled();
+  });
+
+  it('bounds a model that does not say what it used, and discloses nothing then', async () => {
+    const step: PlannerEvent[] = [
+      { type: 'call', call: { id: '', name: 'look', arguments: `{"a":"${'x'.repeat(400)}"}` } },
+      { type: 'end', finish: 'tool_calls' },
+    ];
+    const world = turnWorld({ steps: [step], tools: [look] });
+    const result = await world.run({ limits: { max_tokens: 150 } });
+    expect(result).toMatchObject({ kind: 'aborted', reason: 'budget', turns: 2 });
+    expect(result.usage).toBeUndefined();
+    expect(world.types()).not.toContain('usage');
+  });
+
+  it('cuts a tool that hangs', async () => {
+    const hung = readTool('hung', () => new Promise(() => undefined));
+    const world = turnWorld({ steps: [calls('hung')], tools: [hung] });
+    expect(aborted(await world.run({ limits: { timeout_secs: 0.1 } }))).toEqual([
+      'timeout',
+      'The time was up after 0.1 seconds (limits.timeout_secs).',
+    ]);
+  });
+
+  it('cuts a model that hangs', async () => {
+    async function* hang(): AsyncGenerator<PlannerEvent, void, undefined> {
+      yield { type: 'delta', text: 'so' };
+      await new Promise(() => undefined);
+    }
+    const world = turnWorld({ steps: [hang] });
+    expect(aborted(await world.run({ limits: { timeout_secs: 0.1 } }))[0]).toBe('timeout');
+    expect(world.types()).toEqual(['turn', 'delta', 'aborted']);
+  });
+
+  it('ends with the host, whatever it was at', async () => {
+    const stopping = new AbortController();
+    const hung = readTool('hung', () => {
+      stopping.abort();
+      return new Promise(() => undefined);
+    });
+    const world = turnWorld({ steps: [calls('hung')], tools: [hung] });
+    expect(aborted(await world.run({}, stopping.signal))).toEqual(['shutdown', 'The host was stopped.']);
+    const because = AbortSignal.abort(new AgentError('conflict', 'cancelled', 'The run was cancelled.'));
+    expect(aborted(await world.run({}, because))).toEqual(['error', 'The run was cancelled.']);
+  });
+
+  it('ends a model that makes the same failing call again and again', async () => {
+    const failing = readTool('failing', () => ({ ok: false, output: 'no', truncated: false }));
+    const world = turnWorld({ steps: [calls('failing', { a: 1 })], tools: [failing] });
+    const result = await world.run();
+    expect(aborted(result)).toEqual([
+      'budget',
+      'The model made the same call of failing 4 times, and it always failed.',
+    ]);
+    expect(result.turns).toBe(4);
+  });
+
+  it('tells what a model or a gateway said, and nothing of what nobody foresaw', async () => {
+    const told = turnWorld({ steps: [() => breaking(new AgentError('unavailable', 'x', 'No model.'))] });
+    expect(aborted(await told.run())).toEqual(['error', 'No model.']);
+    const untold = turnWorld({ steps: [() => breaking(new Error('/internal'))] });
+    expect(aborted(await untold.run())).toEqual(['error', 'The host failed; its log says why.']);
+    expect(untold.faults).toHaveLength(1);
+    const broken = turnWorld({ steps: [[{ type: 'delta', text: 'half' }]] });
+    expect(aborted(await broken.run())).toEqual(['error', 'The model broke off its answer.']);
+  });
+
+  it('asks a model again that has no time', async () => {
+    const busy = () => breaking(new AgentError('too_many', 'busy', 'Busy.'));
+    const world = turnWorld({ steps: [busy, says('now')] });
+    expect(await world.run()).toMatchObject({ kind: 'answer', text: 'now', turns: 1 });
+  });
+
+  it('has a cut-off answer given again, but not for ever', async () => {
+    const cut: PlannerEvent[] = [
+      { type: 'delta', text: 'so long' },
+      { type: 'end', finish: 'length', usage: { promptTokens: 1, completionTokens: 16_384 } },
+    ];
+    const world = turnWorld({ steps: [cut, says('short')] });
+    expect(await world.run()).toMatchObject({ kind: 'answer', text: 'short' });
+    expect(world.planner.requests[1]?.messages.at(-1)?.content).toContain('cut off');
+    const always = turnWorld({ steps: [cut] });
+    expect(aborted(await always.run())).toEqual(['error', expect.stringContaining('3 unfit answers')]);
+  });
+
+  it('makes room where the conversation grew too long, oldest results first', async () => {
+    const full = (limit: number) => () =>
+      breaking(new AgentError('invalid', 'context_length_exceeded', `more than ${limit}`));
+    const big = readTool('big', ({ n }) => good(String(n).repeat(1000)));
+    const world = turnWorld({
+      steps: [calls('big', { n: 1 }), calls('big', { n: 2 }), full(1), full(2), says('ok')],
+      tools: [big],
+    });
+    expect(await world.run()).toMatchObject({ kind: 'answer', turns: 3 });
+    const lengths = world.planner.requests
+      .slice(2)
+      .map(({ messages }) =>
+        messages.filter(({ role }) => role === 'tool').map(({ content }) => content.length),
+      );
+    expect(lengths[0]).toEqual([1000, 1000]);
+    expect(lengths[1]?.[0]).toBeLessThan(200);
+    expect(lengths[1]?.[1]).toBe(1000);
+    expect(lengths[2]?.[1]).toBeLessThan(600);
+    const never = turnWorld({ steps: [calls('big', { n: 1 }), full(1)], tools: [big] });
+    expect(aborted(await never.run())).toEqual([
+      'error',
+      expect.stringContaining('does not fit the context'),
+    ]);
+  });
+
+  it('has an answer that must be JSON given again where it does not fit', async () => {
+    const schema = { type: 'object', required: ['a'], properties: { a: { type: 'number' } } };
+    const world = turnWorld({ steps: [says('no json'), says('{"a":"x"}'), says('{"a":1}')] });
+    const result = await world.run({ responseFormat: { type: 'json_schema', schema } });
+    expect(result).toMatchObject({ kind: 'answer', text: '{"a":1}', turns: 3 });
+    expect(world.planner.requests[2]?.messages.at(-1)?.content).toContain('a: must be number');
+  });
+
+  it('refuses a flood of calls', async () => {
+    const call: PlannerEvent = { type: 'call', call: { id: '', name: 'look', arguments: '{}' } };
+    const step = [...Array.from({ length: 33 }, () => call), { type: 'end', finish: 'tool_calls' } as const];
+    const world = turnWorld({ steps: [step], tools: [look] });
+    expect(aborted(await world.run())).toEqual(['budget', expect.stringContaining('33 calls')]);
+    expect(world.results()).toEqual([]);
+  });
+});

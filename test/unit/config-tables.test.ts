@@ -1,0 +1,285 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, describe, expect, test } from 'vitest';
+import { UsageError } from '../../src/config/options.ts';
+import { readSecrets } from '../../src/config/secrets.ts';
+import { readToml } from '../../src/config/toml.ts';
+
+const toml = (source: string) => readToml(source, 'host.toml', '/etc/lathe');
+
+/** Of a refused start; empty where there is none. */
+async function faults(run: () => unknown): Promise<readonly string[]> {
+  try {
+    await run();
+  } catch (error) {
+    if (error instanceof UsageError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+const hash = `sha256:${'0a'.repeat(32)}`;
+
+describe('the tables of the file', () => {
+  test('a server by command and one by URL, with paths against the folder of the file', () => {
+    const source = `port = 1
+[mcp.files]
+command = ["./bin/files", "--root", "data"]
+env = { LOG = "debug" }
+env_from = ["TOKEN"]
+cwd = "work"
+timeout_secs = 2.5
+[mcp.files.pins]
+read = "${hash}"
+"odd name" = "${hash}"
+[mcp.search]
+url = "https://search.example/mcp"
+headers = { X-Team = "a" }
+header_env.Authorization = "SEARCH_AUTH"
+header_files.X-Key = "keys/search"
+enabled = false
+[mcp.plain]
+command = ["server"]
+[gateway]
+url = "http://127.0.0.1:9000/v1"
+key_file = "gateway.key"
+models = ["big"]
+timeout_secs = 30
+`;
+    expect(toml(source)).toEqual({
+      port: 1,
+      mcp: {
+        files: {
+          command: ['/etc/lathe/bin/files', '--root', 'data'],
+          env: { LOG: 'debug' },
+          env_from: ['TOKEN'],
+          cwd: '/etc/lathe/work',
+          timeout_secs: 2.5,
+          pins: { read: hash, 'odd name': hash },
+        },
+        search: {
+          url: 'https://search.example/mcp',
+          headers: { 'X-Team': 'a' },
+          header_env: { Authorization: 'SEARCH_AUTH' },
+          header_files: { 'X-Key': '/etc/lathe/keys/search' },
+          enabled: false,
+        },
+        plain: { command: ['server'], cwd: '/etc/lathe' },
+      },
+      gateway: {
+        url: 'http://127.0.0.1:9000/v1',
+        key_file: '/etc/lathe/gateway.key',
+        models: ['big'],
+        timeout_secs: 30,
+      },
+    });
+  });
+
+  test('faults come all at once, each at its own line, and near names are suggested', async () => {
+    const source = `prot = 1
+[mcp.files]
+comand = ["x"]
+timeout_secs = 0
+
+[mcp."9 lives"]
+command = [
+  "x",
+  5,
+]
+env = { "A-B" = "1" }
+cwd = 3
+
+[mcp.both]
+command = ["x"]
+url = "https://h/mcp"
+
+[mcp.far]
+url = "ftp://h"
+cwd = "here"
+headers = { "a b" = "c" }
+
+[mcp.pinned]
+command = []
+pins = { read = "sha256:12" }
+[gateway]
+key_env = "K"
+key_file = "k"
+`;
+    expect(await faults(() => toml(source))).toEqual([
+      'host.toml:1: prot: unknown key (did you mean port?)',
+      'host.toml:2: mcp.files: needs command = ["program", "argument"] or url = "https://..."',
+      'host.toml:3: mcp.files.comand: unknown key (did you mean command?)',
+      'host.toml:4: mcp.files.timeout_secs: expected seconds from 1 to 3600, got 0',
+      'host.toml:6: mcp."9 lives": expected as the name a letter and up to 31 letters, digits and dashes',
+      'host.toml:9: mcp."9 lives".command[1]: expected a text, got 5',
+      'host.toml:11: mcp."9 lives".env.A-B: expected the name of an environment variable: letters, digits and _',
+      'host.toml:12: mcp."9 lives".cwd: expected a text, got 3',
+      'host.toml:16: mcp.both.url: has a command, too; keep one of command and url',
+      'host.toml:19: mcp.far.url: expected an http:// or https:// URL',
+      'host.toml:20: mcp.far.cwd: belongs to a server with command',
+      'host.toml:21: mcp.far.headers."a b": expected the name of an HTTP header',
+      'host.toml:24: mcp.pinned.command: expected a list: the program and its arguments, got []',
+      'host.toml:25: mcp.pinned.pins.read: expected sha256: and 64 hex digits, as `mcp pins NAME` prints them, got "sha256:12"',
+      'host.toml:26: gateway.url: is missing; expected an http:// or https:// URL',
+      'host.toml:28: gateway.key_file: there is a key_env, too; keep one of key_env and key_file',
+    ]);
+  });
+
+  test.each([
+    ['mcp = 1', 'host.toml:1: mcp: expected tables [mcp.NAME], got 1'],
+    ['[mcp]\nx = 1', 'host.toml:2: mcp.x: expected a table [mcp.NAME], got 1'],
+    [
+      '[[mcp.x]]\ncommand = ["a"]',
+      'host.toml:1: mcp.x: expected a table [mcp.NAME], got [{"command":["a"]}]',
+    ],
+    ['gateway = []', 'host.toml:1: gateway: expected a table [gateway], got []'],
+    ['[gatway]\nurl = "x"', 'host.toml:1: gatway: unknown key (did you mean gateway?)'],
+  ])('%j is refused', async (source, fault) => {
+    expect(await faults(() => toml(source))).toEqual([fault]);
+  });
+
+  test('no message repeats what may be a secret', async () => {
+    const source = `[mcp.a]
+url = "https://me:hunter2@h/mcp"
+headers = { Authorization = "hunter2\\n" }
+[mcp.b]
+command = ["x"]
+env = { KEY = ["hunter2"] }
+[gateway]
+url = "https://:hunter2@h"
+`;
+    const found = await faults(() => toml(source));
+    expect(found).toHaveLength(4);
+    expect(found.join('\n')).not.toContain('hunter2');
+  });
+
+  test('no tables make the reader throw anything but a usage error, with its line', async () => {
+    const name = fc.oneof(
+      fc.constantFrom(
+        'command',
+        'url',
+        'env',
+        'pins',
+        'headers',
+        'cwd',
+        'enabled',
+        '__proto__',
+        'constructor',
+      ),
+      fc.string({ maxLength: 5 }),
+    );
+    const value: fc.Arbitrary<string> = fc.letrec<{ value: string }>((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 3 },
+        fc.constantFrom('1', '-0.5', 'nan', 'true', '1979-05-27', '"x"', '9223372036854775807'),
+        fc.string().map((text) => JSON.stringify(text)),
+        fc.array(tie('value'), { maxLength: 3 }).map((parts) => `[${parts.join(',\n')}]`),
+        fc
+          .uniqueArray(fc.tuple(name, tie('value')), { maxLength: 3, selector: ([key]) => key })
+          .map((parts) => `{${parts.map(([key, part]) => `${JSON.stringify(key)} = ${part}`).join(', ')}}`),
+      ),
+    })).value;
+    const table = fc
+      .tuple(
+        fc.constantFrom('mcp', 'mcp.a', 'mcp.a.pins', 'mcp.__proto__', 'gateway', '[mcp.a]', '__proto__'),
+        fc.uniqueArray(fc.tuple(name, value), { maxLength: 4, selector: ([key]) => key }),
+      )
+      .map(([head, parts]) =>
+        [`[${head}]`, ...parts.map(([key, part]) => `${JSON.stringify(key)} = ${part}`)].join('\n'),
+      );
+    let valid = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(table, { minLength: 1, maxLength: 3 }), async (tables) => {
+        const found = await faults(() => toml(tables.join('\n')));
+        for (const fault of found) expect(fault).toMatch(/^host\.toml:\d+/);
+        if (!found.some((fault) => fault.includes('not valid TOML'))) valid++;
+      }),
+      { numRuns: 500 },
+    );
+    expect(valid).toBeGreaterThan(50);
+  });
+});
+
+describe('secrets', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'lathe-secrets-'));
+  afterAll(() => rm(folder, { recursive: true }));
+  const file = async (name: string, text: string) => {
+    await writeFile(join(folder, name), text);
+    return join(folder, name);
+  };
+
+  test('are read from files and variables, trimmed', async () => {
+    const settings = {
+      bearer_token_file: await file('bearer', 'b-token\n'),
+      gateway: { url: 'http://h/v1', key_file: await file('key', '  k-1 \n'), timeout_secs: 2 },
+      mcp: {
+        a: { command: ['x', 'y'], env: { A: '1' }, env_from: ['PEM'], cwd: '/w', pins: { t: hash } },
+        b: {
+          url: 'http://h/mcp',
+          headers: { X: '1' },
+          header_env: { Authorization: 'AUTH' },
+          timeout_secs: 5,
+        },
+        c: { command: ['never'], env_from: ['ABSENT'], enabled: false },
+      },
+    };
+    expect(
+      await readSecrets(settings, { PEM: 'one\ntwo', AUTH: 'Bearer z\n', OTHER: 'no', PATH: '/bin' }),
+    ).toEqual({
+      bearerToken: 'b-token',
+      gateway: { url: 'http://h/v1', key: 'k-1', timeoutMs: 2000 },
+      mcp: [
+        {
+          name: 'a',
+          timeoutMs: 60_000,
+          pins: new Map([['t', hash]]),
+          transport: {
+            kind: 'stdio',
+            program: 'x',
+            args: ['y'],
+            inherited: { PATH: '/bin' },
+            env: { A: '1', PEM: 'one\ntwo' },
+            cwd: '/w',
+          },
+        },
+        {
+          name: 'b',
+          timeoutMs: 5000,
+          pins: new Map(),
+          transport: { kind: 'http', url: 'http://h/mcp', headers: { X: '1', Authorization: 'Bearer z' } },
+        },
+      ],
+    });
+    expect(await readSecrets({}, {})).toEqual({ mcp: [] });
+  });
+
+  test('those that are missing, empty or no single line are told all at once, with what to do, and not repeated', async () => {
+    const empty = await file('empty', ' \n');
+    const lines = await file('lines', 'hunter2\nhunter3\n');
+    const settings = {
+      bearer_token_file: join(folder, 'absent'),
+      gateway: { url: 'http://h/v1', key_env: 'GATEWAY_KEY' },
+      mcp: {
+        a: { command: ['x'], env_from: ['ONE', 'TWO'] },
+        b: {
+          url: 'http://h/mcp',
+          header_files: { K: empty, L: lines, M: folder },
+          header_env: { N: 'LINES' },
+        },
+      },
+    };
+    const found = await faults(() => readSecrets(settings, { TWO: '', LINES: 'hunter2\nhunter3' }));
+    expect(found).toEqual([
+      `--bearer-token-file ${folder}/absent: there is no such file; write the secret into it, or correct the path`,
+      'gateway.key_env: the environment variable GATEWAY_KEY is not set; set it before the host is started',
+      'mcp.a.env_from: the environment variable ONE is not set; set it before the host is started',
+      'mcp.a.env_from: the environment variable TWO is empty; set it before the host is started',
+      'mcp.b.header_env.N: the environment variable LINES: must hold one line of plain characters and nothing else',
+      `mcp.b.header_files.K ${empty}: is empty; write the secret into it`,
+      `mcp.b.header_files.L ${lines}: must hold one line of plain characters and nothing else`,
+      `mcp.b.header_files.M ${folder}: it is a directory; name the file in it`,
+    ]);
+  });
+});

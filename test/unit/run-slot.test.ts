@@ -1,0 +1,75 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { RunIds } from '../../src/agent/workflows/running/run-ids.ts';
+import { RunSlot } from '../../src/agent/workflows/running/slot.ts';
+import { ManualClock } from '../support/manual-clock.ts';
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+describe("the host's one place for a run", () => {
+  it('is taken at once where it is free, and by nobody else', () => {
+    const slot = new RunSlot();
+    expect(slot.tryTake('r1')).toBe(true);
+    expect(slot.holder).toBe('r1');
+    expect(slot.tryTake('r2')).toBe(false);
+    expect(() => slot.free('r2')).toThrow('r2');
+    slot.free('r1');
+    expect(slot.holder).toBeUndefined();
+  });
+
+  it('goes to who has waited longest of those that still wait; who takes it at once does not come before them', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.boolean(), { minLength: 1, maxLength: 8 }), async (leaves) => {
+        const slot = new RunSlot();
+        const served: string[] = [];
+        slot.tryTake('first');
+        const waits = leaves.map((leaves_, index) => {
+          const left = new AbortController();
+          const id = `r${index}`;
+          const taken = slot.take(id, left.signal).then(
+            () => void served.push(id),
+            () => 'left',
+          );
+          return { left, leaves: leaves_, taken, id };
+        });
+        for (const { left, leaves: goes } of waits) if (goes) left.abort(new Error('left'));
+        slot.free('first');
+        const expected = waits.filter((wait) => !wait.leaves).map(({ id }) => id);
+        for (const id of expected) {
+          await settled();
+          expect(slot.holder).toBe(id);
+          expect(slot.tryTake('pusher')).toBe(false);
+          slot.free(id);
+        }
+        await Promise.all(waits.map(({ taken }) => taken));
+        expect(served).toEqual(expected);
+        expect(slot.holder).toBeUndefined();
+      }),
+    );
+  });
+
+  it('is not given to one that left before it came', async () => {
+    const slot = new RunSlot();
+    await expect(slot.take('r1', AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone');
+    expect(slot.holder).toBeUndefined();
+  });
+});
+
+describe('run ids', () => {
+  it('grow, whatever the clock does, also over a restart', () => {
+    const clock = new ManualClock();
+    const ids = new RunIds(clock);
+    const made = [ids.next(), ids.next()];
+    clock.jump(-1_000_000);
+    made.push(ids.next());
+    const again = new RunIds(clock);
+    again.startAfter(made.at(-1));
+    made.push(again.next());
+    clock.jump(5_000_000);
+    made.push(again.next());
+    const numbers = made.map((id) => BigInt(id.slice(1)));
+    for (const [at, number] of numbers.entries()) expect(number > (numbers[at - 1] ?? 0n)).toBe(true);
+    // Nanoseconds of the wall clock.
+    expect(made.at(-1)).toMatch(new RegExp(`^r${clock.now().getTime()}\\d{6}$`));
+  });
+});
