@@ -9,9 +9,15 @@ import type { Planner, PlannerEvent, PlannerRequest } from './planner.ts';
 export interface Gateway {
   /** Of its wire: `https://host/v1`. */
   readonly url: string;
-  /** Read at every request, so that a changed key file counts; undefined: it wants none. */
-  readonly key: () => string | undefined;
+  /** Undefined: it wants none. */
+  readonly key?: string;
+  /** Those that agents may have; undefined: whatever it has. */
+  readonly models?: readonly string[];
+  /** How long it may say nothing; default two minutes. */
+  readonly timeoutMs?: number;
 }
+
+const defaultTimeoutMs = 120_000;
 
 /** A model of a gateway, by OpenAI's chat completions. What goes wrong never names the key. */
 export class GatewayPlanner implements Planner {
@@ -26,12 +32,25 @@ export class GatewayPlanner implements Planner {
   async *answer(request: PlannerRequest, signal: AbortSignal): AsyncGenerator<PlannerEvent, void, undefined> {
     const leaving = new AbortController();
     const either = AbortSignal.any([signal, leaving.signal]);
+    const ms = this.#gateway.timeoutMs ?? defaultTimeoutMs;
+    const silent = new AgentError(
+      'unavailable',
+      'gateway_timeout',
+      `The gateway said nothing for ${ms / 1000} s; [gateway] timeout_secs in the configuration gives it longer.`,
+    );
+    let timer: NodeJS.Timeout | undefined;
+    const heard = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => leaving.abort(silent), ms);
+    };
+    heard();
     try {
-      yield* this.#events(request, either);
+      yield* this.#events(request, either, heard);
     } catch (error) {
       signal.throwIfAborted();
-      throw error;
+      throw leaving.signal.aborted ? silent : error;
     } finally {
+      clearTimeout(timer);
       leaving.abort();
     }
   }
@@ -39,12 +58,16 @@ export class GatewayPlanner implements Planner {
   async *#events(
     request: PlannerRequest,
     signal: AbortSignal,
+    heard: () => void,
   ): AsyncGenerator<PlannerEvent, void, undefined> {
-    const key = this.#gateway.key();
+    const { key } = this.#gateway;
     const response = await this.#post(request, key, signal);
     if (!response.ok) throw await refusal(response, this.route.model, key);
     const reader = new CompletionReader(this.route.model, key);
-    for await (const data of this.#data(response)) yield* reader.push(data);
+    for await (const data of this.#data(response)) {
+      heard();
+      yield* reader.push(data);
+    }
     yield* reader.end();
   }
 

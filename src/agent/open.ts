@@ -3,6 +3,7 @@ import type { SigningKey } from '../signing/ed25519.ts';
 import type { Store } from '../store/index.ts';
 import { StoredAgents } from './agents/stored-agents.ts';
 import type { Clock } from './clock.ts';
+import { AgentError } from './errors.ts';
 import { EventLog } from './event-log.ts';
 import { type McpServerConfig, McpServers } from './mcp/index.ts';
 import { ActJournal } from './pending/act-journal.ts';
@@ -70,6 +71,7 @@ export class AgentHost {
   readonly #stopping = new AbortController();
   readonly #onFault: AgentHostOptions['onFault'];
   #sweeps: NodeJS.Timeout | undefined;
+  #resumed = false;
 
   private constructor(options: AgentHostOptions, sandbox: Bubblewrap | string) {
     const { store, key, clock, planners, onFault, cancelledState, isEnabled } = options;
@@ -101,7 +103,11 @@ export class AgentHost {
     this.ensembles = new Ensembles({ store, builtins: options.builtins, toolbox, agents, isEnabled });
     this.runs = new Runs({ ...working, changes, cancelledState, workflows: this.ensembles });
     this.external = new ExternalSessions({
-      ...{ store, receipts, signals, clock, ...options.external },
+      ...options.external,
+      store,
+      receipts,
+      signals,
+      clock,
       onFault: (error) => onFault('external sessions', error),
     });
     const { tasks, runs, external } = this;
@@ -132,6 +138,13 @@ export class AgentHost {
   /** Runs go on where they were, which may want a model: when there is one, or there will be none. */
   async resume(): Promise<void> {
     await this.runs.recover();
+    this.#resumed = true;
+  }
+
+  /** @throws AgentError unavailable, as long as the host is starting */
+  requireResumed(): void {
+    if (this.#resumed) return;
+    throw new AgentError('unavailable', 'starting', 'The host is starting; send it again in a moment.');
   }
 
   /** Ends what is at work, and stores how it ended. */

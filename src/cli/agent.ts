@@ -43,11 +43,18 @@ export async function openAgent(setting: AgentSetting): Promise<OpenAgent> {
   const store = await openStore(setting);
   try {
     const key = await hostKey(dataDir.path);
-    const planners = new HostPlanners({ resident, gateway: secrets.gateway && { ...secrets.gateway, key: () => secrets.gateway?.key } });
+    const planners = new HostPlanners({
+      resident,
+      gateway: secrets.gateway,
+    });
     const sources = { served, resident, countWork: await countWork(store) };
     const enabled = new Set(settings.enable_workflow ?? []);
     const host = await AgentHost.open({
-      ...{ store, key, planners, onFault, onNotice: say },
+      store,
+      key,
+      planners,
+      onFault,
+      onNotice: say,
       clock: systemClock,
       version: setting.version,
       lab: () => resident.requireLab(),

@@ -12,6 +12,7 @@ import { Served } from '../planes/served.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
 import { openCredentials } from './credentials.ts';
 import { defaultDataDir, openDataDir } from './data-dir.ts';
+import { lockDataDir } from './data-dir-lock.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from './printable.ts';
 import { ModelLoader } from './model-loader.ts';
@@ -42,6 +43,7 @@ export async function startHost(options: Settings, version: string, world: World
   const host = options.host ?? '127.0.0.1';
   const controlHost = isLoopback(host) ? host : '127.0.0.1';
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(world.env, world.home));
+  const lock = lockDataDir(dataDir.path);
   const places = { packageRoot: world.packageRoot, dataDir: dataDir.path };
   const model = options.gpu ? await locateModel(options.model, places) : undefined;
   if (!options.gpu && options.model !== undefined) say('--model has no effect without --gpu');
@@ -75,31 +77,43 @@ export async function startHost(options: Settings, version: string, world: World
   );
   let controlPort = 0;
   const agent = await openAgent({
-    ...{ secrets, credentials, dataDir, version, resident, served, onFault, say },
+    secrets,
+    credentials,
+    dataDir,
+    version,
+    resident,
+    served,
+    onFault,
+    say,
     settings: options,
     packageRoot: world.packageRoot,
     reach: { bind: isLoopback(host) ? 'loopback' : 'lan', controlPort: () => controlPort },
   });
   const facts = { resident, store, served, version, endpointId: dataDir.endpointId, agent };
   const listeners: Listener[] = [];
-  const open = async (planes: readonly Plane[], host: string, port: number, flag: string) => {
+  const open = async (planes: readonly Plane[], address: string, port: number, flag: string) => {
     const access = new Access({
       ...credentials,
-      bind: isLoopback(host) ? 'loopback' : 'lan',
+      bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
     });
     const app = createApp({ planes, access, stopping: stopping.signal, onFault });
-    const listener = await listen(app, hostGuard(host, options.allowed_host ?? []), { host, port }).catch(
-      (error: unknown) => {
-        throw portError(error, host, port, flag);
-      },
-    );
+    const listener = await listen(app, hostGuard(address, options.allowed_host ?? []), {
+      host: address,
+      port,
+    }).catch((error: unknown) => {
+      throw portError(error, address, port, flag);
+    });
     listeners.push(listener);
-    return { port: listener.port, url: `http://${host.includes(':') ? `[${host}]` : host}:${listener.port}` };
+    return {
+      port: listener.port,
+      url: `http://${address.includes(':') ? `[${address}]` : address}:${listener.port}`,
+    };
   };
 
   let stopped: Promise<void> | undefined;
-  const stop = () => (stopped ??= stopHost(listeners, stopping, { agent, closeModel: () => loader.close() }));
+  const stop = () =>
+    (stopped ??= stopHost(listeners, stopping, { agent, closeModel: () => loader.close(), lock }));
   try {
     const { url } = await open(hostPlanes(facts), host, options.port ?? 8080, '--port');
     const control =
@@ -150,7 +164,11 @@ function portError(error: unknown, host: string, port: number, flag: string): St
 async function stopHost(
   listeners: readonly Listener[],
   stopping: AbortController,
-  { agent, closeModel }: { agent: OpenAgent; closeModel: () => Promise<void> },
+  {
+    agent,
+    closeModel,
+    lock,
+  }: { agent: OpenAgent; closeModel: () => Promise<void>; lock: { release(): void } },
 ): Promise<void> {
   // Their streams end with it, so that who reads them goes.
   const stored = agent.host.close();
@@ -163,6 +181,7 @@ async function stopHost(
   for (const listener of listeners) listener.cut();
   await atMost(closeModel(), closeMs + 500);
   await atMost(agent.closeStore(), abortMs);
+  lock.release();
 }
 
 async function atMost(work: Promise<unknown>, ms: number): Promise<void> {

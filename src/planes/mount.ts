@@ -63,7 +63,10 @@ export function controlPlanes(facts: HostFacts): Plane[] {
     ...(agent
       ? [
           controlPlane(agent.host.peers, {
-            ...{ served, resident, version, external: agent.host.external },
+            served,
+            resident,
+            version,
+            external: agent.host.external,
             countWork: agent.facts.countWork,
           }),
         ]

@@ -42,10 +42,7 @@ export async function hostKey(dataDir: string): Promise<SigningKey> {
 
 /** A new key, or the one that another host made in the meantime. */
 const makeKey = (file: string): Promise<string> =>
-  makeOnce(
-    file,
-    generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-  );
+  makeOnce(file, generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
 
 const troubles: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',

@@ -111,10 +111,10 @@ it('stages the same change every time that a call is asked for', async () => {
   expect(of(one, 'staged')[0]?.summary).toContain(folder);
   expect(of(one, 'tool_result')[0]).toMatchObject({
     ok: true,
-    output: expect.stringContaining('Staged as p1'),
+    output: expect.stringContaining('waits for a person'),
   });
 });
-const writing = 'Create the file notes.txt with the content "hello".';
+const writing = 'Save "port: 80" in notes/list.md.';
 
 it('says that more tools were granted than the context holds', async () => {
   const { run } = await start();

@@ -1,5 +1,6 @@
 /** What people ask of runs: pause, resume, cancel; in every state, what is done and what is refused. */
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
+import { StoreError } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { agents, Outside, runWorlds, ShiftedClock, step, told } from '../support/run-world.ts';
 
@@ -57,7 +58,8 @@ describeDatabases('control of runs', (url) => {
     outside.define('three', three);
     const stream = send('POST', '/agent/v1/workflows/three/runs');
     await expect.poll(() => turns.requests.length).toBe(1);
-    const [{ id = '' } = {}] = (await json('GET', 'workflows/runs')).body as unknown as { id: string }[];
+    const [first] = (await json('GET', 'workflows/runs')).body as unknown as { id: string }[];
+    const id = first?.id ?? '';
     expect(await json('POST', `sessions/${id}/cancel`)).toEqual({
       status: 202,
       body: { id, cancel: 'requested' },
@@ -239,5 +241,38 @@ describeDatabases('control of runs', (url) => {
       'run.resume local',
       'run.cancel local',
     ]);
+  });
+
+  it('fails a run that the database took no lines of, as soon as it takes them again', async () => {
+    const { outside, begin, store, becomes, run, turns } = await world();
+    outside.define('three', three);
+    const id = await begin('three');
+    await expect.poll(() => turns.requests.length).toBe(1);
+    const full = new StoreError('storage_full', 'the disk of the database is full');
+    const refusing = vi.spyOn(store, 'transaction').mockRejectedValue(full);
+    outside.holds.release('a');
+    await expect.poll(() => refusing.mock.calls.length).toBeGreaterThan(4);
+    expect((await becomes(id, { state: 'running' })).state).toBe('running');
+    refusing.mockRestore();
+    await becomes(id, { state: 'failed', last_event: expect.stringContaining('disk') });
+    outside.define('one', agents + step('a', 'say x'));
+    expect((await run('one')).events.at(-1)).toMatchObject({ outcome: 'completed' });
+  });
+
+  it.each([
+    ['would complete', step('a', 'hold x')],
+    ['would suspend', step('a', 'hold x') + step('b', 'say x', 'gate = { kind = "input" }')],
+    ['would end a cycle', `${step('a', 'hold x')}[entry]\nkind = "armed"\n`],
+  ])('cancels a run that %s, though the segment has not heard of it yet', async (_, steps) => {
+    const { outside, begin, run, json, becomes, store, turns } = await world();
+    outside.define('race', agents + steps);
+    const id = steps.includes('armed') ? (await run('race')).id : await begin('race');
+    if (steps.includes('armed')) await json('POST', `runs/${id}/run-now`);
+    await expect.poll(() => turns.requests.length).toBe(1);
+    await store.transaction((tx) =>
+      tx.updateTable('runs').set({ requested: 'cancel' }).where('id', '=', id).execute(),
+    );
+    outside.holds.release('x');
+    await becomes(id, { state: 'cancelled' });
   });
 });

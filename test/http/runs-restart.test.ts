@@ -35,7 +35,7 @@ describeDatabases('runs over restarts', (url) => {
       step_records: [{ attempts: 1 }, { id: 'b', attempts: 2, state: 'completed' }, { attempts: 1 }],
     });
     const lines = await wellNumbered(after, id);
-    expect(lines.filter((line) => /^run_/.test(line))).toEqual(['run_start', 'run_end completed']);
+    expect(lines.filter((line) => line.startsWith('run_'))).toEqual(['run_start', 'run_end completed']);
     expect(lines.filter((line) => line === 'step_start b')).toHaveLength(2);
     expect(lines.filter((line) => line === 'step_start a')).toHaveLength(1);
     // It has the slot again from the start, and frees it.
@@ -78,8 +78,11 @@ describeDatabases('runs over restarts', (url) => {
       await third.json('POST', `pending/${question}/approve`);
       outside.holds.release('x');
       await third.becomes(id, { state: 'completed' });
-      expect((await wellNumbered(third, id)).filter((line) => /^run_/.test(line))).toEqual([
-        ...['run_start', 'run_end suspended', 'run_start', 'run_end completed'],
+      expect((await wellNumbered(third, id)).filter((line) => line.startsWith('run_'))).toEqual([
+        'run_start',
+        'run_end suspended',
+        'run_start',
+        'run_end completed',
       ]);
     },
   );
@@ -103,7 +106,11 @@ describeDatabases('runs over restarts', (url) => {
       step_records: [{}, { id: 'b', state: 'failed' }],
     });
     expect(after.turns.requests).toHaveLength(0);
-    expect(await wellNumbered(after, id)).toContain('run_end failed');
+    expect((await wellNumbered(after, id)).slice(-3)).toEqual([
+      'run_start',
+      'step_end b failed',
+      'run_end failed',
+    ]);
     expect((await after.json('GET', `sessions/${id}/receipt`)).body).toMatchObject({ outcome: 'failed' });
   });
 
@@ -138,7 +145,7 @@ describeDatabases('runs over restarts', (url) => {
     setting.clock.pass(200_000);
     expect((await after.becomes(id, { state: 'paused' })).state).toBe('paused');
     expect(await after.code('POST', 'workflows/plain/runs')).toEqual([409, 'run_in_flight']);
-    setting.clock.pass(101_000);
+    setting.clock.pass(301_000);
     await after.becomes(id, { state: 'completed', last_event: 'auto-resumed after 300s' });
     expect((await wellNumbered(after, id)).filter((line) => line === 'run_start')).toHaveLength(1);
   });
@@ -303,5 +310,16 @@ describeDatabases('runs over restarts', (url) => {
     const after = await next();
     const second = await after.run('one');
     expect(BigInt(second.id.slice(1)) > BigInt(first.id.slice(1))).toBe(true);
+  });
+
+  it('withdraws what is still asked because of a run that is over', async () => {
+    const { outside, host, next } = await world();
+    outside.define('one', agents + step('a', 'say x'));
+    const { id } = await host.run('one');
+    const about = { agent: 'a', runId: id, step: 'a', intent: 'x', summary: 'x' };
+    await host.changes.ask({ tool: 'rerun_step', ...about });
+    await host.kill();
+    const after = await next();
+    expect(await after.pending()).toEqual([]);
   });
 });

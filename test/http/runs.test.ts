@@ -21,14 +21,16 @@ describeDatabases('runs over HTTP', (url) => {
     expect(response.headers.get('x-svc-session-secret')?.length).toBeGreaterThan(40);
     expect(told(events)).toEqual([
       'run_start',
-      ...['step_start first', 'first: turn', 'first: delta', 'first: answer', 'step_end first completed'],
-      ...[
-        'step_start second',
-        'second: turn',
-        'second: delta',
-        'second: answer',
-        'step_end second completed',
-      ],
+      'step_start first',
+      'first: turn',
+      'first: delta',
+      'first: answer',
+      'step_end first completed',
+      'step_start second',
+      'second: turn',
+      'second: delta',
+      'second: answer',
+      'step_end second completed',
       'run_end completed',
     ]);
     expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index));
@@ -101,7 +103,10 @@ describeDatabases('runs over HTTP', (url) => {
     const good = await run('flaky');
     expect(told(good.events).filter((one) => /^(?:step_|run_)/.test(one))).toEqual([
       'run_start',
-      ...['step_start a', 'step_start a', 'step_start a', 'step_end a completed'],
+      'step_start a',
+      'step_start a',
+      'step_start a',
+      'step_end a completed',
       'run_end completed',
     ]);
     expect(good.events.filter(({ type }) => type === 'step_start')).toMatchObject([

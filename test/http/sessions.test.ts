@@ -72,10 +72,18 @@ describeDatabases('the feed', (url) => {
     const second = await plane.external.register({ harness: 'h' }, 'local');
     const ids = (await feed()).map(({ id }) => id);
     expect(ids).toEqual([
-      ...['t9', 'r2', 't8', 'r1'],
-      ...[second.id, first.id],
+      't9',
+      'r2',
+      't8',
+      'r1',
+      second.id,
+      first.id,
       'host',
-      ...['r200', 't10', 't2', 'r100', 't1'],
+      'r200',
+      't10',
+      't2',
+      'r100',
+      't1',
     ]);
     const all = await feed('?limit=2');
     expect(all.map(({ id }) => id).slice(7)).toEqual(['r200', 't10']);

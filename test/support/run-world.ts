@@ -93,7 +93,12 @@ export function runWorlds() {
     const { tool, holds, sources, enabled, dataDir } = outside;
     const find = (name: string) => (name === tool.name ? tool : undefined);
     const changes = new PendingChanges({
-      ...{ store, signals, clock, tools: { find }, stopping: stopping.signal, pollMs: 10 },
+      store,
+      signals,
+      clock,
+      tools: { find },
+      stopping: stopping.signal,
+      pollMs: 10,
     });
     await changes.sweep();
     const scripted = new ScriptedTurns(changes, tool, holds);
@@ -101,7 +106,15 @@ export function runWorlds() {
     const sessions = new StoredSessions({ store, operatorHash: undefined });
     const receipts = new ReceiptChain({ store, key: await hostKey(dataDir) });
     const runs = new Runs({
-      ...{ store, clock, log, changes, sessions, receipts, signals, planners, cancelledState },
+      store,
+      clock,
+      log,
+      changes,
+      sessions,
+      receipts,
+      signals,
+      planners,
+      cancelledState,
       turns: setting.turns?.(scripted) ?? scripted,
       agents: new StoredAgents({ store }),
       workflows: {
@@ -115,7 +128,11 @@ export function runWorlds() {
     });
     await runs.recover();
     const feed = new Feed({
-      ...{ store, tasks: nobody, runs, external: nobody, cancelledState },
+      store,
+      tasks: nobody,
+      runs,
+      external: nobody,
+      cancelledState,
       startedAt: new Date(),
     });
     const server = await serve([

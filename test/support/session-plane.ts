@@ -53,13 +53,24 @@ export async function openSessionPlane({
   const receipts = new ReceiptChain({ store, key });
   const sessions = new StoredSessions({ store, operatorHash: secretHash(operatorToken) });
   const external = new ExternalSessions({
-    ...{ store, receipts, clock, most, heartbeatSecs },
+    store,
+    receipts,
+    clock,
+    most,
+    heartbeatSecs,
     signals: new StoredSignals(store),
     onFault: (error) => faults.push(error),
   });
   const feed = new Feed({ store, tasks, runs, external, cancelledState, startedAt: clock.now() });
   return {
-    ...{ store, receipts, sessions, external, feed, clock, faults, key },
+    store,
+    receipts,
+    sessions,
+    external,
+    feed,
+    clock,
+    faults,
+    key,
     peers: new Peers({ store }),
     routes: [
       ...sessionsRoutes({ feed, sessions, receipts, tasks, external, runs }),

@@ -68,7 +68,7 @@ export async function openTaskWorld(url: string, options: Options = {}) {
   );
   const planners = new HostPlanners({
     resident,
-    gateway: gateway === undefined ? undefined : { url: gateway, key: () => key },
+    gateway: gateway === undefined ? undefined : { url: gateway, ...(key === undefined ? {} : { key }) },
   });
   const faults: { where: string; error: unknown }[] = [];
   const onFault = (where: string, error: unknown) => faults.push({ where, error });

@@ -12,7 +12,9 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean();
 });
 
-const timings = { retryFirst: 50, retryMost: 200, checkEvery: 100, listEvery: 10 };
+/** Servers are looked at only by tests that say so. */
+const timings = { retryFirst: 50, retryMost: 200, checkEvery: 1_000_000, listEvery: 10 };
+const watching = { ...timings, checkEvery: 100 };
 
 /** Servers that are started, and known to be up or down. */
 async function started(...configs: McpServerConfig[]) {
@@ -315,8 +317,7 @@ describe('a server over stdio', () => {
 });
 
 test('a tool that changes without a word is found out when it is applied, and when the server is looked at', async () => {
-  const rarely = { ...timings, checkEvery: 1_000_000 };
-  const { servers } = await startedWith(rarely, childConfig('serve'));
+  const { servers } = await started(childConfig('serve'));
   const read = changing(servers, 'mcp_notes_read_note');
   const { payload } = await proposed(read, { name: 'a' });
   const changes = changing(servers, `mcp_notes_change_description_${mark}`);
@@ -325,7 +326,7 @@ test('a tool that changes without a word is found out when it is applied, and wh
   await expect(read.apply(payload, never)).rejects.toMatchObject({ code: 'base_moved' });
   expect(read.unavailable?.()).toContain('changed this tool in the meantime');
 
-  const often = await started(childConfig('serve'));
+  const often = await startedWith(watching, childConfig('serve'));
   const seen = changing(often.servers, 'mcp_notes_read_note');
   await applied(changing(often.servers, `mcp_notes_change_description_${mark}`), { to: 'x', quietly: true });
   await until(() => seen.unavailable?.() !== undefined);
@@ -334,7 +335,7 @@ test('a tool that changes without a word is found out when it is applied, and wh
 describe('a server over HTTP', () => {
   test('one that goes is unavailable, and used again when it is back', async () => {
     const server = await httpServer('streamable');
-    const { servers, notices } = await started(httpConfig(server.url, { timeoutMs: 2000 }));
+    const { servers, notices } = await startedWith(watching, httpConfig(server.url, { timeoutMs: 2000 }));
     const tool = changing(servers, 'mcp_notes_structured');
     await server.close();
     await until(() => tool.unavailable?.() !== undefined);

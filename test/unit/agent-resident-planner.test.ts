@@ -128,7 +128,7 @@ describe('the resident model as a planner', () => {
     expect(() => alone.find('resident')).toThrow(expect.objectContaining({ code: 'no_resident_model' }));
     const both = new HostPlanners({
       resident,
-      gateway: { url: 'https://models.example/v1', key: () => 'k' },
+      gateway: { url: 'https://models.example/v1', key: 'k' },
     });
     expect(both.disclosure.kind).toBe('resident+gateway');
     expect(both.disclosure.disclosure).toContain('models.example');

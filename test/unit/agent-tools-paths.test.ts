@@ -190,6 +190,15 @@ describe('paths of arguments', () => {
     expect(search.output + list.output).not.toContain('operator.token');
   });
 
+  it('to the environment and the memory of the host are refused, also where everything is granted', async () => {
+    const world = await newWorld();
+    const all = world.context({ read: ['/'] });
+    for (const path of ['/proc/self/environ', '/proc/self/mem', `/proc/${process.pid}/environ`, '/proc'])
+      expect((await world.run('fs_read', { path }, all)).ok, path).toBe(false);
+    expect((await world.run('fs_list', { path: '/proc' }, all)).ok).toBe(false);
+    expect((await world.run('fs_list', { path: '/' }, all)).ok).toBe(true);
+  });
+
   it('are granted by no grant that an agent could have bent', async () => {
     const world = await newWorld();
     await writeFile(join(world.outside, 'secret'), secret);

@@ -135,7 +135,7 @@ describe('the built-in tools', () => {
       ).not.toThrow();
       if (kind !== 'change') continue;
       const { properties, required } = inputSchema as { properties: object; required: string[] };
-      expect([Object.keys(properties)[0], required[0]], name).toEqual(['intent', 'intent']);
+      expect([Object.keys(properties).at(-1), required.at(-1)], name).toEqual(['intent', 'intent']);
     }
     for (const entry of await new SourcedToolbox([{ tools: () => tools }], false).catalog())
       expect(toolCatalogEntry.parse(entry)).toEqual(entry);

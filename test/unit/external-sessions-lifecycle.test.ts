@@ -13,7 +13,7 @@ const freshSqlite = () => `sqlite:${join(freshDataDir(), 'lathe.db')}`;
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
-  await Promise.all(open.splice(0).map((plane) => plane.close()));
+  await Promise.all(open.splice(0).map((one) => one.close()));
 });
 async function plane(...given: Parameters<typeof openSessionPlane>) {
   const made = await openSessionPlane(...given);

@@ -118,6 +118,17 @@ describeDatabases('the chain of receipts', (url) => {
     expect((await verify()).ok).toBe(false);
   });
 
+  test('a genuine receipt of the same place in another copy of the chain does not fit', async () => {
+    const one = await chain(await url());
+    const other = await chain(await url());
+    for (const { add } of [one, other]) await add('t1');
+    await one.add('t2');
+    await other.add('t2', { outcome: 'failed' });
+    for (const { add } of [one, other]) await add('t3');
+    await one.tamper(2, await other.row(2));
+    expect(await one.verify()).toMatchObject({ ok: false, receipts: 2, first_bad: 3, reason: /follow/ });
+  });
+
   test('hosts that share a database have a chain each', async () => {
     const where = await url();
     const one = await chain(where);

@@ -106,18 +106,13 @@ function changeTool(listed: ListedTool, server: ServerView, pinned: string | und
       signal.throwIfAborted();
       if (server.down !== undefined)
         throw new AgentError('unavailable', 'tool_unavailable', downText(server));
-      const now = server.listed.get(staged.tool);
-      if (now?.pin !== staged.pin) {
-        const what = now === undefined ? 'the server has it no more' : `it is ${now.pin} now`;
+      const why = whyNot(staged.tool, staged.pin, server);
+      if (why !== undefined)
         throw new AgentError(
           'conflict',
           'base_moved',
-          `The tool '${staged.tool}' of the MCP server '${config.name}' is not the one that this call was staged with ` +
-            `(${staged.pin}): ${what}. Discard this change and have it proposed again.`,
+          `${why} Discard this change; it can be proposed again.`,
         );
-      }
-      const why = whyNot(staged.tool, staged.pin, server);
-      if (why !== undefined) throw new AgentError('conflict', 'base_moved', why);
       return await server.call(staged.tool, staged.arguments, signal);
     },
   };

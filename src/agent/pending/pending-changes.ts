@@ -8,7 +8,7 @@ import { afterCrash, applyChange, type Ending } from './applying.ts';
 import { isAutoApproved, PendingLedger } from './ledger.ts';
 import { stagedChanges } from './listing.ts';
 import { Recorder } from './recorder.ts';
-import { decidedOtherwise, noSuchChange, toolGone } from './refusals.ts';
+import { decidedOtherwise, noSuchChange, stagedElsewhere, toolGone } from './refusals.ts';
 import { asChange, asDetail, outputOf, type PendingRow } from './rows.ts';
 
 interface PendingChangesOptions {
@@ -186,6 +186,12 @@ export class PendingChanges implements Changes {
       const { decided } = await this.#ledger.decide(id, 'applied', by, { output });
       if (decided) this.#tell();
       return undefined;
+    }
+    // Its paths and servers are those of the host that staged it.
+    if (row.endpoint_id !== this.#store.endpointId) {
+      const error = stagedElsewhere(id, row.endpoint_id);
+      await this.#ledger.refuse(row, 'approve', by, error.code);
+      throw error;
     }
     const tool = this.#tools.find(row.tool);
     const why = whyNot(tool);

@@ -29,3 +29,10 @@ export const toolGone = (id: string, tool: string, why: string) =>
     'tool_unavailable',
     `The tool '${tool}' cannot run: ${why.replace(/\.$/, '')}. ${id} stays staged: approve it again when the tool is there, or discard it.`,
   );
+
+export const stagedElsewhere = (id: string, endpointId: string) =>
+  new AgentError(
+    'conflict',
+    'staged_elsewhere',
+    `${id} was staged on host '${endpointId}', whose files and servers it is about: approve it there. Discarding it works here, too.`,
+  );

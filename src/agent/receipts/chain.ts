@@ -47,7 +47,13 @@ export class ReceiptChain implements Receipts {
     await tx
       .insertInto('receipts')
       .values({
-        ...{ endpoint_id: endpointId, seq, id, kind, ended_at, prev_digest, digest },
+        endpoint_id: endpointId,
+        seq,
+        id,
+        kind,
+        ended_at,
+        prev_digest,
+        digest,
         receipt: JSON.stringify(receipt),
       })
       .execute();

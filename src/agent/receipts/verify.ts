@@ -63,15 +63,18 @@ export function faultOfReceipt(receipt: unknown, publicKey: KeyObject): string |
   if (typeof receipt !== 'object' || receipt === null || Array.isArray(receipt))
     return 'it is no JSON object';
   const { digest, signature } = receipt as Partial<WorkReceipt>;
-  if (typeof digest !== 'string' || typeof signature?.value !== 'string')
+  if (
+    typeof digest !== 'string' ||
+    typeof signature?.value !== 'string' ||
+    typeof signature.key_id !== 'string'
+  )
     return 'it has no digest or no signature';
   const own = ownDigest(receipt);
   if (own === undefined) return 'it has no canonical JSON';
   if (own !== digest) return 'its members are not those that were signed: the digest is another one';
   const raw = rawPublicKey(publicKey);
   if (signature.alg !== 'ed25519') return 'its signature is not of the kind ed25519';
-  if (signature.key_id !== keyIdOf(raw))
-    return `it is signed by ${`${signature.key_id}`.slice(0, 60)}, not by ${keyIdOf(raw)}`;
+  if (signature.key_id !== keyIdOf(raw)) return `it is signed by ${signature.key_id}, not by ${keyIdOf(raw)}`;
   return fits(Buffer.from(digest), raw, signature.value) ? undefined : 'its signature does not fit';
 }
 

@@ -17,7 +17,7 @@ const claimed = (request: ExternalRegistration) => ({
 });
 
 const sorted = (labels: Readonly<Record<string, string>>) =>
-  Object.fromEntries(Object.entries(labels).sort());
+  Object.fromEntries(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 /** @param made.hash of the secret */
 export const toRow = (

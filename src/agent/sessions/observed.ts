@@ -78,7 +78,11 @@ export async function recentTurns(store: Store): Promise<Turn[]> {
     .sort((a, b) => (a.started_at < b.started_at ? 1 : a.started_at > b.started_at ? -1 : 0))
     .slice(0, mostTurns)
     .map(({ id, kind, session_id, name, state, started_at, ended_at }) => ({
-      ...{ id, kind, name, state, started_at },
+      id,
+      kind,
+      name,
+      state,
+      started_at,
       ...(session_id === null ? {} : { session_id }),
       ...(ended_at === null ? {} : { ended_at }),
     }));

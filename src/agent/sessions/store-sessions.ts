@@ -29,7 +29,11 @@ export class StoredSessions implements StoreSessions {
     await tx
       .insertInto('store_sessions')
       .values({
-        ...{ id, seq, kind, subject, endpoint_id: this.#store.endpointId },
+        id,
+        seq,
+        kind,
+        subject,
+        endpoint_id: this.#store.endpointId,
         capability_hash: secretHash(capability),
         opened_at: this.#store.time(),
         closed_at: null,

@@ -39,7 +39,7 @@ export class TaskService implements LiveRows {
   readonly #running = new Map<string, { readonly task: RunningTask; readonly over: Promise<void> }>();
   readonly #stopping = new AbortController();
   /** Being made. */
-  #starting = 0;
+  readonly #starting = new Set<Promise<unknown>>();
   #served = 0;
 
   constructor(options: TaskServiceOptions) {
@@ -88,21 +88,24 @@ export class TaskService implements LiveRows {
     this.#requireRoom();
     const { store, planners } = this.#options;
     const { route } = planners.find(plan.agent.model);
-    this.#starting += 1;
-    let started;
+    const starting = store
+      .transaction((tx) => insertTask(this.#options, tx, { request, route, ...key }))
+      .then((started) => {
+        this.#run(started, plan);
+        return started;
+      });
+    this.#starting.add(starting);
     try {
-      started = await store.transaction((tx) => insertTask(this.#options, tx, { request, route, ...key }));
-      this.#run(started, plan);
+      return await starting;
     } finally {
-      this.#starting -= 1;
+      this.#starting.delete(starting);
     }
-    return started;
   }
 
   #requireRoom(): void {
     if (this.#stopping.signal.aborted)
       throw new AgentError('unavailable', 'shutting_down', 'The host is being stopped; send it again later.');
-    if (this.#running.size + this.#starting < mostAtOnce) return;
+    if (this.#running.size + this.#starting.size < mostAtOnce) return;
     const message = `${mostAtOnce} tasks are at work already; send it again when one of them is done.`;
     throw new AgentError('too_many', 'too_many_tasks', message);
   }
@@ -167,6 +170,7 @@ export class TaskService implements LiveRows {
   /** Ends all tasks, and resolves when their ends are stored. None is made any more. */
   async stop(): Promise<void> {
     this.#stopping.abort();
+    await Promise.allSettled(this.#starting);
     await Promise.all([...this.#running.values()].map(({ over }) => over));
   }
 

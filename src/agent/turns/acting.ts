@@ -121,9 +121,8 @@ const refused = (output: string): ToolOutput => ({ ok: false, output, truncated:
 
 const revokedMessage = 'The session was revoked: nothing more is done for it.';
 
-/** Short, and the same wherever the host keeps its files. */
-const stagedMessage = (id: string) =>
-  `Staged as ${id}: a person decides about it; it is not done yet. Go on without waiting for it.`;
+/** JSON, short and the same wherever the host keeps its files: what also the smallest model goes on with. */
+const stagedMessage = (id: string) => `{"status": "waits for a person", "id": "${id}", "done": false}`;
 
 /** Of what the host has, a model learns no more than what it may call. */
 function noSuchTool(name: string, tools: ReadonlyMap<string, Tool>): string {

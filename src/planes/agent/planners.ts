@@ -18,7 +18,15 @@ export class HostPlanners implements Planners {
 
   find(model: string): Planner {
     if (model === 'resident') return new ResidentPlanner(this.#resident, this.#residentId());
-    if (this.#gateway) return new GatewayPlanner(this.#gateway, model);
+    if (this.#gateway) {
+      const { models } = this.#gateway;
+      if (!models || models.includes(model)) return new GatewayPlanner(this.#gateway, model);
+      throw new AgentError(
+        'unavailable',
+        'model_not_offered',
+        `The agent wants the model '${model.slice(0, 200)}', and [gateway] models of this host has only ${models.join(', ')}.`,
+      );
+    }
     const message =
       `The agent wants the model '${model.slice(0, 200)}' of a gateway, and this host has none: write [gateway] url = ` +
       `"https://..." into its configuration, or give the agent model = "resident".`;

@@ -9,9 +9,7 @@ import { type AnswerSpec, defineRoute, type Route } from '../route.ts';
 
 const workflowSource = z.string().meta({ id: 'WorkflowSource' });
 const workflowList = z.array(ensembleRecord).meta({ id: 'WorkflowList' });
-const builtinList = z
-  .object({ builtins: z.array(builtinWorkflow) })
-  .meta({ id: 'BuiltinWorkflowList' });
+const builtinList = z.object({ builtins: z.array(builtinWorkflow) }).meta({ id: 'BuiltinWorkflowList' });
 const params = { name: 'The name of a workflow.' };
 const base = '/agent/v1/workflows';
 /** Room for what is too large, so that a report can say so. */

@@ -44,7 +44,9 @@ async function metricsOf(options: MetricsOptions): Promise<Metric[]> {
   const work = await countWork();
   const { engine } = resident;
   const counter = (name: string, help: string, value: number): Metric => ({
-    ...{ name, help, value },
+    name,
+    help,
+    value,
     type: 'counter',
   });
   return [

@@ -119,7 +119,9 @@ export function hostPlane(options: HostPlaneOptions): Plane {
     envelope: hostEnvelope,
     errorSchema: hostError,
     routes: refusing([
-      ...[getInfo, getHealth, getTelemetry],
+      getInfo,
+      getHealth,
+      getTelemetry,
       ...(agent ? servedRoutes(agent.store, resident, agent.reach) : []),
     ]),
   };

@@ -58,6 +58,7 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
       };
     }),
   apply: (payload, signal) => changes.apply(payload as StagedFile, signal),
+  verify: (payload) => changes.verify(payload as StagedFile),
 });
 
 async function inspected(folder: Folder, name: string, shown: string, signal: AbortSignal): Promise<Found> {

@@ -40,6 +40,7 @@ export const fsEdit = (confinement: Confinement, changes: FileChanges): ChangeTo
       return proposedText({ allowed, before, after: edited(before.text, edits) }, args, context);
     }),
   apply: (payload, signal) => changes.apply(payload as StagedFile, signal),
+  verify: (payload) => changes.verify(payload as StagedFile),
 });
 
 /** @throws Refusal that names every edit which does not fit */

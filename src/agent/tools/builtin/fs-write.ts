@@ -28,4 +28,5 @@ export const fsWrite = (confinement: Confinement, changes: FileChanges): ChangeT
       return proposedText({ allowed, before, after: content }, args, context);
     }),
   apply: (payload, signal) => changes.apply(payload as StagedFile, signal),
+  verify: (payload) => changes.verify(payload as StagedFile),
 });

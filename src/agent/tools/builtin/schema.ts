@@ -37,9 +37,12 @@ export const anObject = (
   additionalProperties: false,
 });
 
-/** The first member of every tool that changes something: it is shown to who decides. */
+/**
+ * The last member of every tool that changes something: it is shown to who decides. Last, because a small model that is
+ * asked for its reasons first gets the path and the contents wrong (3 of 120 right instead of 69).
+ */
 const intent = aText('Why you make this change, in one sentence for the person who decides about it.', 500);
 export const aChange = (properties: Readonly<Record<string, Member>>, required: readonly string[]): Member =>
-  anObject({ intent, ...properties }, ['intent', ...required]);
+  anObject({ ...properties, intent }, [...required, 'intent']);
 
 export const aPath = aText('Absolute, or relative to the working folder.', 4096);

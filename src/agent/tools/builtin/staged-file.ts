@@ -11,6 +11,7 @@ import {
   removeEmptyFolder,
   removeFile,
   replaceFile,
+  hashOfFile,
   textOf,
   wholeFile,
   withFile,
@@ -105,6 +106,30 @@ export class FileChanges {
     const mine = this.#last.then(() => this.#apply(staged, signal));
     this.#last = mine.catch(() => undefined);
     return await mine;
+  }
+
+  /** What the path holds tells whether it was applied; nothing of it may be told to whom the path is closed now. */
+  async verify({ path, write, base, change }: StagedFile): Promise<'applied' | 'not_applied' | 'unknown'> {
+    const scope = { grants: { read: [], write: [...write] }, cwd: undefined };
+    const allowed = await this.#confinement.allowed(path, scope, 'write', false);
+    if (allowed.path !== path) return 'unknown';
+    const holds = await this.#holds(allowed, 'remove' in change && change.remove === 'empty_folder');
+    const wanted = 'contents' in change ? hashOf(Buffer.from(change.contents)) : absent;
+    if (holds === wanted) return 'applied';
+    return holds === base ? 'not_applied' : 'unknown';
+  }
+
+  async #holds(allowed: Allowed, folder: boolean): Promise<BaseHash> {
+    if (allowed.missing.length > 0) return absent;
+    const parent = await this.#confinement.openParent(allowed);
+    try {
+      const name = basename(allowed.path);
+      if (folder) return (await parent.kind(name)) === undefined ? absent : hashOf(Buffer.alloc(0));
+      const never = new AbortController().signal;
+      return (await withFile(parent, name, (file) => hashOfFile(file, never))) ?? absent;
+    } finally {
+      await parent.close();
+    }
   }
 
   async #apply(staged: StagedFile, signal: AbortSignal): Promise<ToolOutput> {

@@ -27,15 +27,15 @@ export interface Scope {
  * up anew. Hard links are out of reach: a file that lies in a granted folder under a second name is in that folder.
  */
 export class Confinement {
+  /** As they were given. */
+  readonly forbidden: readonly string[];
   readonly #forbidden: Forbidden;
 
   /** @param forbidden absolute paths that nobody may reach, whatever is granted */
   constructor(forbidden: readonly string[]) {
-    this.#forbidden = new Forbidden(forbidden);
-  }
-
-  get forbidden(): readonly string[] {
-    return this.#forbidden.paths;
+    this.forbidden = forbidden;
+    // In /proc are the environment and the memory of the host itself; a sandbox has one of its own.
+    this.#forbidden = new Forbidden([...forbidden, '/proc']);
   }
 
   /** @throws Refusal where the path is not granted, or does not exist and is to be read */

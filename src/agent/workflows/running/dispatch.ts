@@ -49,7 +49,14 @@ export async function dispatch(
         .where('step', '=', gate.step)
         .execute();
     }
-    const seq = await addLine(tx, log, row, startEvent(row));
+    let seq = await addLine(tx, log, row, startEvent(row));
+    if (gate?.step !== undefined && failure !== undefined)
+      seq = await addLine(tx, log, row, {
+        type: 'step_end',
+        step: gate.step,
+        outcome: 'failed',
+        error: failure,
+      });
     await store.act(tx, {
       ...act,
       target: row.id,

@@ -181,6 +181,9 @@ export class LiveRun {
 
   async #end(ending: Ending): Promise<SegmentEnd> {
     const { world, writer } = this.#options;
+    // Before the end: until then, a crash comes back to it.
+    const by = this.orders.cancel ?? 'host';
+    await withdrawAll(world, { runId: this.id }, by, `the run ${this.id} is over`);
     try {
       await writer.appendWith(endEvent(ending), (tx) => endRun(tx, world, this.id, ending));
       return { kind: 'ended' };

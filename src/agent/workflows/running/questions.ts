@@ -66,3 +66,19 @@ export async function withdraw({ changes }: World, id: string, by: string, why: 
 export async function withdrawAll(world: World, about: About, by: string, why: string): Promise<void> {
   for (const { id } of await open(world.store, about)) await withdraw(world, id, by, why);
 }
+
+/** A crash may have come between the end of a run and the end of its questions. */
+export async function withdrawOfEnded(world: World): Promise<void> {
+  const { store } = world;
+  const left = await store.read((db) =>
+    db
+      .selectFrom('pending')
+      .innerJoin('runs', 'runs.id', 'pending.run_id')
+      .select('pending.id')
+      .where('pending.state', '=', 'staged')
+      .where('runs.endpoint_id', '=', store.endpointId)
+      .where('runs.ended_at', 'is not', null)
+      .execute(),
+  );
+  for (const { id } of left) await withdraw(world, id, 'host', 'its run is over');
+}

@@ -2,6 +2,7 @@ import { pause } from '../../until-aborted.ts';
 import { dispatch, type Dispatched } from './dispatch.ts';
 import { LiveRun } from './live-run.ts';
 import { type Opening, opensItself, untilOpen } from './opening.ts';
+import { withdrawOfEnded } from './questions.ts';
 import { findRun, liveRuns, type RunRow } from './rows.ts';
 import type { RunLine } from './segment.ts';
 import { RunSlot } from './slot.ts';
@@ -44,6 +45,7 @@ export class Runner {
   /** Goes on with what was live, and waits again at gates, as the last process left them. */
   async recover(): Promise<void> {
     const { store, log } = this.#world;
+    await withdrawOfEnded(this.#world);
     const rows = await store.read((db) => liveRuns(db, store.endpointId));
     for (const row of rows.toReversed()) {
       const gate = readGate(row.gate);

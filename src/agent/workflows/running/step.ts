@@ -29,9 +29,8 @@ const longestBackoffSecs = 3600;
 export async function doStep(segment: Segment, step: Step): Promise<StepResult> {
   try {
     const record = segment.records.get(step.id);
-    // A person did not let it run again.
-    if (record?.state === 'failed')
-      return await close(segment, step, 'failed', { error: record.error ?? 'failed' });
+    // Told already, and then the host stopped; or a person did not let it run again.
+    if (record?.state === 'failed') return { kind: 'failed', error: record.error ?? 'failed' };
     if (!record && isSkipped(segment, step)) return await close(segment, step, 'skipped', {});
     if (!hasGate(step) || (record && record.state !== 'waiting')) return await attempts(segment, step);
     const result = await atGate(segment, step);
