@@ -77,9 +77,9 @@ function operationSection(method: string, path: string, operation: Json): string
 }
 
 function contentLinks(content: unknown): string {
-  return Object.entries((content ?? {}) as Readonly<Record<string, { schema?: { $ref: string } }>>)
+  return Object.entries((content ?? {}) as Readonly<Record<string, { schema?: { $ref?: string } }>>)
     .map(([type, { schema }]) => {
-      if (!schema) return `<code>${escape(type)}</code>`;
+      if (!schema?.$ref) return `<code>${escape(type)}</code>`;
       const name = escape(schema.$ref.split('/').at(-1));
       return `<code>${escape(type)}</code> <a href="#${name}">${name}</a>`;
     })
