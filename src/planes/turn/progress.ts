@@ -14,8 +14,8 @@ export class Progress {
   readonly #trail: TokenTrail;
   /** The arguments of each call. */
   readonly #calls: string[][] = [];
-  /** Characters of tokens that came, and whose text is still held back: a stop text might have begun with it. */
-  #ahead = 0;
+  /** Characters of each token that came, and whose text is still held back: a stop text might have begun with it. */
+  readonly #held: number[] = [];
   reasoningTokens = 0;
 
   constructor(prepared: PreparedChat, tokenizer: Tokenizer) {
@@ -23,24 +23,27 @@ export class Progress {
     this.#trail = new TokenTrail(tokenizer, prepared.visible);
   }
 
-  /** Parsed token by token, so that what the parser hands out is at the end of the trail. */
+  /** Parsed token by token, also what was held back, so that what the parser hands out is at the end of the trail. */
   text({ text, ids, logprobs }: TextEvent): ParsedDelta[] {
-    const deltas: ParsedDelta[] = [];
-    let from = 0;
     for (const [index, id] of ids.entries()) {
-      this.#ahead += this.#trail.push(id, logprobs?.[index]);
-      if (index === ids.length - 1) break;
-      const to = Math.min(from + this.#ahead, text.length);
-      if (to > from) deltas.push(...this.#feed(text.slice(from, to)));
+      const length = this.#trail.push(id, logprobs?.[index]);
+      if (length > 0) this.#held.push(length);
+    }
+    const deltas: ParsedDelta[] = [];
+    for (let from = 0; from < text.length; ) {
+      // What no token is left for is taken as it is.
+      const length = this.#held.shift() ?? text.length - from;
+      const to = Math.min(from + length, text.length);
+      if (from + length > to) this.#held.unshift(from + length - to);
+      deltas.push(...this.#parsed(this.#parser.push(text.slice(from, to))));
       from = to;
     }
-    deltas.push(...this.#feed(text.slice(from)));
     return joined(deltas);
   }
 
-  #feed(text: string): ParsedDelta[] {
-    this.#ahead = Math.max(0, this.#ahead - text.length);
-    return this.#parsed(this.#parser.push(text));
+  /** Characters that the parser has not seen. */
+  get #ahead(): number {
+    return this.#held.reduce((sum, length) => sum + length, 0);
   }
 
   end(): ParsedDelta[] {
