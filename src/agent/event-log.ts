@@ -1,6 +1,6 @@
 import type { Db, Store, Tx } from '../store/index.ts';
 import { Committer } from './event-log/committer.ts';
-import { insertLine, type Line, type NewLine } from './event-log/lines.ts';
+import { insertLine, type Line, type NewLine, nextSeqOf } from './event-log/lines.ts';
 import { StreamWriter } from './event-log/writer.ts';
 import { pause } from './until-aborted.ts';
 
@@ -65,12 +65,7 @@ export class EventLog {
 
   /** What the next line of a stream is numbered with. */
   async nextSeq(db: Db | Tx, stream: string): Promise<number> {
-    const { last } = await db
-      .selectFrom('events')
-      .select(({ fn }) => fn.max('seq').as('last'))
-      .where('stream', '=', stream)
-      .executeTakeFirstOrThrow();
-    return last === null ? 0 : last + 1;
+    return await nextSeqOf(db, stream);
   }
 
   /**

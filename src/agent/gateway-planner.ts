@@ -2,7 +2,7 @@ import { AgentError } from './errors.ts';
 import { CompletionReader } from './gateway-planner/completion-reader.ts';
 import { asked } from './gateway-planner/request-body.ts';
 import { refusal, unreachable } from './gateway-planner/refusals.ts';
-import { sseData } from './gateway-planner/sse.ts';
+import { sseData, wholeText } from './gateway-planner/sse.ts';
 import type { Planner, PlannerEvent, PlannerRequest } from './planner.ts';
 
 /** An OpenAI-compatible server of models. */
@@ -64,10 +64,7 @@ export class GatewayPlanner implements Planner {
     const response = await this.#post(request, key, signal);
     if (!response.ok) throw await refusal(response, this.route.model, key);
     const reader = new CompletionReader(this.route.model, key);
-    for await (const data of this.#data(response)) {
-      heard();
-      yield* reader.push(data);
-    }
+    for await (const data of this.#data(response, heard)) yield* reader.push(data);
     yield* reader.end();
   }
 
@@ -91,17 +88,29 @@ export class GatewayPlanner implements Planner {
     }
   }
 
-  async *#data(response: Response): AsyncGenerator<string, void, undefined> {
+  async *#data(response: Response, heard: () => void): AsyncGenerator<string, void, undefined> {
     if (!response.body) return;
+    const body = told(response.body, heard);
     try {
       // A server that knows no streams answers with one body, which reads like a single chunk.
-      if (response.headers.get('content-type')?.includes('json')) yield await response.text();
-      else yield* sseData(response.body);
+      if (response.headers.get('content-type')?.includes('json')) yield await wholeText(body);
+      else yield* sseData(body);
     } catch (error) {
       if (error instanceof AgentError) throw error;
       throw new AgentError('unavailable', 'gateway_broke_off', 'The gateway broke off its answer.', {
         cause: error,
       });
     }
+  }
+}
+
+/** Whatever comes is a sign of life, also what is no data: some send comments while a request waits for its turn. */
+async function* told(
+  body: ReadableStream<Uint8Array>,
+  heard: () => void,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const chunk of body) {
+    heard();
+    yield chunk;
   }
 }

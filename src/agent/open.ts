@@ -23,6 +23,7 @@ import { Bubblewrap } from './tools/sandbox/bubblewrap.ts';
 import { SourcedToolbox } from './tools/toolbox.ts';
 import { TurnLoop } from './turns/index.ts';
 import { Ensembles } from './workflows/ensembles.ts';
+import type { HostView } from './workflows/definition/conditions.ts';
 import { Runs } from './workflows/running/runs.ts';
 
 /** How often what waited too long is ended. */
@@ -38,6 +39,8 @@ export interface AgentHostOptions {
   readonly lab: FindLab;
   /** What the host tells of itself to agents that observe it. */
   readonly observe: Pick<ObserveReader, 'telemetry' | 'health'>;
+  /** What of it conditions of workflows read that the agent plane does not know itself. */
+  readonly served: () => Pick<HostView, 'completions_served' | 'model'>;
   readonly mcp: readonly McpServerConfig[];
   readonly builtins: Builtins;
   /** Absolute paths that no agent may reach, whatever it is granted. */
@@ -101,7 +104,13 @@ export class AgentHost {
     const working = { ...shared, log, agents, turns, sessions, receipts, signals };
     this.tasks = new TaskService(working);
     this.ensembles = new Ensembles({ store, builtins: options.builtins, toolbox, agents, isEnabled });
-    this.runs = new Runs({ ...working, changes, cancelledState, workflows: this.ensembles });
+    const host = async (): Promise<HostView> => ({
+      ...options.served(),
+      pending: await changes.count(),
+      tasks_running: this.tasks.running,
+      external_sessions: this.external.size,
+    });
+    this.runs = new Runs({ ...working, changes, cancelledState, host, workflows: this.ensembles });
     this.external = new ExternalSessions({
       ...options.external,
       store,

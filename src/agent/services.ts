@@ -29,7 +29,7 @@ export interface TurnsRequest {
   readonly beforeEffect?: () => Promise<void>;
 }
 
-interface Spent {
+export interface Spent {
   readonly turns: number;
   /** Absent where a model did not say. */
   readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number };

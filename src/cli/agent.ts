@@ -5,6 +5,7 @@ import { countWork } from '../agent/sessions/observed.ts';
 import { Builtins } from '../agent/workflows/builtins.ts';
 import type { Secrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
+import { heldLab } from '../planes/agent/held-lab.ts';
 import { HostPlanners } from '../planes/agent/planners.ts';
 import { health, telemetry } from '../planes/host/facts.ts';
 import type { HostAgentFacts } from '../planes/host/routes.ts';
@@ -57,11 +58,15 @@ export async function openAgent(setting: AgentSetting): Promise<OpenAgent> {
       onNotice: say,
       clock: systemClock,
       version: setting.version,
-      lab: () => resident.requireLab(),
+      lab: () => heldLab(resident),
       observe: {
         telemetry: () => telemetry(sources),
         health: () => Promise.resolve(health(resident)),
       },
+      served: () => ({
+        completions_served: served.completions,
+        model: resident.engine?.model.id ?? '',
+      }),
       mcp: secrets.mcp,
       builtins: await Builtins.open(join(setting.packageRoot, 'workflows')),
       forbidden: [dataDir.path],

@@ -55,8 +55,8 @@ async function run(world: World): Promise<void> {
       return await inspectMcp(command, await withConfigFile(command), { world, version, interrupted });
     }
     case 'receipts': {
-      const { verifyStoredReceipts } = await import('./receipts.ts');
-      return await verifyStoredReceipts(command, await withConfigFile(command), world);
+      const { checkReceipts } = await import('./receipts.ts');
+      return await checkReceipts(command, await withConfigFile(command), world);
     }
     case 'serve': {
       const version = await packageVersion(world.packageRoot);

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { basename, join, resolve, sep } from 'node:path';
-import { didYouMean } from '../config/suggest.ts';
+import { didYouMean } from '../words/nearest.ts';
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import { modelsDir } from './data-dir.ts';
 import { namesOf, type PulledModel, pulledCopy, pulledModels } from './models/pulled.ts';

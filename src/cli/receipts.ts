@@ -1,42 +1,118 @@
+import type { KeyObject } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { verifyReceipts } from '../agent/receipts/verify.ts';
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { faultOfReceipt, verifyReceipts } from '../agent/receipts/verify.ts';
 import type { Command } from '../config/commands.ts';
 import type { Settings } from '../config/toml.ts';
+import { bytesOf, keyIdOf, publicKeyOf, rawPublicKey } from '../signing/ed25519.ts';
 import { hostKey } from '../signing/host-key.ts';
 import { Store } from '../store/index.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
-import { jsonText } from './printable.ts';
-import { StartError } from './start-error.ts';
+import { jsonText, printable } from './printable.ts';
+import { messageOf, StartError } from './start-error.ts';
 import type { World } from './world.ts';
 
 type ReceiptsCommand = Extract<Command, { verb: 'receipts' }>;
 
-/** `receipts verify`: reads the chain of the data directory's host from its first receipt on. */
-export async function verifyStoredReceipts(
-  { json }: ReceiptsCommand,
+/** `receipts verify`: the chain of the data directory's host from its first receipt on, or the receipt in a file. */
+export async function checkReceipts(
+  { name: file, key, json }: ReceiptsCommand,
   settings: Settings,
   world: World,
 ): Promise<void> {
-  const dataDir = await openDataDir(settings.data_dir ?? defaultDataDir(world.env, world.home));
-  const url = databaseUrl(settings.database, dataDir.path);
-  const path = /^sqlite:(.+)$/s.exec(url)?.[1];
+  const dataDir = settings.data_dir ?? defaultDataDir(world.env, world.home);
+  const given = key === undefined ? undefined : readKey(key);
+  const { verdict, passed } =
+    file === undefined
+      ? await chainVerdict(dataDir, settings.database, given)
+      : await receiptVerdict(file, given ?? (await keptKey(dataDir)));
+  if (json) world.stdout.write(`${jsonText(verdict)}\n`);
+  if (!verdict.ok) throw new StartError(printable(passed));
+  if (!json) world.stdout.write(`${printable(passed)}\n`);
+}
+
+interface Verdict {
+  readonly verdict: { readonly ok: boolean; readonly key_id: string; readonly [more: string]: unknown };
+  /** In a sentence. */
+  readonly passed: string;
+}
+
+async function chainVerdict(
+  dataDir: string,
+  database: string | undefined,
+  given: KeyObject | undefined,
+): Promise<Verdict> {
+  const { path, endpointId } = await openDataDir(dataDir);
+  const url = databaseUrl(database, path);
+  const db = /^sqlite:(.+)$/s.exec(url)?.[1];
   // Opening it would make one, in which every chain is in order.
-  if (path !== undefined && !existsSync(path))
+  if (db !== undefined && !existsSync(db))
     throw new StartError(
-      `there is no database ${path}: no host has run with it. Name another with --data-dir DIR or --database URL.`,
+      `there is no database ${db}: no host has run with it. Name another with --data-dir DIR or --database URL.`,
     );
-  const { publicKey, keyId } = await hostKey(dataDir.path);
-  const store = await Store.open({ url, endpointId: dataDir.endpointId });
+  const publicKey = given ?? (await keptKey(path));
+  const store = await Store.open({ url, endpointId });
   try {
     const verdict = await verifyReceipts(store, publicKey);
-    if (json) world.stdout.write(`${jsonText({ ...verdict, key_id: keyId })}\n`);
     const { ok, receipts, first_bad: bad, reason } = verdict;
-    if (!ok)
-      throw new StartError(
-        `the chain of receipts is broken at receipt ${bad}: ${reason}. The ${receipts} before it are in order.`,
-      );
-    if (!json) world.stdout.write(`${receipts} receipts, all in order, signed by ${keyId}\n`);
+    const key_id = keyIdOf(rawPublicKey(publicKey));
+    return {
+      verdict: { ...verdict, key_id },
+      passed: ok
+        ? `${receipts} receipts, all in order, signed by ${key_id}`
+        : `the chain of receipts is broken at receipt ${bad}: ${reason}. The ${receipts} before it are in order.`,
+    };
   } finally {
     await store.close();
   }
+}
+
+async function receiptVerdict(file: string, publicKey: KeyObject): Promise<Verdict> {
+  const receipt = await readReceipt(file);
+  const reason = faultOfReceipt(receipt, publicKey);
+  const key_id = keyIdOf(rawPublicKey(publicKey));
+  if (reason !== undefined)
+    return {
+      verdict: { ok: false, reason, key_id },
+      passed: `the receipt in ${file} is not genuine: ${reason}.`,
+    };
+  const { id, kind, outcome, seq } = receipt as Readonly<Record<string, unknown>>;
+  return {
+    verdict: { ok: true, id, seq, key_id },
+    passed: `receipt ${String(seq)} is genuine: ${String(kind)} ${String(id)}, ${String(outcome)}, signed by ${key_id}`,
+  };
+}
+
+async function readReceipt(file: string): Promise<unknown> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    throw new StartError(`the receipt ${file} cannot be read: ${messageOf(error)}.`);
+  }
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new StartError(
+      `${file} holds no JSON; save what GET /agent/v1/sessions/ID/receipt answers, as it is.`,
+    );
+  }
+}
+
+/** The data directory's own key; none is made, because nothing would be signed with it. */
+async function keptKey(dataDir: string): Promise<KeyObject> {
+  const path = resolve(dataDir);
+  if (existsSync(join(path, 'host.key'))) return (await hostKey(path)).publicKey;
+  throw new StartError(
+    `there is no host.key in ${path}. Name the host's data directory with --data-dir DIR, or its key with --key KEY: public_key of receipt_key in GET /host/v1/info.`,
+  );
+}
+
+function readKey(text: string): KeyObject {
+  const raw = bytesOf(text, 32);
+  if (raw) return publicKeyOf(raw);
+  throw new StartError(
+    `--key: expected the base64 of 32 bytes, as in receipt_key.public_key of GET /host/v1/info.`,
+  );
 }

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { type Command, commandOf } from './commands.ts';
 import { checkOptions, flagOf, isOptionName, type OptionName, optionNames, optionTable } from './options.ts';
-import { didYouMean } from './suggest.ts';
+import { didYouMean } from '../words/nearest.ts';
 
 const flags = {
   ...Object.fromEntries(
@@ -12,6 +12,7 @@ const flags = {
   ),
   config: { type: 'string' as const },
   revision: { type: 'string' as const },
+  key: { type: 'string' as const },
   json: { type: 'boolean' as const },
   help: { type: 'boolean' as const, short: 'h' },
   version: { type: 'boolean' as const, short: 'v' },
@@ -76,6 +77,7 @@ export function parseCommandLine(args: readonly string[]): Command {
       flags: {
         config: extra.get('config'),
         revision: extra.get('revision'),
+        key: extra.get('key'),
         json: asked.has('json'),
       },
     },

@@ -1,7 +1,7 @@
 /** The words of the command line: which command they are, and what it is about. */
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import { flagOf, type OptionName, type Options, UsageError } from './options.ts';
-import { didYouMean } from './suggest.ts';
+import { didYouMean } from '../words/nearest.ts';
 
 interface Shared {
   readonly options: Options;
@@ -30,7 +30,15 @@ export type Command =
       readonly name?: string;
       readonly json: boolean;
     })
-  | (Shared & { readonly verb: 'receipts'; readonly action: 'verify'; readonly json: boolean })
+  | (Shared & {
+      readonly verb: 'receipts';
+      readonly action: 'verify';
+      /** A file with one receipt; absent: the chain of the data directory's host. */
+      readonly name?: string;
+      /** In place of the data directory's own. */
+      readonly key?: string;
+      readonly json: boolean;
+    })
   | { readonly verb: 'help' }
   | { readonly verb: 'version' };
 
@@ -69,8 +77,8 @@ const nouns: Readonly<Record<'models' | 'mcp' | 'receipts', Noun>> = {
     options: [],
   },
   receipts: {
-    actions: { verify: { name: 'none', json: true } },
-    thing: 'a receipt',
+    actions: { verify: { name: 'optional', json: true } },
+    thing: 'the file of a receipt',
     options: ['data_dir', 'database', 'quiet'],
   },
 };
@@ -80,6 +88,7 @@ const pullOptions: readonly OptionName[] = ['data_dir', 'quiet'];
 /** Flags that belong to commands alone. */
 export interface CommandFlags {
   readonly revision: string | undefined;
+  readonly key: string | undefined;
   readonly json: boolean;
   readonly config: string | undefined;
 }
@@ -102,6 +111,7 @@ export function commandOf(
   const [verb, ...rest] = words;
   if (verb === undefined) {
     if (flags.revision !== undefined) faults.push('--revision belongs to the command pull');
+    if (flags.key !== undefined) faults.push(keyIsOf);
     if (flags.json) faults.push(`--json belongs to the commands ${Object.keys(nouns).join(', ')}`);
     if (faults.length > 0) throw new UsageError(faults);
     return { verb: 'serve', ...shared };
@@ -115,6 +125,7 @@ export function commandOf(
   for (const name of line.given) {
     if (!taken.includes(name)) faults.push(`${flagOf(name)} does not belong to the command ${verb}`);
   }
+  if (noun !== 'receipts' && flags.key !== undefined) faults.push(keyIsOf);
   if (noun === undefined) return pullOf('pull', rest, { flags, shared, faults });
   const [action, ...names] = rest;
   if (noun === 'models' && action === 'pull') return pullOf('models pull', names, { flags, shared, faults });
@@ -187,12 +198,15 @@ function nounOf(
     verb: noun,
     action,
     ...(name === undefined ? {} : { name }),
+    ...(flags.key === undefined ? {} : { key: flags.key }),
     json: flags.json,
     ...shared,
   } as Command;
 }
 
 const isNoun = (verb: string): verb is keyof typeof nouns => Object.hasOwn(nouns, verb);
+
+const keyIsOf = '--key belongs to the command receipts verify';
 
 const unknown = (what: string, word: string, known: readonly string[], before = ''): string =>
   `unknown ${what} '${before}${word}'${didYouMean(word, known, (name) => `'${before}${name}'`)}; the ${what}s are: ${known.map((name) => before + name).join(', ')}`;

@@ -13,7 +13,8 @@ const synopsis = [
   '  node dist/host.js mcp list               the MCP servers of --config FILE, and how they are ([--json])',
   '  node dist/host.js mcp show NAME          the tools of one, and what keeps them from agents ([--json])',
   '  node dist/host.js mcp pins NAME          the hashes to pin its tools by, as TOML ([--json])',
-  '  node dist/host.js receipts verify        check the chain of work receipts ([--database URL] [--json])',
+  '  node dist/host.js receipts verify [FILE] check the chain of work receipts, or one from GET .../receipt',
+  '                                           ([--key KEY] [--database URL] [--json])',
 ];
 
 /** Two columns, the second wrapped at `width`. */

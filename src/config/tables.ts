@@ -1,7 +1,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { show } from './options.ts';
-import { didYouMean } from './suggest.ts';
+import { didYouMean } from '../words/nearest.ts';
 import type { KeyPath } from './toml-lines.ts';
 
 const text = z.string({ error: 'expected a text' });

@@ -8,7 +8,7 @@ import {
   optionNames,
   UsageError,
 } from './options.ts';
-import { didYouMean } from './suggest.ts';
+import { didYouMean } from '../words/nearest.ts';
 import { checkTables, type Tables, tableNames } from './tables.ts';
 import { KeyLines, keyText, type KeyPath } from './toml-lines.ts';
 

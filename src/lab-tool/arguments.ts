@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { UsageError } from '../config/options.ts';
-import { didYouMean } from '../config/suggest.ts';
+import { didYouMean } from '../words/nearest.ts';
 import {
   type CommandName,
   commandNames,

@@ -1,4 +1,4 @@
-import { didYouMean } from '../config/suggest.ts';
+import { didYouMean } from '../words/nearest.ts';
 import { UsageError } from '../config/options.ts';
 import type { Finding, KernelRegistrationReport, StageName } from '../lab/types.ts';
 import type { LabClient } from './client.ts';

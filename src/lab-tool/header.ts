@@ -1,4 +1,4 @@
-import { didYouMean } from '../config/suggest.ts';
+import { didYouMean } from '../words/nearest.ts';
 import { type Finding, formatNames } from '../lab/types.ts';
 
 /** Where something stands in a file: line and column from 1. */

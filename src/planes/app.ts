@@ -130,7 +130,15 @@ async function answer(
     if (route.method === 'POST' && !route.body) refuseForeignPage(request);
     const body = route.body ? await readJsonBody(request, { ...route, body: route.body }) : undefined;
     const bytes = route.rawBody ? readRawBody(request, route.rawBody.limitBytes) : noBytes();
-    const text = route.textBody ? await readTextBody(request, route.textBody.limitBytes) : '';
+    let text = '';
+    if (route.textBody) {
+      const read = await readTextBody(request, route.textBody.limitBytes);
+      if (typeof read !== 'string') {
+        over.resolve();
+        return route.textBody.notText(read);
+      }
+      text = read;
+    }
     const query = new URL(request.url).searchParams;
     const about = {
       params,

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
 import { refuseHeavyJson } from './heavy-json.ts';
 import { Problem, type Violation } from './problem.ts';
@@ -34,8 +35,8 @@ export function readRawBody(request: Request, limitBytes: number): AsyncIterable
   return boundedParts(request, limitBytes);
 }
 
-/** The body of a route with `textBody`: refuses with 413, 415 or 400 what is no text. */
-export async function readTextBody(request: Request, limitBytes: number): Promise<string> {
+/** The body of a route with `textBody`, or its bytes where they are no UTF-8. Refuses with 413 or 415. */
+export async function readTextBody(request: Request, limitBytes: number): Promise<string | Uint8Array> {
   refuseForeignPage(request);
   const type = request.headers.get('content-type');
   if (type !== null && !/^(?:text\/plain|application\/toml)\s*(?:;|$)/i.test(type)) {
@@ -44,11 +45,7 @@ export async function readTextBody(request: Request, limitBytes: number): Promis
   }
   refuseEncoded(request);
   const bytes = await readBytes(request, limitBytes);
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    throw new Problem(400, 'invalid_text', 'The body is not UTF-8.');
-  }
+  return isUtf8(bytes) ? new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes) : bytes;
 }
 
 /**

@@ -57,7 +57,7 @@ export function hostPlanes(facts: HostFacts): Plane[] {
 export function controlPlanes(facts: HostFacts): Plane[] {
   const { resident, served, version, endpointId, agent } = facts;
   const capabilities = namesOf(facts);
-  return [
+  const planes = [
     healthPlane(resident, ['host']),
     hostPlane({ resident, served, version, endpointId, capabilities, agent: agent?.facts }),
     ...(agent
@@ -72,4 +72,5 @@ export function controlPlanes(facts: HostFacts): Plane[] {
         ]
       : []),
   ];
+  return [...planes, docsPlane(planes, version)];
 }

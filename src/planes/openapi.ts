@@ -46,19 +46,23 @@ function operation(plane: Plane, route: Route): Json {
     ...(route.body || route.rawBody || route.textBody
       ? { 413: { description: 'The body is too large.', content: errorContent } }
       : {}),
-    ...(route.rawBody || route.looseBody || route.textBody
+    ...(route.textBody ? { 415: { description: 'The body is not text/plain.', content: errorContent } } : {}),
+    ...(route.rawBody || route.textBody || route.looseBody || (route.method === 'POST' && mayBeEmpty(route))
       ? { 403: { description: 'A page of another origin sent it.', content: errorContent } }
       : {}),
   };
+  const placed = [
+    ...parameters('path', route.params),
+    ...parameters('query', route.query),
+    ...parameters('header', route.headers),
+  ];
   const answers = Object.entries<AnswerSpec>({ ...refusals, ...route.answers });
   return {
     operationId: route.operationId,
     tags: [plane.name],
     summary: route.summary,
     ...(route.description ? { description: route.description } : {}),
-    ...(route.params || route.query
-      ? { parameters: [...parameters('path', route.params), ...parameters('query', route.query)] }
-      : {}),
+    ...(placed.length > 0 ? { parameters: placed } : {}),
     ...(gate ? { security: [{ [gate]: [] }] } : {}),
     ...requestBody(route),
     responses: Object.fromEntries(
@@ -74,6 +78,9 @@ function operation(plane: Plane, route: Route): Json {
   };
 }
 
+/** What a form of another page can send as well. */
+const mayBeEmpty = ({ body, bodyOptional }: Route): boolean => !body || bodyOptional === true;
+
 function requestBody({ body, bodyOptional, rawBody, textBody }: Route): Json {
   if (body)
     return { requestBody: { required: !bodyOptional, content: content({ 'application/json': body }) } };
@@ -83,7 +90,7 @@ function requestBody({ body, bodyOptional, rawBody, textBody }: Route): Json {
   return { requestBody: { description, content: { 'application/octet-stream': {} } } };
 }
 
-const parameters = (place: 'path' | 'query', named: Readonly<Record<string, string>> = {}) =>
+const parameters = (place: 'path' | 'query' | 'header', named: Readonly<Record<string, string>> = {}) =>
   Object.entries(named).map(([name, description]) => ({
     name,
     in: place,

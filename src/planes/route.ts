@@ -41,6 +41,8 @@ export interface Route {
   readonly rest?: true;
   /** Optional parameters behind the question mark, with what they mean. */
   readonly query?: Readonly<Record<string, string>>;
+  /** Optional headers of its own, with what they mean. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** JSON; every violation is reported at once. */
   readonly body?: z.ZodType;
   /** An empty body, whatever its content type, counts as `{}`. */
@@ -52,9 +54,12 @@ export interface Route {
   readonly looseBody?: true;
   /**
    * UTF-8 text instead of JSON, as text/plain, application/toml or without a type; `''` where there is none. Not from
-   * pages of another origin.
+   * pages of another origin. Bytes that are no UTF-8 are answered by `notText`.
    */
-  readonly textBody?: { readonly limitBytes: number };
+  readonly textBody?: {
+    readonly limitBytes: number;
+    readonly notText: (bytes: Uint8Array) => Response;
+  };
   /** Any bytes instead of JSON; not from pages of another origin. */
   readonly rawBody?: { readonly limitBytes: number };
   /** Over the plane's. */

@@ -13,6 +13,13 @@ export function rawPublicKey(key: KeyObject): Buffer {
   return Buffer.from(key.export({ format: 'jwk' }).x ?? '', 'base64url');
 }
 
+/** @param raw 32 bytes */
+export const publicKeyOf = (raw: Uint8Array): KeyObject =>
+  createPublicKey({
+    key: { kty: 'OKP', crv: 'Ed25519', x: Buffer.from(raw).toString('base64url') },
+    format: 'jwk',
+  });
+
 /** `ed25519:` and 16 hex digits of the raw key's SHA-256. */
 export const keyIdOf = (raw: Uint8Array): string =>
   `ed25519:${createHash('sha256').update(raw).digest('hex').slice(0, 16)}`;
@@ -30,9 +37,7 @@ export function fits(bytes: Uint8Array, raw: Uint8Array, value: string): boolean
   const signature = bytesOf(value, 64);
   if (signature === undefined) return false;
   try {
-    const x = Buffer.from(raw).toString('base64url');
-    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
-    return verify(null, bytes, key, signature);
+    return verify(null, bytes, publicKeyOf(raw), signature);
   } catch {
     return false;
   }

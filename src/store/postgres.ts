@@ -23,7 +23,12 @@ const begin = [
   "set local lock_timeout = '20s'",
   "set local idle_in_transaction_session_timeout = '60s'",
   "select pg_advisory_xact_lock(1818326120, hashtext(coalesce(current_schema(), '')))",
+  // By which its fate can be asked for when the connection is lost while it is saved.
+  'select txid_current() as xact',
 ].join('; ');
+
+/** How long a server that went away in the middle of saving may take to say what became of it, in ms. */
+const fatePatience = 10_000;
 
 /** @param onIdleError hears of connections that break while nobody uses them */
 export function openPostgres(url: string, onIdleError: (error: StoreError) => void): Database {
@@ -46,7 +51,7 @@ export function openPostgres(url: string, onIdleError: (error: StoreError) => vo
     return {
       async acquire() {
         try {
-          return new PostgresConnection(await pool.connect(), where);
+          return new PostgresConnection(await pool.connect(), where, (xact) => fateOf(url, xact));
         } catch (error) {
           throw explainPostgres(error, where);
         }
@@ -71,17 +76,46 @@ function describeServer(url: string): string {
   }
 }
 
+/** What became of a transaction whose connection was lost; undefined where the server does not say in time. */
+async function fateOf(url: string, xact: number): Promise<'committed' | 'aborted' | undefined> {
+  const begun = performance.now();
+  for (let wait = 20; performance.now() - begun < fatePatience; wait = Math.min(wait * 2, 500)) {
+    const client = new pg.Client({
+      connectionString: url,
+      connectionTimeoutMillis: 2000,
+      query_timeout: 2000,
+    });
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+      const { rows } = await client.query<{ fate: string | null }>('select txid_status($1) as fate', [xact]);
+      const fate = rows[0]?.fate;
+      if (fate === 'committed' || fate === 'aborted') return fate;
+    } catch {
+      // It may be starting again.
+    } finally {
+      client.end().catch(() => undefined);
+    }
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+  return undefined;
+}
+
 class PostgresConnection implements Connection {
   readonly #client: pg.PoolClient;
   readonly #where: string;
+  readonly #fateOf: (xact: number) => ReturnType<typeof fateOf>;
+  /** The number of the transaction under way. */
+  #xact = 0;
   /** Not to be used again. */
   #lost = false;
 
   readonly streamQuery = noStreams;
 
-  constructor(client: pg.PoolClient, where: string) {
+  constructor(client: pg.PoolClient, where: string, fate: (xact: number) => ReturnType<typeof fateOf>) {
     this.#client = client;
     this.#where = where;
+    this.#fateOf = fate;
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
@@ -92,7 +126,9 @@ class PostgresConnection implements Connection {
 
   async begin(): Promise<void> {
     try {
-      await this.#query(begin);
+      // Of several statements, each has its result.
+      const results = (await this.#query(begin)) as unknown as pg.QueryResult<{ xact: number }>[];
+      this.#xact = Number(results.at(-1)?.rows[0]?.xact);
     } catch (error) {
       await this.rollback();
       throw error;
@@ -106,6 +142,14 @@ class PostgresConnection implements Connection {
     } catch (error) {
       this.#lost ||= isLost(error);
       if (!this.#lost) throw explainPostgres(error, this.#where);
+      const fate = await this.#fateOf(this.#xact);
+      if (fate === 'committed') return;
+      if (fate === 'aborted')
+        throw new StoreError(
+          'storage_failed',
+          `the connection to the ${this.#where} was lost before it saved`,
+          { cause: error, again: true },
+        );
       throw new StoreError(
         'storage_unsure',
         `the connection to the ${this.#where} was lost while it was saving: look whether it is there before you send it again`,

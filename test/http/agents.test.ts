@@ -3,7 +3,6 @@ import fc from 'fast-check';
 import { afterEach, expect, it } from 'vitest';
 import { StoredAgents } from '../../src/agent/agents/stored-agents.ts';
 import type { ToolCatalogEntry } from '../../src/agent/shapes/tool.ts';
-import { suggest } from '../../src/config/suggest.ts';
 import { agentsRoutes } from '../../src/planes/agent/agents-routes.ts';
 import { openapiDocument } from '../../src/planes/openapi.ts';
 import { agentPlane } from '../../src/planes/agent/plane.ts';
@@ -25,7 +24,7 @@ describeDatabases('agents over HTTP', (url) => {
   async function world({ at, tools = false }: { at?: string; tools?: boolean } = {}) {
     const store = await Store.open({ url: at ?? (await url()), endpointId: 'here' });
     open.push(store);
-    const agents = new StoredAgents({ store, ...(tools ? { tools: { catalog }, nearest: suggest } : {}) });
+    const agents = new StoredAgents({ store, ...(tools ? { tools: { catalog } } : {}) });
     const { send } = await serve(agentsRoutes(agents));
     const json = async (method: string, path: string, body?: unknown) => {
       const response = await send(method, `/agent/v1/agents${path}`, body);
@@ -78,7 +77,7 @@ describeDatabases('agents over HTTP', (url) => {
     const builtIn = await json('GET', '/default');
     expect(builtIn.body).toMatchObject({
       name: 'default',
-      grants: { tools: ['lab_*', 'observe_*'], write: [] },
+      grants: { tools: [], write: [] },
     });
     expect((await json('GET', '')).body).toEqual([builtIn.body]);
     expect((await json('DELETE', '/default')).status).toBe(404);

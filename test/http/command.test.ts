@@ -1,7 +1,8 @@
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import process from 'node:process';
 import { afterEach, describe, expect, test } from 'vitest';
 import { freshDataDir, type HostProcess, startScriptedHost } from '../support/host.ts';
 
@@ -94,6 +95,30 @@ describe('start-up', () => {
       `lathe: port ${port} on 127.0.0.1 is in use; choose another with --port N, or --port 0 for a free one.\n`,
     );
     taken.close();
+  });
+
+  test('a data directory belongs to one host, which host.pid tells', async () => {
+    const dataDir = freshDataDir();
+    const options = ['--port', '0', '--data-dir', dataDir];
+    const first = start(options);
+    await first.url();
+    const pid = readFileSync(join(dataDir, 'host.pid'), 'utf8').trim();
+    const refused = async () => {
+      const second = start(options);
+      expect(await second.exit).toEqual({ code: 1, signal: null });
+      return second.output.stderr;
+    };
+    const advice = `uses the data directory ${dataDir}; stop it, or give this one its own with --data-dir DIR.\n`;
+    expect(await refused()).toBe(`lathe: another host (process ${pid}) ${advice}`);
+    writeFileSync(join(dataDir, 'host.pid'), 'no number');
+    expect(await refused()).toBe(`lathe: another host ${advice}`);
+    process.kill(Number(pid), 'SIGKILL');
+    expect(await first.exit).toEqual({ code: null, signal: 'SIGKILL' });
+    const third = start(options);
+    await third.url();
+    third.kill('SIGTERM');
+    await third.exit;
+    expect(existsSync(join(dataDir, 'host.pid'))).toBe(false);
   });
 
   test('a failed load is one line and exit code 1', async () => {

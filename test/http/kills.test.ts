@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { hostKey } from '../../src/signing/host-key.ts';
@@ -6,16 +6,20 @@ import { Store } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { freshDataDir, type HostProcess, startSource } from '../support/host.ts';
 import { ChangeActor, contentOf } from '../support/kills/change-actor.ts';
+import { CredentialActor } from '../support/kills/credential-actor.ts';
 import { ExternalActor } from '../support/kills/external-actor.ts';
-import { Gone, HostClient } from '../support/kills/host-client.ts';
-import { expectInvariants } from '../support/kills/invariants.ts';
+import { type Actor, Gone, HostClient } from '../support/kills/host-client.ts';
+import { actsByVerb, expectInvariants } from '../support/kills/invariants.ts';
 import { killCount, killsOn, pause, randomFrom, report } from '../support/kills/process.ts';
+import { RunActor } from '../support/kills/run-actor.ts';
 import { StoredActor, workflowSource } from '../support/kills/stored-actor.ts';
 import { StreamActor } from '../support/kills/stream-actor.ts';
 import { scriptedOpenAi } from '../support/scripted-openai.ts';
 
 const model = 'scripted';
 const inputGate = 'gate = { kind = "input", schema = { type = "object" } }';
+const eventGate = 'gate = { kind = "event", name = "user.go" }';
+const armedEntry = '[entry]\nkind = "armed"\n';
 
 describeDatabases('a host that is killed while it acts', (url, kind) => {
   const kills = killCount(kind === 'sqlite' ? 8 : 4);
@@ -41,19 +45,24 @@ describeDatabases('a host that is killed while it acts', (url, kind) => {
     const config = join(dataDir, 'lathe.toml');
     writeFileSync(config, `[gateway]\nurl = "${script.url}"\nmodels = ["${model}"]\n`);
     const database = await url();
-    const args = ['--port', '0', '--data-dir', dataDir, '--database', database, '--config', config];
+    const ports = ['--port', '0', '--control-port', '0'];
+    const args = [...ports, '--data-dir', dataDir, '--database', database, '--config', config];
     const start = () => startSource([...args, '--enable-all-workflows']);
 
     const seed = Date.now() % 1_000_000;
     const random = randomFrom(seed);
     const client = new HostClient();
-    const actors = [
+    const actors: Actor[] = [
+      // The first, because it lets paused runs go on, whose streams have no end.
+      new RunActor(client),
       new StoredActor(client, model),
       new ExternalActor(client),
       new StreamActor(client),
       new ChangeActor(client),
+      new CredentialActor(client),
     ];
     const killed = { starting: 0, acting: 0 };
+    let acted: Readonly<Record<string, number>> = {};
     for (let round = 0; round <= kills; round++) {
       client.about = `seed ${seed}, after ${round} kills`;
       if (round % 4 === 3) {
@@ -65,19 +74,25 @@ describeDatabases('a host that is killed while it acts', (url, kind) => {
       }
       host = start();
       client.url = await host.url();
+      client.control = (await host.waitFor('stdout', /control at (http:\/\/[^)]+)\)/))[1] ?? '';
+      client.operator = { 'x-svc-operator': readFileSync(join(dataDir, 'operator.token'), 'utf8').trim() };
       if (round === 0) await prepare(client, folder);
       await quiet(client);
-      for (const actor of actors) await actor.check();
-      await quiet(client);
+      for (const actor of actors) {
+        await actor.check();
+        await quiet(client);
+      }
       const { endpoint_id: endpointId } = await client.json('GET', '/host/v1/info');
       const store = await Store.open({ url: database, endpointId: String(endpointId) });
       await expectInvariants(store, (await hostKey(dataDir)).publicKey, client.about);
+      for (const actor of actors) await actor.checkStored?.(store);
+      if (round === kills) acted = await actsByVerb(store);
       await store.close();
       const acts = round === kills ? [] : actors.flatMap((actor) => actor.acts);
       const acting = Promise.allSettled(acts.map(untilGone));
       const before = client.acknowledged;
       while (acts.length > 0 && client.acknowledged === before) await pause(1);
-      await pause(random(300));
+      await pause(random(500));
       host.kill('SIGKILL');
       await host.exit;
       for (const act of await acting) if (act.status === 'rejected') throw act.reason;
@@ -85,7 +100,7 @@ describeDatabases('a host that is killed while it acts', (url, kind) => {
       expect(host.output.stderr, client.about).toBe('');
     }
     expect(client.acknowledged).toBeGreaterThan(kills);
-    report({ kind, killed, acknowledged: client.acknowledged, seed });
+    report({ kind, killed, acknowledged: client.acknowledged, acted, seed });
   });
 });
 
@@ -101,6 +116,8 @@ async function prepare(client: HostClient, folder: string): Promise<void> {
   });
   await client.json('PUT', '/agent/v1/workflows/plain', workflowSource('plain', model));
   await client.json('PUT', '/agent/v1/workflows/gated', workflowSource('gated', model, inputGate));
+  await client.json('PUT', '/agent/v1/workflows/awaiting', workflowSource('awaiting', model, eventGate));
+  await client.json('PUT', '/agent/v1/workflows/armed', workflowSource('armed', model, '', armedEntry));
 }
 
 async function untilGone(act: () => Promise<void>): Promise<void> {

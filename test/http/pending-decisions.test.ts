@@ -1,5 +1,5 @@
 /** Pending changes across hosts, crashes, failures and time: each is applied at most once, and what happened is told. */
-import { readFileSync, unlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
@@ -7,7 +7,14 @@ import type { PendingChanges } from '../../src/agent/pending/pending-changes.ts'
 import { type Store, StoreError } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { freshDataDir } from '../support/host.ts';
-import { context, execProposal, FakeTool, fileProposal, pendingHosts } from '../support/pending-world.ts';
+import {
+  context,
+  execProposal,
+  FakeTool,
+  fileProposal,
+  leaveApplying,
+  pendingHosts,
+} from '../support/pending-world.ts';
 
 const never = new AbortController().signal;
 const codeOf = async (work: Promise<unknown>) =>
@@ -16,6 +23,8 @@ const codeOf = async (work: Promise<unknown>) =>
     (error: unknown) => (error instanceof AgentError ? error.code : error),
   );
 const diskFull = () => Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+
+const deletion = (path: string) => ({ ...fileProposal(path, ''), kind: 'file_delete' as const });
 
 describeDatabases('pending changes', (url) => {
   const { host, file } = pendingHosts();
@@ -30,18 +39,7 @@ describeDatabases('pending changes', (url) => {
       await expect.poll(async () => await changes.get('p1').catch(() => undefined)).toBeDefined();
     } else {
       await changes.stage(tool, propose(), context());
-      const applying = {
-        state: 'applying',
-        applier: 'host-a',
-        decided_by: 'operator',
-        decided_at: store.time(),
-      };
-      await store.transaction((tx) =>
-        tx
-          .updateTable('pending')
-          .set(applying as never)
-          .execute(),
-      );
+      await leaveApplying(store, 'p1');
     }
     return at;
   }
@@ -59,44 +57,98 @@ describeDatabases('pending changes', (url) => {
     expect(readFileSync(path, 'utf8')).toBe('then');
   });
 
-  it('are applied once by two hosts at once, and both say so', async () => {
+  /** Two hosts over one database, with the tools of the same names. */
+  async function twoHosts(tool: FakeTool) {
     const at = await url();
+    const a = await host(at, { tools: [tool] });
+    return { a, b: await host(at, { tools: [tool], endpointId: 'host-b' }) };
+  }
+
+  it('are applied once, however many approve at once, and all say so', async () => {
     const tool = new FakeTool('fs_write');
-    const [a, b] = [
-      await host(at, { tools: [tool] }),
-      await host(at, { tools: [tool], endpointId: 'host-b' }),
-    ];
+    const { changes, acts } = await host(await url(), { tools: [tool] });
     for (let round = 1; round <= 10; round++) {
-      await a.changes.stage(tool, fileProposal(file(), 'x'), context());
-      const both = [a, b, a, b].map(({ changes }) => changes.approve(`p${round}`, 'operator', never));
-      expect(await Promise.all(both)).toEqual(both.map(() => ({ id: `p${round}`, applied: true })));
+      await changes.stage(tool, fileProposal(file(), 'x'), context());
+      const all = [1, 2, 3, 4].map(() => changes.approve(`p${round}`, 'operator', never));
+      expect(await Promise.all(all)).toEqual(all.map(() => ({ id: `p${round}`, applied: true })));
       expect(tool.applied).toBe(round);
     }
-    const acts = await a.acts.list(100);
-    expect(acts.map(({ target }) => target)).toEqual(
+    expect((await acts.list(100)).map(({ target }) => target)).toEqual(
       Array.from({ length: 10 }, (_, index) => `p${index + 1}`),
     );
   });
 
-  it('are either applied or discarded, whoever asks for what at once', async () => {
+  it('are approved only where they were staged', async () => {
+    const [tool, there] = [new FakeTool('fs_write'), new FakeTool('fs_write')];
+    const at = await url();
+    const a = await host(at, { tools: [tool] });
+    const b = await host(at, { tools: [there], endpointId: 'host-b' });
+    const path = file();
+    await a.changes.stage(tool, fileProposal(path, 'x'), context());
+    const refused = await b.changes.approve('p1', 'operator', never).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ kind: 'conflict', code: 'staged_elsewhere' });
+    expect((refused as AgentError).message).toContain("on host 'host-a'");
+    const change = await a.changes.get('p1');
+    expect(change).toMatchObject({ state: 'staged' });
+    expect(change).not.toHaveProperty('decided_by');
+    expect([tool.applied, there.applied, existsSync(path)]).toEqual([0, 0, false]);
+    const refusal = { endpoint_id: 'host-b', verb: 'approve', target: 'p1', by: 'operator' };
+    expect(await a.acts.list(10)).toMatchObject([
+      { ...refusal, outcome: 'refused', reason: 'staged_elsewhere' },
+    ]);
+    // Nothing is lost: it waits there for who may.
+    expect(await codeOf(a.changes.approve('p1', 'operator', never))).toBe('done');
+    expect([tool.applied, there.applied]).toEqual([1, 0]);
+    // By then it is applied, and everybody may be told.
+    expect(await b.changes.approve('p1', 'local', never)).toEqual({ id: 'p1', applied: true });
+    expect([tool.applied, there.applied, (await a.acts.list(10)).length]).toEqual([1, 0, 2]);
+  });
+
+  it('are refused elsewhere for the host, and not for its tools', async () => {
     const at = await url();
     const tool = new FakeTool('fs_write');
-    const [a, b] = [
-      await host(at, { tools: [tool] }),
-      await host(at, { tools: [tool], endpointId: 'host-b' }),
-    ];
+    const a = await host(at, { tools: [tool] });
+    const b = await host(at, { endpointId: 'host-b' });
+    await a.changes.stage(tool, fileProposal(file(), 'x'), context());
+    expect(await codeOf(b.changes.approve('p1', 'operator', never))).toBe('staged_elsewhere');
+  });
+
+  it('are discarded anywhere, which the host that staged them notices', async () => {
+    const tool = new FakeTool('fs_write');
+    const { a, b } = await twoHosts(tool);
+    await a.changes.stage(tool, fileProposal(file(), 'x'), context());
+    const waiting = a.changes.decision('p1', never);
+    expect(await b.changes.discard('p1', 'operator', 'no')).toEqual({ id: 'p1', discarded: true });
+    expect(await waiting).toEqual({ state: 'discarded' });
+    expect(await codeOf(a.changes.approve('p1', 'operator', never))).toBe('already_discarded');
+    expect(tool.applied).toBe(0);
+    expect(await a.acts.list(10)).toMatchObject([
+      { endpoint_id: 'host-b', verb: 'discard', outcome: 'applied', note: 'no' },
+      { endpoint_id: 'host-a', verb: 'approve', outcome: 'refused', reason: 'already_discarded' },
+    ]);
+  });
+
+  it('are either applied or discarded, whoever asks for what at once', async () => {
+    const tool = new FakeTool('fs_write');
+    const { a, b } = await twoHosts(tool);
     let applied = 0;
     for (let round = 1; round <= 10; round++) {
-      const id = (await a.changes.stage(tool, fileProposal(file(), 'x'), context())).id;
+      const path = file();
+      const id = (await a.changes.stage(tool, fileProposal(path, 'x'), context())).id;
       const [yes, no] = await Promise.all([
         codeOf(a.changes.approve(id, 'operator', never)),
         codeOf(b.changes.discard(id, 'local')),
       ]);
       const { state } = await a.changes.get(id);
       if (state === 'applied') applied++;
+      expect(existsSync(path)).toBe(state === 'applied');
       expect(state === 'applied' ? yes : no).toBe('done');
       const other = state === 'applied' ? no : yes;
       expect(['already_discarded', 'already_applied', 'being_applied']).toContain(other);
+      const decided = (await a.acts.list(1000)).filter(({ target }) => target === id);
+      expect(decided.filter(({ outcome }) => outcome === 'applied').map(({ verb }) => verb)).toEqual([
+        state === 'applied' ? 'approve' : 'discard',
+      ]);
     }
     expect(tool.applied).toBe(applied);
   });
@@ -115,9 +167,9 @@ describeDatabases('pending changes', (url) => {
     now += 600;
     const done = await Promise.all([
       ...fresh.flatMap((id, index) =>
-        hosts.map(({ changes }) =>
-          codeOf(index % 2 ? changes.approve(id, 'operator', never) : changes.discard(id, 'local')),
-        ),
+        index % 2
+          ? [1, 2].map(() => codeOf(hosts[0].changes.approve(id, 'operator', never)))
+          : hosts.map(({ changes }) => codeOf(changes.discard(id, 'local'))),
       ),
       ...hosts.map(({ changes }) => codeOf(changes.sweep())),
     ]);
@@ -131,7 +183,6 @@ describeDatabases('pending changes', (url) => {
   });
 
   it('wait for the host that is applying, and have the same end', async () => {
-    const at = await url();
     const tool = new FakeTool('fs_write');
     const going = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
@@ -140,10 +191,7 @@ describeDatabases('pending changes', (url) => {
       await going.promise;
       return tool.write(payload as never);
     };
-    const [a, b] = [
-      await host(at, { tools: [tool] }),
-      await host(at, { tools: [tool], endpointId: 'host-b' }),
-    ];
+    const { a, b } = await twoHosts(tool);
     await a.changes.stage(tool, fileProposal(file(), 'x'), context());
     const first = a.changes.approve('p1', 'operator', never);
     await begun.promise;
@@ -205,10 +253,32 @@ describeDatabases('pending changes', (url) => {
     it('are applied where a file that was to go is gone', async () => {
       const path = file();
       writeFileSync(path, 'before');
-      const propose = () => ({ ...fileProposal(path, ''), kind: 'file_delete' as const });
-      const at = await crashed(new FakeTool('fs_delete'), propose);
+      const at = await crashed(new FakeTool('fs_delete'), () => deletion(path));
       unlinkSync(path);
       expect(await (await host(at)).changes.get('p1')).toMatchObject({ state: 'applied' });
+    });
+
+    it.each([
+      ['what it was to replace', fileProposal, 'before'],
+      ['what it was to hold', fileProposal, 'x'],
+      ['nothing', fileProposal, undefined],
+      ['nothing, in the place of what was to go', deletion, undefined],
+    ])('fail where a link leads to %s', async (_, propose, holds) => {
+      const [path, target] = [file(), file()];
+      writeFileSync(path, 'before');
+      const at = await crashed(new FakeTool('fs_write'), () => propose(path, 'x'));
+      unlinkSync(path);
+      symlinkSync(target, path);
+      if (holds !== undefined) writeFileSync(target, holds);
+      expect(await (await host(at)).changes.get('p1')).toMatchObject({ state: 'failed' });
+    });
+
+    it('fail where the tool does not know, whatever the path shows', async () => {
+      const tool = new FakeTool('fs_write');
+      const at = await crashed(tool, () => fileProposal(file(), 'x'));
+      tool.verify = () => Promise.resolve('unknown');
+      const { changes } = await host(at, { tools: [tool] });
+      expect(await changes.get('p1')).toMatchObject({ state: 'failed' });
     });
 
     it.each([
@@ -464,12 +534,8 @@ describeDatabases('pending changes', (url) => {
 
   describe('are waited for', () => {
     it('until they are decided here, or by another host', async () => {
-      const at = await url();
       const tool = new FakeTool('fs_write');
-      const [a, b] = [
-        await host(at, { tools: [tool] }),
-        await host(at, { tools: [tool], endpointId: 'host-b' }),
-      ];
+      const { a, b } = await twoHosts(tool);
       await a.changes.stage(tool, fileProposal(file(), 'x'), context());
       await a.changes.stage(tool, fileProposal(file(), 'x'), context());
       const [one, other] = [a.changes.decision('p1', never), a.changes.decision('p2', never)];
@@ -521,6 +587,24 @@ describeDatabases('pending changes', (url) => {
     );
     expect(signals.map(({ name }) => name)).toEqual(['pending.applied', 'pending.discarded']);
   });
+
+  it.each(['approval_gate', 'rerun_step'] as const)(
+    'are questions that any host answers: %s',
+    async (tool) => {
+      const { a, b } = await twoHosts(new FakeTool('fs_write'));
+      const about = { agent: 'nightly', runId: 'r1', step: 'publish', intent: 'x', summary: 'Go on?' };
+      await a.changes.ask({ tool, ...about });
+      await a.changes.ask({ tool, ...about });
+      const waiting = ['p1', 'p2'].map((id) => a.changes.decision(id, never));
+      expect(await b.changes.approve('p1', 'operator', never)).toEqual({ id: 'p1', applied: true });
+      await b.changes.discard('p2', 'operator');
+      expect(await Promise.all(waiting)).toMatchObject([{ state: 'applied' }, { state: 'discarded' }]);
+      expect(await a.acts.list(10)).toMatchObject([
+        { endpoint_id: 'host-b', verb: 'approve', target: 'p1', outcome: 'applied' },
+        { endpoint_id: 'host-b', verb: 'discard', target: 'p2', outcome: 'applied' },
+      ]);
+    },
+  );
 });
 
 describe('pending changes, whatever happens to them', () => {
@@ -564,8 +648,13 @@ describe('pending changes, whatever happens to them', () => {
           if (what === 'restart') a = await host(at, options);
           const approve = (changes: PendingChanges) => codeOf(changes.approve(id, 'operator', never));
           if (what === 'discard' || what === 'both') void codeOf(b.changes.discard(id, 'local'));
-          if (what === 'approve_b') await approve(b.changes);
-          else if (what !== 'discard') await approve(a.changes);
+          if (what === 'approve_b') {
+            const { state } = await a.changes.get(id);
+            const before = effects.size;
+            const told = await approve(b.changes);
+            if (state === 'staged') expect(told).toBe('staged_elsewhere');
+            expect([await a.changes.get(id), effects.size]).toMatchObject([{ state }, before]);
+          } else if (what !== 'discard') await approve(a.changes);
           await codeOf(b.changes.decision(id, AbortSignal.timeout(1)));
         }
         await a.changes.settled();

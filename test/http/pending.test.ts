@@ -217,6 +217,30 @@ describeDatabases('pending changes over HTTP', (url) => {
     ]);
   });
 
+  it('answers 409 on another host than the one that staged it, which may discard it all the same', async () => {
+    const at = await url();
+    const tool = new FakeTool('fs_write');
+    const { changes } = await host(at, { tools: [tool] });
+    const { routes } = await host(at, { tools: [tool], endpointId: 'host-b' });
+    const { send } = await serve(routes);
+    const post = async (verb: string) => {
+      const response = await send('POST', `/agent/v1/pending/p1/${verb}`);
+      return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    };
+    await changes.stage(tool, fileProposal(file(), 'x'), context());
+    const elsewhere = await post('approve');
+    expect([elsewhere.status, code(elsewhere)]).toEqual([409, 'staged_elsewhere']);
+    expect(JSON.stringify(elsewhere.body)).toContain("staged on host 'host-a'");
+    expect(await changes.list()).toHaveLength(1);
+    expect(await post('discard')).toEqual({ status: 200, body: { id: 'p1', discarded: true } });
+    const { acts } = (await (await send('GET', '/agent/v1/acts')).json()) as { acts: unknown[] };
+    expect(acts).toMatchObject([
+      { verb: 'approve', by: 'local', outcome: 'refused', reason: 'staged_elsewhere' },
+      { verb: 'discard', by: 'local', outcome: 'applied' },
+    ]);
+    expect(tool.applied).toBe(0);
+  });
+
   it('applies to the end what nobody waits for any more', async () => {
     const { json, stage, tool, address } = await world();
     const { path } = await stage('whole');

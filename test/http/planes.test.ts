@@ -176,6 +176,8 @@ describe('routing', () => {
       '/host/v1/info',
       '/host/v1/health',
       '/host/v1/telemetry',
+      '/openapi.json',
+      '/docs',
     ]);
   });
 });

@@ -48,7 +48,10 @@ describeDatabases('gates of runs', (url) => {
       status: 200,
       body: { id, resumed: true },
     });
-    expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: '4 red' });
+    expect(await becomes(id, { state: 'completed' })).toMatchObject({
+      result: '4 red',
+      last_event: "went on at 'g' (input)",
+    });
     const all = await events(id);
     expect(all.map(({ seq }) => seq)).toEqual(all.map((_, at) => at));
     const second = all.slice(first.events.length);
@@ -153,6 +156,48 @@ describeDatabases('gates of runs', (url) => {
     expect(await code('POST', `runs/${id}/resume`)).toEqual([409, 'wrong_state']);
     clock.jump(3_700_000);
     await becomes(id, { state: 'completed' });
+  });
+
+  it('opens a value gate when the host is as the condition says, and asks anew at each poll', async () => {
+    const { outside, run, becomes, detail } = await world();
+    outside.host = { ...outside.host, tasks_running: 2 };
+    const expr = "host.tasks_running == 0 && host.pending == 0 && host.model == 'a-model'";
+    outside.define('quiet', gated(`{ kind = "value", poll_secs = 1, expr = "${expr}" }`, 'say a'));
+    outside.define('busy', agents + step('only', 'say b', 'when = "host.external_sessions > 0"'));
+    const { id, events } = await run('quiet');
+    expect(events.at(-1)).toMatchObject({ outcome: 'suspended', waiting_on: 'value' });
+    outside.host = { ...outside.host, tasks_running: 0, pending: 1 };
+    expect(told((await run('busy')).events)).toContain('step_end only skipped');
+    outside.host = { ...outside.host, external_sessions: 1 };
+    expect(told((await run('busy')).events)).toContain('step_end only completed');
+    expect((await detail(id)).state).toBe('suspended');
+    outside.host = { ...outside.host, pending: 0 };
+    await becomes(id, { state: 'completed' });
+  });
+
+  it('waits no more for a run that was cancelled while it came to its gate', async () => {
+    const { outside, begin, becomes, json, store } = await world();
+    let asked = 0;
+    const view = { ...outside.host };
+    Object.defineProperty(outside, 'host', { get: () => ((asked += 1), view) });
+    outside.define('never', gated('{ kind = "value", expr = "host.pending > 9" }', 'say a'));
+    const real = store.transaction.bind(store);
+    let cancelled = false;
+    store.transaction = async (work) => {
+      const value = await real(work);
+      const parked = await store.read((db) =>
+        db.selectFrom('runs').select('id').where('state', '=', 'suspended').executeTakeFirst(),
+      );
+      if (parked && !cancelled) {
+        cancelled = true;
+        expect((await json('POST', `sessions/${parked.id}/cancel`)).status).toBe(202);
+      }
+      return value;
+    };
+    await becomes(await begin('never'), { state: 'cancelled' });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    // When it came to the gate, and not again.
+    expect(asked).toBe(1);
   });
 
   it('fails at a gate whose condition cannot be evaluated', async () => {

@@ -1,5 +1,6 @@
 /** Hosts that stop, in good order or killed, and what the next one over the same database makes of their runs. */
 import { expect, it } from 'vitest';
+import { StoreError } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { agents, Outside, type RunHost, runWorlds, ShiftedClock, step, told } from '../support/run-world.ts';
 
@@ -32,6 +33,7 @@ describeDatabases('runs over restarts', (url) => {
     outside.holds.release('x');
     expect(await after.becomes(id, { state: 'completed' })).toMatchObject({
       result: 'x',
+      last_event: "goes on with 'b' after a restart",
       step_records: [{ attempts: 1 }, { id: 'b', attempts: 2, state: 'completed' }, { attempts: 1 }],
     });
     const lines = await wellNumbered(after, id);
@@ -266,6 +268,7 @@ describeDatabases('runs over restarts', (url) => {
     const { id } = await host.run('armed');
     await host.json('POST', `runs/${id}/run-now`);
     await working(host, 2);
+    await host.becomes(id, { state: 'running', last_event: 'cycle 1 began' });
     await host.kill();
     const after = await next();
     await after.becomes(id, { state: 'running', cancellable: false, wrapper_cycle: 1 });
@@ -322,4 +325,46 @@ describeDatabases('runs over restarts', (url) => {
     const after = await next();
     expect(await after.pending()).toEqual([]);
   });
+
+  it.each(['ends', 'waits for its next cycle'])(
+    'knows that a run %s though the connection was lost while that was saved',
+    async (how) => {
+      const { outside, host } = await world();
+      const entry = how === 'ends' ? '' : '[entry]\nkind = "armed"\n';
+      outside.define('plain', `${entry}${agents}${step('a', 'hold x')}`);
+      const id = await host.begin('plain');
+      if (entry !== '') {
+        await host.becomes(id, { state: 'suspended' });
+        await host.json('POST', `runs/${id}/run-now`);
+      }
+      await working(host, 1);
+      const { store } = host;
+      const real = store.transaction.bind(store);
+      let lost = 0;
+      store.transaction = async (work) => {
+        const value = await real(work);
+        const { state } = (await host.json('GET', `runs/${id}`)).body;
+        if (state === 'running' || lost > 0) return value;
+        lost += 1;
+        throw new StoreError('storage_unsure', 'the connection was lost while it was saving');
+      };
+      outside.holds.release('x');
+      await host.becomes(id, { state: entry === '' ? 'completed' : 'suspended' });
+      await expect.poll(() => lost).toBe(1);
+      store.transaction = real;
+      await expect.poll(() => host.runs.served).toBe(1);
+      // The slot is free again, and the stream goes on where it was.
+      if (entry === '') {
+        outside.define('other', agents + step('a', 'say y'));
+        expect((await host.run('other')).response.status).toBe(200);
+      } else {
+        expect((await host.json('POST', `runs/${id}/run-now`)).status).toBe(200);
+        await working(host, 2);
+        outside.holds.release('x');
+        await host.becomes(id, { state: 'suspended', wrapper_cycle: 2 });
+      }
+      await wellNumbered(host, id);
+      expect(host.faults).toEqual([]);
+    },
+  );
 });

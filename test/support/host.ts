@@ -72,6 +72,7 @@ function startProcess(file: string, args: readonly string[], env: Readonly<Recor
     }
   };
   return {
+    pid: child.pid ?? 0,
     output,
     exit,
     waitFor,

@@ -83,6 +83,19 @@ export const context = (more: Partial<ToolContext> = {}): ToolContext => ({
   ...more,
 });
 
+/** Leaves a staged change as a host that is killed in the middle of an approval does. */
+export async function leaveApplying(store: Store, id: string): Promise<void> {
+  const decided = { applier: store.endpointId, decided_by: 'operator', decided_at: store.time() };
+  const { numUpdatedRows } = await store.transaction((tx) =>
+    tx
+      .updateTable('pending')
+      .set({ state: 'applying', ...decided })
+      .where('id', '=', id)
+      .executeTakeFirst(),
+  );
+  if (numUpdatedRows !== 1n) throw new Error(`there is no ${id}`);
+}
+
 interface HostOptions {
   readonly endpointId?: string;
   readonly tools?: readonly Tool[];

@@ -14,6 +14,9 @@ import { delimiter, join } from 'node:path';
 export interface PostgresServer {
   /** Where its socket is. */
   readonly folder: string;
+  /** Ends the server and keeps its data. SIGINT: what it does is undone; SIGQUIT: as a crash. */
+  halt(signal: 'SIGINT' | 'SIGQUIT'): Promise<void>;
+  startAgain(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -48,10 +51,31 @@ export async function startPostgres(): Promise<PostgresServer> {
     { ...user, cwd: folder, encoding: 'utf8' },
   );
   if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr || made.error?.message}`);
-  const server = [join(programs, 'postgres'), '-D', data, '-k', folder, '-c', 'listen_addresses='];
+  const command = [join(programs, 'postgres'), '-D', data, '-k', folder, '-c', 'listen_addresses='];
   const options = settings.flatMap((setting) => ['-c', setting]);
-  const [program = '', ...args] = [...endingWithParent(), ...server, ...options];
-  const child = spawn(program, args, { ...user, cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+  const [program = '', ...args] = [...endingWithParent(), ...command, ...options];
+  const start = () => startServer(program, args, { ...user, cwd: folder });
+  let server = await start();
+  return {
+    folder,
+    halt: (signal) => server.end(signal),
+    async startAgain() {
+      server = await start();
+    },
+    async stop() {
+      await server.end('SIGQUIT');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Resolves when it takes connections. */
+async function startServer(
+  program: string,
+  args: readonly string[],
+  options: { readonly cwd: string; readonly uid?: number; readonly gid?: number },
+) {
+  const child = spawn(program, args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(-4000);
@@ -67,11 +91,9 @@ export async function startPostgres(): Promise<PostgresServer> {
   });
   if (!(await ready)) throw new Error(`PostgreSQL did not start: ${said}`);
   return {
-    folder,
-    async stop() {
-      child.kill('SIGQUIT');
+    async end(signal: NodeJS.Signals) {
+      child.kill(signal);
       await ended;
-      rmSync(folder, { recursive: true, force: true });
     },
   };
 }

@@ -11,6 +11,7 @@ import type { Turns } from '../../src/agent/services.ts';
 import { type RunDetail, runDetail, type RunEvent, runEvent } from '../../src/agent/shapes/run.ts';
 import { StoredSignals } from '../../src/agent/signals.ts';
 import { digestOf } from '../../src/agent/workflows/digest.ts';
+import type { HostView } from '../../src/agent/workflows/definition/conditions.ts';
 import { Runs, type RunsOptions } from '../../src/agent/workflows/running/runs.ts';
 import { pendingRoutes } from '../../src/planes/agent/pending-routes.ts';
 import { runsRoutes } from '../../src/planes/agent/runs-routes.ts';
@@ -61,6 +62,14 @@ export class Outside {
   readonly enabled = new Set<string>();
   readonly holds = new Holds();
   readonly tool = new CountingTool();
+  /** What conditions read of the host. */
+  host: HostView = {
+    pending: 0,
+    tasks_running: 0,
+    external_sessions: 0,
+    completions_served: 0,
+    model: 'a-model',
+  };
   readonly dataDir = freshDataDir();
 
   /** Stores a workflow and lets it be run. */
@@ -115,6 +124,7 @@ export function runWorlds() {
       signals,
       planners,
       cancelledState,
+      host: () => Promise.resolve(outside.host),
       turns: setting.turns?.(scripted) ?? scripted,
       agents: new StoredAgents({ store }),
       workflows: {

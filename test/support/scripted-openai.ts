@@ -56,7 +56,7 @@ export interface ScriptedRequest {
 /** In order, the last one again and again; or one for each request. */
 export type OpenAiScript =
   | readonly ScriptedAnswer[]
-  | ((request: ScriptedRequest, index: number) => ScriptedAnswer);
+  | ((request: ScriptedRequest, index: number) => ScriptedAnswer | Promise<ScriptedAnswer>);
 
 /** A local server of OpenAI's chat completions that says what it is told to. */
 export async function scriptedOpenAi(script: OpenAiScript) {
@@ -75,7 +75,7 @@ export async function scriptedOpenAi(script: OpenAiScript) {
     };
     const index = requests.push(request) - 1;
     const answer =
-      typeof script === 'function' ? script(request, index) : (script[index] ?? script.at(-1) ?? {});
+      typeof script === 'function' ? await script(request, index) : (script[index] ?? script.at(-1) ?? {});
     await say(answer, response);
   };
   return {

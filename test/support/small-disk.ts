@@ -33,7 +33,12 @@ function tryDisk(size: string) {
     /** Leaves no room but for `bytes`. */
     fill: (bytes = 0) => {
       const room = Number(spawnSync('stat', ['-f', '-c', '%a', folder], { encoding: 'utf8' }).stdout) * 4096;
-      writeFileSync(ballast, Buffer.alloc(Math.max(0, room - bytes)));
+      try {
+        writeFileSync(ballast, Buffer.alloc(Math.max(0, room - bytes)));
+      } catch (error) {
+        // Somebody took some of it meanwhile: it is full either way.
+        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+      }
     },
     makeRoom: () => rmSync(ballast, { force: true }),
     makeReadOnly: () => mount('-o', 'remount,ro', folder),

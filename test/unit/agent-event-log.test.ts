@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { EventLog } from '../../src/agent/event-log.ts';
-import { Store } from '../../src/store/index.ts';
+import { Store, StoreError } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 
 interface Event {
@@ -128,6 +128,59 @@ describeDatabases('the event log', (url) => {
       [1, 'answer'],
     ]);
   });
+
+  it('leaves no hole where the database gives a transaction up and does it once more', async () => {
+    const writer = log.open<Event>('t1', { nextSeq: 0 });
+    const real = store.transaction.bind(store);
+    store.transaction = async (work) => {
+      const given = real(async (tx) => {
+        await work(tx);
+        throw new Error('given up');
+      });
+      await given.catch(() => undefined);
+      return await real(work);
+    };
+    await writer.append({ type: 'step_start', step: 'a' });
+    const event = { type: 'turn' };
+    await Promise.all([1, 2, 3].map(() => writer.append({ type: 'step_event', step: 'a', event })));
+    await writer.appendWith({ type: 'answer' }, () => Promise.resolve());
+    await writer.end();
+    const lines = await all('t1');
+    expect(lines.map(({ seq }) => seq)).toEqual([0, 1, 2, 3, 4]);
+    expect(lines.map((line) => (line.event as { seq?: number } | undefined)?.seq)).toEqual([
+      undefined,
+      0,
+      1,
+      2,
+      undefined,
+    ]);
+  });
+
+  it.each([true, false])(
+    'goes on behind what was saved though the connection was lost meanwhile, which it was: %s',
+    async (saved) => {
+      const writer = log.open<Event>('t1', { nextSeq: 0 });
+      await writer.append({ type: 'one' });
+      const real = store.transaction.bind(store);
+      store.transaction = async (work) => {
+        if (saved) await real(work);
+        throw new StoreError('storage_unsure', 'lost while it was saving');
+      };
+      const appends = [writer.append({ type: 'two' }), writer.append({ type: 'three' })];
+      const results = await Promise.allSettled(appends);
+      expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+      store.transaction = real;
+      await writer.appendWith({ type: 'end' }, () => Promise.resolve());
+      await writer.append({ type: 'more' });
+      await writer.end();
+      const lines = await all('t1');
+      expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, index) => index));
+      const types = lines.map(({ type }) => type);
+      // Of two on their way at once, the first may have gone alone.
+      if (!saved) expect(types).toEqual(['one', 'end', 'more']);
+      else expect(types.filter((type) => type !== 'three')).toEqual(['one', 'two', 'end', 'more']);
+    },
+  );
 
   it('loses no line of a stream by another that cannot be written', async () => {
     const good = log.open<Event>('t1', { nextSeq: 0 });

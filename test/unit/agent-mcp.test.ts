@@ -114,7 +114,7 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
       required: ['name', 'text', 'intent'],
       additionalProperties: false,
     });
-    const proposal = await proposed(write, { name: 'a', text: 'b\u202ec', intent: 'to keep it' });
+    const proposal = await proposed(write, { name: 'a', text: 'b\u202ec', intent: 'to\n keep\u202e it' });
     expect(proposal).toEqual({
       kind: 'tool_call',
       intent: 'to keep it',

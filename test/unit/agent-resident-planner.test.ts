@@ -113,6 +113,24 @@ describe('the resident model as a planner', () => {
     expect(engine.requests).toHaveLength(2);
   });
 
+  it('cuts a schema that would fill the context, and binds its calls only to an object', async () => {
+    const { answer, grammars } = world({ contextLength: 4000 });
+    const properties = Object.fromEntries(
+      Array.from({ length: 1000 }, (_, n) => [`member_${n}`, { type: 'string', description: 'long' }]),
+    );
+    const huge = { name: 'huge', description: 'H.', inputSchema: { type: 'object', properties } };
+    const small = {
+      name: 'small',
+      description: 'S.',
+      inputSchema: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] },
+    };
+    // A byte a token here, so that whatever is not cut would not fit.
+    expect((await answer({ tools: [huge, small], toolChoice: 'required' })).at(-1)?.type).toBe('end');
+    const compiled = JSON.stringify(grammars.compiled[0]);
+    expect(compiled).toContain('"path"');
+    expect(compiled).not.toContain('member_');
+  });
+
   it.each([
     ['queue_full', 'too_many'],
     ['device_lost', 'unavailable'],

@@ -3,6 +3,7 @@ import { AgentError } from '../../src/agent/errors.ts';
 import type { PlannerEvent } from '../../src/agent/planner.ts';
 import type { TurnsResult } from '../../src/agent/services.ts';
 import { mostOutputBytes } from '../../src/agent/turns/cap.ts';
+import { StoreError } from '../../src/store/index.ts';
 import { breaking, calls, changeTool, good, readTool, says, turnWorld } from '../support/turn-world.ts';
 
 const aborted = (result: TurnsResult) =>
@@ -279,6 +280,48 @@ describe('the ends of the turn loop', () => {
     expect(world.types()).not.toContain('usage');
   });
 
+  it('discloses nothing where a turn was cut off before its model said what it used', async () => {
+    const hang = async function* (): AsyncGenerator<PlannerEvent, void, undefined> {
+      yield* [];
+      await new Promise(() => undefined);
+    };
+    for (const steps of [[hang], [calls('look'), hang]]) {
+      const result = await turnWorld({ steps, tools: [look] }).run({ limits: { timeout_secs: 0.1 } });
+      expect(result).toMatchObject({ kind: 'aborted', reason: 'timeout', turns: steps.length });
+      expect(result.usage).toBeUndefined();
+    }
+  });
+
+  it('cuts off a model that keeps to no limit of tokens, in the middle of its answer', async () => {
+    let told = 0;
+    const endless = async function* (): AsyncGenerator<PlannerEvent, void, undefined> {
+      for (; told < 1000; told++) yield await Promise.resolve({ type: 'delta', text: 'x'.repeat(100) });
+    };
+    const world = turnWorld({ steps: [endless] });
+    const result = await world.run({ limits: { max_tokens: 100 } });
+    expect(aborted(result)[0]).toBe('budget');
+    expect(told).toBeLessThan(25);
+  });
+
+  it('ends where the database takes no more, and lets no tool hide that', async () => {
+    const full = new StoreError('storage_full', 'the disk is full');
+    const broken = changeTool('write', () => Promise.reject(full));
+    const world = turnWorld({ steps: [calls('write'), says('done')], tools: [broken] });
+    expect(aborted(await world.run())).toEqual([
+      'error',
+      'The host could not record what was done, because the disk is full.',
+    ]);
+    const unknown = turnWorld({
+      steps: [calls('look')],
+      tools: [look],
+      revoked: () => {
+        throw full;
+      },
+    });
+    expect(aborted(await unknown.run())[0]).toBe('error');
+    expect(unknown.results()).toEqual([]);
+  });
+
   it('cuts a tool that hangs', async () => {
     const hung = readTool('hung', () => new Promise(() => undefined));
     const world = turnWorld({ steps: [calls('hung')], tools: [hung] });
@@ -370,7 +413,7 @@ describe('the ends of the turn loop', () => {
     const never = turnWorld({ steps: [calls('big', { n: 1 }), full(1)], tools: [big] });
     expect(aborted(await never.run())).toEqual([
       'error',
-      expect.stringContaining('does not fit the context'),
+      expect.stringMatching(/with what its tool says of itself, does not fit the context.*grant fewer tools/),
     ]);
   });
 

@@ -1,12 +1,9 @@
-import { EventEmitter } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test, vi } from 'vitest';
-import { main } from '../../src/cli/main.ts';
-import type { World } from '../../src/cli/world.ts';
 import { readToml } from '../../src/config/toml.ts';
-import { repository } from '../support/host.ts';
+import { commandLines } from '../support/command-lines.ts';
 import { childCommand } from '../support/mcp-servers.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -14,29 +11,7 @@ vi.setConfig({ testTimeout: 60_000 });
 const folder = await mkdtemp(join(tmpdir(), 'lathe-cli-mcp-'));
 afterAll(() => rm(folder, { recursive: true }));
 
-/** Runs a command line in a world of its own. */
-async function lathe(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const output = { stdout: '', stderr: '', code: 0 };
-  const to = (stream: 'stdout' | 'stderr') => ({ write: (text: string) => (output[stream] += text) });
-  const never = () => Promise.reject(new Error('not of this test'));
-  const world: World = {
-    args,
-    env: { PATH: process.env['PATH'], LATHE_DATA_DIR: join(folder, 'data'), ...env },
-    home: folder,
-    packageRoot: repository,
-    stdout: to('stdout'),
-    stderr: to('stderr'),
-    signals: new EventEmitter() as World['signals'],
-    exit: (code) => (output.code = code),
-    elapsedMs: () => 0,
-    loadEngine: never,
-    openLab: never,
-    openGrammars: never,
-    pull: never,
-  };
-  await main(world);
-  return output;
-}
+const lathe = commandLines(folder);
 
 async function configFile(text: string): Promise<string> {
   const path = join(folder, `${text.length}.toml`);
@@ -96,12 +71,4 @@ describe('mcp', () => {
     expect(stderr).toContain(message);
     expect(code).not.toBe(0);
   });
-});
-
-test('receipts verify tells a data directory that no host has used', async () => {
-  const { stderr, code } = await lathe(['receipts', 'verify']);
-  expect(stderr).toContain(
-    `there is no database ${join(folder, 'data', 'lathe.db')}: no host has run with it`,
-  );
-  expect(code).toBe(1);
 });

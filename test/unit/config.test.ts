@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import { parseCommandLine } from '../../src/config/arguments.ts';
 import { helpText } from '../../src/config/help.ts';
 import { flagOf, optionNames, UsageError } from '../../src/config/options.ts';
-import { suggest } from '../../src/config/suggest.ts';
 import { readToml } from '../../src/config/toml.ts';
 
 function faults(run: () => unknown): readonly string[] {
@@ -97,7 +96,9 @@ describe('the command line', () => {
     [['mcp', 'pins'], 'mcp pins needs the name of a server'],
     [['mcp', 'list', '--data-dir', 'x'], '--data-dir does not belong to the command mcp'],
     [['receipts'], 'receipts needs one of: verify'],
-    [['receipts', 'verify', 'x'], "receipts verify takes no name, got also 'x'"],
+    [['receipts', 'verify', 'x', 'y'], "receipts verify takes one name, got also 'y'"],
+    [['models', 'list', '--key', 'x'], '--key belongs to the command receipts verify'],
+    [['--key', 'x'], '--key belongs to the command receipts verify'],
     [['--host', '0.0.0.0:80'], '--host: expected an address or a host name, without port and brackets'],
     [['--host', '[::1]'], '--host: expected an address or a host name'],
     [['--heartbeat-secs', '0'], '--heartbeat-secs: expected a whole number from 1 to 3600 seconds, got 0'],
@@ -147,6 +148,14 @@ describe('the command line', () => {
       action: 'pins',
       name: 'files',
       json: true,
+    });
+    expect(parse('receipts verify one.json --key abc=')).toEqual({
+      verb: 'receipts',
+      action: 'verify',
+      name: 'one.json',
+      key: 'abc=',
+      json: false,
+      options: {},
     });
     expect(parse('receipts verify --database sqlite:x --json')).toEqual({
       verb: 'receipts',
@@ -238,15 +247,4 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
       ),
     );
   });
-});
-
-test('a suggestion is near: one slip is found, another word is not', () => {
-  fc.assert(
-    fc.property(fc.constantFrom(...optionNames), fc.nat(), (name, at) => {
-      const slip = name.slice(0, at % name.length) + name.slice((at % name.length) + 1);
-      if (!(optionNames as string[]).includes(slip) && slip.length > 2)
-        expect(suggest(slip, [name])).toBe(name);
-    }),
-  );
-  expect(suggest('zzzzzz', optionNames)).toBeUndefined();
 });

@@ -80,6 +80,7 @@ describe('built-in workflows', () => {
       },
       inputs: {},
       steps: {},
+      host: { pending: 0, tasks_running: 0, external_sessions: 0, completions_served: 0, model: '' },
       now: new Date('2026-01-05T09:00:00Z'),
     };
     const after = (id: string, output: unknown) => ({

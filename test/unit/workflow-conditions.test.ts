@@ -15,6 +15,7 @@ const view: ConditionView = {
     text: { state: 'completed', output: 'a long text' },
   },
   now: new Date('2026-01-05T09:30:00Z'),
+  host: { pending: 2, tasks_running: 0, external_sessions: 1, completions_served: 40, model: 'tiny' },
 };
 const event = { name: 'task.failed', data: { id: 't1', turns: 4 } };
 
@@ -40,6 +41,8 @@ describe('evaluate', () => {
     ['now > run.started_at && now - run.started_at > duration("48h")', true],
     ['now.getHours("Europe/Berlin") == 10 && now.getDayOfWeek() == 1', true],
     ['now < timestamp("2026-01-05T09:30:01Z")', true],
+    ['host.pending > 1 && host.tasks_running == 0 && host.completions_served / 3 == 13', true],
+    ['host.external_sessions < 1 || host.model == ""', false],
     ['input == "now" && workflow == "plain" && run.id == "r1"', true],
   ])('%s', (expression, expected) => {
     expect(compileCel(expression, 'condition').faults).toEqual([]);
@@ -52,6 +55,7 @@ describe('evaluate', () => {
     );
     expect(evaluate('has(data.nope)', { ...view, event })).toBe(false);
     expect(() => evaluate('data.turns > 3', view)).toThrow("no 'data' here");
+    expect(() => evaluate('host.pending > 3', { ...view, event })).toThrow("no 'host' here");
   });
 
   it.each([

@@ -195,6 +195,23 @@ const errors: [string, string, string[]][] = [
     ['11:16 bad_reference steps.0.when'],
   ],
   [
+    'when, unknown members of the host',
+    workflow({ step: 'prompt = ""\nwhen = "host.x == 1 || host.model.y || host.pending > 0"' }),
+    ['11:14 bad_reference steps.0.when', '11:29 bad_reference steps.0.when'],
+  ],
+  [
+    'when, the host as a whole',
+    workflow({ step: 'prompt = ""\nwhen = "host == 1"' }),
+    ['11:9 bad_condition steps.0.when'],
+  ],
+  [
+    'where, the host',
+    workflow({
+      step: 'prompt = ""\ngate = { kind = "event", name = "user.x", where = "host.pending == 0" }',
+    }),
+    ['11:52 bad_condition steps.0.gate.where'],
+  ],
+  [
     'when, data',
     workflow({ step: 'prompt = ""\nwhen = "data.x == 1"' }),
     ['11:9 bad_condition steps.0.when'],

@@ -1,13 +1,8 @@
 import type { z } from 'zod';
+import { nearest } from '../../words/nearest.ts';
 import type { Fault } from '../errors.ts';
 import { type AgentSpec, agentSpec } from '../shapes/agent-spec.ts';
 import { grantFaults } from './grant-faults.ts';
-
-/** The tools that there are, and which of them a mistyped name may mean. */
-export interface KnownTools {
-  readonly names: readonly string[];
-  readonly nearest: (name: string, names: readonly string[]) => string | undefined;
-}
 
 export type Checked =
   | { readonly spec: AgentSpec; readonly faults?: undefined }
@@ -17,9 +12,9 @@ type Json = Readonly<Record<string, unknown>>;
 
 /**
  * An agent as it was sent, with the defaults of what it leaves out; members that we do not know stay where they are.
- * @param tools without them, names of tools are not looked up
+ * @param tools names of those that there are; without them, names of tools are not looked up
  */
-export function checkSpec(sent: Json, tools?: KnownTools): Checked {
+export function checkSpec(sent: Json, tools?: readonly string[]): Checked {
   const { success, data, error } = agentSpec.safeParse(sent, { reportInput: false });
   const shape = success ? [] : error.issues.map(asFault);
   // What the shape says of a list is not said again; the other lists are looked at all the same.
@@ -41,7 +36,7 @@ function wellFormedGrants(grants: unknown) {
   };
 }
 
-function toolFaults(grants: ReturnType<typeof wellFormedGrants>, { names, nearest }: KnownTools): Fault[] {
+function toolFaults(grants: ReturnType<typeof wellFormedGrants>, names: readonly string[]): Fault[] {
   return (['tools', 'auto_approve'] as const).flatMap((list) =>
     (grants[list] ?? []).flatMap((name, index) => {
       if (name.includes('*') || names.includes(name)) return [];

@@ -2,27 +2,23 @@ import type { Store, Tx } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import type { Agents, Toolbox } from '../services.ts';
 import type { AgentSpec } from '../shapes/agent-spec.ts';
-import { checkSpec, type KnownTools } from './check-spec.ts';
+import { checkSpec } from './check-spec.ts';
 import { defaultAgent } from './default-agent.ts';
 
 interface StoredAgentsOptions {
   readonly store: Store;
   /** With them, a grant that names a tool that is not there is refused. */
   readonly tools?: Pick<Toolbox, 'catalog'>;
-  /** Which known name a mistyped one may mean. */
-  readonly nearest?: KnownTools['nearest'];
 }
 
 /** Agents by name. What was sent is kept as JSON, members that we do not know with it. */
 export class StoredAgents implements Agents {
   readonly #store: Store;
   readonly #tools: Pick<Toolbox, 'catalog'> | undefined;
-  readonly #nearest: KnownTools['nearest'];
 
-  constructor({ store, tools, nearest = () => undefined }: StoredAgentsOptions) {
+  constructor({ store, tools }: StoredAgentsOptions) {
     this.#store = store;
     this.#tools = tools;
-    this.#nearest = nearest;
   }
 
   /** By name; `default` is always among them. */
@@ -93,7 +89,7 @@ export class StoredAgents implements Agents {
   /** @param name that it must have */
   async #checked(sent: Readonly<Record<string, unknown>>, name?: string): Promise<AgentSpec> {
     const names = (await this.#tools?.catalog())?.map((tool) => tool.name);
-    const { spec, faults = [] } = checkSpec(sent, names && { names, nearest: this.#nearest });
+    const { spec, faults = [] } = checkSpec(sent, names);
     const given = sent['name'];
     const other =
       name !== undefined && typeof given === 'string' && given !== name

@@ -1,4 +1,4 @@
-import type { Store, Tx } from '../../store/index.ts';
+import { type Store, StoreError, type Tx } from '../../store/index.ts';
 
 /** Jobs of one transaction. */
 const most = 256;
@@ -10,9 +10,9 @@ export interface Job {
   readonly alone: boolean;
   /** It is on the disk. */
   readonly done: () => void;
-  /** Nothing of it was written, and it is tried again by itself. */
-  readonly undone: () => void;
-  /** Nothing of it was written. */
+  /** Before each try: the database may give a transaction up and do it again, and nothing of the last try is there. */
+  readonly begin: () => void;
+  /** Nothing of it was written, unless the error is `storage_unsure`. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -43,7 +43,8 @@ export class Committer {
       this.#queue = this.#queue.slice(count);
       const failure = await this.#write(jobs);
       if (!failure) for (const { done } of jobs) done();
-      else if (jobs.length === 1) jobs[0]?.failed(failure.error);
+      else if (jobs.length === 1 || isUnsure(failure.error))
+        for (const { failed } of jobs) failed(failure.error);
       else await this.#apart(jobs);
     }
     this.#running = false;
@@ -51,7 +52,6 @@ export class Committer {
 
   /** What broke together may be well by itself: no stream loses lines by another. */
   async #apart(jobs: readonly Job[]): Promise<void> {
-    for (const { undone } of jobs) undone();
     for (const job of jobs) {
       const failure = await this.#write([job]);
       if (failure) job.failed(failure.error);
@@ -63,6 +63,7 @@ export class Committer {
     try {
       await this.#store.transaction(async (tx) => {
         const ts = this.#store.time();
+        for (const { begin } of jobs) begin();
         for (const { write } of jobs) await write(tx, ts);
       });
       return undefined;
@@ -71,3 +72,7 @@ export class Committer {
     }
   }
 }
+
+/** All of it may be there, or nothing. */
+export const isUnsure = (error: unknown): boolean =>
+  error instanceof StoreError && error.code === 'storage_unsure';

@@ -1,4 +1,4 @@
-import type { Tx } from '../../store/index.ts';
+import type { Db, Tx } from '../../store/index.ts';
 
 /** An event before it has its place. */
 export interface NewLine {
@@ -14,6 +14,16 @@ export async function insertLine(tx: Tx, stream: string, line: Line): Promise<vo
     .insertInto('events')
     .values({ stream, seq, ts, event: JSON.stringify(inOrder(line)) })
     .execute();
+}
+
+/** What the next line of a stream is numbered with. */
+export async function nextSeqOf(db: Db | Tx, stream: string): Promise<number> {
+  const { last } = await db
+    .selectFrom('events')
+    .select(({ fn }) => fn.max('seq').as('last'))
+    .where('stream', '=', stream)
+    .executeTakeFirstOrThrow();
+  return last === null ? 0 : last + 1;
 }
 
 /** What every line begins with. */

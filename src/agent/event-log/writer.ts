@@ -1,5 +1,5 @@
 import type { Tx } from '../../store/index.ts';
-import type { Committer } from './committer.ts';
+import { type Committer, isUnsure } from './committer.ts';
 import {
   insertLine,
   isPiece,
@@ -7,6 +7,7 @@ import {
   lengthOf,
   type Line,
   type NewLine,
+  nextSeqOf,
   place,
   type Place,
 } from './lines.ts';
@@ -25,6 +26,8 @@ export class StreamWriter<Event extends NewLine> {
   #place: Place;
   /** After what is on its way there with it. */
   #ahead: Place;
+  /** After what may be on the disk: the connection was lost while it was being saved. */
+  #unsure: Place[] = [];
   #piece: Event | undefined;
   #timer: NodeJS.Timeout | undefined;
   /** Why the last pieces are lost. */
@@ -113,19 +116,22 @@ export class StreamWriter<Event extends NewLine> {
     this.#piece = undefined;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#committer.submit({
+      begin: () => {
+        this.#ahead = this.#place;
+      },
       write: async (tx, ts) => {
+        await this.#findPlace(tx);
         const last = await this.#insert(tx, all, ts);
         if (work && last) await work(tx, last);
       },
       alone: work !== undefined,
       done: () => {
         this.#place = this.#ahead;
+        this.#unsure = [];
         resolve();
       },
-      undone: () => {
-        this.#ahead = this.#place;
-      },
       failed: (error) => {
+        if (isUnsure(error) && this.#ahead !== this.#place) this.#unsure.push(this.#ahead);
         this.#ahead = this.#place;
         reject(error);
       },
@@ -133,6 +139,14 @@ export class StreamWriter<Event extends NewLine> {
     this.#written = promise.catch(() => undefined);
     await promise;
     this.#tell();
+  }
+
+  /** Behind what turns out to have been saved. */
+  async #findPlace(tx: Tx): Promise<void> {
+    // Once for all that are written together.
+    if (this.#unsure.length === 0 || this.#ahead !== this.#place) return;
+    const next = await nextSeqOf(tx, this.stream);
+    this.#ahead = this.#unsure.find((one) => one.next === next) ?? this.#ahead;
   }
 
   async #insert(tx: Tx, events: readonly Event[], ts: string): Promise<Line<Event> | undefined> {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AgentError } from '../errors.ts';
 import type { ChangeTool, Proposal, ReadTool, Tool, ToolOutput } from '../tool.ts';
-import { visibleJson } from './clean-text.ts';
+import { oneLine, visibleJson } from './clean-text.ts';
 import type { McpServerConfig } from './config.ts';
 import { askingIntent } from './intent.ts';
 import type { ListedTool } from './listed-tool.ts';
@@ -27,6 +27,7 @@ const stagedCall = z.object({
 
 /** Nobody reads more than this before saying yes. */
 const mostShown = 65_536;
+const mostIntent = 500;
 
 /** A listed tool: what it says of itself counts where it is pinned as it is. */
 export function toolOf(listed: ListedTool, server: ServerView): Tool {
@@ -90,7 +91,7 @@ function changeTool(listed: ListedTool, server: ServerView, pinned: string | und
         );
       const proposal: Proposal = {
         kind: 'tool_call',
-        intent,
+        intent: oneLine(intent, mostIntent),
         summary: `call ${visibleJson(name)} of the MCP server '${config.name}' with ${shown}`,
         risk: pinned === pin && !listed.hints.destructive ? 'medium' : 'high',
         payload: { server: config.name, tool: name, arguments: args, pin } satisfies z.infer<

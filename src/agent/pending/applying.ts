@@ -50,14 +50,15 @@ function notDone(why: string): Ending {
   return { state: 'staged', reason: error.code, output: failure(why), error };
 }
 
+/** What the tool says counts, also that it does not know; where there is none to ask, the path may show it. */
 async function whatWasDone(tool: ChangeTool | undefined, row: PendingRow) {
+  if (!tool?.verify) return await onDisk(row);
   try {
-    const told = (await tool?.verify?.(JSON.parse(row.payload))) ?? 'unknown';
-    if (told !== 'unknown') return told;
+    return await tool.verify(JSON.parse(row.payload));
   } catch {
     // A tool that cannot tell does not know.
+    return 'unknown';
   }
-  return await onDisk(row);
 }
 
 const isRefusal = ({ kind }: AgentError) => kind === 'conflict' || kind === 'unavailable';

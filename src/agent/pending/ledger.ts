@@ -1,6 +1,7 @@
 import type { Db, NewAct, Store, Tx } from '../../store/index.ts';
 import type { ToolOutput } from '../tool.ts';
 import type { Signals } from '../services.ts';
+import { tooManyStaged } from './refusals.ts';
 import type { PendingRow, PendingState } from './rows.ts';
 
 /** Who decided, on which host, and when. */
@@ -60,9 +61,17 @@ export class PendingLedger {
     this.#lifetimeMs = lifetimeMs;
   }
 
-  /** A row, with who decided on it already where the grants did. */
-  async add(row: NewRow, autoApproved = false): Promise<PendingRow> {
+  /**
+   * A row, with who decided on it already where the grants did.
+   * @param most of one task or run that may wait for a person at a time
+   * @throws AgentError too_many
+   */
+  async add(
+    row: NewRow,
+    { autoApproved = false, most }: { readonly autoApproved?: boolean; readonly most?: number } = {},
+  ): Promise<PendingRow> {
     return await this.#store.transaction(async (tx) => {
+      if (most !== undefined && (await waiting(tx, row)) >= most) throw tooManyStaged(most);
       const n = await this.#store.next(tx, 'pending');
       const now = this.#store.now();
       const full: PendingRow = {
@@ -240,3 +249,15 @@ export const isAutoApproved = ({ decided_by }: Pick<PendingRow, 'decided_by'>) =
 
 const one = (db: Db, id: string) =>
   db.selectFrom('pending').selectAll().where('id', '=', id).executeTakeFirst();
+
+/** How many of the same task or run wait for a person. */
+async function waiting(tx: Tx, { task_id = null, run_id = null }: NewRow): Promise<number> {
+  if (task_id === null && run_id === null) return 0;
+  const staged = tx.selectFrom('pending').where('state', '=', 'staged');
+  const { count } = await staged
+    .where('task_id', 'is not distinct from', task_id)
+    .where('run_id', 'is not distinct from', run_id)
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  return count;
+}

@@ -33,6 +33,17 @@ export async function stagedChanges(db: Db, now: string): Promise<PendingChange[
   });
 }
 
+/** How many are staged. */
+export async function countStaged(db: Db, now: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('pending')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('state', '=', 'staged')
+    .where('expires_at', '>', now)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
 async function beginnings(db: Db, last: number): Promise<Map<string, string>> {
   const rows = await db
     .selectFrom('pending')

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
 import type { PendingRow } from './rows.ts';
 
 /**
@@ -18,12 +19,20 @@ export async function onDisk({
   return kind === 'file_delete' && holds === 'absent' ? 'applied' : 'unknown';
 }
 
-/** As `base_hash` has it; nothing where it cannot be read. */
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
+
+/** As `base_hash` has it; nothing where it cannot be read, or a link or a pipe took its place. */
 async function hashOf(path: string): Promise<string | undefined> {
   try {
-    const hash = createHash('sha256');
-    for await (const bytes of createReadStream(path)) hash.update(bytes as Uint8Array);
-    return `sha256:${hash.digest('hex')}`;
+    const file = await open(path, O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0));
+    try {
+      if (!(await file.stat()).isFile()) return undefined;
+      const hash = createHash('sha256');
+      for await (const bytes of file.createReadStream({ autoClose: false })) hash.update(bytes as Uint8Array);
+      return `sha256:${hash.digest('hex')}`;
+    } finally {
+      await file.close();
+    }
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'absent' : undefined;
   }

@@ -6,7 +6,7 @@ import type { ChangeTool, Proposal, ToolContext, ToolOutput } from '../tool.ts';
 import { pause, untilAborted } from '../until-aborted.ts';
 import { afterCrash, applyChange, type Ending } from './applying.ts';
 import { isAutoApproved, PendingLedger } from './ledger.ts';
-import { stagedChanges } from './listing.ts';
+import { countStaged, stagedChanges } from './listing.ts';
 import { Recorder } from './recorder.ts';
 import { decidedOtherwise, noSuchChange, stagedElsewhere, toolGone } from './refusals.ts';
 import { asChange, asDetail, outputOf, type PendingRow } from './rows.ts';
@@ -27,6 +27,8 @@ interface PendingChangesOptions {
 const day = 24 * 60 * 60 * 1000;
 /** How long an approval waits for another host that is applying the same change. */
 const mostWaitMs = 30_000;
+/** Of one task or run, at a time: whoever decides has to read them, and all of each is stored. */
+const mostStaged = 100;
 
 /** The host's own questions; approving one changes nothing but its answer. */
 const questions = { approval_gate: 'low', rerun_step: 'high' } as const;
@@ -71,11 +73,11 @@ export class PendingChanges implements Changes {
   }
 
   async stage(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<PendingChange> {
-    return asChange(await this.#ledger.add(rowOf(tool, proposal, context)));
+    return asChange(await this.#ledger.add(rowOf(tool, proposal, context), { most: mostStaged }));
   }
 
   async applyNow(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<ToolOutput> {
-    const row = await this.#ledger.add(rowOf(tool, proposal, context), true);
+    const row = await this.#ledger.add(rowOf(tool, proposal, context), { autoApproved: true });
     const signal = AbortSignal.any([context.signal, this.#stopping]);
     const ending = await this.#once(row.id, async () =>
       this.#record(row, await applyChange(tool, row, signal)),
@@ -93,6 +95,11 @@ export class PendingChanges implements Changes {
 
   async list(): Promise<PendingChange[]> {
     return await this.#store.read((db) => stagedChanges(db, this.#store.time()));
+  }
+
+  /** How many `list` would give. */
+  async count(): Promise<number> {
+    return await this.#store.read((db) => countStaged(db, this.#store.time()));
   }
 
   /** In any state. @throws AgentError not_found */

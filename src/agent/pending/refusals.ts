@@ -4,6 +4,14 @@ import type { PendingRow } from './rows.ts';
 export const noSuchChange = (id: string) =>
   new AgentError('not_found', 'not_found', `There is no pending change '${id.slice(0, 80)}'.`);
 
+/** Told to the model. */
+export const tooManyStaged = (most: number) =>
+  new AgentError(
+    'too_many',
+    'too_many_staged',
+    `Nothing was staged: ${most} changes of yours wait for a person already, and no more are taken until some are decided.`,
+  );
+
 /** Why what is decided, or being decided, cannot be decided otherwise. */
 export function decidedOtherwise({ id, state, decided_at, decided_by, applier }: PendingRow): AgentError {
   const by = decided_by === null ? '' : ` by '${decided_by}'`;

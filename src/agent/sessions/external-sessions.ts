@@ -50,6 +50,11 @@ export class ExternalSessions implements LiveRows {
     this.#pulses = new Pulses(options.clock ?? systemClock, options.heartbeatSecs * 1000, sweepMs);
   }
 
+  /** Sessions that are open. */
+  get size(): number {
+    return this.#pulses.size;
+  }
+
   /** Takes up those that were open when the host ended, with all their time before them, and watches them. */
   async start(): Promise<void> {
     for (const { id } of await this.#open()) this.#pulses.beat(id);

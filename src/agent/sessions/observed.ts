@@ -54,6 +54,7 @@ export async function recentTurns(store: Store): Promise<Turn[]> {
         ]),
       )
       .orderBy('started_at', 'desc')
+      .orderBy('n', 'desc')
       .limit(mostTurns)
       .execute()),
     ...(await db
@@ -71,6 +72,7 @@ export async function recentTurns(store: Store): Promise<Turn[]> {
         ]),
       )
       .orderBy('started_at', 'desc')
+      .orderBy('id', 'desc')
       .limit(mostTurns)
       .execute()),
   ]);

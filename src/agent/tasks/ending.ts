@@ -1,5 +1,5 @@
 import type { Store, Tx } from '../../store/index.ts';
-import type { Receipts, Signals, StoreSessions } from '../services.ts';
+import type { Receipts, Signals, Spent, StoreSessions } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import { oneLiner } from './sayings.ts';
 
@@ -12,10 +12,11 @@ export interface EndingServices {
   readonly signals: Signals;
 }
 
-export interface Spent {
-  readonly turns: number;
-  /** Absent where a model did not say. */
-  readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number };
+export class EndedAlready extends Error {
+  constructor(id: string) {
+    super(`the task ${id} has ended already`);
+    this.name = 'EndedAlready';
+  }
 }
 
 /** All that the end of a task is beside the last line of its stream, in the transaction of that line. */
@@ -43,7 +44,7 @@ export async function endTask(
     .where('id', '=', id)
     .where('state', '=', 'running')
     .returningAll()
-    .executeTakeFirstOrThrow();
+    .executeTakeFirstOrThrow(() => new EndedAlready(id));
   const { agent, title, cwd, started_at, ended_at, session_id, outcome } = row;
   const { usage } = spent;
   await receipts.add(tx, {

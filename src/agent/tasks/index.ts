@@ -51,6 +51,11 @@ export class TaskService implements LiveRows {
     return this.#served;
   }
 
+  /** Tasks at work. */
+  get running(): number {
+    return this.#running.size;
+  }
+
   /** Ends what a host before this one left behind; before anything else is asked of the service. */
   async recover(): Promise<number> {
     return await recoverTasks(this.#options);

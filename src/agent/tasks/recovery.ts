@@ -1,6 +1,7 @@
 import type { EventLog } from '../event-log.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import { endTask, type EndingServices, type LastEvent, type Spent } from './ending.ts';
+import type { Spent } from '../services.ts';
+import { endTask, type EndingServices, type LastEvent } from './ending.ts';
 import { storedEvents } from './stored-events.ts';
 
 const aborted: LastEvent = {

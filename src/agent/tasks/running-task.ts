@@ -1,9 +1,9 @@
 import { StoreError } from '../../store/index.ts';
 import type { StreamWriter } from '../event-log/writer.ts';
-import type { Turns, TurnsRequest } from '../services.ts';
+import type { Spent, Turns, TurnsRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import { pause } from '../until-aborted.ts';
-import { endTask, type EndingServices, type LastEvent, type Spent } from './ending.ts';
+import { EndedAlready, endTask, type EndingServices, type LastEvent } from './ending.ts';
 import { oneLiner } from './sayings.ts';
 
 /** How long is waited before the end is written again that could not be written. */
@@ -71,6 +71,8 @@ export class RunningTask {
         await writer.appendWith(event, (tx) => endTask(this.#options, tx, id, event, spent));
         return;
       } catch (error) {
+        // It was stored the time before, when the database could not say so.
+        if (error instanceof EndedAlready && tries > 1) return;
         if (!(error instanceof StoreError) || (stopping.aborted && tries >= mostWhenStopping)) throw error;
         if (tries === 1) onFault(`the end of ${id}, which is tried again`, error);
         await pause(undefined, patienceMs[tries - 1] ?? patienceMs.at(-1), new AbortController().signal);

@@ -1,4 +1,5 @@
 import { globMatches } from '../agents/name-glob.ts';
+import { StoreError } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import type { PlannerCall } from '../planner.ts';
 import type { Changes, StoreSessions, TurnsRequest } from '../services.ts';
@@ -72,7 +73,8 @@ export class Acting {
     try {
       return await this.#use(tool, args);
     } catch (error) {
-      if (signal.aborted || error instanceof Abortion) throw error;
+      // Nothing more can be recorded, so nothing more is done.
+      if (signal.aborted || error instanceof Abortion || error instanceof StoreError) throw error;
       if (error instanceof AgentError) return refused(error.message);
       onFault(error);
       return refused(`${name} failed; the host's log says why.`);
@@ -91,11 +93,12 @@ export class Acting {
   }
 
   async #stage(tool: ChangeTool, proposal: Proposal): Promise<ToolOutput> {
-    const { request, changes, deadline, emit, hostSignal, signal } = this.#options;
+    const { request, changes, deadline, emit, hostSignal } = this.#options;
     const waits = request.onStaged === 'wait';
     // Once it is staged, a person may let it happen at any time.
     if (waits) await request.beforeEffect?.();
-    const { id, summary } = await untilAborted(changes.stage(tool, proposal, this.#context), signal);
+    // Not cut off: a change that is staged is told, so that whoever ends this withdraws it.
+    const { id, summary } = await changes.stage(tool, proposal, this.#context);
     await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
     if (!waits) return { ok: true, output: stagedMessage(id), truncated: false };
     const { state, output } = await deadline.without(() =>

@@ -12,7 +12,18 @@ export interface Answer {
   readonly written: number;
 }
 
-/** One answer, told as it comes. The signal ends it at once, also where the model never notices. */
+/**
+ * Characters of an answer, on average for each token that it may have: whoever writes more keeps to no limit. Few texts
+ * come to more than 6.
+ */
+const mostPerToken = 16;
+/** And for all of it: a single token may be long. */
+const mostAnyway = 256;
+
+/**
+ * One answer, told as it comes; one that is longer than was asked for is cut off. The signal ends it at once, also where the model
+ * never notices.
+ */
 export async function readAnswer(
   planner: Planner,
   request: PlannerRequest,
@@ -22,6 +33,7 @@ export async function readAnswer(
   const texts: string[] = [];
   const calls: PlannerCall[] = [];
   let written = 0;
+  const most = mostAnyway + mostPerToken * request.maxTokens;
   const events = planner.answer(request, signal)[Symbol.asyncIterator]();
   try {
     for (;;) {
@@ -41,6 +53,8 @@ export async function readAnswer(
         written += event.text.length;
         await emit({ type: event.type, text: event.text });
       }
+      if (written > most)
+        return { text: texts.join(''), calls: [], finish: 'length', usage: undefined, written };
     }
   } finally {
     events.return?.()?.catch(() => undefined);

@@ -34,7 +34,8 @@ export class Spending {
   #completion = 0;
   /** With what was guessed where a model did not say. */
   #counted = 0;
-  #disclosed = true;
+  /** Turns whose model said what it used. */
+  #disclosed = 0;
 
   constructor(limits: Limits) {
     this.#limits = limits;
@@ -62,7 +63,8 @@ export class Spending {
     if (used) {
       this.#prompt += used.promptTokens;
       this.#completion += used.completionTokens;
-    } else this.#disclosed = false;
+      this.#disclosed += 1;
+    }
   }
 
   get left(): number {
@@ -75,7 +77,8 @@ export class Spending {
   }
 
   told(): { turns: number; usage?: { prompt_tokens: number; completion_tokens: number } } {
-    const known = this.#disclosed && this.#turns > 0;
+    // Of a turn that was cut off nothing is known, and so of the whole.
+    const known = this.#turns > 0 && this.#disclosed === this.#turns;
     return {
       turns: this.#turns,
       ...(known ? { usage: { prompt_tokens: this.#prompt, completion_tokens: this.#completion } } : {}),

@@ -2,9 +2,16 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { RE2JS } from 're2js';
+import { TookTooLong, withinTime } from '../within-time.ts';
 
 /** Violations that are told at once. */
 const mostTold = 20;
+/** Violations that are put into words, of which many may be the same. */
+const mostErrors = 1000;
+/** Characters of one. */
+const mostSentence = 500;
+/** What compiling a schema may take, and what a check may. */
+const mostMs = 500;
 
 /** The violations of a value, each a sentence; empty where there is none. */
 export type Check = (value: unknown) => string[];
@@ -19,14 +26,30 @@ export function checkOf(schema: object): Check {
 }
 
 function made(schema: object): Check {
-  const validate = compiled(schema);
-  if (!validate) return () => [];
-  return (value) => {
-    if (validate(value)) return [];
-    const told = new Set((validate.errors ?? []).map(sentence));
-    const some = [...told].slice(0, mostTold);
-    return told.size > some.length ? [...some, `and ${told.size - some.length} more`] : some;
-  };
+  try {
+    const validate = withinTime(mostMs, () => compiled(schema));
+    return validate ? (value) => violations(validate, schema, value) : () => [];
+  } catch (error) {
+    if (error instanceof TookTooLong) return () => [endless];
+    throw error;
+  }
+}
+
+const endless = 'the schema takes too long to check with; it must be made simpler';
+
+function violations(validate: ValidateFunction, schema: object, value: unknown): string[] {
+  try {
+    if (withinTime(mostMs, () => validate(value))) return [];
+  } catch (error) {
+    if (error instanceof RangeError) return ['it nests too deep for its schema'];
+    if (!(error instanceof TookTooLong)) throw error;
+    // Once is enough: nobody waits for it again.
+    checks.set(schema, () => [endless]);
+    return [endless];
+  }
+  const told = new Set((validate.errors ?? []).slice(0, mostErrors).map(sentence));
+  const some = [...told].slice(0, mostTold);
+  return told.size > some.length ? [...some, `and ${told.size - some.length} more`] : some;
 }
 
 /** Patterns come from strangers: matched in linear time. */
@@ -56,13 +79,18 @@ function compiled(schema: object): ValidateFunction | undefined {
       (formats as unknown as (to: unknown) => void)(ajv);
       return ajv.compile(plain);
     } catch {
-      // The next one may.
+      // The next one may. What took too long is not caught here: it ends all of the work.
     }
   }
   return undefined;
 }
 
-function sentence({ instancePath, keyword, message, params }: ErrorObject): string {
+function sentence(error: ErrorObject): string {
+  const told = worded(error);
+  return told.length > mostSentence ? `${told.slice(0, mostSentence)}...` : told;
+}
+
+function worded({ instancePath, keyword, message, params }: ErrorObject): string {
   const at = instancePath.slice(1).replaceAll('/', '.');
   const where = at === '' ? '' : `${at}: `;
   const more = params as Readonly<Record<string, unknown>>;

@@ -86,7 +86,7 @@ export class Talk {
       } catch (error) {
         if (signal.aborted || !(error instanceof AgentError)) throw error;
         if (error.code === 'context_length_exceeded') {
-          if (!this.#conversation.shorten()) throw tooLong();
+          if (!this.#conversation.shorten()) throw tooLong(this.#options.tools.length);
           continue;
         }
         const ms = error.kind === 'too_many' ? patienceMs[tries] : undefined;
@@ -142,5 +142,10 @@ const beginning = (text: string) => (text.length > mostKept ? `${text.slice(0, m
 
 const cutOff = 'Your answer was cut off because it was too long. Answer again, and more briefly.';
 
-const tooLong = () =>
-  new Abortion('error', 'The conversation does not fit the context of the model: give it less to read.');
+const tooLong = (tools: number) =>
+  new Abortion(
+    'error',
+    tools === 0
+      ? 'The conversation does not fit the context of the model: give it less to read, or the agent fewer tools.'
+      : `The conversation, with what its ${tools === 1 ? 'tool says of itself' : `${tools} tools say of themselves`}, does not fit the context of the model: grant fewer tools, or give it less to read.`,
+  );

@@ -2,7 +2,7 @@ import { systemClock } from '../../agent/clock.ts';
 import { type McpServer, McpServers } from '../../agent/mcp/index.ts';
 import type { Command } from '../../config/commands.ts';
 import { readSecrets } from '../../config/secrets.ts';
-import { didYouMean } from '../../config/suggest.ts';
+import { didYouMean } from '../../words/nearest.ts';
 import type { Settings } from '../../config/toml.ts';
 import { StartError } from '../start-error.ts';
 import type { World } from '../world.ts';

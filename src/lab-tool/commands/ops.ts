@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { didYouMean } from '../../config/suggest.ts';
+import { didYouMean } from '../../words/nearest.ts';
 import { exitCodes, type Run } from '../context.ts';
 import { FileError, fileError, HostError, systemCode } from '../errors.ts';
 import { opsLines } from '../graph-text.ts';

@@ -25,6 +25,7 @@ const secretRefusals = {
   401: refusal('The header x-svc-session-secret is missing or wrong.'),
   404: refusal('No such session is open.'),
 };
+const secretHeader = 'x-svc-session-secret';
 const params = { id: 'Of the external session: `x` and so on.' };
 
 /**
@@ -66,11 +67,12 @@ export function externalSessionsRoutes(external: ExternalSessions): Route[] {
     operationId: 'beatSession',
     summary: 'Say that it is still at work',
     params,
+    headers: { [secretHeader]: 'What registering it gave.' },
     body: externalHeartbeat,
     bodyOptional: true,
     async before({ params: { id = '' }, headers }) {
       requireJson(headers);
-      await external.authorize(id, headers.get('x-svc-session-secret'), 'conflict');
+      await external.authorize(id, headers.get(secretHeader), 'conflict');
     },
     answers: {
       200: { description: 'Its deadline is renewed.', content: { 'application/json': renewed } },
@@ -85,10 +87,11 @@ export function externalSessionsRoutes(external: ExternalSessions): Route[] {
     operationId: 'endSession',
     summary: 'Say that it is over, and how it went',
     params,
+    headers: { [secretHeader]: 'What registering it gave.' },
     body: externalEnd,
     async before({ params: { id = '' }, headers }) {
       requireJson(headers);
-      await external.authorize(id, headers.get('x-svc-session-secret'), 'not_found');
+      await external.authorize(id, headers.get(secretHeader), 'not_found');
     },
     answers: {
       200: { description: 'It has its receipt.', content: { 'application/json': ended } },

@@ -33,12 +33,19 @@ export function agentProblem(error: unknown): unknown {
   return new Problem(500, error.code, `${outcome}, because ${error.message}.`);
 }
 
+const storeRefusal = {
+  description:
+    'Nothing was done: the disk is full, or the host is starting. `Retry-After` tells when to come back.',
+  content: { 'application/json': hostError },
+};
+
 /** Routes whose refusals by the agent plane become answers. */
 export const refusing = (routes: readonly Route[]): Route[] =>
   routes.map((route) => {
     const { before } = route;
     return {
       ...route,
+      answers: { 503: storeRefusal, ...route.answers },
       ...(before ? { before: (request) => asProblems(() => before(request)) } : {}),
       handle: (request) => asProblems(() => route.handle(request)),
     };

@@ -1,7 +1,10 @@
 import { ClientGone } from '../problem.ts';
 
-/** When the host stops: how long readers wait for the last line of what is ended with it. */
-const graceMs = 1000;
+/**
+ * When the host stops: how long readers still wait for the last line of what is ended with it. Less than the host waits
+ * before it cuts connections, so that readers of a run, which ends later, are told.
+ */
+const graceMs = 200;
 
 /** Ends a reader at once with its client, but with the host only when there was time to tell the end. */
 export function readerSignal(signal: AbortSignal): AbortSignal {

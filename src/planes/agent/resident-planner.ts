@@ -11,7 +11,7 @@ import { toSampling } from '../turn/sampling.ts';
 
 /**
  * The resident model as agents use it. Calls are bound by a grammar to the schemas of the tools; a schema that no
- * grammar can keep binds only to an object, and the loop checks what is in it.
+ * grammar can keep, or that would fill the context, binds only to an object, and the loop checks what is in it.
  */
 export class ResidentPlanner implements Planner {
   readonly route;
@@ -42,6 +42,12 @@ export class ResidentPlanner implements Planner {
   }
 }
 
+/**
+ * Characters of a schema that is always shown. Beyond half as many as the context has tokens, which is some sixth of the
+ * context, one tool would leave too little for the rest.
+ */
+const leastSchema = 2048;
+
 type Begun = AsyncGenerator<ChatEvent, void, undefined>;
 
 async function begin(ready: ReadyModel, request: PlannerRequest, signal: AbortSignal): Promise<Begun> {
@@ -61,12 +67,13 @@ async function begin(ready: ReadyModel, request: PlannerRequest, signal: AbortSi
     );
     return events;
   };
+  const most = Math.max(leastSchema, Math.floor(model.contextLength / 2));
   try {
-    return await start(request.tools.map(toDefinition));
+    return await start(request.tools.map((tool) => toDefinition(tool, most)));
   } catch (error) {
     if (!(error instanceof Problem) || !grammarCodes.has(error.code) || request.tools.length === 0)
       throw error;
-    return await start(request.tools.map(toLooseDefinition));
+    return await start(request.tools.map((tool) => toLooseDefinition(tool, most)));
   }
 }
 
@@ -134,26 +141,25 @@ function value(text: string): unknown {
   }
 }
 
-const toDefinition = ({
-  name,
-  description,
-  inputSchema,
-}: PlannerRequest['tools'][number]): ToolDefinition => ({
-  name,
-  description,
-  parameters: inputSchema,
-});
+type Tool = PlannerRequest['tools'][number];
 
-/** Any object, with the schema for the model to read. */
-const toLooseDefinition = ({
-  name,
-  description,
-  inputSchema,
-}: PlannerRequest['tools'][number]): ToolDefinition => ({
-  name,
-  description: `${description}\nThe arguments must fit this JSON schema: ${JSON.stringify(inputSchema)}`,
-  parameters: { type: 'object', additionalProperties: true },
-});
+/** @param most characters of the schema; a token is some four */
+const toDefinition = (tool: Tool, most: number): ToolDefinition =>
+  JSON.stringify(tool.inputSchema).length > most
+    ? toLooseDefinition(tool, most)
+    : { name: tool.name, description: tool.description, parameters: tool.inputSchema };
+
+/** Any object, with as much of the schema as there is room for, for the model to read. */
+function toLooseDefinition({ name, description, inputSchema }: Tool, most: number): ToolDefinition {
+  const schema = JSON.stringify(inputSchema);
+  const cut =
+    schema.length > most ? `${schema.slice(0, most).replace(/[\uD800-\uDBFF]$/, '')} (cut off)` : schema;
+  return {
+    name,
+    description: `${description}\nThe arguments must fit this JSON schema: ${cut}`,
+    parameters: { type: 'object', additionalProperties: true },
+  };
+}
 
 /** A refusal of the planes as the agents know it; what is a fault of ours passes through. */
 function toAgentError(error: unknown): unknown {

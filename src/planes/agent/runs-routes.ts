@@ -2,10 +2,9 @@ import { z } from 'zod';
 import { runDetail, runEvent, runRecord } from '../../agent/shapes/run.ts';
 import type { Runs } from '../../agent/workflows/running/runs.ts';
 import { hostError } from '../error-schema.ts';
-import { hostEnvelope, type Problem } from '../problem.ts';
 import { type AnswerSpec, defineRoute, type Route } from '../route.ts';
-import { jsonLines, streamResponse } from '../stream.ts';
-import { agentProblem } from './plane.ts';
+import { jsonLines } from '../stream.ts';
+import { afterOf, linesResponse } from './lines-response.ts';
 import { readerSignal } from './reader-signal.ts';
 import {
   dispatched,
@@ -16,7 +15,6 @@ import {
   runRequest,
   signalled,
 } from './runs-schema.ts';
-import { afterOf } from './tasks-routes.ts';
 import { wholeQuery } from './whole-query.ts';
 
 const params = { id: 'Of the run: r1700000000000000000.' };
@@ -59,7 +57,7 @@ function startRoutes(runs: Runs): Route[] {
     async handle({ params: { name = '' }, body, by, signal, asProblem }) {
       const { id, sessionId, capability } = await runs.start(name, body, by);
       const stored = await runs.events(id, -1, readerSignal(signal));
-      const response = await streamed(oneSegment(stored), asProblem);
+      const response = await linesResponse(oneSegment(stored), asProblem);
       response.headers.set('x-svc-session', sessionId);
       response.headers.set('x-svc-session-secret', capability);
       return response;
@@ -123,7 +121,7 @@ function readRoutes(runs: Runs): Route[] {
       404: unknown,
     },
     async handle({ params: { id = '' }, query, signal, asProblem }) {
-      return await streamed(await runs.events(id, afterOf(query), readerSignal(signal)), asProblem);
+      return await linesResponse(await runs.events(id, afterOf(query), readerSignal(signal)), asProblem);
     },
   });
   return [list, one, events];
@@ -179,22 +177,6 @@ function controlRoutes(runs: Runs): Route[] {
     handle: async ({ params: { id = '' }, by }) => Response.json(await runs.runNow(id, by)),
   });
   return [pause, resume, runNow];
-}
-
-async function streamed(
-  frames: AsyncGenerator<string, void, undefined>,
-  asProblem: (error: unknown) => Problem,
-): Promise<Response> {
-  return await streamResponse(ended(frames), {
-    contentType: jsonLines,
-    failure: (error) => `${JSON.stringify(hostEnvelope(asProblem(agentProblem(error))))}\n`,
-  });
-}
-
-async function* ended(
-  frames: AsyncGenerator<string, void, undefined>,
-): AsyncGenerator<string, void, undefined> {
-  for await (const line of frames) yield `${line}\n`;
 }
 
 /** Up to the end of the segment, though the next one may have begun. */

@@ -40,6 +40,7 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
     query: { limit: 'How many that have ended, 1 to 10000; default 200.' },
     answers: {
       200: { description: 'The rows.', content: { 'application/json': sessionList } },
+      400: refusal('`limit` is no such number.'),
       500: refusal('The journal cannot be read: no rows rather than some of them.'),
     },
     async handle({ query }) {
@@ -85,6 +86,10 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
     description:
       "With the session's own capability in `x-svc-session-secret`, or with the operator's credential in `x-svc-operator`, which counts from this machine only. What was done stays; what comes is refused. Once more changes nothing.",
     params: { id: 'Of the store session: `s` and so on.' },
+    headers: {
+      'x-svc-session-secret': 'Its own capability.',
+      'x-svc-operator': "The operator's credential.",
+    },
     answers: {
       200: { description: 'It is revoked.', content: { 'application/json': controlAct } },
       401: refusal("The credential is missing, wrong or another session's."),

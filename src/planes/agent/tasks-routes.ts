@@ -3,10 +3,9 @@ import { taskDetail, taskRequest } from '../../agent/shapes/task.ts';
 import { turnEvent } from '../../agent/shapes/turn-event.ts';
 import { invalidBody } from '../body.ts';
 import { hostError } from '../error-schema.ts';
-import { hostEnvelope, type Problem } from '../problem.ts';
 import { defineRoute, type Route } from '../route.ts';
-import { jsonLines, streamResponse } from '../stream.ts';
-import { agentProblem } from './plane.ts';
+import { jsonLines } from '../stream.ts';
+import { afterOf, linesResponse } from './lines-response.ts';
 import { readerSignal } from './reader-signal.ts';
 
 const mostKey = 255;
@@ -24,6 +23,7 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       'A line for each event, from `start` to `answer` or `aborted`. The task goes on when the client goes away. ' +
       '`x-svc-session` names its store session and `x-svc-session-secret` is the credential to revoke it with, told ' +
       'once. With an `Idempotency-Key` the same request is not made twice: its stream is told again.',
+    headers: { 'Idempotency-Key': `Of the request, 1 to ${mostKey} characters.` },
     body: taskRequest,
     answers: {
       200: streamOf('The stream of the task.'),
@@ -35,7 +35,7 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
     async handle({ body, headers, signal, asProblem }) {
       const task = await tasks.create(body, idempotencyKey(headers));
       const frames = await tasks.events(task.id, -1, readerSignal(signal));
-      const response = await streamed(frames, asProblem);
+      const response = await linesResponse(frames, asProblem);
       if (task.sessionId !== undefined) response.headers.set('x-svc-session', task.sessionId);
       if (task.capability !== undefined) response.headers.set('x-svc-session-secret', task.capability);
       return response;
@@ -69,27 +69,11 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       404: refusal('There is no such task.'),
     },
     async handle({ params: { id = '' }, query, signal, asProblem }) {
-      return await streamed(await tasks.events(id, afterOf(query), readerSignal(signal)), asProblem);
+      return await linesResponse(await tasks.events(id, afterOf(query), readerSignal(signal)), asProblem);
     },
   });
 
   return [create, one, events];
-}
-
-async function streamed(
-  stored: AsyncGenerator<string, void, undefined>,
-  asProblem: (error: unknown) => Problem,
-): Promise<Response> {
-  return await streamResponse(ended(stored), {
-    contentType: jsonLines,
-    failure: (error) => `${JSON.stringify(hostEnvelope(asProblem(agentProblem(error))))}\n`,
-  });
-}
-
-async function* ended(
-  lines: AsyncGenerator<string, void, undefined>,
-): AsyncGenerator<string, void, undefined> {
-  for await (const line of lines) yield `${line}\n`;
 }
 
 function idempotencyKey(headers: Headers): string | undefined {
@@ -97,14 +81,4 @@ function idempotencyKey(headers: Headers): string | undefined {
   if (key === undefined || (key !== '' && key.length <= mostKey)) return key;
   const message = `expected 1 to ${mostKey} characters`;
   throw invalidBody([{ path: 'Idempotency-Key', message }]);
-}
-
-/** The number after which lines are told. */
-export function afterOf(query: URLSearchParams): number {
-  const text = query.get('after');
-  if (text === null) return -1;
-  const after = /^(?:-1|\d{1,15})$/.test(text) ? Number(text) : undefined;
-  if (after !== undefined) return after;
-  const message = `expected the seq of a line, a whole number, got '${text.slice(0, 40)}'`;
-  throw invalidBody([{ path: 'after', message }]);
 }

@@ -3,6 +3,7 @@ import { builtinWorkflow, ensembleRecord, forkRequest } from '../../agent/shapes
 import { lintReport, lintReportWithConsent } from '../../agent/shapes/lint-report.ts';
 import type { EnsembleRecord } from '../../agent/shapes/ensemble.ts';
 import { sourceLimitBytes } from '../../agent/workflows/definition/parse.ts';
+import { notText } from '../../agent/workflows/definition/not-text.ts';
 import { type Ensembles, LintRefusal } from '../../agent/workflows/ensembles.ts';
 import { hostError } from '../error-schema.ts';
 import { type AnswerSpec, defineRoute, type Route } from '../route.ts';
@@ -13,7 +14,11 @@ const builtinList = z.object({ builtins: z.array(builtinWorkflow) }).meta({ id: 
 const params = { name: 'The name of a workflow.' };
 const base = '/agent/v1/workflows';
 /** Room for what is too large, so that a report can say so. */
-const textBody = { limitBytes: 4 * sourceLimitBytes };
+const limitBytes = 4 * sourceLimitBytes;
+const textBody = {
+  limitBytes,
+  notText: (bytes: Uint8Array) => Response.json(notText(bytes), { status: 400 }),
+};
 
 const answer = (description: string, schema?: z.ZodType, alsoText = false): AnswerSpec => ({
   description,
@@ -103,7 +108,7 @@ export function workflowRoutes(ensembles: Ensembles): Route[] {
       summary: 'What is wrong with a workflow, and what it may do',
       description: 'Of the TOML in the body, or else of the stored workflow. Nothing is changed.',
       params,
-      textBody,
+      textBody: { limitBytes, notText: (bytes) => Response.json(notText(bytes)) },
       answers: { 200: answer('Everything at once.', lintReportWithConsent), 404: unknown },
       handle: async ({ params: { name = '' }, text }) =>
         Response.json(await ensembles.lint(name, text === '' ? undefined : text)),

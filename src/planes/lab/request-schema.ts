@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { didYouMean } from '../../config/suggest.ts';
+import { didYouMean } from '../../words/nearest.ts';
 import { formatNames, kernelName } from '../../lab/types.ts';
 import { dictionary, list } from '../list.ts';
 

@@ -83,10 +83,12 @@ const indexes = [
   ['tasks_by_state', 'tasks', ['state', 'ended_at']],
   ['runs_newest', 'runs', ['endpoint_id', 'started_at', 'id']],
   ['runs_by_state', 'runs', ['state', 'ended_at']],
+  ['runs_open', 'runs', ['endpoint_id', 'ended_at']],
   ['pending_by_state', 'pending', ['state', 'n']],
   ['external_by_end', 'external_sessions', ['ended_at']],
   ['signals_by_name', 'signals', ['name', 'seq']],
   ['store_sessions_by_subject', 'store_sessions', ['subject']],
+  ['store_sessions_open', 'store_sessions', ['endpoint_id', 'closed_at']],
 ] as const;
 
 /** Two rows with no value in such a column do not collide. */

@@ -6,9 +6,9 @@ import { pause } from './process.ts';
 
 type Decided = 'approving' | 'approved' | 'discarding' | 'discarded';
 
-/** What may have become of a change. One whose end nobody saw may say so: `failed`, with the file there or not. */
+/** What may have become of a change. Whether one whose end nobody saw was applied is looked up in its file. */
 const possible: Readonly<Record<Decided, readonly string[]>> = {
-  approving: ['staged', 'applied', 'failed'],
+  approving: ['staged', 'applied'],
   approved: ['applied'],
   discarding: ['staged', 'discarded'],
   discarded: ['discarded'],
@@ -56,7 +56,6 @@ export class ChangeActor implements Actor {
     expect(possible[decided], message).toContain(state);
     const file = existsSync(path) ? readFileSync(path, 'utf8') : undefined;
     if (file !== undefined) expect(file === contentOf(path), `${path}: half a file (${message})`).toBe(true);
-    if (state === 'applied' || state === 'discarded')
-      expect(file !== undefined, message).toBe(state === 'applied');
+    expect(file !== undefined, message).toBe(state === 'applied');
   }
 }

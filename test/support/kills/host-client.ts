@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import type { Store } from '../../../src/store/index.ts';
 
 /** The host is gone: what was asked last may have been done, or not. */
 export class Gone extends Error {}
@@ -18,12 +19,18 @@ export interface Actor {
   readonly acts: readonly (() => Promise<void>)[];
   /** On a host that is quiet. */
   check(): Promise<void>;
+  /** The same of what only the database tells. */
+  checkStored?(store: Store): Promise<void>;
 }
 
 /** A host that is one process after the other. */
 export class HostClient {
   /** Of the process of the moment. */
   url = '';
+  /** Its control socket. */
+  control = '';
+  /** The header that an operator sends. */
+  operator: Readonly<Record<string, string>> = {};
   /** In every message: which kill it was. */
   about = '';
   acknowledged = 0;
@@ -53,15 +60,20 @@ export class HostClient {
   ): Promise<Response> {
     const isText = typeof body === 'string';
     const type = { 'content-type': isText ? 'text/plain' : 'application/json' };
-    return await fetch(this.url + path, {
+    return await fetch(path.startsWith('/') ? this.url + path : path, {
       method,
       headers: { ...(body === undefined ? {} : type), ...headers },
       ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
     }).catch(gone);
   }
 
-  async json(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
-    const { status, text } = await this.ask(method, path, body);
+  async json(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Record<string, unknown>> {
+    const { status, text } = await this.ask(method, path, body, headers);
     expect(status, `${method} ${path}: ${text} (${this.about})`).toBeLessThan(300);
     return JSON.parse(text) as Record<string, unknown>;
   }

@@ -9,6 +9,8 @@ export async function expectInvariants(store: Store, key: KeyObject, about: stri
     tasks: await tx.selectFrom('tasks').select(['id', 'n', 'state', 'session_id']).orderBy('n').execute(),
     runs: await tx.selectFrom('runs').select(['id', 'state', 'session_id']).execute(),
     acts: await tx.selectFrom('acts').select('seq').orderBy('seq').execute(),
+    signals: await tx.selectFrom('signals').select('seq').orderBy('seq').execute(),
+    steps: await tx.selectFrom('run_steps').select(['run_id', 'step', 'state']).execute(),
     pending: await tx.selectFrom('pending').select(['n', 'state']).orderBy('n').execute(),
     externals: await tx.selectFrom('external_sessions').select(['id', 'ended_at']).execute(),
     sessions: await tx
@@ -25,7 +27,7 @@ export async function expectInvariants(store: Store, key: KeyObject, about: stri
       .execute(),
   }));
   const counted = (rows: readonly unknown[]) => rows.map((_, index) => index + 1);
-  const { tasks, runs, acts, pending, externals, sessions, receipts, events } = found;
+  const { tasks, runs, acts, pending, externals, sessions, receipts, events, signals, steps } = found;
   // Numbers are given out with what they number: none twice, none for nothing.
   expect(
     tasks.map((row) => row.n),
@@ -35,6 +37,10 @@ export async function expectInvariants(store: Store, key: KeyObject, about: stri
     acts.map((row) => row.seq),
     `acts (${about})`,
   ).toEqual(counted(acts));
+  expect(
+    signals.map((row) => row.seq),
+    `signals (${about})`,
+  ).toEqual(counted(signals));
   expect(
     pending.map((row) => row.n),
     `pending (${about})`,
@@ -66,6 +72,14 @@ export async function expectInvariants(store: Store, key: KeyObject, about: stri
   for (const row of [...tasks, ...runs])
     expect(closed.get(row.session_id ?? ''), `the session of ${row.id} (${about})`).toBe(over(row));
 
+  // No step is at work in a run that is over.
+  const states = new Map(runs.map((row) => [row.id, row.state]));
+  const open = steps.filter(
+    ({ run_id, state }) =>
+      over({ state: states.get(run_id) ?? '' }) && ['running', 'waiting', 'interrupted'].includes(state),
+  );
+  expect(open, `steps (${about})`).toEqual([]);
+
   // Streams have no holes, and one end.
   const streams = Map.groupBy(events, (row) => row.stream);
   expect([...streams.keys()].sort(), about).toEqual([...tasks, ...runs].map((row) => row.id).sort());
@@ -74,7 +88,10 @@ export async function expectInvariants(store: Store, key: KeyObject, about: stri
       rows.map((row) => row.seq),
       `${stream} (${about})`,
     ).toEqual(rows.map((_, index) => index));
-    if (!stream.startsWith('t')) continue;
+    if (!stream.startsWith('t')) {
+      expectSegments(rows, states.get(stream) ?? '', `the segments of ${stream} (${about})`);
+      continue;
+    }
     const ends = rows.filter(({ event }) => /^\{"type":"(?:answer|aborted)"/.test(event));
     expect(
       ends.map((row) => row.seq),
@@ -82,4 +99,26 @@ export async function expectInvariants(store: Store, key: KeyObject, about: stri
     ).toEqual([rows.length - 1]);
   }
   expect(await verifyReceipts(store, key), about).toEqual({ ok: true, receipts: receipts.length });
+}
+
+/** A run is told in segments, one after the other; only the last is open, and only while it is live. */
+function expectSegments(rows: readonly { readonly event: string }[], state: string, message: string): void {
+  const marks = rows
+    .map(({ event }) => JSON.parse(event) as { type: string; outcome?: string })
+    .filter(({ type }) => type === 'run_start' || type === 'run_end');
+  expect(
+    marks.map(({ type }) => type),
+    message,
+  ).toEqual(marks.map((_, index) => (index % 2 === 0 ? 'run_start' : 'run_end')));
+  const ends = marks.filter(({ type }) => type === 'run_end');
+  const isOpen = state === 'paused';
+  expect(marks.length, message).toBe(2 * ends.length + (isOpen ? 1 : 0));
+  if (!isOpen) expect(ends.at(-1)?.outcome, message).toBe(state);
+}
+
+/** How often each act was made, refused ones too. */
+export async function actsByVerb(store: Store): Promise<Record<string, number>> {
+  const rows = await store.read((db) => db.selectFrom('acts').select('verb').execute());
+  const counts = Map.groupBy(rows, ({ verb }) => verb);
+  return Object.fromEntries([...counts].map(([verb, all]) => [verb, all.length]));
 }

@@ -8,12 +8,12 @@ interface Kept {
 }
 
 /** The model's id, for sources that need one. */
-export function workflowSource(name: string, model: string, gate = ''): string {
+export function workflowSource(name: string, model: string, gate = '', entry = ''): string {
   const agent = `[agents.worker]\ninstructions = "Work."\nmodel = "${model}"\n`;
   const step = (id: string, more: string) =>
     `[[steps]]\nid = "${id}"\nagent = "worker"\nprompt = "Go."\n${more}\n`;
   const nonce = `# ${crypto.randomUUID()}`;
-  return `[ensemble]\nname = "${name}"\nversion = "1.0.0"\n${nonce}\n${agent}${step('first', '')}${step('second', gate)}`;
+  return `[ensemble]\nname = "${name}"\nversion = "1.0.0"\n${nonce}\n${entry}${agent}${step('first', '')}${step('second', gate)}`;
 }
 
 /** Makes, replaces and deletes what is stored by name: agents and workflows. */

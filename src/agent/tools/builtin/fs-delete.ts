@@ -4,7 +4,7 @@ import { unifiedDiff } from '../diff.ts';
 import { type Confinement, undisturbed } from '../paths/confinement.ts';
 import type { Folder } from '../paths/folder.ts';
 import { type BaseHash, hashOf, hashOfFile, textOf, wholeFile, withFile } from '../paths/files.ts';
-import { answering, Refusal } from '../refusal.ts';
+import { answering, onOneLine, Refusal } from '../refusal.ts';
 import { aChange, aPath } from './schema.ts';
 import { type FileChanges, intentOf, type StagedFile } from './staged-file.ts';
 
@@ -49,7 +49,7 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
       return {
         kind: 'file_delete',
         intent: intentOf(args),
-        summary: `Delete ${found.what} ${allowed.path}.`,
+        summary: `Delete ${found.what} ${onOneLine(allowed.path)}.`,
         path: allowed.path,
         ...(found.text === undefined ? {} : { diff: unifiedDiff(allowed.path, found.text, undefined) }),
         baseHash: found.base,

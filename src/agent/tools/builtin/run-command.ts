@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import type { ChangeTool, Proposal, ToolOutput } from '../../tool.ts';
 import type { Confinement } from '../paths/confinement.ts';
+import { resolvePath, Unresolved } from '../paths/resolve.ts';
 import { allows, grantRoots, type PathGrants } from '../paths/roots.ts';
 import { answering, baseMoved, onOneLine, Refusal } from '../refusal.ts';
 import type { Bubblewrap, SandboxLimits } from '../sandbox/bubblewrap.ts';
@@ -9,6 +10,8 @@ import { aChange, aList, aNumber, aPath, aText } from './schema.ts';
 import { intentOf } from './staged-file.ts';
 
 const mostSeconds = 600;
+/** Nobody reads more than this before saying yes. */
+const mostShown = 65_536;
 
 interface Args {
   readonly intent: string;
@@ -56,6 +59,11 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
       const { argv, cwd: argument, timeout_secs: timeout = 60 } = args as unknown as Args;
       if (argv[0] === '' || argv.some((one) => one.includes('\0') || !one.isWellFormed()))
         throw new Refusal('argv: expected a program and arguments without NUL characters.');
+      const shown = argv.map(quoted).join(' ');
+      if (shown.length > mostShown)
+        throw new Refusal(
+          `argv: more than ${mostShown} characters, which is more than a person can approve; write a script to a file and run that.`,
+        );
       const asked = argument ?? context.cwd;
       const cwd = asked === undefined ? '/tmp' : (await confinement.allowed(asked, context, 'read')).path;
       if (cwd !== '/tmp' && !isFolder(cwd)) throw new Refusal(`cwd: ${onOneLine(cwd)} is no folder.`);
@@ -64,7 +72,7 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
       return {
         kind: 'exec',
         intent: intentOf(args),
-        summary: `Run ${argv.map(quoted).join(' ')} in ${onOneLine(cwd)}, for at most ${timeout} s, in the sandbox.`,
+        summary: `Run ${shown} in ${onOneLine(cwd)}, for at most ${timeout} s, in the sandbox.`,
         path: cwd,
         risk: 'high',
         payload,
@@ -73,8 +81,9 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
   async apply(payload, signal): Promise<ToolOutput> {
     const { argv, cwd, grants, timeout_secs: timeout } = payload as Staged;
     if (typeof sandbox === 'string') return { ok: false, output: sandbox, truncated: false };
+    if (await confinement.isDisturbed()) return { ok: false, output: disturbed, truncated: false };
     const roots = await grantRoots(grants);
-    if (cwd !== '/tmp' && (!allows(roots, cwd, 'read') || !isFolder(cwd)))
+    if (cwd !== '/tmp' && (!allows(roots, cwd, 'read') || !(await isSameFolder(cwd))))
       throw baseMoved(
         `${cwd} is no longer the folder that this command was proposed for, so it was not run.`,
       );
@@ -84,6 +93,20 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
     return { ok: run.code === 0, output: `${head}\n${run.printed}`.trimEnd(), truncated: run.truncated };
   },
 });
+
+/** They are hidden from commands by where they are. */
+const disturbed =
+  "No command was run: the host's own data are not where they were when it started. Put them back, or start the host again.";
+
+/** Whether a real path still is one, with no link in it. */
+async function isSameFolder(path: string): Promise<boolean> {
+  try {
+    return (await resolvePath(path)).real === path && isFolder(path);
+  } catch (error) {
+    if (error instanceof Unresolved) return false;
+    throw error;
+  }
+}
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 

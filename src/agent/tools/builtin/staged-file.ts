@@ -2,7 +2,7 @@ import { basename } from 'node:path';
 import type { Proposal, ToolContext, ToolOutput } from '../../tool.ts';
 import { unifiedDiff } from '../diff.ts';
 import { type Allowed, type Confinement, undisturbed } from '../paths/confinement.ts';
-import { Swapped } from '../paths/folder.ts';
+import { type Entry, Swapped } from '../paths/folder.ts';
 import {
   absent,
   type BaseHash,
@@ -16,7 +16,8 @@ import {
   wholeFile,
   withFile,
 } from '../paths/files.ts';
-import { baseMoved, codeOf, fileRefusal, Refusal, refused, said } from '../refusal.ts';
+import { baseMoved, codeOf, fileRefusal, onOneLine, Refusal, refused, said } from '../refusal.ts';
+import { unseenNote } from '../unseen.ts';
 
 /** Of texts that are written or edited, before and after. */
 export const mostBytes = 1024 * 1024;
@@ -80,7 +81,7 @@ export function proposedText(
   return {
     kind: 'file_write',
     intent: intentOf(args),
-    summary: `${before ? 'Replace' : 'Create'} ${allowed.path} (${bytes} bytes).`,
+    summary: `${before ? 'Replace' : 'Create'} ${onOneLine(allowed.path)} (${bytes} bytes).${unseenNote(before?.text ?? '', after)}`,
     path: allowed.path,
     diff: unifiedDiff(allowed.path, before?.text, after),
     baseHash: base,
@@ -89,8 +90,9 @@ export function proposedText(
   };
 }
 
+/** On one line: a model that writes more of them could make it look like what the host says. */
 export const intentOf = ({ intent }: { readonly intent?: unknown }): string =>
-  typeof intent === 'string' ? intent : '';
+  typeof intent === 'string' ? onOneLine(intent.replaceAll(/\s+/g, ' ').trim()) : '';
 
 /** Changes of files are applied one at a time, so that of two upon the same base only the first counts. */
 export class FileChanges {
@@ -119,12 +121,13 @@ export class FileChanges {
     return holds === base ? 'not_applied' : 'unknown';
   }
 
-  async #holds(allowed: Allowed, folder: boolean): Promise<BaseHash> {
+  /** Undefined where something else took the place of a folder. @throws where it did so of a file */
+  async #holds(allowed: Allowed, folder: boolean): Promise<BaseHash | undefined> {
     if (allowed.missing.length > 0) return absent;
     const parent = await this.#confinement.openParent(allowed);
     try {
       const name = basename(allowed.path);
-      if (folder) return (await parent.kind(name)) === undefined ? absent : hashOf(Buffer.alloc(0));
+      if (folder) return heldFolder(await parent.kind(name));
       const never = new AbortController().signal;
       return (await withFile(parent, name, (file) => hashOfFile(file, never))) ?? absent;
     } finally {
@@ -154,6 +157,12 @@ export class FileChanges {
     }
     return said(`${done(staged)} ${path}.`);
   }
+}
+
+/** A folder counts as it was proposed: empty. */
+function heldFolder(kind: Entry['kind'] | undefined): BaseHash | undefined {
+  if (kind === undefined) return absent;
+  return kind === 'folder' ? hashOf(Buffer.alloc(0)) : undefined;
 }
 
 const done = ({ base, change }: StagedFile): string => {

@@ -74,6 +74,11 @@ export class Confinement {
     return { shown, path, missing: found.missing };
   }
 
+  /** Whether what nobody may reach is no longer where it was when the host was started. */
+  async isDisturbed(): Promise<boolean> {
+    return await this.#forbidden.moved();
+  }
+
   /** Opens an allowed folder. @throws Swapped */
   async open(path: string): Promise<Folder> {
     return await Folder.open(path, await this.#forbidden.ids());

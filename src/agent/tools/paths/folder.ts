@@ -1,4 +1,4 @@
-import { constants, type Dirent } from 'node:fs';
+import { constants, type Dirent, statSync } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, opendir, readlink } from 'node:fs/promises';
 import { join, parse, sep } from 'node:path';
 import { codeOf, onOneLine, Refusal } from '../refusal.ts';
@@ -19,28 +19,42 @@ const folderFlags = (anchored ? O_PATH : O_RDONLY) | (O_DIRECTORY ?? 0) | (O_NOF
 /** What was looked up is not what was opened: somebody swaps things. Worth another try. */
 export class Swapped extends Error {}
 
-/** Folders that nobody may reach, whatever is granted: the host's own data. By device and inode, so renaming does not help. */
+/**
+ * Folders that nobody may reach, whatever is granted: the host's own data. By device and inode, as they were at the start
+ * of the host and as they are now, so that neither renaming one nor putting another in its place helps.
+ */
 export class Forbidden {
   readonly #paths: readonly string[];
+  readonly #first: ReadonlyMap<string, string>;
   constructor(paths: readonly string[]) {
     this.#paths = paths;
-  }
-  /** As they are now. */
-  async ids(): Promise<ReadonlySet<string>> {
-    const ids = await Promise.all(
-      this.#paths.map(async (path) => {
-        try {
-          const { real, missing } = await resolvePath(path);
-          return missing.length > 0 ? [] : [idOf(await lstat(real, { bigint: true }))];
-        } catch {
-          return [];
-        }
+    this.#first = new Map(
+      paths.flatMap((path) => {
+        const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
+        return stat ? [[path, idOf(stat)] as const] : [];
       }),
     );
-    return new Set(ids.flat());
+  }
+  async ids(): Promise<ReadonlySet<string>> {
+    const now = await Promise.all(this.#paths.map(idAt));
+    return new Set([...this.#first.values(), ...now.filter((id) => id !== undefined)]);
+  }
+  /** Whether one is no longer where it was at the start. */
+  async moved(): Promise<boolean> {
+    const moves = [...this.#first].map(async ([path, id]) => (await idAt(path)) !== id);
+    return (await Promise.all(moves)).includes(true);
   }
   get paths(): readonly string[] {
     return this.#paths;
+  }
+}
+
+async function idAt(path: string): Promise<string | undefined> {
+  try {
+    const { real, missing } = await resolvePath(path);
+    return missing.length > 0 ? undefined : idOf(await lstat(real, { bigint: true }));
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,4 +1,5 @@
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { isWithin } from '../paths/resolve.ts';
 import type { Root } from '../paths/roots.ts';
 
@@ -38,33 +39,67 @@ export interface Mounts {
 const isLink = (path: string): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 
+/** A folder or file of the host, and where it is seen inside. */
+interface View {
+  readonly of: string;
+  readonly at: string;
+  readonly write: boolean;
+}
+
 /** Bubblewrap's arguments for all that is seen inside, in the order in which it lies over each other. */
 export function mountArguments({ roots, forbidden }: Mounts, scratchBytes: number): string[] {
   const size = ['--size', String(scratchBytes)];
+  const closed = forbidden.filter((path) => existsSync(path)).map((path) => realpathSync(path));
   const everything = roots.filter(({ path }) => path === '/');
   const whole = everything.length > 0;
+  const all = { of: '/', at: '/', write: everything.some(({ write }) => write) };
   const some = roots
-    .filter(({ path }) => path !== '/' && !own.some((one) => isWithin(one, path)) && existsSync(path))
-    .sort((a, b) => a.path.length - b.path.length || Number(a.write) - Number(b.write));
+    .filter(({ path }) => path !== '/' && ![...own, ...closed].some((one) => isWithin(one, path)))
+    .filter(({ path }) => existsSync(path))
+    .sort((a, b) => a.path.length - b.path.length || Number(a.write) - Number(b.write))
+    .flatMap((root) => viewsOf(root, whole));
   return [
-    whole ? [bind(everything.some(({ write }) => write)), '/', '/'] : system(),
+    whole ? [all, ...pins(all, closed)].flatMap(mounted) : system(),
     // Where the host runs as root, files of /proc are its user's own, though it has no rights inside.
     ['--proc', '/proc', '--remount-ro', '/proc'],
     ['--dev', '/dev', ...size, '--tmpfs', '/dev/shm', '--remount-ro', '/dev', ...size, '--tmpfs', '/tmp'],
     whole ? ['--tmpfs', '/run', '--tmpfs', '/sys'] : [],
-    ...some.map(({ path, granted, write }) => [
-      bind(write),
-      path,
-      path,
-      ...(granted !== path && !taken(granted, whole) ? [bind(write), path, granted] : []),
-    ]),
-    ...forbidden.filter((path) => existsSync(path)).map((path) => hidden(realpathSync(path), roots)),
+    ...some.flatMap((view) => [view, ...pins(view, closed)]).map(mounted),
+    ...(whole ? [all, ...some] : some).flatMap((view) => hidden(view, closed)),
     // What is left of it is bubblewrap's own, in memory.
     whole ? [] : ['--remount-ro', '/'],
   ].flat();
 }
 
-const bind = (write: boolean): string => (write ? '--bind' : '--ro-bind');
+/** A grant through a link keeps its name inside, too. */
+function viewsOf({ path, granted, write }: Root, whole: boolean): View[] {
+  const real = { of: path, at: path, write };
+  return granted === path || taken(granted, whole) ? [real] : [real, { ...real, at: granted }];
+}
+
+/** Where a path of the host is in a view. */
+const placed = ({ of, at }: View, path: string): string => join(at, relative(of, path));
+
+/**
+ * The folders above what is hidden, each mounted upon itself: what is a mount cannot be renamed, and so nobody moves what
+ * is hidden to a place where the next command would see it.
+ */
+function pins(view: View, closed: readonly string[]): View[] {
+  if (!view.write) return [];
+  const above = closed
+    .filter((path) => isWithin(view.of, path) && path !== view.of)
+    .flatMap((path) => foldersBetween(view.of, path));
+  return [...new Set(above)]
+    .sort((a, b) => a.length - b.length)
+    .map((path) => ({ of: path, at: placed(view, path), write: true }));
+}
+
+function foldersBetween(top: string, path: string): string[] {
+  const above = dirname(path);
+  return above === top ? [] : [...foldersBetween(top, above), above];
+}
+
+const mounted = ({ of, at, write }: View): string[] => [write ? '--bind' : '--ro-bind', of, at];
 
 const system = (): string[] =>
   [
@@ -76,12 +111,13 @@ const system = (): string[] =>
     ...settings.map((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
   ].flat();
 
-/** A grant through a link keeps its name inside, unless something else has it there. */
+/** Something else has that name inside. */
 const taken = (granted: string, whole: boolean): boolean =>
   whole || ['/usr', '/etc', ...programs, ...own].some((path) => isWithin(path, granted));
 
-/** Only where it would be seen; in its place is an empty folder. */
-const hidden = (path: string, roots: readonly Root[]): string[] =>
-  roots.some((root) => isWithin(root.path, path) || isWithin(path, root.path))
-    ? ['--tmpfs', path, '--remount-ro', path]
-    : [];
+/** In its place is an empty folder. */
+const hidden = (view: View, closed: readonly string[]): string[] =>
+  closed
+    .filter((path) => isWithin(view.of, path))
+    .map((path) => placed(view, path))
+    .flatMap((at) => ['--tmpfs', at, '--remount-ro', at]);

@@ -34,13 +34,13 @@ const limits = {
 };
 const macros = new Set(['all', 'exists', 'exists_one', 'map', 'filter']);
 /** Roots whose members are named, so that it is known what an expression reads. */
-const namedRoots = new Set(['inputs', 'steps', 'run']);
+const namedRoots = new Set(['inputs', 'steps', 'run', 'host']);
 
-/** `where` of a gate also sees the event. */
+/** A condition also sees the host as it is at the moment; `where` of a gate the event instead. */
 export type CelKind = 'condition' | 'where';
 const roots = ['input', 'inputs', 'steps', 'run', 'workflow', 'now'];
 export const rootsOf = (kind: CelKind): readonly string[] =>
-  kind === 'where' ? [...roots, 'name', 'data'] : roots;
+  kind === 'where' ? [...roots, 'name', 'data'] : [...roots, 'host'];
 
 const environments = { condition: environment('condition'), where: environment('where') };
 

@@ -1,4 +1,5 @@
 import { type CelKind, compileCel } from './cel.ts';
+import { hostMembers } from './conditions.ts';
 import type { Draft, DraftStep } from './draft.ts';
 import type { Findings, Pointer } from './findings.ts';
 import { nearMiss } from './near-miss.ts';
@@ -74,11 +75,13 @@ function templateFault(names: readonly string[], scope: Scope, isPrompt: boolean
   return memberFault(names, scope, templateMembers);
 }
 
-/** Of `inputs`, `steps` and `run`, whoever reads them. */
+/** Of `inputs`, `steps`, `run` and `host`, whoever reads them. */
 function memberFault(names: readonly string[], scope: Scope, members: readonly string[]): string | undefined {
   const [root, name = '', member, ...below] = names;
   if (root === 'run' && (!runMembers.includes(name) || member !== undefined))
     return `'run' has ${runMembers.join(' and ')}`;
+  if (root === 'host' && (!hostMembers.some((one) => one === name) || member !== undefined))
+    return `'host' has ${hostMembers.join(', ')}`;
   if (root === 'inputs') {
     scope.used.add(name);
     return inputMemberFault(name, member, scope.draft);

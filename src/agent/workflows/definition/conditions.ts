@@ -2,20 +2,46 @@ import { AgentError } from '../../errors.ts';
 import { type CelKind, type CompiledCel, compileCel } from './cel.ts';
 import type { RunView } from './templates.ts';
 
-export interface ConditionView extends RunView {
+/** What conditions read of the host, as it is when they are asked. */
+export interface HostView {
+  /** Changes and questions that wait for a person. */
+  readonly pending: number;
+  readonly tasks_running: number;
+  readonly external_sessions: number;
+  /** Since the host started. */
+  readonly completions_served: number;
+  /** The id of the resident model; '' where there is none. */
+  readonly model: string;
+}
+export const hostMembers = [
+  'pending',
+  'tasks_running',
+  'external_sessions',
+  'completions_served',
+  'model',
+] as const satisfies readonly (keyof HostView)[];
+
+interface CommonView extends RunView {
   readonly now: Date;
-  /** What `where` is asked about. */
-  readonly event?: { readonly name: string; readonly data: unknown };
+}
+/** For `when`, and for the gate of a value. */
+export interface ConditionView extends CommonView {
+  readonly host: HostView;
+  readonly event?: undefined;
+}
+/** For `where`, which is asked about an event. */
+interface WhereView extends CommonView {
+  readonly event: { readonly name: string; readonly data: unknown };
 }
 
 /** About what a tenth of a second allows: nodes and characters looked at, times the turns of all loops. */
 const mostWork = 20_000_000;
 
 /**
- * Whether a condition holds. `event` in the view makes it a `where`.
+ * Whether a condition, or a `where`, holds.
  * @throws AgentError `condition_failed`: it cannot be evaluated, is too expensive, or is neither true nor false
  */
-export function evaluate(expression: string, view: ConditionView): boolean {
+export function evaluate(expression: string, view: ConditionView | WhereView): boolean {
   const compiled = compiledOnce(expression, view.event === undefined ? 'condition' : 'where');
   const [fault] = compiled.faults;
   if (compiled.run === undefined) throw failed(expression, fault?.message ?? 'it cannot be read');
@@ -33,7 +59,9 @@ export function evaluate(expression: string, view: ConditionView): boolean {
       ]),
     ),
     run: { id: view.run.id, started_at: new Date(view.run.started_at) },
-    ...(view.event ? { name: view.event.name, data: values.cel(view.event.data) } : {}),
+    ...(view.event
+      ? { name: view.event.name, data: values.cel(view.event.data) }
+      : { host: values.cel(view.host) }),
   };
   const turns = values.elements + (compiled.splits ? values.characters : 0) + compiled.nodes;
   const work = compiled.nodes + values.characters * (1 + compiled.patterns);

@@ -2,6 +2,7 @@ import type { ErrorObject } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { Fault } from '../../errors.ts';
+import { TookTooLong, withinTime } from '../../within-time.ts';
 import { linearPattern, patternCost } from './pattern.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -11,6 +12,9 @@ const regExp = Object.assign(
   (pattern: string) => ({ test: linearPattern(pattern), toString: () => pattern }),
   { code: 'undefined' },
 );
+
+/** What checking a value may take: a schema of references to references can make that endless. */
+const mostMs = 1000;
 
 /** About what a second allows, of all schemas of a workflow together. */
 export const mostSchemaCost = 200_000;
@@ -52,7 +56,7 @@ function compile(schema: Schema) {
 /** Why it is no JSON schema that we could check something with. */
 export function schemaFault(schema: Schema): string | undefined {
   try {
-    compile(schema);
+    withinTime(mostMs, () => compile(schema));
     return undefined;
   } catch (error) {
     if (!(error instanceof Error)) throw error;
@@ -70,8 +74,16 @@ export interface Fitted {
 /** A value against a schema: every violation, or the value with the schema's defaults. What was given is not changed. */
 export function fitSchema(schema: Schema, given: unknown): Fitted {
   const value: unknown = structuredClone(given);
-  const validate = compile(schema);
-  return { value, faults: validate(value) ? [] : (validate.errors ?? []).map(faultOf) };
+  try {
+    return withinTime(mostMs, () => {
+      const validate = compile(schema);
+      return { value, faults: validate(value) ? [] : (validate.errors ?? []).map(faultOf) };
+    });
+  } catch (error) {
+    if (!(error instanceof TookTooLong || error instanceof RangeError)) throw error;
+    const message = 'cannot be checked: its schema takes too long or nests too deep; make the schema simpler';
+    return { value, faults: [{ path: '', message }] };
+  }
 }
 
 function faultOf({ instancePath, keyword, params, message }: ErrorObject): Fault {

@@ -36,7 +36,9 @@ export async function dispatch(
       waiting_on: null,
       suspend_kind: null,
       gate: null,
-      ...(gate?.step === undefined ? { wrapper_cycle: cycleOf(before) + 1 } : {}),
+      ...(gate?.step === undefined
+        ? { wrapper_cycle: cycleOf(before) + 1, last_event: `cycle ${cycleOf(before) + 1} began` }
+        : { last_event: `went on at '${gate.step}' (${gate.kind})` }),
     });
     if (!row) return undefined;
     if (gate?.step !== undefined) {

@@ -1,6 +1,6 @@
 import type { NewRunEvent } from '../../shapes/run.ts';
 import type { Tx } from '../../../store/index.ts';
-import type { RunRow } from './rows.ts';
+import { findRun, type RunRow } from './rows.ts';
 import type { RunWorld } from './world.ts';
 
 export interface Ending {
@@ -17,6 +17,14 @@ export class CancelledMeanwhile extends Error {
   }
 }
 
+/** It is over as the database has it: the connection was lost while that was being saved. */
+export class EndedAlready extends Error {
+  constructor(id: string) {
+    super(`the run ${id} has ended already`);
+    this.name = 'EndedAlready';
+  }
+}
+
 export const endEvent = ({ outcome, result, error }: Ending): Extract<NewRunEvent, { type: 'run_end' }> => ({
   type: 'run_end',
   outcome,
@@ -26,7 +34,7 @@ export const endEvent = ({ outcome, result, error }: Ending): Extract<NewRunEven
 
 /**
  * All that the end of a run is, but for the event: its row, its steps, its session, its receipt and the signal.
- * @throws CancelledMeanwhile where it does not end cancelled and should
+ * @throws CancelledMeanwhile where it does not end cancelled and should; EndedAlready
  */
 export async function endRun(
   tx: Tx,
@@ -55,8 +63,8 @@ export async function endRun(
   if (outcome !== 'cancelled') change = change.where('requested', 'is distinct from', 'cancel');
   const row = await change.returningAll().executeTakeFirst();
   if (!row) {
-    if (outcome === 'cancelled') throw new Error(`the run ${id} has ended already`);
-    throw new CancelledMeanwhile();
+    const ended = (await findRun(tx, id))?.ended_at !== null;
+    throw ended ? new EndedAlready(id) : new CancelledMeanwhile();
   }
   await tx
     .updateTable('run_steps')

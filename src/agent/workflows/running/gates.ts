@@ -7,7 +7,7 @@ import { changeRun, putStep } from './rows.ts';
 import type { Segment } from './segment.ts';
 import { gateOf, readGate, type StoredGate } from './stored-gate.ts';
 import { newStep } from './step-rows.ts';
-import { viewOf } from './view.ts';
+import { conditionViewOf, viewOf } from './view.ts';
 
 type GatedStep = Step & { readonly gate: Gate };
 export const hasGate = (step: Step): step is GatedStep => step.gate !== undefined;
@@ -22,7 +22,7 @@ export type GateResult =
 export async function atGate(segment: Segment, step: GatedStep): Promise<GateResult> {
   const gate = await gateNow(segment, step);
   if (gate.kind === 'approval') return await untilDecided(segment, step, gate);
-  if (!isOpen(gate, segment)) {
+  if (!(await isOpen(gate, segment))) {
     await park(segment, step, gate);
     return { kind: 'suspended', gate };
   }
@@ -41,10 +41,10 @@ async function gateNow({ world, row, records }: Segment, step: GatedStep): Promi
 }
 
 /** Nothing to wait for: the time has come, the condition holds. */
-function isOpen(gate: StoredGate, { world, row, records }: Segment): boolean {
-  const now = world.clock.now();
-  if (gate.until_at !== undefined) return Date.parse(gate.until_at) <= now.getTime();
-  return gate.expr !== undefined && evaluate(gate.expr, { ...viewOf(row, records), now });
+async function isOpen(gate: StoredGate, { world, row, records }: Segment): Promise<boolean> {
+  if (gate.until_at !== undefined) return Date.parse(gate.until_at) <= world.clock.now().getTime();
+  if (gate.expr === undefined) return false;
+  return evaluate(gate.expr, await conditionViewOf(world, viewOf(row, records)));
 }
 
 /** Keeps the segment and the slot. */

@@ -2,7 +2,7 @@ import { AgentError } from '../../errors.ts';
 import { pause } from '../../until-aborted.ts';
 import { StoreError } from '../../../store/index.ts';
 import { parseEnsemble } from '../definition/parse.ts';
-import { CancelledMeanwhile, endEvent, type Ending, endRun, lastEvent } from './ending.ts';
+import { CancelledMeanwhile, EndedAlready, endEvent, type Ending, endRun, lastEvent } from './ending.ts';
 import { Orders } from './orders.ts';
 import { nextStep, resultOf } from './progress.ts';
 import { askToRerun, withdrawAll } from './questions.ts';
@@ -10,7 +10,7 @@ import { changeRun, cycleOf, findSteps, type RunRow } from './rows.ts';
 import type { RunLine, Segment } from './segment.ts';
 import { doStep } from './step.ts';
 import type { StoredGate } from './stored-gate.ts';
-import { nextEntry, suspend, type SuspendKind } from './suspending.ts';
+import { nextEntry, suspend, SuspendedAlready, type SuspendKind } from './suspending.ts';
 import type { StreamWriter } from '../../event-log/writer.ts';
 import type { RunWorld } from './world.ts';
 
@@ -111,7 +111,11 @@ export class LiveRun {
     if (!cut) return undefined;
     const { step } = cut;
     await withdrawAll(world, { runId: row.id, step }, 'host', `the step '${step}' was interrupted`);
-    if (cut.side_effects === 0 || this.orders.cancel !== undefined) return undefined;
+    if (cut.side_effects === 0 || this.orders.cancel !== undefined) {
+      const last_event = `goes on with '${step}' after a restart`;
+      await world.store.transaction((tx) => changeRun(tx, row.id, ['running'], { last_event }));
+      return undefined;
+    }
     const gate = await askToRerun(segment, step);
     return await this.#suspend(segment, gate, 'crash');
   }
@@ -174,6 +178,7 @@ export class LiveRun {
       await suspend(segment, gate, kind, cycle);
       return { kind: 'suspended', gate };
     } catch (error) {
+      if (error instanceof SuspendedAlready) return { kind: 'suspended', gate: error.gate };
       if (error instanceof CancelledMeanwhile) return await this.#end({ outcome: 'cancelled' });
       throw error;
     }
@@ -188,6 +193,7 @@ export class LiveRun {
       await writer.appendWith(endEvent(ending), (tx) => endRun(tx, world, this.id, ending));
       return { kind: 'ended' };
     } catch (error) {
+      if (error instanceof EndedAlready) return { kind: 'ended' };
       if (error instanceof CancelledMeanwhile) return await this.#end({ outcome: 'cancelled' });
       throw error;
     }

@@ -4,7 +4,7 @@ import { evaluate } from '../definition/conditions.ts';
 import { cycleOf, findRun, findSteps } from './rows.ts';
 import type { StoredGate } from './stored-gate.ts';
 import { nextDue } from './suspending.ts';
-import { viewOf } from './view.ts';
+import { conditionViewOf, viewOf } from './view.ts';
 import type { RunWorld } from './world.ts';
 
 /** What lets a suspended run go on. */
@@ -84,7 +84,7 @@ async function untilTrue(
   const trouble = new Trouble(world, id);
   for (;;) {
     try {
-      if (evaluate(expr, { ...view, now: world.clock.now() })) return {};
+      if (evaluate(expr, await conditionViewOf(world, view))) return {};
     } catch (error) {
       await trouble.tell(error);
     }

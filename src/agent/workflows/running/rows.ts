@@ -35,15 +35,19 @@ export async function putStep(tx: Tx, row: StepRow): Promise<void> {
 
 /** Those of this host that are not over, the newest first. */
 export async function liveRuns(db: Db | Tx, endpointId: string): Promise<RunRow[]> {
-  return await db
+  const rows = await db
     .selectFrom('runs')
     .selectAll()
     .where('endpoint_id', '=', endpointId)
     .where('state', 'in', ['running', 'paused', 'suspended'])
-    .orderBy('started_at', 'desc')
-    .orderBy('id', 'desc')
+    .where('ended_at', 'is', null)
     .execute();
+  // Sorted here: asked for an order, SQLite walks all runs in it to find the few.
+  return rows.sort(newestFirst);
 }
+
+const newestFirst = (a: RunRow, b: RunRow): number =>
+  a.started_at === b.started_at ? (a.id < b.id ? 1 : -1) : a.started_at < b.started_at ? 1 : -1;
 
 /** Changes a run that is in one of the states; undefined where it is in another one, or gone. */
 export async function changeRun(

@@ -116,6 +116,9 @@ export class Runner {
     const { store, pace, onFault } = this.#world;
     while (!signal.aborted) {
       try {
+        // It may have left its gate between the end of its segment and this.
+        const armed = await store.read((db) => findRun(db, id));
+        if (armed?.state !== 'suspended') return;
         const opening = await untilOpen(this.#world, id, gate, signal);
         await this.slot.take(id, signal);
         const row = await this.#holding(id, () => store.read((db) => findRun(db, id)));

@@ -12,7 +12,7 @@ import type { Segment } from './segment.ts';
 import { newStep } from './step-rows.ts';
 import { agentOf, hasAgent, work, type WorkResult } from './step-work.ts';
 import type { StoredGate } from './stored-gate.ts';
-import { viewOf } from './view.ts';
+import { conditionViewOf, viewOf } from './view.ts';
 
 export type StepResult =
   /** Over, or past its gate: what is next is seen at the next boundary. */
@@ -31,7 +31,7 @@ export async function doStep(segment: Segment, step: Step): Promise<StepResult> 
     const record = segment.records.get(step.id);
     // Told already, and then the host stopped; or a person did not let it run again.
     if (record?.state === 'failed') return { kind: 'failed', error: record.error ?? 'failed' };
-    if (!record && isSkipped(segment, step)) return await close(segment, step, 'skipped', {});
+    if (!record && (await isSkipped(segment, step))) return await close(segment, step, 'skipped', {});
     if (!hasGate(step) || (record && record.state !== 'waiting')) return await attempts(segment, step);
     const result = await atGate(segment, step);
     if (result.kind === 'suspended') return result;
@@ -45,9 +45,10 @@ export async function doStep(segment: Segment, step: Step): Promise<StepResult> 
   }
 }
 
-function isSkipped({ row, records, world }: Segment, step: Step): boolean {
+async function isSkipped({ row, records, world }: Segment, step: Step): Promise<boolean> {
   if (hasNothingToWorkWith(step, records)) return true;
-  return step.when !== undefined && !evaluate(step.when, { ...viewOf(row, records), now: world.clock.now() });
+  if (step.when === undefined) return false;
+  return !evaluate(step.when, await conditionViewOf(world, viewOf(row, records)));
 }
 
 async function attempts(segment: Segment, step: Step): Promise<StepResult> {

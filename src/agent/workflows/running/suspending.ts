@@ -2,9 +2,9 @@ import type { Tx } from '../../../store/index.ts';
 import type { Entry } from '../definition/ensemble.ts';
 import { nextFiring } from '../definition/schedule.ts';
 import { CancelledMeanwhile, type Ending, lastEvent } from './ending.ts';
-import { cycleOf } from './rows.ts';
+import { cycleOf, findRun } from './rows.ts';
 import type { Segment } from './segment.ts';
-import { entryGate, type StoredGate } from './stored-gate.ts';
+import { entryGate, readGate, type StoredGate } from './stored-gate.ts';
 
 /** How far the wall clock may go back for a firing that has happened not to happen again. */
 const sameFiringMs = 24 * 3600 * 1000;
@@ -22,12 +22,22 @@ export function nextEntry(entry: Entry, now: Date, firedAt: string | undefined):
   return entryGate(entry, { now, next, firedAt });
 }
 
+/** It waits as the database has it: the connection was lost while that was being saved. */
+export class SuspendedAlready extends Error {
+  readonly gate: StoredGate;
+  constructor(gate: StoredGate) {
+    super('the run is suspended already');
+    this.name = 'SuspendedAlready';
+    this.gate = gate;
+  }
+}
+
 export type SuspendKind = 'interior_gate' | 'entry_gate' | 'crash';
 
 /**
  * Ends the segment; the run waits at the gate, over restarts too.
  * @param cycle how a cycle ended, at the entry
- * @throws CancelledMeanwhile
+ * @throws CancelledMeanwhile, SuspendedAlready
  */
 export async function suspend(
   { writer, row, world }: Segment,
@@ -59,7 +69,11 @@ export async function suspend(
       .where('state', '=', 'running')
       .where('requested', 'is distinct from', 'cancel')
       .executeTakeFirst();
-    if (suspended.numUpdatedRows === 0n) throw new CancelledMeanwhile();
+    if (suspended.numUpdatedRows === 0n) {
+      const now = await findRun(tx, row.id);
+      const waiting = now?.state === 'suspended' ? readGate(now.gate) : undefined;
+      throw waiting ? new SuspendedAlready(waiting) : new CancelledMeanwhile();
+    }
     if (suspend_kind === 'crash') await interruptOpenStep(tx, row.id);
     if (!cycle) return;
     await failOpenSteps(tx, row.id, world.store.time());

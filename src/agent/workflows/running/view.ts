@@ -1,10 +1,12 @@
+import type { ConditionView } from '../definition/conditions.ts';
 import type { RunView, StepView } from '../definition/templates.ts';
 import { readOutput } from './progress.ts';
 import type { RunRow, StepRow } from './rows.ts';
+import type { RunWorld } from './world.ts';
 
 type Run = Pick<RunRow, 'id' | 'workflow' | 'started_at' | 'input' | 'inputs'>;
 
-/** What templates and conditions of a run read. */
+/** What templates read of a run. */
 export function viewOf(run: Run, records: ReadonlyMap<string, StepRow>): RunView {
   return {
     workflow: run.workflow,
@@ -15,7 +17,13 @@ export function viewOf(run: Run, records: ReadonlyMap<string, StepRow>): RunView
   };
 }
 
-/** The same for a step's own prompt, with what opened its gate. */
+/** What conditions read: of the run, and of the host at this moment. */
+export async function conditionViewOf({ clock, host }: Now, view: RunView): Promise<ConditionView> {
+  return { ...view, host: await host(), now: clock.now() };
+}
+type Now = Pick<RunWorld, 'clock' | 'host'>;
+
+/** What templates of a step's own prompt read: the run, with what opened its gate. */
 export function stepViewOf(run: Run, records: ReadonlyMap<string, StepRow>, step: string): RunView {
   const given = records.get(step)?.gate_inputs ?? null;
   return { ...viewOf(run, records), ...(given === null ? {} : { gate: JSON.parse(given) as unknown }) };

@@ -2,6 +2,7 @@ import type { EventLog } from '../../event-log.ts';
 import type { Clock } from '../../clock.ts';
 import type { Planners } from '../../planner.ts';
 import type { Agents, Changes, Receipts, StoreSessions, Turns } from '../../services.ts';
+import type { HostView } from '../definition/conditions.ts';
 import type { StoredSignals } from '../../signals.ts';
 import type { Store } from '../../../store/index.ts';
 
@@ -25,12 +26,14 @@ export interface RunWorld {
   readonly clock: Clock;
   readonly log: EventLog;
   readonly turns: Turns;
-  readonly changes: Pick<Changes, 'ask' | 'list' | 'discard' | 'decision'>;
+  readonly changes: Pick<Changes, 'ask' | 'discard' | 'decision'>;
   readonly agents: Agents;
   readonly sessions: Pick<StoreSessions, 'open' | 'close'>;
   readonly receipts: Pick<Receipts, 'add'>;
   readonly signals: StoredSignals;
   readonly planners: Pick<Planners, 'find'>;
+  /** For conditions. */
+  readonly host: () => Promise<HostView>;
   readonly pace: Pace;
   /** Hears of what nobody foresaw. */
   readonly onFault: (where: string, error: unknown) => void;

@@ -1,0 +1,31 @@
+import { invalidBody } from '../body.ts';
+import { hostEnvelope, type Problem } from '../problem.ts';
+import { jsonLines, streamResponse } from '../stream.ts';
+import { agentProblem } from './plane.ts';
+
+/** Stored lines as an answer. What goes wrong in the middle is its last line. */
+export async function linesResponse(
+  stored: AsyncGenerator<string, void, undefined>,
+  asProblem: (error: unknown) => Problem,
+): Promise<Response> {
+  return await streamResponse(ended(stored), {
+    contentType: jsonLines,
+    failure: (error) => `${JSON.stringify(hostEnvelope(asProblem(agentProblem(error))))}\n`,
+  });
+}
+
+async function* ended(
+  lines: AsyncGenerator<string, void, undefined>,
+): AsyncGenerator<string, void, undefined> {
+  for await (const line of lines) yield `${line}\n`;
+}
+
+/** The number after which lines are told. */
+export function afterOf(query: URLSearchParams): number {
+  const text = query.get('after');
+  if (text === null) return -1;
+  const after = /^(?:-1|\d{1,15})$/.test(text) ? Number(text) : undefined;
+  if (after !== undefined) return after;
+  const message = `expected the seq of a line, a whole number, got '${text.slice(0, 40)}'`;
+  throw invalidBody([{ path: 'after', message }]);
+}

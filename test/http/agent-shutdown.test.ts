@@ -1,0 +1,32 @@
+/** What a reader of a run hears when the host is stopped. */
+import { afterEach, expect, it } from 'vitest';
+import { type HostProcess, startSource } from '../support/host.ts';
+
+let host: HostProcess | undefined;
+afterEach(async () => await host?.end());
+
+it('tells readers of a run that goes on later that the host stops, and cuts nobody off', async () => {
+  host = startSource(['--port', '0', '--enable-all-workflows']);
+  const base = `${await host.url()}/agent/v1`;
+  const source = '[ensemble]\nname = "ask"\n\n[[steps]]\nid = "a"\ngate = { kind = "approval" }\n';
+  const stored = await fetch(`${base}/workflows`, {
+    method: 'POST',
+    headers: { 'content-type': 'text/plain' },
+    body: source,
+  });
+  expect(stored.status).toBe(201);
+  const run = await fetch(`${base}/workflows/ask/runs`, { method: 'POST' });
+  const lines = run.body?.pipeThrough(new TextDecoderStream()) ?? [];
+  let text = '';
+  let asked = false;
+  for await (const part of lines) {
+    text += part;
+    if (asked || !text.includes('step_waiting')) continue;
+    asked = true;
+    host.kill('SIGINT');
+  }
+  expect(JSON.parse(text.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
+    error: { code: 'shutting_down' },
+  });
+  expect(await host.exit).toEqual({ code: 0, signal: null });
+});

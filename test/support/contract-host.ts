@@ -1,0 +1,166 @@
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { documentChecks } from './documented-answers.ts';
+import { freshDataDir, startSource } from './host.ts';
+import { type ScriptedAnswer, scriptedOpenAi } from './scripted-openai.ts';
+
+interface HostOptions {
+  readonly flags?: readonly string[];
+  readonly dataDir?: string;
+  /** What the model answers to a prompt that has `#name` in it; turn by turn, the last one again and again. */
+  readonly says?: Readonly<Record<string, readonly ScriptedAnswer[]>>;
+}
+
+export interface Asked {
+  /** JSON, unless it is a text. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** An answer that was found to fit the document of the host that gave it. */
+export interface Checked<Body = unknown> {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body, or its lines where it is NDJSON. */
+  readonly json: Body;
+}
+
+/** The id of the model that the hosts' gateway has. */
+export const model = 'scripted/one';
+
+/** The product as its own process, without a GPU, over a scripted gateway; each answer is held against its document. */
+export async function startContractHost({ flags = [], dataDir = freshDataDir(), says = {} }: HostOptions) {
+  const holds = new Map<string, PromiseWithResolvers<void>>();
+  /** A prompt with `#hold-x` in it is answered when `x` is released. */
+  const hold = (name: string) => {
+    const known = holds.get(name) ?? Promise.withResolvers<void>();
+    holds.set(name, known);
+    return known;
+  };
+  const gateway = await scriptedOpenAi(async ({ body: { messages } }) => {
+    const asked = messages.filter(({ role }) => role === 'user').map(({ content }) => content ?? '');
+    const held = /#hold-(\w+)/.exec(asked.at(-1) ?? '')?.[1];
+    if (held !== undefined) await hold(held).promise;
+    const name = /#(?!hold-)([\w-]+)/.exec(asked.at(-1) ?? '')?.[1] ?? '';
+    const turns = says[name] ?? [{ text: 'Said.' }];
+    return turns[messages.filter(({ role }) => role === 'assistant').length] ?? turns.at(-1) ?? {};
+  });
+  const config = join(mkdtempSync(join(tmpdir(), 'lathe-contract-')), 'lathe.toml');
+  writeFileSync(config, `[gateway]\nurl = "${gateway.url}"\n`);
+  const host = startSource([
+    '--config',
+    config,
+    '--data-dir',
+    dataDir,
+    '--port',
+    '0',
+    '--control-port',
+    '0',
+    ...flags,
+  ]);
+  const url = await host.url();
+  const [, control = ''] = await host.waitFor('stdout', /control at (http:[^\s)]+)/);
+  const token = (name: string) => readFileSync(join(dataDir, name), 'utf8').trim();
+  const bearer = { authorization: `Bearer ${token('bearer.token')}` };
+  const operator = { 'x-svc-operator': token('operator.token') };
+  const documents = new Map<string, Awaited<ReturnType<typeof documentOf>>>();
+  const documentOf = async (base: string) => {
+    const answer = await fetch(`${base}/openapi.json`, { headers: bearer });
+    return documentChecks((await answer.json()) as Parameters<typeof documentChecks>[0]);
+  };
+  const fits = async (base: string, method: string, path: string, response: Response, text: string) => {
+    const known = documents.get(base) ?? (await documentOf(base));
+    documents.set(base, known);
+    return known(method, path, response, text);
+  };
+
+  const fetched = (base: string, method: string, path: string, { body, headers = {} }: Asked = {}) => {
+    const isText = typeof body === 'string';
+    const type = { 'content-type': isText ? 'text/plain' : 'application/json' };
+    return fetch(base + path, {
+      method,
+      headers: { ...(body === undefined ? {} : type), ...headers },
+      ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
+    });
+  };
+  /** The whole answer, when it is there. */
+  const checked = async <Body>(
+    base: string,
+    method: string,
+    path: string,
+    response: Response,
+  ): Promise<Checked<Body>> => {
+    const text = await response.text();
+    const { status, headers } = response;
+    expect(await fits(base, method, path, response, text), `${method} ${path} ${status}`).toEqual([]);
+    const type = headers.get('content-type') ?? '';
+    const lines = () => text.trimEnd().split('\n').filter(Boolean);
+    const json = (
+      type.includes('ndjson')
+        ? lines().map((line) => JSON.parse(line) as unknown)
+        : type.includes('json') && text !== ''
+          ? JSON.parse(text)
+          : undefined
+    ) as Body;
+    return { status, headers, text, json };
+  };
+  const call = async <Body>(method: string, path: string, asked?: Asked) =>
+    checked<Body>(url, method, path, await fetched(url, method, path, asked));
+  const wait = async (what: string, until: () => Promise<boolean>) => {
+    const end = Date.now() + 20_000;
+    while (!(await until())) {
+      if (Date.now() > end) throw new Error(`never: ${what}\n${host.output.stderr}`);
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+  };
+  return {
+    host,
+    url,
+    control,
+    dataDir,
+    bearer,
+    operator,
+    gateway,
+    call,
+    wait,
+    release: (name: string) => hold(name).resolve(),
+    get: <Body>(path: string, headers: Record<string, string> = {}) => call<Body>('GET', path, { headers }),
+    post: <Body>(path: string, body?: unknown, headers: Record<string, string> = {}) =>
+      call<Body>('POST', path, { body, headers }),
+    /** On the control socket. */
+    controlled: async <Body>(method: string, path: string, asked?: Asked) =>
+      checked<Body>(control, method, path, await fetched(control, method, path, asked)),
+    /** As soon as the head is there; `rest` reads and checks what follows. */
+    async open<Body>(method: string, path: string, asked?: Asked) {
+      const response = await fetched(url, method, path, asked);
+      return {
+        status: response.status,
+        headers: response.headers,
+        rest: () => checked<Body>(url, method, path, response),
+      };
+    },
+    async end() {
+      await host.end();
+      await gateway.close();
+    },
+  };
+}
+
+export type ContractHost = Awaited<ReturnType<typeof startContractHost>>;
+
+/** Of a refusal: the status and the code. */
+export const refusal = ({ status, json }: Checked) => [
+  status,
+  (json as { error?: { code?: string } } | undefined)?.error?.code,
+];
+
+/** Of a refusal: what it says. */
+export const saying = ({ json }: Checked) => (json as { error: { message: string } }).error.message;
+
+/** Lines whose `seq` begins at a number and has no holes. */
+export function expectWhole(lines: readonly { seq: number }[], from = 0): void {
+  expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, index) => from + index));
+}

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import { checkOf } from '../../src/agent/turns/schema-check.ts';
+import { TookTooLong, withinTime } from '../../src/agent/within-time.ts';
+import { fitSchema } from '../../src/agent/workflows/definition/json-schema.ts';
+
+/** Checking with it goes through 2^levels references. */
+function bomb(levels: number): Record<string, unknown> {
+  const step = (level: number) => ({ $ref: `#/$defs/d${level}` });
+  const defs = Array.from({ length: levels }, (_, level) => [
+    `d${level}`,
+    { allOf: [step(level + 1), step(level + 1)] },
+  ]);
+  return { ...step(0), $defs: { ...Object.fromEntries(defs), [`d${levels}`]: { type: 'string' } } };
+}
+
+describe('withinTime', () => {
+  it('gives what the work gives, and throws what it throws', () => {
+    const mine = new RangeError('mine');
+    expect(withinTime(1000, () => withinTime(1000, () => 'inner') + withinTime(1000, () => '!'))).toBe(
+      'inner!',
+    );
+    expect(() =>
+      withinTime(1000, () => {
+        throw mine;
+      }),
+    ).toThrow(mine);
+  });
+
+  it('cuts off what has no end, also where it catches all errors', () => {
+    const endless = () => {
+      for (;;) {
+        try {
+          for (;;);
+        } catch {
+          // Not even here.
+        }
+      }
+    };
+    expect(() => withinTime(20, endless)).toThrow(TookTooLong);
+    expect(withinTime(1000, () => 1)).toBe(1);
+  });
+});
+
+describe('schemas of strangers', () => {
+  it('are given up where checking with them has no end, once and for all', () => {
+    const schema = bomb(40);
+    expect(checkOf(schema)({})).toEqual([expect.stringContaining('takes too long')]);
+    expect(checkOf(schema)('fits')).toEqual([expect.stringContaining('takes too long')]);
+    expect(fitSchema(bomb(40), {}).faults).toEqual([
+      { path: '', message: expect.stringContaining('takes too long') as string },
+    ]);
+  });
+
+  it('are given up where they compare each of many values with each other', () => {
+    const many = Array.from({ length: 20_000 }, (_, n) => ({ n }));
+    expect(checkOf({ uniqueItems: true })(many)).toEqual([expect.stringContaining('takes too long')]);
+  });
+
+  it('are told in sentences of a bounded length', () => {
+    const [told = ''] = checkOf({ enum: Array.from({ length: 10_000 }, (_, n) => n) })('x');
+    expect(told).toMatch(/^expected one of \[0,1,2,/);
+    expect(told.length).toBeLessThan(600);
+  });
+
+  it('check what fits as ever', () => {
+    const check = checkOf({ ...bomb(3), minLength: 2 });
+    expect(check('ab')).toEqual([]);
+    expect(check('a')).toEqual(['must NOT have fewer than 2 characters']);
+    expect(fitSchema({ type: 'object', properties: { a: { default: 1 } } }, {})).toEqual({
+      value: { a: 1 },
+      faults: [],
+    });
+  });
+});
