@@ -305,6 +305,27 @@ describeDatabases('tasks', (url) => {
     expectWhole(lines);
     expect(faults).toMatchObject([{ error: { code: 'storage_full' } }]);
   });
+
+  it('has ended once, though the database lost its answer while it saved the end', async () => {
+    let added = 0;
+    const receipts = { add: () => Promise.resolve((added += 1) as never) };
+    const { post, store, get } = await start([{ text: 'late' }, { text: 'next' }], { receipts });
+    const real = store.transaction.bind(store);
+    let lost = 0;
+    store.transaction = async (work) => {
+      const value = await real(work);
+      if (added === 0 || lost > 0) return value;
+      lost += 1;
+      throw new StoreError('storage_unsure', 'the connection was lost while it was saving');
+    };
+    const lines = await linesOf(await post({ prompt: 'Go.' }));
+    expect(lost).toBe(1);
+    expectWhole(lines);
+    expect(lines.filter(({ type }) => type === 'answer')).toHaveLength(1);
+    expect(await get('/agent/v1/tasks/t1')).toMatchObject({ state: 'completed', answer: 'late' });
+    expect(added).toBe(1);
+    expect((await linesOf(await post({ prompt: 'Go.' }))).at(-1)).toMatchObject({ text: 'next' });
+  });
 });
 
 describe('tasks of a gateway', () => {

@@ -27,14 +27,14 @@ async function home() {
 
 describe('the data of the host below what was granted', () => {
   it('stay closed to file tools when somebody moves them, or puts a decoy in their place', async () => {
-    const { granted, data, run, context } = await home();
+    const { granted, data, world, context } = await home();
     await rename(join(granted, 'local'), join(granted, 'moved'));
     const path = join(granted, 'moved', 'share', 'host', 'token');
     const refused = { ok: false, output: expect.stringContaining('belongs to the host itself') as string };
-    expect(await run('fs_read', { path }, context)).toMatchObject(refused);
+    expect(await world.run('fs_read', { path }, context)).toMatchObject(refused);
     await mkdir(data, { recursive: true });
-    expect(await run('fs_read', { path }, context)).toMatchObject(refused);
-    expect((await run('fs_search', { path: granted, query: 'secret' }, context)).output).not.toContain(
+    expect(await world.run('fs_read', { path }, context)).toMatchObject(refused);
+    expect((await world.run('fs_search', { path: granted, query: 'secret' }, context)).output).not.toContain(
       'the secret',
     );
   });
