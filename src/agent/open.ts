@@ -133,15 +133,18 @@ export class AgentHost {
   /** Puts it together and takes up what the last process of this host left behind. */
   static async open(options: AgentHostOptions): Promise<AgentHost> {
     const host = new AgentHost(options, await Bubblewrap.probe());
-    await host.changes.sweep();
-    await host.tasks.recover();
+    await host.#sweep();
     await host.external.start();
     host.#mcp.start();
-    host.#sweeps = setInterval(() => {
-      host.changes.sweep().catch((error: unknown) => host.#onFault('pending changes', error));
-    }, sweepMs);
+    host.#sweeps = setInterval(() => void host.#sweep(), sweepMs);
     host.#sweeps.unref();
     return host;
+  }
+
+  /** What cannot be written now is tried again. */
+  async #sweep(): Promise<void> {
+    await this.changes.sweep().catch((error: unknown) => this.#onFault('pending changes', error));
+    await this.tasks.recover().catch((error: unknown) => this.#onFault('tasks', error));
   }
 
   /** Runs go on where they were, which may want a model: when there is one, or there will be none. */

@@ -291,6 +291,28 @@ describeDatabases('tasks', (url) => {
     ]);
   });
 
+  it('starts also where the end of what was left behind cannot be written, and writes it later', async () => {
+    let refusals = 1;
+    const receipts = {
+      add: () =>
+        --refusals >= 0
+          ? Promise.reject(new StoreError('storage_full', 'full'))
+          : Promise.resolve({} as never),
+    };
+    const world = await openTaskWorld(await url(), { receipts });
+    open.push(() => world.store.close());
+    await world.store.transaction((tx) =>
+      tx
+        .insertInto('tasks')
+        .values({ ...orphan, id: 't90', n: 90, endpoint_id: 'here' })
+        .execute(),
+    );
+    expect(await world.tasks.recover()).toBe(0);
+    expect((await rows(world.store)).tasks).toMatchObject([{ state: 'running' }]);
+    expect(await world.tasks.recover()).toBe(1);
+    expect((await rows(world.store)).tasks).toMatchObject([{ state: 'failed' }]);
+  });
+
   it('writes the end as soon as the database takes it again', async () => {
     let refusals = 3;
     const receipts = {

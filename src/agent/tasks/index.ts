@@ -8,7 +8,7 @@ import type { TaskDetail, TaskRequest } from '../shapes/task.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { EndingServices } from './ending.ts';
 import { type Plan, planTask } from './plan.ts';
-import { recoverTasks } from './recovery.ts';
+import { endLeft, tasksLeft } from './recovery.ts';
 import { type TaskRow, taskSession } from './rows.ts';
 import { RunningTask } from './running-task.ts';
 import { requestDigest } from './same-request.ts';
@@ -40,6 +40,8 @@ export class TaskService implements LiveRows {
   readonly #stopping = new AbortController();
   /** Being made. */
   readonly #starting = new Set<Promise<unknown>>();
+  /** Of the host before, and still without an end. */
+  #left: Set<string> | undefined;
   #served = 0;
 
   constructor(options: TaskServiceOptions) {
@@ -56,9 +58,25 @@ export class TaskService implements LiveRows {
     return this.#running.size;
   }
 
-  /** Ends what a host before this one left behind; before anything else is asked of the service. */
+  /**
+   * Ends what a host before this one left behind; first before anything else is asked of the service, and again until
+   * nothing is left: a full disk keeps no host from starting.
+   * @returns how many it ended
+   */
   async recover(): Promise<number> {
-    return await recoverTasks(this.#options);
+    this.#left ??= new Set(await tasksLeft(this.#options));
+    let ended = 0;
+    for (const id of this.#left) {
+      try {
+        await endLeft(this.#options, id);
+        this.#left.delete(id);
+        ended += 1;
+      } catch (error) {
+        this.#options.onFault(`the end of ${id}`, error);
+        break;
+      }
+    }
+    return ended;
   }
 
   /**

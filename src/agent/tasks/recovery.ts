@@ -10,10 +10,9 @@ const aborted: LastEvent = {
   message: 'The host ended in the middle of this task. Start it again if it is still wanted.',
 };
 
-/** Ends the tasks that a host before this one left behind. Returns how many there were. */
-export async function recoverTasks(services: EndingServices & { readonly log: EventLog }): Promise<number> {
-  const { store, log } = services;
-  const left = await store.read((db) =>
+/** The tasks that a host before this one left behind. */
+export async function tasksLeft({ store }: EndingServices): Promise<string[]> {
+  const rows = await store.read((db) =>
     db
       .selectFrom('tasks')
       .select('id')
@@ -22,14 +21,20 @@ export async function recoverTasks(services: EndingServices & { readonly log: Ev
       .orderBy('n')
       .execute(),
   );
-  for (const { id } of left) {
-    const spent = await spentSoFar(storedEvents(store, id));
-    await store.transaction(async (tx) => {
-      await log.insert(tx, id, await log.nextSeq(tx, id), aborted);
-      await endTask(services, tx, id, aborted, spent);
-    });
-  }
-  return left.length;
+  return rows.map(({ id }) => id);
+}
+
+/** Ends one of them. */
+export async function endLeft(
+  services: EndingServices & { readonly log: EventLog },
+  id: string,
+): Promise<void> {
+  const { store, log } = services;
+  const spent = await spentSoFar(storedEvents(store, id));
+  await store.transaction(async (tx) => {
+    await log.insert(tx, id, await log.nextSeq(tx, id), aborted);
+    await endTask(services, tx, id, aborted, spent);
+  });
 }
 
 /** What the lines of a stream say was used; of a turn that was cut off nothing is known, and so of the whole. */

@@ -10,9 +10,16 @@ interface PeerState {
   token?: string;
 }
 
+interface Session {
+  readonly id: string;
+  readonly capability: string;
+}
+
 /** Takes credentials of tasks away, and mints and revokes those of peers. */
 export class CredentialActor implements Actor {
   readonly #client: HostClient;
+  /** To be revoked. */
+  readonly #sessions: Session[] = [];
   readonly #revoked = new Set<string>();
   readonly #peers = new Map<string, PeerState>();
   #count = 0;
@@ -24,6 +31,11 @@ export class CredentialActor implements Actor {
   readonly acts = [() => this.#revoke(), () => this.#peer()];
 
   async check(): Promise<void> {
+    await this.#checkPeers();
+    for (let tasks = 0; tasks < 3; tasks++) this.#sessions.push(await this.#task());
+  }
+
+  async #checkPeers(): Promise<void> {
     if (this.#peers.size === 0) return;
     const { peers } = await this.#client.json('GET', this.#roster, undefined, this.#client.operator);
     const found = new Map(
@@ -57,11 +69,7 @@ export class CredentialActor implements Actor {
   }
 
   async #revoke(): Promise<void> {
-    const body = { agent: 'worker', prompt: 'Do what you may.' };
-    const response = await this.#client.open('POST', '/agent/v1/tasks', body);
-    expect(response.status, `a task (${this.#client.about})`).toBe(200);
-    const id = response.headers.get('x-svc-session') ?? '';
-    const capability = response.headers.get('x-svc-session-secret') ?? '';
+    const { id, capability } = this.#sessions.pop() ?? (await this.#task());
     const path = `/agent/v1/sessions/${id}/revoke`;
     const headers = this.#count++ % 2 === 0 ? { 'x-svc-session-secret': capability } : this.#client.operator;
     if (this.#count % 3 === 0) {
@@ -72,7 +80,18 @@ export class CredentialActor implements Actor {
     const { status } = await this.#client.ask('POST', path, undefined, headers);
     expect(status, `${path} (${this.#client.about})`).toBe(200);
     this.#revoked.add(id);
+    await pause(20);
+  }
+
+  /** The store session of a new task, which is at its end. */
+  async #task(): Promise<Session> {
+    const body = { agent: 'worker', prompt: 'Do what you may.' };
+    const response = await this.#client.open('POST', '/agent/v1/tasks', body);
+    expect(response.status, `a task (${this.#client.about})`).toBe(200);
+    const id = response.headers.get('x-svc-session') ?? '';
+    const capability = response.headers.get('x-svc-session-secret') ?? '';
     for await (const _ of this.#client.lines(response));
+    return { id, capability };
   }
 
   async #peer(): Promise<void> {

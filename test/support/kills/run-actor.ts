@@ -138,7 +138,7 @@ export class RunActor implements Actor {
   }
 
   async #runs(): Promise<Row[]> {
-    const { text } = await this.#client.ask('GET', '/agent/v1/workflows/runs?limit=30');
+    const { text } = await this.#client.ask('GET', '/agent/v1/workflows/runs?limit=1000');
     return JSON.parse(text) as Row[];
   }
 
