@@ -165,6 +165,17 @@ describeDatabases('control of runs', (url) => {
     expect(sessions.filter((row) => row.id === id)).toMatchObject([{ state: 'cancelled' }]);
   });
 
+  it('names the change to discard where one that cannot be cancelled waits for an approval', async () => {
+    const { outside, run, json, becomes } = await world();
+    const entry = '[entry]\nkind = "armed"\n';
+    outside.define('asks', `${entry}[[steps]]\nid = "a"\ngate = { kind = "approval" }\n`);
+    const { id } = await run('asks');
+    await json('POST', `runs/${id}/run-now`);
+    await becomes(id, { state: 'running', waiting_on: 'approval' });
+    const refused = await json('POST', `sessions/${id}/cancel`);
+    expect(JSON.stringify(refused.body)).toMatch(/POST \/agent\/v1\/pending\/p\d+\/discard ends it/);
+  });
+
   it('does not cancel a segment that was dispatched from a gate, but pauses it', async () => {
     const { outside, run, json, code, becomes } = await world();
     outside.define('armed', `[entry]\nkind = "armed"\n${agents}${step('a', 'hold a')}${step('b', 'say b')}`);
@@ -175,7 +186,11 @@ describeDatabases('control of runs', (url) => {
     expect((await json('POST', `runs/${id}/pause`)).status).toBe(202);
     outside.holds.release('a');
     await becomes(id, { state: 'paused', cancellable: false });
-    expect(await code('POST', `sessions/${id}/cancel`)).toEqual([409, 'not_cancellable']);
+    const refused = await json('POST', `sessions/${id}/cancel`);
+    expect([refused.status, JSON.stringify(refused.body)]).toEqual([
+      409,
+      expect.stringContaining(`resume it (POST /agent/v1/runs/${id}/resume)`),
+    ]);
     await json('POST', `runs/${id}/resume`);
     await becomes(id, { state: 'suspended', cancellable: true });
   });

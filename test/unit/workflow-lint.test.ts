@@ -490,3 +490,29 @@ tz = "Europe/Berlin"`,
     });
   });
 });
+
+describe('what people do most often', () => {
+  const firstError = async (source: string) => (await lintText(source)).report.errors[0]?.message;
+  const step = '[[steps]]\nid = "a"\n';
+
+  it.each([
+    [
+      'a mistyped kind of gate',
+      workflow({ steps: `${step}gate = {kind = "aproval"}` }),
+      /got 'aproval'; did you mean 'approval'\?$/,
+    ],
+    [
+      'no kind of entry',
+      workflow({ rest: '[entry]\nkind = "cron"' }),
+      /kind = "schedule" or "armed", got 'cron'$/,
+    ],
+    [
+      '[steps]',
+      `[ensemble]\nname = "x"\n[[steps]]\nid = "a"\n[steps]\nid = "b"\n`,
+      /each step begins with \[\[steps\]\]/,
+    ],
+    ['curl -d', workflow().replaceAll('\n', ''), /--data-binary/],
+  ])('%s: says what to write', async (_, source, said) => {
+    expect(await firstError(source)).toMatch(said);
+  });
+});

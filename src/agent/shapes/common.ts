@@ -4,7 +4,9 @@ import { z } from 'zod';
 export const nameForm = /^[a-z][a-z0-9_-]{0,63}$/;
 export const nameRule =
   'expected a lower-case letter and then up to 63 lower-case letters, digits, dashes and underscores';
-export const itemName = z.string({ error: nameRule }).regex(nameForm, nameRule);
+export const itemName = z
+  .string({ error: ({ input }) => (input === undefined ? `is missing: ${nameRule}` : nameRule) })
+  .regex(nameForm, nameRule);
 
 export const text = z.string({ error: 'expected a text' });
 export const filledText = text.min(1, 'must not be empty');

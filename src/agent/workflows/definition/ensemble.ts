@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { agentLimits, type AgentSpec, agentSpec } from '../../shapes/agent-spec.ts';
 import { filledText, itemName, text } from '../../shapes/common.ts';
+import { nearMiss } from './near-miss.ts';
 
 /** The parsed form of a workflow's TOML. `docs/workflows.md` tells authors what the keys do. */
 
@@ -26,6 +27,13 @@ const message = text
   .max(2000, 'at most 2000 characters')
   .optional()
   .describe('Shown to the person who decides; a template.');
+
+/** What is said of a table that is none of `kinds`. */
+function kindRule(kinds: readonly string[], given: unknown): string {
+  const rule = `expected a table with kind = ${kinds.map((kind) => `"${kind}"`).join(' or ')}`;
+  const { kind } = (given ?? {}) as { kind?: unknown };
+  return typeof kind === 'string' ? `${rule}, got '${kind.slice(0, 64)}'${nearMiss(kind, kinds)}` : rule;
+}
 
 const gateKinds = ['input', 'time', 'value', 'event', 'approval'] as const;
 const gateVariants = {
@@ -57,7 +65,7 @@ const gateVariants = {
 export const gate = z.discriminatedUnion(
   'kind',
   [gateVariants.input, gateVariants.time, gateVariants.value, gateVariants.event, gateVariants.approval],
-  { error: `expected a table with kind = one of ${gateKinds.map((kind) => `"${kind}"`).join(', ')}` },
+  { error: (issue) => kindRule(gateKinds, issue.input) },
 );
 export type Gate = z.infer<typeof gate>;
 
@@ -114,7 +122,7 @@ export const schedule = z.looseObject({
 });
 export const armed = z.looseObject({ kind: z.literal('armed') });
 const entry = z.discriminatedUnion('kind', [schedule, armed], {
-  error: 'expected a table with kind = "schedule" or "armed"',
+  error: (issue) => kindRule(['schedule', 'armed'], issue.input),
 });
 export type Entry = z.infer<typeof entry>;
 

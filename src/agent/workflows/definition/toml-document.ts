@@ -145,11 +145,19 @@ export class TomlDocument {
     this.faults.push({ code: 'toml_value', message, place: this.#placeOf(range[0]) });
   }
 
+  /** What people do most often; the parser names only what it stumbled over. */
+  #likelyCause(index: number): string {
+    if (this.#lineStarts.length === 1 && this.#text.length > 80)
+      return ' (the text came without line breaks: curl keeps them with --data-binary, and not with -d)';
+    const line = this.#text.slice(0, index).lastIndexOf('\n') + 1;
+    return /^\s*\[\s*steps\s*\]/.test(this.#text.slice(line)) ? ' (each step begins with [[steps]])' : '';
+  }
+
   #syntaxFault(error: unknown): TomlFault {
     if (error instanceof ParseError)
       return {
         code: 'toml_syntax',
-        message: `${error.message}; from here on nothing could be read`,
+        message: `${error.message}${this.#likelyCause(error.index)}; from here on nothing could be read`,
         place: this.#placeOf(error.index),
       };
     if (error instanceof TooDeep) {

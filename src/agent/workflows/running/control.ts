@@ -74,11 +74,7 @@ export class RunControl {
     // It went on, or came to its end, since it was looked at.
     const now = await this.#ours(id);
     if (now.state !== row.state || isCancellable(now)) return await this.cancel(id, by);
-    throw new AgentError(
-      'conflict',
-      'not_cancellable',
-      `The run ${id} was dispatched from its gate and cannot be cancelled now; cancel it when it is suspended again, or pause it.`,
-    );
+    throw notCancellable(now);
   }
 
   async #endSuspended(id: string, by: string): Promise<boolean> {
@@ -195,6 +191,20 @@ function whatOpens(gate: StoredGate | undefined, id: string): string {
     case undefined:
       return 'the predicate of its gate resumes it';
   }
+}
+
+function notCancellable(row: RunRow): AgentError {
+  const said = `The run ${row.id} was dispatched from its gate and cannot be cancelled now; ${whatEnds(row)}.`;
+  return new AgentError('conflict', 'not_cancellable', said);
+}
+
+function whatEnds({ id, state, waiting_on, gate }: RunRow): string {
+  if (state === 'paused') return `resume it (POST /agent/v1/runs/${id}/resume) and let it end`;
+  if (waiting_on !== 'approval') return 'cancel it when it is suspended again, or pause it';
+  const pending = readGate(gate)?.pending_id;
+  return pending === undefined
+    ? 'it waits for an approval: decide it (GET /agent/v1/pending)'
+    : `it waits for an approval: POST /agent/v1/pending/${pending}/discard ends it`;
 }
 
 const notARun = (id: string): AgentError => {

@@ -27,7 +27,7 @@ export const inFlight = (holder: string): AgentError =>
   new AgentError(
     'conflict',
     'run_in_flight',
-    `A run is already in flight on this host: ${holder}. One runs at a time, and a paused one counts; wait until it is over, or cancel it.`,
+    `A run is already in flight on this host: ${holder}. One runs at a time, and one that is paused or waits for an approval counts: GET /agent/v1/runs/${holder} shows what it waits for. Wait until it is over, or cancel it.`,
   );
 
 export const notRetriable = (id: string, why: string): AgentError =>
