@@ -22,13 +22,13 @@ const asked = process.argv.slice(2);
 const vitest = (options, how) =>
   runInForeground(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', ...options], how);
 /**
- * The projects `gpu` and `http` take a file at a time, which leaves a core idle: they run beside each other. What was
- * asked for by options runs as vitest runs it.
+ * What needs the adapter takes a file at a time, which leaves a core idle: the rest runs beside it. What was asked for by
+ * options runs as vitest runs it.
  */
 const runTests = async () => {
   if (asked.length > 0) return await vitest(asked);
   const codes = await Promise.all([
-    vitest(['--project', 'gpu']),
+    vitest(['--project', 'gpu', '--project', 'hosts']),
     vitest(['--project', 'unit', '--project', 'http'], { hold: true }),
   ]);
   return codes.find((code) => code !== 0) ?? 0;
