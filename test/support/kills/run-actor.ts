@@ -54,6 +54,7 @@ export class RunActor implements Actor {
     this.#told.clear();
     // Every other time it is fired before anybody else takes the place of the one run.
     this.#checks += 1;
+    if (!(await this.#armed())) await this.#start('armed');
     this.#next = this.#checks % 2 === 0 ? await this.#armed() : undefined;
   }
 
