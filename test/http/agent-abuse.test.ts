@@ -173,7 +173,9 @@ describe('the agent plane under abuse', { timeout: 120_000 }, () => {
           const answer = await send(
             bare ? asked : { ...asked, headers: { 'content-type': content }, body: text },
           );
-          expect(answer.status, answer.text).toBeLessThan(500);
+          // A task of the default agent is fit to begin, but this host has no model of its own.
+          if (answer.status === 503) expect(answer.text).toContain('"code":"no_resident_model"');
+          else expect(answer.status, answer.text).toBeLessThan(500);
         },
       ),
       { numRuns: 400 },

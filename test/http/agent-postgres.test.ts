@@ -19,6 +19,7 @@ interface Line {
   readonly outcome?: string;
   readonly task_id?: string;
   readonly run_id?: string;
+  readonly error?: unknown;
 }
 const linesOf = (text: string) =>
   text
@@ -161,7 +162,15 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on a PostgreSQL server 
       await pause(3000);
       await server.startAgain();
 
-      const [taskLines, runLines] = await Promise.all([slowTask.rest, slowRun.rest]);
+      /** A reader of a stream is told when the database is away; then it asks for the rest. */
+      const whole = async (kind: 'tasks' | 'runs', { id, rest }: Awaited<ReturnType<typeof begin>>) => {
+        const lines = await rest;
+        if (!lines.at(-1)?.error || lines.at(-1)?.type) return lines;
+        expect(JSON.stringify(lines.pop())).toMatch(/storage_failed.*cannot be (?:reached|read)/);
+        const { text } = await ask('GET', `/agent/v1/${kind}/${id}/events?after=${lines.length - 1}`);
+        return [...lines, ...linesOf(text)];
+      };
+      const [taskLines, runLines] = await Promise.all([whole('tasks', slowTask), whole('runs', slowRun)]);
       // It may have been short enough to be waited out; else they say why they ended.
       const reason =
         /could not record what was done, because the PostgreSQL database|cannot be reached|terminating connection/;
