@@ -1,0 +1,53 @@
+import type { Candidate, Model, ReceiptReason } from '../catalog/types.ts';
+import type { KeyRow } from '../ledger/types.ts';
+
+/** Who asks. */
+export interface Caller {
+  readonly accountId: string;
+  readonly key: KeyRow;
+}
+
+export interface Authenticator {
+  /** By `authorization`, `x-api-key` or `api-key`: the first of them that fits. @throws GatewayError 401, always the same */
+  authenticate(header: (name: string) => string | undefined): Promise<Caller>;
+}
+
+/** Lets a key's requests in: so many at a time, so many a minute. */
+export interface Limiter {
+  /** @throws GatewayError 429 `rate_limit_exceeded` with `Retry-After: 1` */
+  enter(caller: Caller): Promise<{ leave(): void }>;
+}
+
+/** A provider's credential of the caller's own. */
+export interface OwnCredential {
+  readonly provider: string;
+  readonly apiKey: string;
+  readonly baseUrl: string | undefined;
+}
+
+export interface CredentialStore {
+  list(accountId: string): Promise<
+    {
+      readonly provider: string;
+      readonly status: 'active' | 'rejected';
+      readonly last4: string;
+      readonly base_url?: string;
+      readonly created_at: string;
+    }[]
+  >;
+  /** Asks the provider first; 422 and nothing stored where it refuses. @throws GatewayError */
+  put(accountId: string, provider: string, body: unknown): Promise<void>;
+  /** @returns whether there was one */
+  remove(accountId: string, provider: string): Promise<boolean>;
+  /** For use; from memory where it can be. */
+  find(accountId: string, provider: string): Promise<OwnCredential | undefined>;
+}
+
+/** A name resolved to what may serve it, best first. */
+export interface Resolution {
+  readonly requested: string;
+  readonly model: Model;
+  readonly candidates: readonly Candidate[];
+  /** Of the first candidate; a later one is `provider_failover`. */
+  readonly reason: ReceiptReason;
+}

@@ -1,0 +1,70 @@
+import type { Candidate } from '../catalog/types.ts';
+import type { GatewayError } from '../errors.ts';
+import type { SseFrame, UpstreamBody, UpstreamFault } from '../wires/wire.ts';
+
+/** A provider that could not be reached, refused, answered nonsense, or broke off before anything reached the caller. */
+export class UpstreamFailure extends Error implements UpstreamFault {
+  readonly error: GatewayError;
+  readonly again: boolean;
+  readonly unwell: boolean;
+  readonly retryAfterMs?: number;
+
+  constructor({ error, again, unwell, retryAfterMs }: UpstreamFault, options?: ErrorOptions) {
+    super(error.message, options);
+    this.name = 'UpstreamFailure';
+    this.error = error;
+    this.again = again;
+    this.unwell = unwell;
+    if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs;
+  }
+}
+
+export interface Sending {
+  readonly candidate: Candidate;
+  readonly body: UpstreamBody;
+  readonly stream: boolean;
+  /** Chooses the host of a pool. */
+  readonly prefix: string;
+  /** Gives up: the connection is closed. */
+  readonly signal: AbortSignal;
+}
+
+/** The head of an answer; the body is read once, by one of the two, or `cut`. */
+export interface UpstreamReply {
+  readonly status: number;
+  /** Lower-case names; several of a name joined by `, `. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** All of it. Rejects with `UpstreamFailure` where it breaks off, is too large or takes too long. */
+  readonly text: () => Promise<string>;
+  /** Frames as they come. Throws `UpstreamFailure` likewise, and when nothing comes for the idle limit. */
+  readonly frames: () => AsyncIterable<SseFrame>;
+  readonly cut: () => void;
+}
+
+/** The way to providers: pooled connections, vetted addresses, time limits; one attempt. */
+export interface Transport {
+  /** Resolves with the head, whatever its status. Rejects with `UpstreamFailure` where there is none. */
+  send(sending: Sending): Promise<UpstreamReply>;
+  close(): Promise<void>;
+}
+
+export interface Attempt {
+  readonly candidate: Candidate;
+  /** Of all, from 0. */
+  readonly n: number;
+  /** The candidate's place in the chain: 0 is what was asked for. */
+  readonly place: number;
+}
+
+/** Tries candidates in turn, each a few times with growing pauses, none whose provider's breaker is open. */
+export interface Router {
+  /**
+   * `attempt` may reject with `UpstreamFailure`, as long as nothing was sent to the caller; anything else passes through.
+   * Rejects with the last failure when nothing is left.
+   */
+  run<T>(
+    candidates: readonly Candidate[],
+    attempt: (attempt: Attempt) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T>;
+}
