@@ -1,0 +1,123 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Contestant } from './contestants.ts';
+
+const path = '/chat/completions';
+const prompt = 'Say something about the sea, in a sentence or two.';
+const bodyOf = (stream: boolean, mark = '') =>
+  JSON.stringify({
+    model: 'mock-1',
+    messages: [{ role: 'user', content: `${prompt}${mark}` }],
+    ...(stream ? { stream: true } : {}),
+  });
+
+export interface Throughput {
+  readonly requestsPerSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly failures: number;
+}
+
+/** By `wrk` (Debian's package): 64 connections from one thread. */
+export function throughput(one: Contestant, stream: boolean, seconds: number): Throughput {
+  const folder = mkdtempSync(join(tmpdir(), 'lathe-wrk-'));
+  try {
+    const headers = { 'content-type': 'application/json', ...one.headers };
+    const script = [
+      'wrk.method = "POST"',
+      `wrk.body = ${JSON.stringify(bodyOf(stream, stream ? ' fast' : ''))}`,
+      ...Object.entries(headers).map(([name, value]) => `wrk.headers["${name}"] = ${JSON.stringify(value)}`),
+      'function done(summary, latency)',
+      '  local e = summary.errors',
+      '  io.write(string.format("FIGURES %f %f %f %d\\n", summary.requests / summary.duration * 1e6,',
+      '    latency:percentile(50) / 1000, latency:percentile(99) / 1000,',
+      '    e.status + e.connect + e.read + e.write + e.timeout))',
+      'end',
+    ].join('\n');
+    writeFileSync(join(folder, 'post.lua'), script);
+    const said = execFileSync(
+      'wrk',
+      ['-t1', '-c64', `-d${seconds}`, '-s', join(folder, 'post.lua'), one.url + path],
+      { encoding: 'utf8' },
+    );
+    const [rate = 0, p50Ms = 0, p99Ms = 0, failures = 0] = (/FIGURES (.*)/.exec(said)?.[1] ?? '')
+      .split(' ')
+      .map(Number);
+    return { requestsPerSecond: rate, p50Ms, p99Ms, failures };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+
+function ask(one: Contestant, body: string, onData: (text: string) => void): Promise<void> {
+  const { hostname, port, pathname } = new URL(one.url + path);
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      {
+        agent,
+        hostname,
+        port,
+        path: pathname,
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(body),
+          ...one.headers,
+        },
+      },
+      (answer) => {
+        if (answer.statusCode !== 200) reject(new Error(`${one.name} answered ${answer.statusCode}`));
+        answer.setEncoding('utf8').on('data', onData);
+        answer.on('end', resolve);
+        answer.on('error', reject);
+      },
+    );
+    asked.on('error', reject);
+    asked.end(body);
+  });
+}
+
+const now = () => performance.timeOrigin + performance.now();
+
+/** Times of single requests, one at a time, by turns, so that all see the same machine. In ms. */
+export async function latencies(all: readonly Contestant[], rounds: number): Promise<number[][]> {
+  const times: number[][] = all.map(() => []);
+  const body = bodyOf(false);
+  for (let round = -50; round < rounds; round += 1)
+    for (const [index, one] of all.entries()) {
+      const begun = performance.now();
+      await ask(one, body, () => undefined);
+      if (round >= 0) times[index]?.push(performance.now() - begun);
+    }
+  return times;
+}
+
+/** From the moment a chunk was written by the provider until it was read, in ms; by turns. */
+export async function chunkDelays(all: readonly Contestant[], rounds: number): Promise<number[][]> {
+  const times: number[][] = all.map(() => []);
+  const body = bodyOf(true);
+  for (let round = -3; round < rounds; round += 1)
+    for (const [index, one] of all.entries())
+      await ask(one, body, (text) => {
+        const read = now();
+        for (const [, written] of text.matchAll(/"content":"([\d.]+) "/g))
+          if (round >= 0) times[index]?.push(read - Number(written));
+      });
+  return times;
+}
+
+/** Resident memory of a process, in MiB. */
+export function residentMib(pid: number): number {
+  const kib = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Number(kib) / 1024;
+}
+
+export function quantile(values: readonly number[], part: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
+}

@@ -1,0 +1,78 @@
+import { createServer } from 'node:http';
+import { isMainThread, parentPort, Worker } from 'node:worker_threads';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * A provider that answers at once, as cheaply as Node can: what is measured is the gateway before it. Streams have 20
+ * chunks, 5 ms apart, each with the time at which it was written (ms since 1970, with fractions).
+ */
+const chunks = 20;
+const pauseMs = 5;
+
+const now = () => performance.timeOrigin + performance.now();
+
+function serve(): void {
+  const base = { id: 'chatcmpl-1', created: 1_700_000_000, model: 'mock-1' };
+  const usage = { prompt_tokens: 20, completion_tokens: 12, total_tokens: 32 };
+  const message = {
+    role: 'assistant',
+    content: 'Hello from a provider that answers at once.',
+    refusal: null,
+  };
+  const choice = { index: 0, message, logprobs: null, finish_reason: 'stop' };
+  const whole = JSON.stringify({ ...base, object: 'chat.completion', choices: [choice], usage });
+  const chunk = (delta: object, finish: string | null = null) =>
+    `data: ${JSON.stringify({
+      ...base,
+      object: 'chat.completion.chunk',
+      choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }],
+      usage: null,
+    })}\n\n`;
+  const last = `data: ${JSON.stringify({ ...base, object: 'chat.completion.chunk', choices: [], usage })}\n\ndata: [DONE]\n\n`;
+  const server = createServer((asked, answer) => {
+    let text = '';
+    asked.setEncoding('utf8').on('data', (part: string) => (text += part));
+    asked.on('end', () => {
+      if (!text.includes('"stream":true')) {
+        answer.writeHead(200, { 'content-type': 'application/json', 'content-length': whole.length });
+        answer.end(whole);
+        return;
+      }
+      answer.writeHead(200, { 'content-type': 'text/event-stream' });
+      // `fast`: the whole stream at once, for throughput.
+      if (text.includes('fast')) {
+        let all = chunk({ role: 'assistant', content: '' });
+        for (let n = 0; n < chunks; n += 1) all += chunk({ content: `word${n} ` });
+        answer.end(all + chunk({}, 'stop') + last);
+        return;
+      }
+      answer.write(chunk({ role: 'assistant', content: '' }));
+      let n = 0;
+      const timer = setInterval(() => {
+        n += 1;
+        if (n <= chunks) answer.write(chunk({ content: `${now()} ` }));
+        else {
+          clearInterval(timer);
+          answer.end(chunk({}, 'stop') + last);
+        }
+      }, pauseMs);
+      answer.on('close', () => clearInterval(timer));
+    });
+  });
+  server.listen(0, '127.0.0.1', () => {
+    const address = server.address();
+    parentPort?.postMessage(typeof address === 'object' ? address?.port : undefined);
+  });
+}
+
+/** Starts it on a thread of its own. */
+export async function startMockProvider(): Promise<{ url: string; close: () => Promise<unknown> }> {
+  const worker = new Worker(fileURLToPath(import.meta.url));
+  const port = await new Promise<number>((resolve, reject) => {
+    worker.once('message', resolve);
+    worker.once('error', reject);
+  });
+  return { url: `http://127.0.0.1:${port}/v1`, close: () => worker.terminate() };
+}
+
+if (!isMainThread) serve();

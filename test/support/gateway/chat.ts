@@ -1,0 +1,61 @@
+import type { AnswerEvent } from '../../../src/gateway/wires/answer.ts';
+import type { AnswerAbout, ClientRequest, ClientWire, StreamTranslation } from '../../../src/gateway/wires/wire.ts';
+import type { SseFrame } from '../../../src/gateway/wires/wire.ts';
+
+/** A request as the gateway hands it on. */
+export function askedOn(wire: ClientWire, body: object): ClientRequest {
+  const text = JSON.stringify(body);
+  const parsed = JSON.parse(text) as Record<string, unknown>;
+  return { text, body: parsed, facts: wire.facts(parsed, text), header: () => undefined };
+}
+
+export const aboutOf = (request: ClientRequest): AnswerAbout => ({
+  requestId: `req_${'0'.repeat(32)}`,
+  model: 'the-model',
+  created: 1_700_000_000,
+  request,
+});
+
+const receipt = {
+  cost: { total: 0n, components: { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n } },
+  requestId: 'req_0',
+  effectiveModel: 'the-model',
+  reason: 'as_requested',
+} as const;
+
+/** All that a stream makes of frames: what the caller gets, and what it says. */
+export function through(
+  stream: StreamTranslation,
+  frames: readonly SseFrame[],
+): { text: string; events: AnswerEvent[] } {
+  let text = '';
+  const events: AnswerEvent[] = [];
+  for (const passed of [...frames.map((frame) => stream.push(frame)), stream.finish()]) {
+    text += passed.text;
+    events.push(...passed.events);
+  }
+  const failure = events.find((event) => event.type === 'failure');
+  return { text: text + (failure ? stream.fail(failure.error) : stream.end(receipt)), events };
+}
+
+/** Contents only, pieces that follow each other put together. */
+export function contentsOf(events: readonly AnswerEvent[]): AnswerEvent[] {
+  const whole: AnswerEvent[] = [];
+  for (const event of events) {
+    if (event.type === 'start' || event.type === 'usage') continue;
+    const last = whole.at(-1);
+    if ('text' in event && event.text === '' && !('logprobs' in event)) continue;
+    if (
+      last &&
+      'text' in last &&
+      'text' in event &&
+      last.type === event.type &&
+      !('logprobs' in last) &&
+      !('logprobs' in event) &&
+      (!('index' in last) || !('index' in event) || last.index === event.index)
+    )
+      whole[whole.length - 1] = { ...last, text: last.text + event.text } as AnswerEvent;
+    else whole.push(event);
+  }
+  return whole;
+}
