@@ -1,7 +1,7 @@
 import { defineConfig } from 'vite';
 
 /**
- * The product: `dist/host.js` and its companions, with every dependency but Dawn's binding, which is native, and the
+ * The product: `dist/host.js`, `dist/gateway.js` and their companions, with every dependency but Dawn's binding, which is native, and the
  * grammar library, which is read as it is (src/platform/node-grammar-library.ts).
  */
 export default defineConfig({
@@ -15,6 +15,7 @@ export default defineConfig({
     rolldownOptions: {
       input: {
         host: 'src/host.ts',
+        gateway: 'src/gateway.ts',
         lab: 'src/lab.ts',
         'lab-child': 'src/lab-child.ts',
         'grammar-worker': 'src/grammar-worker.ts',

@@ -54,7 +54,7 @@ out_usd_per_mtok = "10"
 
 [limits]
 concurrency = 10000
-requests_per_minute = 100000000
+requests_per_minute = 10000000
 `,
   );
   const shared = ['--config', config, '--database', database ?? `sqlite:${join(folder, 'gateway.db')}`];

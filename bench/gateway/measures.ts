@@ -84,6 +84,17 @@ function ask(one: Contestant, body: string, onData: (text: string) => void): Pro
 
 const now = () => performance.timeOrigin + performance.now();
 
+/** One that fails is not timed: a gateway may lose a connection that the provider had closed. */
+async function timed(one: Contestant, body: string, onData: (text: string) => void): Promise<boolean> {
+  try {
+    await ask(one, body, onData);
+    return true;
+  } catch (error) {
+    console.error(String(error));
+    return false;
+  }
+}
+
 /** Times of single requests, one at a time, by turns, so that all see the same machine. In ms. */
 export async function latencies(all: readonly Contestant[], rounds: number): Promise<number[][]> {
   const times: number[][] = all.map(() => []);
@@ -91,8 +102,8 @@ export async function latencies(all: readonly Contestant[], rounds: number): Pro
   for (let round = -50; round < rounds; round += 1)
     for (const [index, one] of all.entries()) {
       const begun = performance.now();
-      await ask(one, body, () => undefined);
-      if (round >= 0) times[index]?.push(performance.now() - begun);
+      const answered = await timed(one, body, () => undefined);
+      if (answered && round >= 0) times[index]?.push(performance.now() - begun);
     }
   return times;
 }
@@ -103,7 +114,7 @@ export async function chunkDelays(all: readonly Contestant[], rounds: number): P
   const body = bodyOf(true);
   for (let round = -3; round < rounds; round += 1)
     for (const [index, one] of all.entries())
-      await ask(one, body, (text) => {
+      await timed(one, body, (text) => {
         const read = now();
         for (const [, written] of text.matchAll(/"content":"([\d.]+) "/g))
           if (round >= 0) times[index]?.push(read - Number(written));

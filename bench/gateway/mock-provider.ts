@@ -61,7 +61,7 @@ function serve(): void {
   });
   server.listen(0, '127.0.0.1', () => {
     const address = server.address();
-    parentPort?.postMessage(typeof address === 'object' ? address?.port : undefined);
+    parentPort?.postMessage(typeof address === 'object' ? address?.port : undefined, []);
   });
 }
 

@@ -1,6 +1,7 @@
 import { readSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
 import { Access } from '../planes/access.ts';
+import type { Gateway } from '../gateway/open.ts';
 import { createApp } from '../planes/app.ts';
 import { hostGuard, isLoopback } from '../planes/ingress.ts';
 import { type Listener, listen } from '../planes/listen.ts';
@@ -11,7 +12,8 @@ import type { Plane } from '../planes/route.ts';
 import { Served } from '../planes/served.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
 import { openCredentials } from './credentials.ts';
-import { defaultDataDir, openDataDir } from './data-dir.ts';
+import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
+import { openHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from './printable.ts';
@@ -90,18 +92,40 @@ export async function startHost(options: Settings, version: string, world: World
     reach: { bind: isLoopback(host) ? 'loopback' : 'lan', controlPort: () => controlPort },
   });
   const facts = { resident, store, served, version, endpointId: dataDir.endpointId, agent };
+  const gateway = await openHostGateway({
+    config: options.gateway_config,
+    database: databaseUrl(options.database, dataDir.path),
+    env: world.env,
+    resident,
+    planes: hostPlanes(facts),
+    stopping: stopping.signal,
+    onFault,
+    onNotice: say,
+  }).catch(async (error: unknown) => {
+    await agent.host.close();
+    await agent.closeStore();
+    throw error;
+  });
   const listeners: Listener[] = [];
-  const open = async (planes: readonly Plane[], address: string, port: number, flag: string) => {
+  const open = async (
+    planes: readonly Plane[],
+    own: typeof gateway | undefined,
+    { address, port, flag }: { address: string; port: number; flag: string },
+  ) => {
     const access = new Access({
       ...credentials,
       bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
     });
     const app = createApp({ planes, access, stopping: stopping.signal, onFault });
-    const listener = await listen(app, hostGuard(address, options.allowed_host ?? []), {
-      host: address,
-      port,
-    }).catch((error: unknown) => {
+    const listener = await listen(
+      withGateway(app, own, access),
+      hostGuard(address, options.allowed_host ?? []),
+      {
+        host: address,
+        port,
+      },
+    ).catch((error: unknown) => {
       throw portError(error, address, port, flag);
     });
     listeners.push(listener);
@@ -113,13 +137,21 @@ export async function startHost(options: Settings, version: string, world: World
 
   let stopped: Promise<void> | undefined;
   const stop = () =>
-    (stopped ??= stopHost(listeners, stopping, { agent, closeModel: () => loader.close(), lock }));
+    (stopped ??= stopHost(listeners, stopping, { agent, gateway, closeModel: () => loader.close(), lock }));
   try {
-    const { url } = await open(hostPlanes(facts), host, options.port ?? 8080, '--port');
+    const { url } = await open(hostPlanes(facts), gateway, {
+      address: host,
+      port: options.port ?? 8080,
+      flag: '--port',
+    });
     const control =
       options.control_port === undefined
         ? undefined
-        : await open(controlPlanes(facts), controlHost, options.control_port, '--control-port');
+        : await open(controlPlanes(facts), undefined, {
+            address: controlHost,
+            port: options.control_port,
+            flag: '--control-port',
+          });
     controlPort = control?.port ?? 0;
     const ready = async () => {
       if (model) {
@@ -166,13 +198,20 @@ async function stopHost(
   stopping: AbortController,
   {
     agent,
+    gateway,
     closeModel,
     lock,
-  }: { agent: OpenAgent; closeModel: () => Promise<void>; lock: { release(): void } },
+  }: {
+    agent: OpenAgent;
+    gateway: Gateway;
+    closeModel: () => Promise<void>;
+    lock: { release(): void };
+  },
 ): Promise<void> {
   // Their streams end with it, so that who reads them goes.
   const stored = agent.host.close();
-  const finished = Promise.all([stored, ...listeners.map((listener) => listener.close())]);
+  const sold = gateway.close(finishMs);
+  const finished = Promise.all([stored, sold, ...listeners.map((listener) => listener.close())]);
   await atMost(finished, finishMs);
   stopping.abort(
     new Problem(503, 'shutting_down', 'The host is shutting down.', { headers: { 'retry-after': '5' } }),

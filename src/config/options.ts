@@ -3,6 +3,9 @@ import { z } from 'zod';
 import { nameForm, nameRule } from '../agent/shapes/common.ts';
 import { quantizeTypes } from '../engine/index.ts';
 import { isConfigName } from '../lab/types.ts';
+import { show } from './usage.ts';
+
+export { show, UsageError } from './usage.ts';
 
 const text = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
 const flag = z.boolean({ error: 'expected true or false' });
@@ -158,6 +161,12 @@ export const optionTable = {
     kind: 'flag',
     help: 'never round activations to 8 bits, even where that was measured to be faster',
   },
+  gateway_config: {
+    schema: text,
+    kind: 'text',
+    value: 'FILE',
+    help: 'the gateway.toml of the gateway below /gateway (default: it offers the resident model alone)',
+  },
   kernels: {
     schema: text.refine(isConfigName, "expected the name of a saved config, without '/' and '..'"),
     kind: 'text',
@@ -196,16 +205,6 @@ export const optionNames = Object.keys(optionTable) as OptionName[];
 export const isOptionName = (name: string): name is OptionName => Object.hasOwn(optionTable, name);
 export const flagOf = (name: string): string => `--${name.replaceAll('_', '-')}`;
 
-/** What is wrong with a command line or a configuration file: every fault, one a line. Exit code 2. */
-export class UsageError extends Error {
-  readonly faults: readonly string[];
-  constructor(faults: readonly string[]) {
-    super(faults.join('\n'));
-    this.name = 'UsageError';
-    this.faults = faults;
-  }
-}
-
 /** Checks values against the table. */
 export function checkOptions(values: ReadonlyMap<OptionName, unknown>) {
   const options: Record<string, unknown> = {};
@@ -221,12 +220,4 @@ export function checkOptions(values: ReadonlyMap<OptionName, unknown>) {
     faults.push({ option, message: row.secret ? message : `${message}, got ${show(value)}` });
   }
   return { options: options as Options, faults };
-}
-
-/** A value as a message shows it. */
-export function show(value: unknown): string {
-  const written =
-    JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? Number(part) : part)) ??
-    String(value);
-  return written.length > 60 ? `${written.slice(0, 57)}...` : written;
 }

@@ -62,12 +62,13 @@ export function readToml(source: string, name: string, folder: string): Settings
 
 /** Options with their paths absolute. */
 function located(options: Options, folder: string): Options {
-  const { data_dir, bearer_token_file, model, database, ...rest } = options;
+  const { data_dir, bearer_token_file, gateway_config, model, database, ...rest } = options;
   const path = /^sqlite:(.+)$/.exec(database ?? '')?.[1];
   return {
     ...rest,
     ...(data_dir === undefined ? {} : { data_dir: resolve(folder, data_dir) }),
     ...(bearer_token_file === undefined ? {} : { bearer_token_file: resolve(folder, bearer_token_file) }),
+    ...(gateway_config === undefined ? {} : { gateway_config: resolve(folder, gateway_config) }),
     ...(model === undefined ? {} : { model: isPath(model) ? resolve(folder, model) : model }),
     ...(database === undefined
       ? {}

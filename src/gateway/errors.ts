@@ -65,3 +65,12 @@ export const invalidRequest = (message: string, options: GatewayErrorOptions = {
 /** The model lacks what the request asks for. @param param the member of the request */
 export const unsupported = (param: string, message: string): GatewayError =>
   invalidRequest(message, { code: 'unsupported_parameter', param });
+
+/** Every failure to say who asks: always the same, whatever failed. */
+export const invalidApiKey = (): GatewayError =>
+  new GatewayError(
+    401,
+    'invalid_request_error',
+    'No valid API key came with the request: send one as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
+    { code: 'invalid_api_key', headers: { 'www-authenticate': 'Bearer' } },
+  );

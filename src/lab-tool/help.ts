@@ -1,4 +1,4 @@
-import { table } from '../config/help.ts';
+import { table } from '../config/help-table.ts';
 import {
   commandNames,
   commandTable,

@@ -35,6 +35,19 @@ export interface Database {
   readonly writing: Connections;
 }
 
+/** What is not as the store of the agent plane has it. */
+export interface DatabaseOptions {
+  /** As what whole numbers are read: counts fit a `number`, money does not. */
+  readonly integers?: 'number' | 'bigint';
+  /**
+   * So many connections write at once to PostgreSQL, in this process and in others: who writes locks the rows that it
+   * decides about. Otherwise one connection of all processes writes at a time.
+   */
+  readonly writers?: number;
+  /** Prepared statements are kept: for few statements that come thousands of times a second. */
+  readonly keepStatements?: boolean;
+}
+
 /** Statements of either database, one after the other, as Kysely's driver. */
 function driverOf(connections: Connections): Driver {
   const ours = (connection: DatabaseConnection) => connection as Connection;

@@ -1,39 +1,50 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Migration } from 'kysely/migration';
 import { StoreError } from './errors.ts';
 import { migrations } from './migrations/index.ts';
 import type { Tables } from './schema.ts';
 
-/** A type, not an interface: Kysely asks for an index signature. */
-type Done = { lathe_migrations: { name: string; at: string } };
+type Migrations = Readonly<Record<string, Migration>>;
 
 /**
  * Brings a database up to date, in one transaction: a host that is killed meanwhile leaves it as it was, and of several
  * hosts that start at once, one does it.
  */
 export async function migrate(db: Kysely<Tables>, now: () => Date): Promise<void> {
-  await db.transaction().execute(async (tx) => {
-    await tx.schema
-      .createTable('lathe_migrations')
-      .ifNotExists()
-      .addColumn('name', 'text', (column) => column.primaryKey())
-      .addColumn('at', 'text', (column) => column.notNull())
-      .execute();
-    const own = tx.withTables<Done>();
-    const done = new Set(
-      (await own.selectFrom('lathe_migrations').select('name').execute()).map((row) => row.name),
+  await db.transaction().execute((tx) => bringUpToDate(tx, 'lathe_migrations', migrations, now));
+}
+
+/**
+ * Does those migrations that a database has not seen, in the order of their names.
+ * @param tx in which nobody else does the same
+ * @param table keeps the names of those that were done
+ */
+export async function bringUpToDate<DB>(
+  tx: Transaction<DB>,
+  table: string,
+  known: Migrations,
+  now: () => Date,
+): Promise<void> {
+  await tx.schema
+    .createTable(table)
+    .ifNotExists()
+    .addColumn('name', 'text', (column) => column.primaryKey())
+    .addColumn('at', 'text', (column) => column.notNull())
+    .execute();
+  const { rows } = await sql<{ name: string }>`select name from ${sql.table(table)}`.execute(tx);
+  const done = new Set(rows.map(({ name }) => name));
+  const unknown = [...done].filter((name) => !Object.hasOwn(known, name)).sort();
+  if (unknown.length > 0)
+    throw new StoreError(
+      'storage_failed',
+      `the database was written by a newer lathe (it has ${unknown.join(', ')}): start that version, or name another database`,
     );
-    const unknown = [...done].filter((name) => !Object.hasOwn(migrations, name)).sort();
-    if (unknown.length > 0)
-      throw new StoreError(
-        'storage_failed',
-        `the database was written by a newer lathe (it has ${unknown.join(', ')}): start that version, or name another database`,
-      );
-    for (const name of Object.keys(migrations).sort()) {
-      if (done.has(name)) continue;
-      await migrations[name]?.up(tx);
-      await own.insertInto('lathe_migrations').values({ name, at: now().toISOString() }).execute();
-    }
-    // Finds out now, and not with the first act, that a database can only be read.
-    await own.updateTable('lathe_migrations').set({ at: sql`at` }).execute();
-  });
+  for (const name of Object.keys(known).sort()) {
+    if (done.has(name)) continue;
+    await known[name]?.up(tx);
+    const at = now().toISOString();
+    await sql`insert into ${sql.table(table)} (name, at) values (${name}, ${at})`.execute(tx);
+  }
+  // Finds out now, and not with the first act, that a database can only be read.
+  await sql`update ${sql.table(table)} set at = at`.execute(tx);
 }

@@ -1,14 +1,21 @@
 import type { CompiledQuery, QueryResult } from 'kysely';
 import pg from 'pg';
-import { type Connection, type Connections, type Database, noStreams, storable } from './dialect.ts';
+import {
+  type Connection,
+  type Connections,
+  type Database,
+  type DatabaseOptions,
+  noStreams,
+  storable,
+} from './dialect.ts';
 import { StoreError } from './errors.ts';
 import { explainPostgres, isLost } from './postgres-errors.ts';
 
-/** Of `bigint`, which the driver would hand out as text: our counts stay below 2^53. */
+/** Of `bigint`, which the driver would hand out as text: counts stay below 2^53, money does not. */
 const { builtins, getTypeParser } = pg.types;
-const types: pg.CustomTypesConfig = {
-  getTypeParser: (id, format) => (id === builtins.INT8 ? Number : getTypeParser(id, format)),
-};
+const typesWith = (integer: (text: string) => number | bigint): pg.CustomTypesConfig => ({
+  getTypeParser: (id, format) => (id === builtins.INT8 ? integer : getTypeParser(id, format)),
+});
 
 /** Connections that only read. */
 const mostReading = 6;
@@ -18,21 +25,30 @@ const mostReading = 6;
  * in SQLite, so what is true of one database is true of the other. A host that is cut off in the middle is given up
  * after a minute.
  */
-const begin = [
-  'begin',
-  "set local lock_timeout = '20s'",
-  "set local idle_in_transaction_session_timeout = '60s'",
-  "select pg_advisory_xact_lock(1818326120, hashtext(coalesce(current_schema(), '')))",
-  // By which its fate can be asked for when the connection is lost while it is saved.
-  'select txid_current() as xact',
-].join('; ');
+const lock = "select pg_advisory_xact_lock(1818326120, hashtext(coalesce(current_schema(), '')))";
+const beginWith = (locks: readonly string[]): string =>
+  [
+    'begin',
+    "set local lock_timeout = '20s'",
+    "set local idle_in_transaction_session_timeout = '60s'",
+    ...locks,
+    // By which its fate can be asked for when the connection is lost while it is saved.
+    'select txid_current() as xact',
+  ].join('; ');
 
 /** How long a server that went away in the middle of saving may take to say what became of it, in ms. */
 const fatePatience = 10_000;
 
 /** @param onIdleError hears of connections that break while nobody uses them */
-export function openPostgres(url: string, onIdleError: (error: StoreError) => void): Database {
+export function openPostgres(
+  url: string,
+  onIdleError: (error: StoreError) => void,
+  { integers = 'number', writers, keepStatements = false }: DatabaseOptions = {},
+): Database {
   const where = describeServer(url);
+  const types = typesWith(integers === 'bigint' ? BigInt : Number);
+  const begin = beginWith(writers === undefined ? [lock] : []);
+  const nameOf = keepStatements ? statementNames() : () => undefined;
   const connections = (max: number): Connections => {
     const pool = new pg.Pool({
       connectionString: url,
@@ -51,7 +67,12 @@ export function openPostgres(url: string, onIdleError: (error: StoreError) => vo
     return {
       async acquire() {
         try {
-          return new PostgresConnection(await pool.connect(), where, (xact) => fateOf(url, xact));
+          return new PostgresConnection(await pool.connect(), {
+            where,
+            begin,
+            nameOf,
+            fateOf: (xact) => fateOf(url, xact),
+          });
         } catch (error) {
           throw explainPostgres(error, where);
         }
@@ -59,7 +80,7 @@ export function openPostgres(url: string, onIdleError: (error: StoreError) => vo
       close: () => pool.end(),
     };
   };
-  return { kind: 'postgres', reading: connections(mostReading), writing: connections(1) };
+  return { kind: 'postgres', reading: connections(mostReading), writing: connections(writers ?? 1) };
 }
 
 /** Host, port and database, without the password. @throws StoreError where the URL is none */
@@ -101,10 +122,36 @@ async function fateOf(url: string, xact: number): Promise<'committed' | 'aborted
   return undefined;
 }
 
+/** What connections of one database have in common. */
+interface Ways {
+  /** The server, in words. */
+  readonly where: string;
+  readonly begin: string;
+  /** Of a statement that is kept. */
+  readonly nameOf: (sql: string) => string | undefined;
+  readonly fateOf: (xact: number) => ReturnType<typeof fateOf>;
+}
+
+/** Statements kept at once on a connection; more are planned anew. */
+const mostKept = 200;
+
+function statementNames(): (sql: string) => string | undefined {
+  const names = new Map<string, string>();
+  return (sql) => {
+    const known = names.get(sql);
+    if (known !== undefined || names.size >= mostKept) return known;
+    const name = `lathe_${names.size}`;
+    names.set(sql, name);
+    return name;
+  };
+}
+
 class PostgresConnection implements Connection {
   readonly #client: pg.PoolClient;
   readonly #where: string;
-  readonly #fateOf: (xact: number) => ReturnType<typeof fateOf>;
+  readonly #begin: string;
+  readonly #nameOf: Ways['nameOf'];
+  readonly #fateOf: Ways['fateOf'];
   /** The number of the transaction under way. */
   #xact = 0;
   /** Not to be used again. */
@@ -112,14 +159,16 @@ class PostgresConnection implements Connection {
 
   readonly streamQuery = noStreams;
 
-  constructor(client: pg.PoolClient, where: string, fate: (xact: number) => ReturnType<typeof fateOf>) {
+  constructor(client: pg.PoolClient, { where, begin, nameOf, fateOf: fate }: Ways) {
     this.#client = client;
     this.#where = where;
+    this.#begin = begin;
+    this.#nameOf = nameOf;
     this.#fateOf = fate;
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    const { command, rowCount, rows } = await this.#query(sql, storable(parameters));
+    const { command, rowCount, rows } = await this.#query(sql, storable(parameters), this.#nameOf(sql));
     const changes = command !== 'SELECT' && rowCount !== null;
     return { rows: rows as R[], ...(changes ? { numAffectedRows: BigInt(rowCount) } : {}) };
   }
@@ -127,7 +176,7 @@ class PostgresConnection implements Connection {
   async begin(): Promise<void> {
     try {
       // Of several statements, each has its result.
-      const results = (await this.#query(begin)) as unknown as pg.QueryResult<{ xact: number }>[];
+      const results = (await this.#query(this.#begin)) as unknown as pg.QueryResult<{ xact: number }>[];
       this.#xact = Number(results.at(-1)?.rows[0]?.xact);
     } catch (error) {
       await this.rollback();
@@ -174,9 +223,13 @@ class PostgresConnection implements Connection {
     this.#client.release(this.#lost);
   }
 
-  async #query(sql: string, parameters?: unknown[]): Promise<pg.QueryResult> {
+  async #query(text: string, values?: unknown[], name?: string): Promise<pg.QueryResult> {
     try {
-      return await this.#client.query(sql, parameters);
+      return await this.#client.query({
+        text,
+        ...(values ? { values } : {}),
+        ...(name === undefined ? {} : { name }),
+      });
     } catch (error) {
       this.#lost ||= isLost(error);
       throw explainPostgres(error, this.#where);

@@ -1,7 +1,14 @@
 import { closeSync, openSync } from 'node:fs';
-import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import type { CompiledQuery, QueryResult } from 'kysely';
-import { type Connection, type Connections, type Database, noStreams, storable } from './dialect.ts';
+import {
+  type Connection,
+  type Connections,
+  type Database,
+  type DatabaseOptions,
+  noStreams,
+  storable,
+} from './dialect.ts';
 import { StoreError } from './errors.ts';
 import { explainFile, explainSqlite, isBusy } from './sqlite-errors.ts';
 
@@ -9,21 +16,23 @@ import { explainFile, explainSqlite, isBusy } from './sqlite-errors.ts';
 const mostWait = 10_000;
 /** In bytes; a log that once grew is cut back to this. */
 const longestLog = 64 * 1024 * 1024;
+/** Statements kept at once; more are prepared anew. */
+const mostKept = 200;
 
 /**
  * Node's own SQLite. An act is on the disk when its transaction is over (`synchronous=full`), and those who read are
  * not in the way of who writes, in this process or in another (WAL).
  */
-export async function openSqlite(path: string): Promise<Database> {
+export async function openSqlite(path: string, options: DatabaseOptions = {}): Promise<Database> {
   if (path === ':memory:')
     throw new StoreError(
       'storage_failed',
       'a database in memory keeps nothing: name a file, as in sqlite:PATH',
     );
   createFile(path);
-  const writing = await connect(path, false);
+  const writing = await connect(path, false, options);
   try {
-    return { kind: 'sqlite', writing: only(writing), reading: only(await connect(path, true)) };
+    return { kind: 'sqlite', writing: only(writing), reading: only(await connect(path, true, options)) };
   } catch (error) {
     writing.close();
     throw error;
@@ -47,7 +56,7 @@ const only = (connection: SqliteConnection): Connections => ({
   close: () => Promise.resolve(connection.close()),
 });
 
-async function connect(path: string, readOnly: boolean): Promise<SqliteConnection> {
+async function connect(path: string, readOnly: boolean, options: DatabaseOptions): Promise<SqliteConnection> {
   let db: DatabaseSync;
   try {
     db = new DatabaseSync(path, { timeout: 0 });
@@ -63,7 +72,7 @@ async function connect(path: string, readOnly: boolean): Promise<SqliteConnectio
       );
     db.exec(`pragma synchronous = full; pragma journal_size_limit = ${longestLog}`);
     if (readOnly) db.exec('pragma query_only = on');
-    return new SqliteConnection(db, path);
+    return new SqliteConnection(db, path, options);
   } catch (error) {
     db.close();
     throw explainSqlite(error, path);
@@ -76,11 +85,16 @@ class SqliteConnection implements Connection {
   /** Of the transaction under way: what went wrong in it. */
   #transaction: { failure?: StoreError } | undefined;
 
+  readonly #bigints: boolean;
+  readonly #kept: Map<string, StatementSync> | undefined;
+
   readonly streamQuery = noStreams;
 
-  constructor(db: DatabaseSync, path: string) {
+  constructor(db: DatabaseSync, path: string, { integers, keepStatements }: DatabaseOptions) {
     this.#db = db;
     this.#path = path;
+    this.#bigints = integers === 'bigint';
+    this.#kept = keepStatements ? new Map() : undefined;
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
@@ -98,12 +112,21 @@ class SqliteConnection implements Connection {
   }
 
   #run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
-    // Preparing takes some 10 us, a transaction some 1000: not worth a cache.
-    const statement = this.#db.prepare(sql);
+    const statement = this.#prepared(sql);
     const values = storable(parameters) as SQLInputValue[];
     if (statement.columns().length > 0) return { rows: statement.all(...values) as R[] };
     const { changes, lastInsertRowid } = statement.run(...values);
     return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) };
+  }
+
+  /** Preparing takes some 10 us, a transaction some 1000: worth keeping for who counts in thousands a second only. */
+  #prepared(sql: string): StatementSync {
+    const known = this.#kept?.get(sql);
+    if (known) return known;
+    const statement = this.#db.prepare(sql);
+    if (this.#bigints) statement.setReadBigInts(true);
+    if (this.#kept && this.#kept.size < mostKept) this.#kept.set(sql, statement);
+    return statement;
   }
 
   async begin(): Promise<void> {

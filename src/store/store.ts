@@ -1,11 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Insertable, Kysely, sql, type Transaction } from 'kysely';
-import { dialectOf, type Database } from './dialect.ts';
+import { closeDatabase, openDatabase } from './database.ts';
+import { type Database, dialectOf } from './dialect.ts';
 import { StoreError } from './errors.ts';
 import { migrate } from './migrate.ts';
-import { openPostgres } from './postgres.ts';
 import type { Tables } from './schema.ts';
-import { openSqlite } from './sqlite.ts';
 
 /** What reads. */
 export type Db = Kysely<Tables>;
@@ -164,22 +163,4 @@ export class Store {
     }
     return await work();
   }
-}
-
-/** Not by way of Kysely, which leaves open what it never used. */
-async function closeDatabase({ reading, writing }: Database): Promise<void> {
-  await reading.close();
-  await writing.close();
-}
-
-function openDatabase(url: string, onNotice: (error: StoreError) => void): Promise<Database> {
-  const path = /^sqlite:(.+)$/s.exec(url)?.[1];
-  if (path !== undefined) return openSqlite(path);
-  if (/^postgres(?:ql)?:/.test(url)) return Promise.resolve(openPostgres(url, onNotice));
-  // Only its beginning: more of it may be a password.
-  const scheme = /^[a-z][a-z0-9+.-]{0,20}:/i.exec(url)?.[0];
-  throw new StoreError(
-    'storage_failed',
-    `${scheme === undefined ? 'the database has no known kind' : `databases of the kind ${scheme} are not known`}: write sqlite:PATH or postgres://USER@HOST/DATABASE`,
-  );
 }

@@ -35,8 +35,11 @@ export function postgresPrograms(): string | undefined {
   return folders.find((folder) => ['initdb', 'postgres'].every((name) => existsSync(join(folder, name))));
 }
 
-/** A server of its own in a temporary folder, behind a socket there. Ends with this process, however that ends. */
-export async function startPostgres(): Promise<PostgresServer> {
+/**
+ * A server of its own in a temporary folder, behind a socket there. Ends with this process, however that ends.
+ * @param more settings, as `fsync=on`
+ */
+export async function startPostgres(more: readonly string[] = []): Promise<PostgresServer> {
   const programs = postgresPrograms();
   if (programs === undefined) throw new Error('PostgreSQL is not installed');
   removeLeftovers();
@@ -52,7 +55,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   );
   if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr || made.error?.message}`);
   const command = [join(programs, 'postgres'), '-D', data, '-k', folder, '-c', 'listen_addresses='];
-  const options = settings.flatMap((setting) => ['-c', setting]);
+  const options = [...settings, ...more].flatMap((setting) => ['-c', setting]);
   const [program = '', ...args] = [...endingWithParent(), ...command, ...options];
   const start = () => startServer(program, args, { ...user, cwd: folder });
   let server = await start();

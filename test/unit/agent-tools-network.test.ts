@@ -2,8 +2,8 @@ import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
-import { isPublic } from '../../src/agent/tools/network/addresses.ts';
-import type { Resolve } from '../../src/agent/tools/network/fetch-text.ts';
+import { isPublic } from '../../src/addresses/ranges.ts';
+import type { Resolve } from '../../src/addresses/resolve.ts';
 import { toolWorlds } from '../support/agent-tools.ts';
 
 const newWorld = toolWorlds();

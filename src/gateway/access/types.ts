@@ -15,13 +15,15 @@ export interface Authenticator {
 /** Lets a key's requests in: so many at a time, so many a minute. */
 export interface Limiter {
   /** @throws GatewayError 429 `rate_limit_exceeded` with `Retry-After: 1` */
-  enter(caller: Caller): Promise<{ leave(): void }>;
+  enter(caller: Caller): Promise<{ readonly leave: () => void }>;
 }
 
 /** A provider's credential of the caller's own. */
 export interface OwnCredential {
   readonly provider: string;
+  /** Empty: a registered endpoint that wants none. */
   readonly apiKey: string;
+  /** Of a cloud resource, without `basePath`, or of a registered endpoint. */
   readonly baseUrl: string | undefined;
 }
 
@@ -39,6 +41,11 @@ export interface CredentialStore {
   put(accountId: string, provider: string, body: unknown): Promise<void>;
   /** @returns whether there was one */
   remove(accountId: string, provider: string): Promise<boolean>;
+  /**
+   * The provider no longer takes it.
+   * @param apiKey which it was: one that was stored since stays as it is
+   */
+  markRejected(accountId: string, provider: string, apiKey?: string): Promise<void>;
   /** For use; from memory where it can be. */
   find(accountId: string, provider: string): Promise<OwnCredential | undefined>;
 }

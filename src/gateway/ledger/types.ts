@@ -35,7 +35,12 @@ export type Claimed =
   | { readonly state: 'in_progress' }
   /** The same key with another body. */
   | { readonly state: 'conflict' }
-  | { readonly state: 'done'; readonly answer: StoredAnswer };
+  | { readonly state: 'done'; readonly answer: StoredAnswer }
+  /**
+   * It is over, and its answer cannot be given again: it was settled without one, its gateway died, or the answer is
+   * longer than 4 MiB. Not done once more, because it was paid for. (Released without an answer, the key is free again.)
+   */
+  | { readonly state: 'gone'; readonly requestId: string };
 
 /** An answer to be given again. */
 export interface StoredAnswer {

@@ -29,3 +29,9 @@ const shares: Readonly<Record<Effort, number>> = {
 
 /** The tokens to think with of `maxTokens`; 0: no thinking. Leaves room for the answer. */
 export const budgetOf = (effort: Effort, maxTokens: number): number => Math.floor(maxTokens * shares[effort]);
+
+/** The effort whose budget is nearest to `budget` of `maxTokens`, the lower of two. */
+export function effortOf(budget: number, maxTokens: number): Effort {
+  const distance = (effort: Effort) => Math.abs(budgetOf(effort, maxTokens) - budget);
+  return order.reduce((best, effort) => (distance(effort) < distance(best) ? effort : best));
+}

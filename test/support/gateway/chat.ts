@@ -1,5 +1,10 @@
 import type { AnswerEvent } from '../../../src/gateway/wires/answer.ts';
-import type { AnswerAbout, ClientRequest, ClientWire, StreamTranslation } from '../../../src/gateway/wires/wire.ts';
+import type {
+  AnswerAbout,
+  ClientRequest,
+  ClientWire,
+  StreamTranslation,
+} from '../../../src/gateway/wires/wire.ts';
 import type { SseFrame } from '../../../src/gateway/wires/wire.ts';
 
 /** A request as the gateway hands it on. */

@@ -1,5 +1,6 @@
 import type { ReadTool } from '../../tool.ts';
-import { type FetchLimits, fetchText, type Resolve, systemResolve } from '../network/fetch-text.ts';
+import { type Resolve, systemResolve } from '../../../addresses/resolve.ts';
+import { type FetchLimits, fetchText } from '../network/fetch-text.ts';
 import { answering } from '../refusal.ts';
 import { aText, anObject } from './schema.ts';
 

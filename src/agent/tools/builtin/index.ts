@@ -1,5 +1,6 @@
 import type { Tool, ToolSource } from '../../tool.ts';
-import type { FetchLimits, Resolve } from '../network/fetch-text.ts';
+import type { Resolve } from '../../../addresses/resolve.ts';
+import type { FetchLimits } from '../network/fetch-text.ts';
 import { Confinement } from '../paths/confinement.ts';
 import { type Bubblewrap, type SandboxLimits, usualLimits } from '../sandbox/bubblewrap.ts';
 import { fsDelete } from './fs-delete.ts';

@@ -1,18 +1,10 @@
-import { lookup } from 'node:dns/promises';
 import http from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
+import { type Address, answerLookup, type Resolve } from '../../../addresses/resolve.ts';
 import { codeOf, onOneLine, Refusal } from '../refusal.ts';
 import { readText, type TextLimits } from './read-text.ts';
 import { allowedAddresses, targetOf } from './hosts.ts';
-
-export interface Address {
-  readonly address: string;
-  readonly family: number;
-}
-/** Every address of a name. */
-export type Resolve = (host: string) => Promise<readonly Address[]>;
-export const systemResolve: Resolve = (host) => lookup(host, { all: true, verbatim: true });
 
 export interface FetchLimits extends TextLimits {
   /** For all of it: names, redirects, the last byte. */
@@ -138,11 +130,7 @@ function request(
   addresses: readonly Address[],
   signal: AbortSignal,
 ): Promise<http.IncomingMessage> {
-  const pinned: LookupFunction = (_host, options, done) => {
-    const all = addresses.map(({ address, family }) => ({ address, family }));
-    if (options.all) done(null, all);
-    else done(null, all[0]?.address ?? '', all[0]?.family);
-  };
+  const pinned: LookupFunction = (_host, options, done) => answerLookup(addresses, options, done);
   const { get, Agent } = url.protocol === 'https:' ? https : http;
   return new Promise((resolve, reject) => {
     const asked = get(

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { domainToASCII } from 'node:url';
-import { isLoopback, isPublic } from './addresses.ts';
+import { isLoopback, isPublic } from '../../../addresses/ranges.ts';
 
 /** Where a URL leads, as its parser writes it: addresses in plain decimal, names in ASCII. */
 export interface Target {

@@ -52,3 +52,26 @@ loopback.addAddress('::1', 'ipv6');
 
 export const isLoopback = (address: string): boolean =>
   isIPv4(address) ? loopback.check(address, 'ipv4') : isIPv6(address) && loopback.check(address, 'ipv6');
+
+const private4 = new BlockList();
+private4.addSubnet('10.0.0.0', 8, 'ipv4');
+private4.addSubnet('172.16.0.0', 12, 'ipv4');
+private4.addSubnet('192.168.0.0', 16, 'ipv4');
+private4.addSubnet('127.0.0.0', 8, 'ipv4');
+const private6 = new BlockList();
+private6.addSubnet('fc00::', 7, 'ipv6');
+private6.addAddress('::1', 'ipv6');
+/** Metadata services that clouds put among private addresses; those of IPv4 are link-local and so not private. */
+const metadata6 = new BlockList();
+metadata6.addAddress('fd00:ec2::254', 'ipv6');
+metadata6.addAddress('fd20:ce::254', 'ipv6');
+
+/**
+ * Whether an address is this machine's or that of a private network, as people number theirs. Not link-local ones, not
+ * those of carriers, no metadata service, and no IPv4 address written as an IPv6 one.
+ */
+export function isPrivate(address: string): boolean {
+  if (isIPv4(address)) return private4.check(address, 'ipv4');
+  if (!isIPv6(address) || address.includes('%')) return false;
+  return private6.check(address, 'ipv6') && !metadata6.check(address, 'ipv6');
+}

@@ -1,0 +1,93 @@
+import { free } from '../gateway/catalog/rate-card.ts';
+import type { Cap, Model, Provider } from '../gateway/catalog/types.ts';
+import { GatewayFile } from '../gateway/config/file.ts';
+import { type Gateway, openGateway } from '../gateway/open.ts';
+import type { ModelInfo } from '../engine/index.ts';
+import type { Access } from '../planes/access.ts';
+import { type AppOptions, createApp } from '../planes/app.ts';
+import { openAccess } from '../planes/access.ts';
+import { hostEnvelope, Problem, problemResponse } from '../planes/problem.ts';
+import { newRequestId } from '../planes/request-id.ts';
+import type { Resident } from '../planes/resident.ts';
+
+/** Where a host has its gateway. */
+const basePath = '/gateway';
+
+/** The resident model's provider: reached in this process. */
+const local: Provider = { id: 'local', wire: 'lathe', baseUrls: [], apiKey: undefined, access: 'house' };
+
+export interface HostGatewayOptions extends Pick<AppOptions, 'planes' | 'stopping' | 'onFault'> {
+  /** Its `gateway.toml`; without one the resident model is all there is. */
+  readonly config: string | undefined;
+  readonly database: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly resident: Resident;
+  readonly onNotice: (message: string) => void;
+}
+
+/** The gateway within a host, with the resident model in its catalog. Rejects with `UsageError` or `StoreError`. */
+export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
+  const { config: path, env, resident, planes, stopping, onFault, onNotice } = options;
+  const file =
+    path === undefined
+      ? new GatewayFile('', { name: '', folder: '', env })
+      : await GatewayFile.read(path, { env });
+  // The gateway has asked who is there; behind it the host's own planes ask nobody again.
+  const host = createApp({ planes, stopping, onFault, access: openAccess });
+  const setup = {
+    config: await file.config(),
+    database: options.database,
+    local: {
+      handler: async (request: Request) => await host.fetch(request),
+      models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
+    },
+    onFault,
+    onNotice,
+  };
+  return await openGateway(setup, basePath);
+}
+
+/** What the catalog says of the resident model. It costs nothing. */
+function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo): Model {
+  const caps: Cap[] =
+    kind === 'embed' ? ['embeddings'] : ['chat', 'tools', 'structured_output', 'completions', 'caching'];
+  return {
+    id,
+    provider: local,
+    upstream: id,
+    family: 'lathe',
+    caps: new Set(caps),
+    contextWindow: contextLength,
+    maxOutputTokens: contextLength,
+    ...free,
+    displayName: id,
+    embeddingDimensions,
+    efforts: [],
+  };
+}
+
+type App = { fetch: (request: Request, env: object) => Response | Promise<Response> };
+
+/**
+ * The planes, and the gateway beside them. On a listener that asks for a bearer the gateway's own key then stands in
+ * `x-api-key`.
+ */
+export function withGateway(planes: App, gateway: Gateway | undefined, access: Access): App {
+  if (!gateway) return planes;
+  const ours = (path: string) => path === basePath || path.startsWith(`${basePath}/`);
+  return {
+    async fetch(request, env) {
+      const { pathname: path } = new URL(request.url);
+      if (!ours(path)) return await planes.fetch(request, env);
+      try {
+        const { incoming } = env as { incoming?: { socket?: { remoteAddress?: string } } };
+        const remoteAddress = incoming?.socket?.remoteAddress;
+        await access.enter({ method: request.method, path, headers: request.headers, remoteAddress });
+      } catch (error) {
+        if (error instanceof Problem) return problemResponse(error, hostEnvelope, newRequestId());
+        throw error;
+      }
+      return await gateway.app.fetch(request, env);
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { packageRoot } from './platform/node-package.ts';
+import { restartUnderCurrentNode } from './platform/node-restart.ts';
+
+// The gateway's composition root: like host.ts the only place that reads argv and the environment, with everything else
+// imported after the restart.
+await restartUnderCurrentNode();
+const { gatewayMain } = await import('./gateway/cli/main.ts');
+
+// Whoever reads us may leave (`| head`): what follows is written to nobody.
+process.stdout.on('error', () => undefined);
+process.stderr.on('error', () => undefined);
+
+await gatewayMain({
+  args: process.argv.slice(2),
+  env: process.env,
+  home: homedir(),
+  async version() {
+    const { version } = JSON.parse(await readFile(join(packageRoot(), 'package.json'), 'utf8')) as {
+      version: string;
+    };
+    return version;
+  },
+  stdout: process.stdout,
+  stderr: process.stderr,
+  signals: process,
+  exit: (code) => process.exit(code),
+  now: () => new Date(),
+  async openBooks(options) {
+    const { openBooks } = await import('./gateway/cli/open-books.ts');
+    return await openBooks(options);
+  },
+  async serve(options) {
+    const { serveGateway } = await import('./gateway/serve/index.ts');
+    return await serveGateway(options);
+  },
+});

@@ -1,0 +1,213 @@
+import { didYouMean } from '../../words/nearest.ts';
+import { endpointForm, endpointRule } from '../catalog/names.ts';
+import type { ByokProvider } from '../config/types.ts';
+import { GatewayError, invalidRequest } from '../errors.ts';
+import type { GatewayStore } from '../store/index.ts';
+import { credentialBody, registeredEndpoint } from './credential-body.ts';
+import { EnvelopeError, type MasterKeys } from './envelope.ts';
+import { newRecord, secretOf } from './records.ts';
+import { type Rotation, rotate } from './rotate.ts';
+import { ShortMemory } from './short-memory.ts';
+import type { AccessTables, CredentialRow } from './tables.ts';
+import type { CredentialStore, OwnCredential } from './types.ts';
+import { type Probe, verify } from './verification.ts';
+
+export interface CredentialsOptions {
+  readonly store: GatewayStore;
+  readonly byok: readonly ByokProvider[];
+  readonly masterKeys: MasterKeys;
+  readonly probe: Probe;
+  readonly monotonic?: () => number;
+}
+
+/** How long an opened one is remembered, in ms: so long another gateway may use one that was removed here. */
+const life = 5000;
+const mostRemembered = 10_000;
+
+/** Providers' credentials of accounts, sealed in the database. */
+export class Credentials implements CredentialStore {
+  readonly #store: GatewayStore;
+  readonly #byok: ReadonlyMap<string, ByokProvider>;
+  readonly #masters: MasterKeys;
+  readonly #probe: Probe;
+  /** Of an account and a provider: what was found, also where that is nothing. */
+  readonly #opened: ShortMemory<{ readonly found: OwnCredential | undefined }>;
+  /** Counts what was changed here, so that what was read before is not remembered after it. */
+  #changes = 0;
+
+  constructor({ store, byok, masterKeys, probe, monotonic = () => performance.now() }: CredentialsOptions) {
+    this.#store = store;
+    this.#byok = new Map(byok.map((one) => [one.id, one]));
+    this.#masters = masterKeys;
+    this.#probe = probe;
+    this.#opened = new ShortMemory(mostRemembered, life, monotonic);
+  }
+
+  async list(accountId: string): ReturnType<CredentialStore['list']> {
+    const rows = await this.#store.read((db) =>
+      db
+        .withTables<AccessTables>()
+        .selectFrom('gateway_credentials')
+        .select(['provider', 'status', 'last4', 'base_url', 'created_at'])
+        .where('account_id', '=', accountId)
+        .orderBy('provider')
+        .execute(),
+    );
+    return rows.map(({ base_url, created_at, ...row }) => ({
+      ...row,
+      ...(base_url === null ? {} : { base_url }),
+      created_at,
+    }));
+  }
+
+  async put(accountId: string, provider: string, body: unknown): Promise<void> {
+    const known = this.#byok.get(provider);
+    if (known === undefined) throw this.#unknown(provider);
+    const given = credentialBody(body, known);
+    this.#needMasterKey();
+    await verify(this.#probe, known, given);
+    await this.#save(accountId, provider, { mode: 'verified', ...given });
+  }
+
+  /**
+   * An endpoint that speaks OpenAI's wire, with any base URL: the operator says so at the command line.
+   * @param name `kind:slug`
+   * @throws GatewayError 400
+   */
+  async register(
+    accountId: string,
+    name: string,
+    given: { readonly apiKey?: string; readonly baseUrl: string },
+  ): Promise<void> {
+    if (!endpointForm.test(name))
+      throw invalidRequest(`The endpoint's name does not fit: ${endpointRule}.`, { param: 'provider' });
+    const endpoint = registeredEndpoint(given);
+    if (endpoint.apiKey !== '') this.#needMasterKey();
+    await this.#save(accountId, name, { mode: 'registered', ...endpoint });
+  }
+
+  async remove(accountId: string, provider: string): Promise<boolean> {
+    const { numDeletedRows } = await this.#store.transaction((tx) =>
+      tx
+        .withTables<AccessTables>()
+        .deleteFrom('gateway_credentials')
+        .where('account_id', '=', accountId)
+        .where('provider', '=', provider)
+        .executeTakeFirstOrThrow(),
+    );
+    this.#forget(accountId, provider);
+    return numDeletedRows > 0n;
+  }
+
+  /** One that a provider refused is found too: the caller hears so, and is not charged for the house's instead. */
+  async find(accountId: string, provider: string): Promise<OwnCredential | undefined> {
+    const name = nameOf(accountId, provider);
+    const remembered = this.#opened.get(name);
+    if (remembered !== undefined) return remembered.found;
+    const changes = this.#changes;
+    const row = await this.#row(accountId, provider);
+    const found = row && { provider, apiKey: this.#open(row), baseUrl: row.base_url ?? undefined };
+    if (changes === this.#changes) this.#opened.set(name, { found });
+    return found;
+  }
+
+  async markRejected(accountId: string, provider: string, apiKey?: string): Promise<void> {
+    const row = await this.#row(accountId, provider);
+    if (row?.status !== 'active' || (apiKey !== undefined && this.#open(row) !== apiKey)) return;
+    await this.#store.transaction((tx) =>
+      tx
+        .withTables<AccessTables>()
+        .updateTable('gateway_credentials')
+        .set({ status: 'rejected' })
+        .where('id', '=', row.id)
+        .execute(),
+    );
+  }
+
+  /** Puts all records under the first master key. */
+  async rotate(): Promise<Rotation> {
+    this.#needMasterKey();
+    return await rotate(this.#store, this.#masters);
+  }
+
+  async #save(
+    accountId: string,
+    provider: string,
+    { apiKey, mode, baseUrl }: Pick<CredentialRow, 'mode'> & { apiKey: string; baseUrl: string | undefined },
+  ): Promise<void> {
+    const record = newRecord(this.#masters, apiKey, {
+      account_id: accountId,
+      provider,
+      mode,
+      base_url: baseUrl ?? null,
+      created_at: this.#store.time(),
+    });
+    await this.#store.transaction((tx) =>
+      tx
+        .withTables<AccessTables>()
+        .insertInto('gateway_credentials')
+        .values(record)
+        .onConflict((conflict) => conflict.columns(['account_id', 'provider']).doUpdateSet(record))
+        .execute(),
+    );
+    this.#forget(accountId, provider);
+  }
+
+  #row(accountId: string, provider: string): Promise<CredentialRow | undefined> {
+    return this.#store.read((db) =>
+      db
+        .withTables<AccessTables>()
+        .selectFrom('gateway_credentials')
+        .selectAll()
+        .where('account_id', '=', accountId)
+        .where('provider', '=', provider)
+        .executeTakeFirst(),
+    );
+  }
+
+  #open(row: CredentialRow): string {
+    try {
+      return secretOf(this.#masters, row);
+    } catch (error) {
+      if (!(error instanceof EnvelopeError)) throw error;
+      throw new GatewayError(
+        500,
+        'server_error',
+        `Your credential for ${row.provider} cannot be opened. Store it again with PUT /v1/keys/${row.provider}, or remove it.`,
+        {
+          code: 'credential_unreadable',
+          cause: new EnvelopeError(`the record ${row.id} of ${row.account_id}: ${error.message}`),
+        },
+      );
+    }
+  }
+
+  #forget(accountId: string, provider: string): void {
+    this.#changes++;
+    this.#opened.delete(nameOf(accountId, provider));
+  }
+
+  #needMasterKey(): void {
+    if (this.#masters.length > 0) return;
+    throw new GatewayError(
+      503,
+      'server_error',
+      'This gateway has no master key to seal credentials with: its operator has to set master_key_env or master_key_file in [secrets] of gateway.toml.',
+      { code: 'master_key_missing' },
+    );
+  }
+
+  #unknown(provider: string): GatewayError {
+    const known = [...this.#byok.keys()].sort();
+    const message =
+      known.length === 0
+        ? 'This gateway takes no credentials of your own: its configuration has no [byok.<provider>].'
+        : `There is no provider of that name${didYouMean(provider, known, (name) => `'${name}'`)}. Credentials are kept for ${known.join(', ')}.`;
+    return new GatewayError(404, 'invalid_request_error', message, {
+      code: 'provider_not_found',
+      param: 'provider',
+    });
+  }
+}
+
+const nameOf = (accountId: string, provider: string): string => `${accountId} ${provider}`;

@@ -1,0 +1,46 @@
+import type { GatewayStore } from '../store/index.ts';
+import { statementsOf } from '../store/index.ts';
+import { rateColumns, runningColumns } from './tables.ts';
+
+type Kind = GatewayStore['kind'];
+
+/** What the shared limiter reads and writes, for many keys at once. */
+export function rateRows(kind: Kind) {
+  const { write } = statementsOf(kind);
+  return {
+    /**
+     * Takes the rows of buckets, also of new ones: whoever comes next waits from here on until the transaction is over.
+     * In one order of ids everywhere, so that no two gateways wait for each other.
+     */
+    take: write<typeof rateColumns, { key_id: string; full_at: bigint }>(
+      rateColumns,
+      `insert into gateway_rate (key_id, full_at) select key_id, full_at from {given} where true
+        on conflict (key_id) do update set full_at = gateway_rate.full_at
+        returning key_id, full_at`,
+    ),
+    fill: write(
+      rateColumns,
+      `insert into gateway_rate (key_id, full_at) select key_id, full_at from {given} where true
+        on conflict (key_id) do update set full_at = excluded.full_at`,
+    ),
+    /** What other gateways than `replica_id` have under way at `expires_at`. */
+    elsewhere: write<typeof runningColumns, { key_id: string; running: bigint }>(
+      runningColumns,
+      `select one.key_id as key_id, cast(sum(one.running) as bigint) as running
+        from {given} join gateway_running one on one.key_id = given.key_id
+        where one.replica_id <> given.replica_id and one.expires_at > given.expires_at
+        group by one.key_id`,
+    ),
+    say: write(
+      runningColumns,
+      `insert into gateway_running (key_id, replica_id, running, expires_at)
+        select key_id, replica_id, running, expires_at from {given} where true
+        on conflict (key_id, replica_id) do update set running = excluded.running, expires_at = excluded.expires_at`,
+    ),
+    /** Of gateways that died. */
+    forget: write(
+      { expires_at: 'integer' },
+      'delete from gateway_running where expires_at < (select expires_at from {given})',
+    ),
+  };
+}

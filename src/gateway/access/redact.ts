@@ -1,0 +1,83 @@
+/** Cuts secrets out of a text. */
+export type Redact = (text: string) => string;
+
+const cut = '[redacted]';
+
+/** As many characters of a secret in a row are part of it wherever they stand. */
+const pieceLength = 8;
+/** A shorter text is nobody's secret, and would be found in every second word. */
+const shortest = 4;
+/** Of a masked secret, beginning and end together: `sk-...abcd`, `sk-proj-****abcd`, `****abcd`. */
+const leastOfMasked = 4;
+/** Nobody shows more than that at either side of a mask. */
+const mostOfMasked = 64;
+const masks = /\.{2,}|…+|\*+|•+|·{2,}|[xX]{4,}|#{3,}|-{4,}|_{4,}|<[a-z]{3,12}>|\[[a-z]{3,12}\]/g;
+
+/** What all keys of a kind begin with tells nothing. */
+const publicStart = /^(?:lathe_[a-z]+_|sk-ant-(?:api|admin)\d*-|sk-(?:proj|svcacct|or-v1)-)/;
+
+/**
+ * Knows the secrets of one request, the caller's key and the provider's, and cuts them out of what goes to callers and logs:
+ * whole, in pieces of eight characters and more, masked as providers echo them, and percent- or JSON-encoded.
+ */
+export function redactor(...secrets: readonly (string | undefined)[]): Redact {
+  const known = secrets
+    .filter((secret) => secret !== undefined)
+    .filter((secret) => secret.length >= shortest);
+  const spellings = [...new Set(known.flatMap(spellingsOf))];
+  const pieces = new Map<number, Set<string>>();
+  for (const spelling of spellings) {
+    const length = Math.min(pieceLength, spelling.length);
+    const some = pieces.get(length) ?? new Set();
+    pieces.set(length, some);
+    const told = publicStart.exec(spelling)?.[0].length ?? 0;
+    for (let at = 0; at + length <= spelling.length; at++)
+      if (at + length > told) some.add(spelling.slice(at, at + length));
+  }
+  return (text) => {
+    const ranges: Range[] = [];
+    for (const spelling of spellings)
+      for (let at = text.indexOf(spelling); at >= 0; at = text.indexOf(spelling, at + spelling.length))
+        ranges.push([at, at + spelling.length]);
+    for (const [length, some] of pieces)
+      for (let at = 0; at + length <= text.length; at++)
+        if (some.has(text.slice(at, at + length))) ranges.push([at, at + length]);
+    for (const mask of text.matchAll(masks))
+      for (const spelling of spellings) {
+        const range = maskedAt(text, mask.index, mask.index + mask[0].length, spelling);
+        if (range !== undefined) ranges.push(range);
+      }
+    return without(text, ranges);
+  };
+}
+
+/** From and to, in characters. */
+type Range = readonly [number, number];
+
+function spellingsOf(secret: string): string[] {
+  const encoded = secret.isWellFormed() ? encodeURIComponent(secret) : secret;
+  const quoted = JSON.stringify(secret).slice(1, -1);
+  return [secret, encoded, quoted, quoted.replaceAll('/', '\\/')];
+}
+
+/** Where a mask stands between the beginning and the end of a secret, from the one to the other. */
+function maskedAt(text: string, from: number, to: number, secret: string): Range | undefined {
+  const most = Math.min(mostOfMasked, secret.length - 1);
+  let before = most;
+  while (before > 0 && !(from >= before && text.startsWith(secret.slice(0, before), from - before))) before--;
+  let after = most;
+  while (after > 0 && !text.startsWith(secret.slice(-after), to)) after--;
+  return before + after >= leastOfMasked ? [from - before, to + after] : undefined;
+}
+
+function without(text: string, ranges: Range[]): string {
+  if (ranges.length === 0) return text;
+  ranges.sort(([a], [b]) => a - b);
+  let safe = '';
+  let done = 0;
+  for (const [from, to] of ranges) {
+    if (from >= done && !(from === done && safe.endsWith(cut))) safe += text.slice(done, from) + cut;
+    done = Math.max(done, to);
+  }
+  return safe + text.slice(done);
+}

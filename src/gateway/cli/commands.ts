@@ -1,0 +1,169 @@
+import { UsageError } from '../../config/usage.ts';
+import { didYouMean } from '../../words/nearest.ts';
+import { commonFlags, type FlagName, flagNames, flags, type FlagValues, isFlag } from './flags.ts';
+
+interface CommandRow {
+  /** What follows the command's own words, each needed. */
+  readonly words: readonly string[];
+  readonly flags: readonly FlagName[];
+  readonly needed?: readonly FlagName[];
+  readonly help: string;
+}
+
+export const commands = {
+  serve: { words: [], flags: ['host', 'port', 'grace-secs'], help: 'serve the gateway' },
+  'account create': {
+    words: ['NAME'],
+    flags: ['credit-usd', 'included-usd'],
+    help: 'open an account',
+  },
+  'account credit': {
+    words: ['NAME', 'USD'],
+    flags: ['note'],
+    help: 'add credits to an account; below zero corrects a mistake',
+  },
+  'account list': { words: [], flags: [], help: 'the accounts and their balances' },
+  'key create': {
+    words: [],
+    flags: ['account', 'label', 'cap-usd', 'expires', 'models'],
+    needed: ['account'],
+    help: 'make an API key and print it, once',
+  },
+  'key revoke': { words: ['ID'], flags: [], help: 'end an API key for good' },
+  'key list': { words: [], flags: ['account'], help: 'the API keys, without their secrets' },
+  'ledger audit': { words: [], flags: [], help: 'check every entry of the books' },
+  'catalog check': { words: [], flags: [], help: 'check the configuration and show its models' },
+  'secrets rotate': {
+    words: [],
+    flags: [],
+    help: "seal callers' credentials anew with the first master key",
+  },
+  'endpoint add': {
+    words: ['KIND:SLUG'],
+    flags: ['account', 'base-url', 'api-key-file'],
+    needed: ['account', 'base-url'],
+    help: 'give an account an OpenAI-compatible endpoint; its models are KIND:SLUG/MODEL',
+  },
+  'endpoint list': { words: [], flags: ['account'], help: "accounts' endpoints and credentials" },
+  'endpoint remove': {
+    words: ['KIND:SLUG'],
+    flags: ['account'],
+    needed: ['account'],
+    help: "take an account's endpoint away",
+  },
+} as const satisfies Readonly<Record<string, CommandRow>>;
+
+export type CommandName = keyof typeof commands;
+export const commandNames = Object.keys(commands) as CommandName[];
+const isCommand = (name: string): name is CommandName => Object.hasOwn(commands, name);
+export const rowOf = (name: CommandName): CommandRow => commands[name];
+
+export type Command =
+  | { readonly name: 'help'; readonly about: CommandName | undefined }
+  | { readonly name: 'version' }
+  | {
+      readonly name: CommandName;
+      readonly words: readonly string[];
+      readonly flags: FlagValues;
+      readonly json: boolean;
+    };
+export type RunCommand = Extract<Command, { words: readonly string[] }>;
+
+/** Reads a command line. Throws `UsageError` with every fault. */
+export function parseGatewayArgs(args: readonly string[]): Command {
+  const faults: string[] = [];
+  const words: string[] = [];
+  const given = new Map<FlagName, string>();
+  const asked = new Set<string>();
+  const known = [...flagNames, 'json', 'help', 'version'];
+  for (let at = 0; at < args.length; at++) {
+    const arg = args[at] ?? '';
+    if (arg === '--') {
+      words.push(...args.slice(at + 1));
+      break;
+    }
+    // An amount below zero is no flag.
+    if (!/^-[^\d.]/.test(arg)) {
+      words.push(arg);
+      continue;
+    }
+    const [, long, inline] = /^--([^=]+)(?:=(.*))?$/s.exec(arg) ?? [];
+    const name = long ?? { '-h': 'help', '-v': 'version' }[arg];
+    if (name === undefined || !known.includes(name)) {
+      faults.push(
+        `unknown flag ${arg.split('=')[0]}${didYouMean(long ?? arg, known, (near) => `--${near}`)}`,
+      );
+    } else if (!isFlag(name)) {
+      if (inline === undefined) asked.add(name);
+      else faults.push(`--${name} takes no value, got '${inline}'`);
+    } else {
+      const next = args[at + 1];
+      // `--account --json` forgot the value.
+      const value = inline ?? (next === undefined || /^--?[a-z]/.test(next) ? undefined : next);
+      if (value === undefined) faults.push(`--${name} needs a value`);
+      else if (given.has(name)) faults.push(`--${name} is given twice`);
+      else given.set(name, value);
+      if (inline === undefined && value !== undefined) at++;
+    }
+  }
+  const found = commandOf(words);
+  if (asked.has('help')) return { name: 'help', about: found?.name };
+  if (asked.has('version')) return { name: 'version' };
+  if (words.length === 0 && faults.length === 0 && given.size === 0)
+    return { name: 'help', about: undefined };
+  if (!found) throw new UsageError([...faults, unknownCommand(words)]);
+  const { name, rest } = found;
+  faults.push(...wordFaults(name, rest), ...flagFaults(name, [...given.keys()]));
+  const values: Record<string, unknown> = {};
+  for (const [flag, text] of given) {
+    try {
+      values[flag] = flags[flag].read(text);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      faults.push(`--${flag}: ${error.message}`);
+    }
+  }
+  if (faults.length > 0) throw new UsageError(faults);
+  return { name, words: rest, flags: values, json: asked.has('json') };
+}
+
+function commandOf(words: readonly string[]): { name: CommandName; rest: readonly string[] } | undefined {
+  for (const length of [2, 1]) {
+    const name = words.slice(0, length).join(' ');
+    if (words.length >= length && isCommand(name)) return { name, rest: words.slice(length) };
+  }
+  return undefined;
+}
+
+function unknownCommand(words: readonly string[]): string {
+  if (words.length === 0) return `there is no command; the commands are: ${commandNames.join(', ')}`;
+  const [noun = ''] = words;
+  const of = commandNames.filter((name) => name.startsWith(`${noun} `));
+  if (of.length > 0 && words.length === 1)
+    return `'${noun}' needs one more word; there are: ${of.join(', ')}`;
+  const typed = words.slice(0, 2).join(' ');
+  const near = didYouMean(typed, commandNames, (name) => `'${name}'`);
+  return `unknown command '${typed}'${near || didYouMean(noun, commandNames, (name) => `'${name}'`)}; the commands are: ${commandNames.join(', ')}`;
+}
+
+function wordFaults(name: CommandName, words: readonly string[]): string[] {
+  const { words: needed } = rowOf(name);
+  const missing = needed.slice(words.length);
+  if (missing.length > 0) return [`${name} needs ${missing.join(' and ')}`];
+  const extra = words.slice(needed.length).map((word) => `'${word}'`);
+  return extra.length > 0
+    ? [`${name} takes ${needed.join(' ') || 'no words'}, got also ${extra.join(', ')}`]
+    : [];
+}
+
+function flagFaults(name: CommandName, given: readonly FlagName[]): string[] {
+  const { flags: own, needed = [] } = rowOf(name);
+  return [
+    ...given
+      .filter((flag) => !own.includes(flag) && !commonFlags.includes(flag))
+      .map((flag) => `--${flag} does not belong to the command ${name}`),
+    ...needed
+      .filter((flag) => !given.includes(flag))
+      .map((flag) => `${name} needs --${flag} ${flags[flag].value}`),
+  ];
+}

@@ -1,0 +1,101 @@
+import { isIP } from 'node:net';
+import { nanoOf } from './money.ts';
+
+interface Flag<T> {
+  /** What stands for the value in the help text. */
+  readonly value: string;
+  readonly help: string;
+  /** @throws RangeError what is wrong, in words for people */
+  readonly read: (text: string) => T;
+}
+
+const text = (value: string): string => {
+  if (value.trim() === '') throw new RangeError('must not be empty');
+  return value;
+};
+
+const whole =
+  (least: number, most: number, unit = '') =>
+  (value: string): number => {
+    const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
+    if (number >= least && number <= most) return number;
+    throw new RangeError(`expected a whole number from ${least} to ${most}${unit}, got '${value}'`);
+  };
+
+/** Not negative. */
+const usd = (value: string): bigint => {
+  const nano = nanoOf(value);
+  if (nano >= 0n) return nano;
+  throw new RangeError(`must not be negative, got '${value}'`);
+};
+
+const listenable = (value: string): string => {
+  if (isIP(value) !== 0 || /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i.test(value)) return value;
+  throw new RangeError('expected an address or a host name, without port and brackets');
+};
+
+const names = (value: string): string[] => {
+  const found = value
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
+  if (found.length > 0) return [...new Set(found)];
+  throw new RangeError('expected ids of models, separated by commas');
+};
+
+const database = (value: string): string => {
+  if (/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/s.test(value)) return value;
+  // It may hold a password, which no message repeats.
+  throw new RangeError('expected sqlite:PATH or postgres://USER@HOST/DATABASE');
+};
+
+const unitMs: Readonly<Record<string, number>> = { m: 60e3, h: 3600e3, d: 86_400e3, w: 7 * 86_400e3 };
+
+/** When something ends, given the present. @throws RangeError */
+const expiry = (value: string): ((now: Date) => Date) => {
+  const [, number, unit = ''] = /^([1-9]\d{0,4})([mhdw])$/.exec(value) ?? [];
+  if (number !== undefined) return (now) => new Date(now.getTime() + Number(number) * (unitMs[unit] ?? 0));
+  const dated = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(value);
+  const date = new Date(value);
+  if (dated && !Number.isNaN(date.getTime())) return () => date;
+  throw new RangeError(
+    `expected a time from now, as 90d (m, h, d, w), or a date, as 2030-01-31, got '${value}'`,
+  );
+};
+
+export const flags = {
+  config: {
+    value: 'FILE',
+    help: 'the configuration (default: gateway.toml, where there is one)',
+    read: text,
+  },
+  database: {
+    value: 'URL',
+    help: "sqlite:PATH or postgres://... (default: the configuration's; else $LATHE_DATABASE; else SQLite in $LATHE_DATA_DIR or ~/.local/share/lathe)",
+    read: database,
+  },
+  host: { value: 'ADDRESS', help: 'address to listen on (default 127.0.0.1)', read: listenable },
+  port: { value: 'N', help: 'port to listen on; 0 takes a free one (default 8090)', read: whole(0, 65_535) },
+  'grace-secs': {
+    value: 'N',
+    help: 'on SIGTERM, how long requests under way may go on before they are cut and settled (default 30)',
+    read: whole(0, 3600, ' seconds'),
+  },
+  'credit-usd': { value: 'USD', help: 'what the account begins with, bought', read: usd },
+  'included-usd': { value: 'USD', help: 'what the account begins with, given; it is spent first', read: usd },
+  note: { value: 'TEXT', help: 'why, for the books', read: text },
+  account: { value: 'NAME', help: 'the account, by name or id', read: text },
+  label: { value: 'TEXT', help: 'what the key is for', read: text },
+  'cap-usd': { value: 'USD', help: 'the most that the key may ever spend', read: usd },
+  expires: { value: 'WHEN', help: 'a time from now (90d, 12h) or a date (2030-01-31)', read: expiry },
+  models: { value: 'ID,ID', help: 'the only models that the key may use', read: names },
+  'base-url': { value: 'URL', help: "the endpoint's, with its version: http://10.0.0.5:8000/v1", read: text },
+  'api-key-file': { value: 'FILE', help: 'the file that holds its key, where it wants one', read: text },
+} as const satisfies Readonly<Record<string, Flag<unknown>>>;
+
+export type FlagName = keyof typeof flags;
+export type FlagValues = { readonly [Name in FlagName]?: ReturnType<(typeof flags)[Name]['read']> };
+export const flagNames = Object.keys(flags) as FlagName[];
+export const isFlag = (name: string): name is FlagName => Object.hasOwn(flags, name);
+/** Those of every command. */
+export const commonFlags: readonly FlagName[] = ['config', 'database'];

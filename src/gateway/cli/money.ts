@@ -1,0 +1,22 @@
+import type { Nano } from '../ledger/types.ts';
+
+const decimals = 9;
+const nanoPerDollar = 10n ** BigInt(decimals);
+
+/** Dollars as decimal text to whole nanodollars, exactly. @throws RangeError in words for people */
+export function nanoOf(text: string): Nano {
+  const [, sign, whole, fraction = ''] = /^([+-]?)\$?(\d{1,10})(?:\.(\d{1,30}))?$/.exec(text) ?? [];
+  if (whole === undefined)
+    throw new RangeError(`expected US dollars as decimal text, as 5 or 0.25, got '${text}'`);
+  if (/[1-9]/.test(fraction.slice(decimals)))
+    throw new RangeError(`must have at most ${decimals} decimals (a nanodollar), got '${text}'`);
+  const nano = BigInt(whole) * nanoPerDollar + BigInt(fraction.slice(0, decimals).padEnd(decimals, '0'));
+  return sign === '-' ? -nano : nano;
+}
+
+/** `$5.00`, `-$0.000000001`: all of it, and at least the cents. */
+export function dollars(nano: Nano): string {
+  const digits = String(nano < 0n ? -nano : nano).padStart(decimals + 1, '0');
+  const fraction = digits.slice(-decimals).replace(/0{1,7}$/, '');
+  return `${nano < 0n ? '-' : ''}$${digits.slice(0, -decimals)}.${fraction}`;
+}

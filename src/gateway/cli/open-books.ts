@@ -1,0 +1,26 @@
+import { randomUUID } from 'node:crypto';
+import { Credentials } from '../access/credentials.ts';
+import { openLedger } from '../ledger/index.ts';
+import { GatewayStore } from '../store/index.ts';
+import type { OpenBooks, OpenBooksOptions } from './types.ts';
+
+/** A gateway's database as commands use it: no provider is asked for anything. */
+export async function openBooks({ database, masterKeys, onNotice }: OpenBooksOptions): Promise<OpenBooks> {
+  const store = await GatewayStore.open({ url: database, replicaId: `command-${randomUUID()}`, onNotice });
+  try {
+    const ledger = await openLedger({ store, onFault: onNotice });
+    const probe = () => Promise.reject(new Error('commands store no credentials of providers'));
+    const credentials = new Credentials({ store, byok: [], masterKeys, probe });
+    return {
+      ledger,
+      credentials,
+      async close() {
+        await ledger.close();
+        await store.close();
+      },
+    };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}

@@ -1,0 +1,60 @@
+import { printable } from '../../cli/printable.ts';
+import type { SignalSource } from '../../cli/signals.ts';
+import { databaseOf, neededFile, note, type Session } from './session.ts';
+
+const [defaultHost, defaultPort, defaultGraceSecs] = ['127.0.0.1', 8090, 30];
+/** What closing may take when all that was under way is cut. */
+const closeMs = 15_000;
+/** As a shell reports a process that SIGINT ended. */
+const impatient = 130;
+
+/** `serve`: returns when the gateway listens. */
+export async function serve(session: Session): Promise<void> {
+  const { world, command } = session;
+  const {
+    host = defaultHost,
+    port = defaultPort,
+    'grace-secs': graceSecs = defaultGraceSecs,
+  } = command.flags;
+  const file = await neededFile(session);
+  const config = await file.config();
+  const database = await databaseOf(session, file);
+  const onNotice = (text: string) => note(session, printable(text));
+  const running = await world.serve({ config, database, host, port, onNotice });
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${running.port}`;
+  world.stdout.write(
+    command.json
+      ? `${JSON.stringify({ url, models: config.models.length })}\n`
+      : `lathe gateway ready on ${url}: ${config.models.length} models of ${config.providers.length} providers\n`,
+  );
+  stopOnSignals(world.signals, (graceMs) => running.stop(graceMs), {
+    graceMs: graceSecs * 1000,
+    exit: world.exit,
+    say: onNotice,
+  });
+}
+
+/** The first SIGINT or SIGTERM lets what is under way end; the second cuts it. A third exits at once. */
+export function stopOnSignals(
+  source: SignalSource,
+  stop: (graceMs: number) => Promise<void>,
+  { graceMs, exit, say }: { graceMs: number; exit: (code: number) => void; say: (text: string) => void },
+): void {
+  let signals = 0;
+  const onSignal = () => {
+    signals++;
+    if (signals > 2) {
+      exit(impatient);
+      return;
+    }
+    const patience = signals === 1 ? graceMs : 0;
+    say(`stopping; requests under way have ${patience / 1000} s`);
+    setTimeout(() => exit(1), patience + closeMs).unref();
+    void stop(patience).then(
+      () => exit(0),
+      () => exit(1),
+    );
+  };
+  source.on('SIGINT', onSignal);
+  source.on('SIGTERM', onSignal);
+}

@@ -1,0 +1,103 @@
+import { existsSync } from 'node:fs';
+import { jsonText } from '../../cli/printable.ts';
+import { databaseUrl, defaultDataDir, openDataDir } from '../../cli/data-dir.ts';
+import { StartError } from '../../cli/start-error.ts';
+import { UsageError } from '../../config/usage.ts';
+import { didYouMean } from '../../words/nearest.ts';
+import { GatewayFile } from '../config/file.ts';
+import type { GatewayConfig } from '../config/types.ts';
+import type { AccountRow, Ledger } from '../ledger/types.ts';
+import type { RunCommand } from './commands.ts';
+import type { GatewayWorld, OpenBooks } from './types.ts';
+
+const defaultConfig = 'gateway.toml';
+
+/** What a command works with. */
+export interface Session {
+  readonly world: GatewayWorld;
+  readonly command: RunCommand;
+}
+
+/** The configuration; undefined where none is named and none lies in the working directory. */
+export async function fileOf({ world, command }: Session): Promise<GatewayFile | undefined> {
+  const path = command.flags.config ?? (existsSync(defaultConfig) ? defaultConfig : undefined);
+  return path === undefined ? undefined : await GatewayFile.read(path, { env: world.env });
+}
+
+/** The configuration, without which the command has nothing to do. */
+export const neededFile = ({ world, command }: Session): Promise<GatewayFile> =>
+  GatewayFile.read(command.flags.config ?? defaultConfig, { env: world.env });
+
+export async function databaseOf(
+  { world, command }: Session,
+  file: GatewayFile | undefined,
+): Promise<string> {
+  const named = command.flags.database ?? (await file?.database()) ?? world.env['LATHE_DATABASE'];
+  if (named) return named;
+  try {
+    const { path } = await openDataDir(defaultDataDir(world.env, world.home));
+    return databaseUrl(undefined, path);
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    throw new StartError(
+      error.message.replace('--data-dir DIR', '$LATHE_DATA_DIR, or name a --database URL'),
+    );
+  }
+}
+
+/** Opens the books for as long as the work takes. */
+export async function withBooks<T>(
+  session: Session,
+  work: (books: OpenBooks) => Promise<T>,
+  {
+    file,
+    masterKeys = [],
+  }: { file?: GatewayFile | undefined; masterKeys?: GatewayConfig['masterKeys'] } = {},
+): Promise<T> {
+  const { world } = session;
+  const database = await databaseOf(session, file ?? (await fileOf(session)));
+  const books = await world.openBooks({ database, masterKeys, onNotice: (text) => note(session, text) });
+  try {
+    return await work(books);
+  } finally {
+    await books.close();
+  }
+}
+
+/** By id, or by name. @throws StartError where there is none, or several of the name */
+export async function accountNamed(ledger: Ledger, wanted: string): Promise<AccountRow> {
+  const accounts = await ledger.accounts();
+  const exact = accounts.find(({ id }) => id === wanted);
+  const named = accounts.filter(({ name }) => name === wanted);
+  const found = exact ?? named[0];
+  if (named.length > 1 && !exact)
+    throw new StartError(
+      `there are ${named.length} accounts '${wanted}'; name one by its id: ${named.map(({ id }) => id).join(', ')}`,
+    );
+  if (found) return found;
+  const near = didYouMean(
+    wanted,
+    accounts.map(({ name }) => name),
+    (name) => `'${name}'`,
+  );
+  throw new StartError(`there is no account '${wanted}'${near}; \`account list\` shows them`);
+}
+
+/** What was asked for, on stdout: JSON, or lines for people. */
+export function answer({ world, command }: Session, json: unknown, text: string): void {
+  world.stdout.write(command.json ? `${jsonText(json)}\n` : text);
+}
+
+/** Beside the answer, on stderr. */
+export function note({ world }: Pick<Session, 'world'>, text: string): void {
+  world.stderr.write(`lathe: ${text}\n`);
+}
+
+/** A word of the command; the parser has seen that it is there. */
+export const word = ({ command }: Session, place: number): string => command.words[place] ?? '';
+
+/** A flag that the parser has seen to be there. */
+export function neededFlag<T>(value: T | undefined, flag: string): T {
+  if (value === undefined) throw new UsageError([`--${flag} is needed`]);
+  return value;
+}

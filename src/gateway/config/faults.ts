@@ -1,0 +1,72 @@
+import type { z } from 'zod';
+import type { KeyLines, KeyPath } from '../../config/toml-lines.ts';
+import { keyText } from '../../config/toml-lines.ts';
+import { show, UsageError } from '../../config/usage.ts';
+import { didYouMean } from '../../words/nearest.ts';
+import { keysOf, secretMembers } from './shapes.ts';
+
+/** Collects what is wrong with a file, to be told all at once and in its order. */
+export class Faults {
+  readonly #name: string;
+  readonly #lines: KeyLines;
+  readonly #found: { readonly line: number; readonly text: string }[] = [];
+
+  constructor(name: string, lines: KeyLines) {
+    this.#name = name;
+    this.#lines = lines;
+  }
+
+  add(path: KeyPath, message: string): void {
+    const line = this.#lines.at(path);
+    this.#found.push({ line, text: `${this.#name}:${line}: ${keyText(path)}: ${message}` });
+  }
+
+  /** @throws UsageError where there are any */
+  throwAny(): void {
+    if (this.#found.length === 0) return;
+    throw new UsageError(this.#found.sort((a, b) => a.line - b.line).map(({ text }) => text));
+  }
+
+  /** The value as the shape has it, or undefined and its faults. */
+  parse<T extends z.ZodType>(shape: T, value: unknown, path: KeyPath): z.infer<T> | undefined {
+    const result = shape.safeParse(value);
+    if (result.success) return result.data;
+    for (const issue of result.error.issues) this.#issue(issue, value, path);
+    return undefined;
+  }
+
+  #issue(issue: z.core.$ZodIssue, value: unknown, path: KeyPath): void {
+    // Of the ways to be right, the one that got furthest says what is wrong.
+    if (issue.code === 'invalid_union') {
+      const inner = issue.errors.find((way) => way.some(({ code }) => code !== 'invalid_type'));
+      if (inner) {
+        for (const one of inner) this.#issue({ ...one, path: [...issue.path, ...one.path] }, value, path);
+        return;
+      }
+    }
+    const inside = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+    const at = [...path, ...inside];
+    if (issue.code === 'unrecognized_keys') {
+      const known = keysOf[placeOf(at)] ?? [];
+      for (const key of issue.keys)
+        this.add([...at, key], `unknown key${didYouMean(key.replaceAll('-', '_'), known, (near) => near)}`);
+      return;
+    }
+    const got = valueAt(value, inside);
+    if (got === undefined) this.add(at, `is missing; ${issue.message}`);
+    else if (at.some((part) => secretMembers.includes(String(part)))) this.add(at, issue.message);
+    else this.add(at, `${issue.message}, got ${show(got)}`);
+  }
+}
+
+/** `models.long_context` of `models[3].long_context`, `byok` of `byok.azure`. */
+function placeOf(path: KeyPath): string {
+  const names = path.filter((part) => typeof part === 'string');
+  return names[0] === 'byok' ? 'byok' : names.join('.');
+}
+
+function valueAt(value: unknown, path: KeyPath): unknown {
+  let at = value;
+  for (const part of path) at = (at as Record<string | number, unknown> | undefined)?.[part];
+  return at;
+}

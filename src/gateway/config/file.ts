@@ -1,0 +1,196 @@
+import { readFile } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+import { parse, TomlError } from 'smol-toml';
+import { KeyLines } from '../../config/toml-lines.ts';
+import { UsageError } from '../../config/usage.ts';
+import { cloudProvider } from '../catalog/names.ts';
+import { priceOf } from '../catalog/rate-card.ts';
+import type { Model, Provider } from '../catalog/types.ts';
+import { efforts as allEfforts } from '../wires/effort.ts';
+import { checkTogether } from './check.ts';
+import { Faults } from './faults.ts';
+import { type Environment, SecretSources } from './secret-sources.ts';
+import type { ModelTable } from './shapes.ts';
+import { type Tables, tablesOf } from './tables.ts';
+import type { ByokProvider, GatewayConfig } from './types.ts';
+
+export interface LoadOptions {
+  readonly env: Environment;
+  /** Ids of models that are in the catalog beside those of the file: the host's own. */
+  readonly resident?: readonly string[];
+}
+
+/** A read `gateway.toml`. What it names is read when it is asked for; every fault is told at once. */
+export class GatewayFile {
+  readonly #source: string;
+  readonly #place: Place;
+
+  /**
+   * @param name how messages call the file
+   * @param folder that paths in it are relative to
+   */
+  constructor(source: string, place: Place) {
+    this.#source = source;
+    this.#place = place;
+  }
+
+  static async read(path: string, options: LoadOptions): Promise<GatewayFile> {
+    return new GatewayFile(await sourceOf(path), {
+      ...options,
+      name: basename(path),
+      folder: dirname(resolve(path)),
+    });
+  }
+
+  /** All of it. Rejects with `UsageError`, every fault as `FILE:LINE: KEY: what`. */
+  config(): Promise<GatewayConfig> {
+    return this.#checked(async (tables, sources) => {
+      await databaseOf(tables, sources, this.#place.folder);
+      const providers: Provider[] = [];
+      for (const { path, value } of tables.providers) {
+        const { id, wire, api_key_env: env, api_key_file: file, base_url: url, access = 'house' } = value;
+        const at = { env: [...path, 'api_key_env'], file: [...path, 'api_key_file'] };
+        const apiKey = await sources.of(env, file, at);
+        providers.push({ id, wire, baseUrls: [url].flat().map(withoutSlash), apiKey, access });
+      }
+      return {
+        providers,
+        models: tables.models.flatMap(({ value }) => {
+          const provider = providers.find(({ id }) => id === value.provider);
+          return provider ? [modelOf(value, provider)] : [];
+        }),
+        aliases: new Map(tables.aliases.map(({ value }) => [value.name, value.to])),
+        fallbacks: new Map(tables.fallbacks.map(({ value }) => [value.model, value.to])),
+        byok: byokOf(tables, providers),
+        limits: limitsOf(tables),
+        masterKeys: await masterKeysOf(tables, sources),
+      };
+    });
+  }
+
+  /** What seals credentials; keys of providers need not be there. Rejects likewise. */
+  masterKeys(): Promise<GatewayConfig['masterKeys']> {
+    return this.#checked(masterKeysOf);
+  }
+
+  /** The database that it names, if it does. Rejects likewise. */
+  database(): Promise<string | undefined> {
+    return this.#checked((tables, sources) => databaseOf(tables, sources, this.#place.folder));
+  }
+
+  /** The ids of its models, and of those beside. Rejects likewise. */
+  modelIds(): Promise<string[]> {
+    return this.#checked(({ named }) => Promise.resolve([...named.models, ...(this.#place.resident ?? [])]));
+  }
+
+  async #checked<T>(make: (tables: Tables, sources: SecretSources) => Promise<T>): Promise<T> {
+    const { name, folder, env, resident = [] } = this.#place;
+    const raw = parsed(this.#source, name);
+    const faults = new Faults(name, new KeyLines(this.#source));
+    const tables = tablesOf(raw, faults);
+    checkTogether(tables, resident, faults);
+    const made = await make(tables, new SecretSources(env, folder, faults));
+    faults.throwAny();
+    return made;
+  }
+}
+
+interface Place extends LoadOptions {
+  readonly name: string;
+  readonly folder: string;
+}
+
+async function sourceOf(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    const known: Readonly<Record<string, string>> = {
+      ENOENT: 'there is no such file; copy gateway.example.toml, or name yours with --config FILE',
+      EISDIR: 'it is a directory; name the file in it',
+      EACCES: "not allowed to read it; check the file's owner and mode",
+    };
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    throw new UsageError([`--config ${path}: ${known[code] ?? `cannot be read (${code})`}`]);
+  }
+}
+
+function parsed(source: string, name: string): Record<string, unknown> {
+  try {
+    return parse(source, { integersAsBigInt: 'asNeeded' });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const what = (error.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '');
+    throw new UsageError([`${name}:${error.line}:${error.column}: not valid TOML: ${what}`]);
+  }
+}
+
+async function databaseOf(
+  { database, databaseEnv }: Tables,
+  sources: SecretSources,
+  folder: string,
+): Promise<string | undefined> {
+  const url = database ?? (await sources.of(databaseEnv, undefined, { env: ['database_env'], file: [] }));
+  const path = /^sqlite:(.+)$/s.exec(url ?? '')?.[1];
+  return path === undefined ? url : `sqlite:${resolve(folder, path)}`;
+}
+
+const limitsOf = ({ limits }: Tables): GatewayConfig['limits'] => ({
+  concurrency: limits.concurrency,
+  requestsPerMinute: limits.requests_per_minute,
+  shared: limits.shared,
+  maxBodyBytes: limits.max_body_bytes,
+  retries: limits.retries,
+  breakerFailures: limits.breaker_failures,
+  breakerSecs: limits.breaker_secs,
+  drainSecs: limits.drain_secs,
+  drainIdleSecs: limits.drain_idle_secs,
+});
+
+async function masterKeysOf(
+  { secrets }: Tables,
+  sources: SecretSources,
+): Promise<GatewayConfig['masterKeys']> {
+  if (!secrets) return [];
+  const { path, value } = secrets;
+  const at = { env: [...path, 'master_key_env'], file: [...path, 'master_key_file'] };
+  const keys = [await sources.masterKey(value.master_key_env, value.master_key_file, at)];
+  for (const [index, { env, file }] of (value.previous ?? []).entries()) {
+    const place = [...path, 'previous', index];
+    keys.push(await sources.masterKey(env, file, { env: [...place, 'env'], file: [...place, 'file'] }));
+  }
+  return keys.filter((key) => key !== undefined);
+}
+
+function modelOf(table: ModelTable, provider: Provider): Model {
+  return {
+    id: table.id,
+    provider,
+    upstream: table.upstream ?? table.id,
+    family: table.family,
+    caps: new Set(table.caps),
+    contextWindow: table.context_window,
+    maxOutputTokens: table.max_output_tokens ?? 0,
+    ...priceOf({ ...table, out_usd_per_mtok: table.out_usd_per_mtok ?? '0' }),
+    displayName: table.display_name ?? table.id,
+    embeddingDimensions: table.embedding_dimensions,
+    efforts: allEfforts.filter((level) => table.efforts?.includes(level)),
+  };
+}
+
+/** Of a provider of the file: its own wire and URL. Of the cloud resource provider: what is known of it. */
+function byokOf({ byok }: Tables, providers: readonly Provider[]): ByokProvider[] {
+  return byok.map(({ value: { id, wire, base_url: url, host_suffixes: suffixes, base_path: basePath } }) => {
+    const provider = providers.find((one) => one.id === id);
+    const cloud = id === cloudProvider && url === undefined;
+    const baseUrl = url ?? (suffixes || cloud ? undefined : provider?.baseUrls[0]);
+    return {
+      id,
+      wire: wire ?? provider?.wire ?? 'openai-chat',
+      baseUrl: baseUrl === undefined ? undefined : withoutSlash(baseUrl),
+      hostSuffixes: suffixes ?? (cloud ? ['.openai.azure.com'] : []),
+      basePath: basePath ?? (cloud ? '/openai/v1' : ''),
+    };
+  });
+}
+
+const withoutSlash = (url: string): string => url.replace(/\/+$/, '');

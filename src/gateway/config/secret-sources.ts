@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { KeyPath } from '../../config/toml-lines.ts';
+import type { GatewayConfig } from './types.ts';
+import type { Faults } from './faults.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const mostBytes = 65_536;
+/** What a header can carry. */
+const oneLine = /^[\x20-\x7e]+$/;
+
+const whyNot: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file; write the secret into it, or correct the path',
+  EISDIR: 'it is a directory; name the file in it',
+  EACCES: "not allowed to read it; check the file's owner and mode",
+};
+
+/** Reads what a file names but does not hold. No message says anything of what the secrets are. */
+export class SecretSources {
+  readonly #env: Environment;
+  readonly #folder: string;
+  readonly #faults: Faults;
+
+  /** @param folder that paths are relative to */
+  constructor(env: Environment, folder: string, faults: Faults) {
+    this.#env = env;
+    this.#folder = folder;
+    this.#faults = faults;
+  }
+
+  /** One line; undefined where neither is named, or with a fault. */
+  async of(env: string | undefined, file: string | undefined, at: { env: KeyPath; file: KeyPath }) {
+    if (env !== undefined) return this.#variable(env, at.env);
+    return file === undefined ? undefined : await this.#file(file, at.file);
+  }
+
+  /** 32 bytes, named by their hash, so that a key is the same one wherever it is written. */
+  async masterKey(
+    env: string | undefined,
+    file: string | undefined,
+    at: { env: KeyPath; file: KeyPath },
+  ): Promise<GatewayConfig['masterKeys'][number] | undefined> {
+    const text = await this.of(env, file, at);
+    if (text === undefined) return undefined;
+    const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
+    if (key.length === 32 && /^[\w+/-]+={0,2}$/.test(text))
+      return { id: `mk_${createHash('sha256').update(key).digest('hex').slice(0, 16)}`, key };
+    this.#faults.add(
+      env === undefined ? at.file : at.env,
+      'must hold 32 random bytes as base64 or hex; `openssl rand -base64 32` makes them',
+    );
+    return undefined;
+  }
+
+  #variable(name: string, path: KeyPath): string | undefined {
+    const value = this.#env[name]?.trim();
+    if (value) return this.#checked(value, `the environment variable ${name}`, path);
+    const state = this.#env[name] === undefined ? 'is not set' : 'is empty';
+    this.#faults.add(path, `the environment variable ${name} ${state}; set it before the gateway is started`);
+    return undefined;
+  }
+
+  async #file(name: string, path: KeyPath): Promise<string | undefined> {
+    const where = resolve(this.#folder, name);
+    try {
+      const { size } = await stat(where);
+      if (size > mostBytes) {
+        this.#faults.add(
+          path,
+          `${where} is ${size} bytes, which is no secret; name a file with nothing else in it`,
+        );
+        return undefined;
+      }
+      const value = (await readFile(where, 'utf8')).trim();
+      if (value !== '') return this.#checked(value, where, path);
+      this.#faults.add(path, `${where} is empty; write the secret into it`);
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+      this.#faults.add(path, `${where}: ${whyNot[code] ?? `cannot be read (${code})`}`);
+    }
+    return undefined;
+  }
+
+  #checked(value: string, what: string, path: KeyPath): string | undefined {
+    if (oneLine.test(value)) return value;
+    this.#faults.add(path, `${what} must hold one line of plain characters and nothing else`);
+    return undefined;
+  }
+}

@@ -1,0 +1,249 @@
+import { randomBytes } from 'node:crypto';
+import { sql } from 'kysely';
+import { newSecret, secretHash } from '../../signing/secret.ts';
+import { StoreError } from '../../store/index.ts';
+import {
+  type GatewayDb,
+  type GatewayStore,
+  type GatewayTx,
+  houseAccounts,
+  keepable,
+  type Row,
+} from '../store/index.ts';
+import { LedgerError } from './errors.ts';
+import type { AccountRow, Balance, KeyRow, Ledger, Nano } from './types.ts';
+
+type Account = Row<'gateway_accounts'>;
+type Key = Row<'gateway_keys'>;
+
+/** The most that is given at once, in nanodollars: ten million dollars. */
+const mostCredit = 10n ** 16n;
+const newId = (kind: 'a' | 'k' | 't'): string => `${kind}_${randomBytes(8).toString('hex')}`;
+
+/** Who has money and who may spend it: what changes seldom, one act a transaction. */
+export class Accounts {
+  readonly #store: GatewayStore;
+
+  constructor(store: GatewayStore) {
+    this.#store = store;
+  }
+
+  async create(name: string, { credit = 0n, included = 0n }: { credit?: Nano; included?: Nano }) {
+    const cleaned = keepable(name.trim());
+    if (cleaned === '' || cleaned.length > 200)
+      throw invalid(`An account's name must have 1 to 200 characters, got ${cleaned.length}.`);
+    if (credit < 0n || included < 0n || credit > mostCredit || included > mostCredit)
+      throw invalid(
+        `A new account begins with 0 to ${mostCredit} nanodollars, got ${credit} and ${included}.`,
+      );
+    const id = newId('a');
+    const [credited, include] = [newId('t'), newId('t')];
+    return await this.#once(async (tx) => {
+      const known = await tx
+        .selectFrom('gateway_accounts')
+        .selectAll()
+        .where((e) => e.or([e('id', '=', id), e('name', '=', cleaned)]))
+        .executeTakeFirst();
+      if (known?.id === id) return accountRow(known);
+      if (known)
+        throw new LedgerError(
+          'account_exists',
+          `There is an account ${known.id} with the name "${cleaned}".`,
+        );
+      const sums = { balance: credit + included, held: 0n, allowance: included, included };
+      const row = { id, kind: 'user', name: cleaned, ...sums, created_at: this.#store.time() };
+      await tx.insertInto('gateway_accounts').values(row).execute();
+      await this.#give(tx, { reference: credited, kind: 'credit', account: id, amount: credit });
+      await this.#give(tx, { reference: include, kind: 'include', account: id, amount: included });
+      return accountRow(row);
+    });
+  }
+
+  async credit(account: string, amount: Nano, note?: string): Promise<AccountRow> {
+    if (amount === 0n || amount > mostCredit || amount < -mostCredit)
+      throw invalid(`A credit must be up to ${mostCredit} nanodollars, and not 0; got ${amount}.`);
+    const reference = newId('t');
+    return await this.#once(async (tx) => {
+      const { id } = await this.#find(tx, account);
+      const done = tx.selectFrom('gateway_transactions').select('kind').where('reference', '=', reference);
+      if (!(await done.executeTakeFirst())) {
+        const { numUpdatedRows } = await tx
+          .updateTable('gateway_accounts')
+          .set({
+            balance: sql`balance + ${amount}`,
+            // What is taken away was credit first.
+            allowance: sql`case when balance + ${amount} < allowance then balance + ${amount} else allowance end`,
+          })
+          .where('id', '=', id)
+          .where(sql<boolean>`balance - held + ${amount} >= 0`)
+          .executeTakeFirst();
+        if (numUpdatedRows === 0n) {
+          const { balance, held } = await this.#find(tx, id);
+          throw new LedgerError(
+            'balance_too_low',
+            `Account ${id} has ${balance - held} nanodollars free; ${-amount} cannot be taken from it.`,
+          );
+        }
+        await this.#give(tx, { reference, kind: 'credit', account: id, amount, ...(note ? { note } : {}) });
+      }
+      return accountRow(await this.#find(tx, id));
+    });
+  }
+
+  async balance(accountId: string): Promise<Balance> {
+    return await this.#store.read(async (db) => accountRow(await this.#find(db, accountId)).balance);
+  }
+
+  async all(): Promise<AccountRow[]> {
+    const rows = await this.#store.read((db) =>
+      db
+        .selectFrom('gateway_accounts')
+        .selectAll()
+        .where('kind', '=', 'user')
+        .orderBy('created_at')
+        .orderBy('id')
+        .execute(),
+    );
+    return rows.map(accountRow);
+  }
+
+  async createKey({ account, label, cap, expiresAt, models }: Parameters<Ledger['createKey']>[0]) {
+    if (cap !== undefined && (cap < 0n || cap > mostCredit))
+      throw invalid(`A key's cap must be from 0 to ${mostCredit} nanodollars, got ${cap}.`);
+    const expires = expiresAt === undefined ? undefined : new Date(expiresAt);
+    if (expires && Number.isNaN(expires.getTime()))
+      throw invalid(`A key's end must be a time as 2027-01-31T00:00:00Z, got "${expiresAt}".`);
+    const secret = newSecret('gateway');
+    const id = newId('k');
+    const row = await this.#once(async (tx) => {
+      const known = await tx.selectFrom('gateway_keys').selectAll().where('id', '=', id).executeTakeFirst();
+      if (known) return known;
+      const made: Key = {
+        id,
+        account_id: (await this.#find(tx, account)).id,
+        hash: secretHash(secret),
+        last4: secret.slice(-4),
+        label: label === undefined ? null : keepable(label),
+        cap: cap ?? null,
+        spent: 0n,
+        held: 0n,
+        models: models ? JSON.stringify(models) : null,
+        created_at: this.#store.time(),
+        expires_at: expires?.toISOString() ?? null,
+        revoked_at: null,
+      };
+      await tx.insertInto('gateway_keys').values(made).execute();
+      return made;
+    });
+    return { row: keyRow(row), secret };
+  }
+
+  /** A second time changes nothing. */
+  async revokeKey(id: string): Promise<KeyRow> {
+    return await this.#once(async (tx) => {
+      await tx
+        .updateTable('gateway_keys')
+        .set({ revoked_at: this.#store.time() })
+        .where('id', '=', id)
+        .where('revoked_at', 'is', null)
+        .execute();
+      const row = await tx.selectFrom('gateway_keys').selectAll().where('id', '=', id).executeTakeFirst();
+      if (!row) throw new LedgerError('unknown_key', `There is no key ${id}; the keys' ids begin with k_.`);
+      return keyRow(row);
+    });
+  }
+
+  async keys(account?: string): Promise<KeyRow[]> {
+    return await this.#store.read(async (db) => {
+      let query = db.selectFrom('gateway_keys').selectAll().orderBy('created_at').orderBy('id');
+      if (account !== undefined) query = query.where('account_id', '=', (await this.#find(db, account)).id);
+      return (await query.execute()).map(keyRow);
+    });
+  }
+
+  async findKey(hash: string): Promise<KeyRow | undefined> {
+    const row = await this.#store.read((db) =>
+      db.selectFrom('gateway_keys').selectAll().where('hash', '=', hash).executeTakeFirst(),
+    );
+    return row && keyRow(row);
+  }
+
+  /** Out of the account that all credit comes from. */
+  async #give(
+    tx: GatewayTx,
+    given: { reference: string; kind: 'credit' | 'include'; account: string; amount: Nano; note?: string },
+  ): Promise<void> {
+    const { reference, kind, account, amount, note } = given;
+    if (amount === 0n) return;
+    const at = this.#store.time();
+    const cleaned = note === undefined ? null : keepable(note);
+    await tx.insertInto('gateway_transactions').values({ reference, kind, at, note: cleaned }).execute();
+    await tx
+      .insertInto('gateway_entries')
+      .values([
+        { reference, kind, account_id: account, amount },
+        { reference, kind, account_id: houseAccounts.funding, amount: -amount },
+      ])
+      .execute();
+  }
+
+  /** By its id, or by its name. */
+  async #find(db: GatewayDb | GatewayTx, account: string): Promise<Account> {
+    const rows = await db
+      .selectFrom('gateway_accounts')
+      .selectAll()
+      .where('kind', '=', 'user')
+      .where((e) => e.or([e('id', '=', account), e('name', '=', keepable(account))]))
+      .execute();
+    const row = rows.find(({ id }) => id === account) ?? rows[0];
+    if (!row)
+      throw new LedgerError(
+        'unknown_account',
+        `There is no account "${account}"; name it by its id or its name.`,
+      );
+    return row;
+  }
+
+  /** Of work that finds out by itself whether it was done: where nobody knows that, it is asked for once more. */
+  async #once<T>(work: (tx: GatewayTx) => Promise<T>): Promise<T> {
+    try {
+      return await this.#store.transaction(work);
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'storage_unsure')) throw error;
+      return await this.#store.transaction(work);
+    }
+  }
+}
+
+const invalid = (message: string) => new LedgerError('invalid', message);
+
+/** What is held is taken from what was included first, as it will be spent. */
+function accountRow({ id, name, created_at, balance, held, allowance, included }: Account): AccountRow {
+  const remaining = balance - held;
+  const allowanceRemaining = allowance > held ? allowance - held : 0n;
+  const creditsRemaining = remaining - allowanceRemaining;
+  return {
+    id,
+    name,
+    createdAt: created_at,
+    balance: { remaining, included, allowanceRemaining, creditsRemaining },
+    held,
+  };
+}
+
+function keyRow(row: Key): KeyRow {
+  const { id, last4, spent, held, models } = row;
+  return {
+    id,
+    accountId: row.account_id,
+    label: row.label ?? undefined,
+    last4,
+    cap: row.cap ?? undefined,
+    spent,
+    held,
+    models: models === null ? undefined : (JSON.parse(models) as string[]),
+    createdAt: row.created_at,
+    expiresAt: row.expires_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  };
+}

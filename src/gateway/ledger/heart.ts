@@ -1,0 +1,81 @@
+import { hostname } from 'node:os';
+import { sql } from 'kysely';
+import type { Database } from '../../store/index.ts';
+import { type GatewayStore, type RowOf, type Statement, statementsOf } from '../store/index.ts';
+
+/** A gateway that has not said for so long that it lives is dead, in ms. */
+const patience = 30_000n;
+/** A row that nobody needs any more, in ms. */
+const forgotten = 24n * 60n * 60n * 1000n;
+
+const replica = { id: 'text', host: 'text', pid: 'integer', origin: 'integer' } as const;
+
+/** By one clock for all, in ms since 1970. */
+const clockOf = (kind: Database['kind']): string =>
+  kind === 'postgres'
+    ? 'cast(floor(extract(epoch from clock_timestamp()) * 1000) as bigint)'
+    : "cast(unixepoch('subsec') * 1000 as integer)";
+
+export const beatStatement = (kind: Database['kind']): Statement<typeof replica> =>
+  statementsOf(kind).write(
+    replica,
+    `insert into gateway_replicas (id, host, pid, origin, beat_at)
+     select id, host, pid, origin, ${clockOf(kind)} from {given} where true
+     on conflict (id) do update set beat_at = excluded.beat_at`,
+  );
+
+/** This gateway, in the words of its row. */
+export function thisReplica(id: string): RowOf<typeof replica> {
+  const origin = BigInt(Math.round(performance.timeOrigin));
+  return { id, host: hostname(), pid: BigInt(process.pid), origin };
+}
+
+/**
+ * Requests that gateways left behind which are dead: silent for too long, ended in order, or, where the database is a
+ * file of this machine, without their process.
+ */
+export async function leftBehind(store: GatewayStore, most: number): Promise<string[]> {
+  const own = thisReplica(store.replicaId);
+  const silent = sql<bigint>`${sql.raw(clockOf(store.kind))} - beat_at`;
+  return await store.read(async (db) => {
+    const replicas = await db
+      .selectFrom('gateway_replicas')
+      .selectAll()
+      .select(silent.as('silent'))
+      .execute();
+    const alive = replicas.filter(
+      (row) =>
+        row.id === own.id || !(row.silent > patience || (store.kind === 'sqlite' && hasEnded(row, own))),
+    );
+    const holds = await db
+      .selectFrom('gateway_holds')
+      .select('request_id')
+      // The own ones are at work, also where this gateway has been too slow to say so.
+      .where('replica_id', 'not in', [own.id, ...alive.map(({ id }) => id)])
+      .limit(most)
+      .execute();
+    return holds.map(({ request_id }) => request_id);
+  });
+}
+
+/** Of a process of this machine: whether it is gone, or another one has its number. */
+function hasEnded(row: RowOf<typeof replica>, own: RowOf<typeof replica>): boolean {
+  if (row.host !== own.host) return false;
+  if (row.pid === own.pid) return row.origin !== own.origin;
+  try {
+    process.kill(Number(row.pid), 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH';
+  }
+}
+
+/** Rows of gateways that went away long ago. */
+export async function forget(store: GatewayStore): Promise<void> {
+  await store.transaction((tx) =>
+    tx
+      .deleteFrom('gateway_replicas')
+      .where(sql<bigint>`${sql.raw(clockOf(store.kind))} - beat_at`, '>', forgotten)
+      .execute(),
+  );
+}

@@ -1,0 +1,2 @@
+/** The only door of the ledger. */
+export { type LedgerOptions, openLedger } from './ledger.ts';

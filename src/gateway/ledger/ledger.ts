@@ -1,0 +1,260 @@
+import { StoreError } from '../../store/index.ts';
+import { type GatewayStore, keepable } from '../store/index.ts';
+import { Accounts } from './accounts.ts';
+import { audit } from './audit.ts';
+import { Batcher, type Outcome } from './batcher.ts';
+import { claimedBy, claimLife, isStale } from './book.ts';
+import { committer } from './commit.ts';
+import { LedgerError } from './errors.ts';
+import { forget, leftBehind, thisReplica } from './heart.ts';
+import { claimEnd, endRow, holdRow, noTokens, type Operation, type Result } from './operations.ts';
+import type { Claimed, Ledger, Reservation, Reserved, Settled, Settlement } from './types.ts';
+
+export interface LedgerOptions {
+  readonly store: GatewayStore;
+  /** Hears what nobody waits for and did not work: a sentence. */
+  readonly onFault?: (message: string) => void;
+  /** How often it says that it lives, in ms; far below the 30 s after which others take it for dead. */
+  readonly beatMs?: number;
+  /** How often it settles what others left behind, in ms. */
+  readonly recoverMs?: number;
+}
+
+const mostOperations = 256;
+/** In characters of answers that are kept. */
+const mostWeight = 1024 * 1024;
+/** Commits whose fate is unknown are done again so often: the operations find out what was done. */
+const attempts = 3;
+/** Requests that are settled at once after their gateways died. */
+const together = 500;
+
+/** Opens the ledger of a store. Settles what the gateway left behind that ran on the same file before. */
+export async function openLedger(options: LedgerOptions): Promise<Ledger> {
+  const ledger = new StoredLedger(options);
+  try {
+    await ledger.begin();
+  } catch (error) {
+    await ledger.close();
+    throw error;
+  }
+  return ledger;
+}
+
+class StoredLedger implements Ledger {
+  readonly #store: GatewayStore;
+  readonly #accounts: Accounts;
+  readonly #batcher: Batcher<Operation, Result>;
+  readonly #onFault: (message: string) => void;
+  readonly #commit: ReturnType<typeof committer>;
+  readonly #beatMs: number;
+  readonly #recoverMs: number;
+  readonly #timers: NodeJS.Timeout[] = [];
+  /** What the database refused and must not be lost, by request. Asked for again with every beat. */
+  readonly #owed = new Map<string, Operation>();
+  /** By `Date.now()`, which goes on while the machine sleeps. */
+  #beatAt = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor({ store, onFault = () => undefined, beatMs = 5000, recoverMs = 60_000 }: LedgerOptions) {
+    this.#store = store;
+    this.#accounts = new Accounts(store);
+    this.#onFault = onFault;
+    this.#beatMs = beatMs;
+    this.#recoverMs = recoverMs;
+    this.#commit = committer(store.kind);
+    this.#batcher = new Batcher({
+      commit: (operations) => this.#commitSurely(operations),
+      mostOperations,
+      mostWeight,
+      weigh: (operation) =>
+        operation.kind === 'finish' && operation.claim.state === 'done' ? operation.claim.answer.length : 0,
+    });
+  }
+
+  async begin(): Promise<void> {
+    await this.#batcher.do({ kind: 'beat' });
+    await this.recover();
+    this.#every(this.#beatMs, async () => {
+      await this.#batcher.do({ kind: 'beat' });
+      await this.#payOwed();
+    });
+    this.#every(this.#recoverMs, async () => {
+      await this.recover();
+      await this.#forgetClaims();
+      await forget(this.#store);
+    });
+  }
+
+  async reserve(reservation: Reservation): Promise<Reserved> {
+    const hold = holdRow(reservation, this.#store.replicaId, this.#store.time());
+    const { requestId, idempotency } = reservation;
+    this.#owed.delete(requestId);
+    try {
+      return (await this.#do({ kind: 'reserve', hold, bodyHash: idempotency?.bodyHash })) as Reserved;
+    } catch (error) {
+      // The caller takes it for refused; a hold that is there all the same goes back.
+      if (error instanceof StoreError && error.code === 'storage_unsure')
+        this.#owed.set(requestId, { kind: 'undo', requestId });
+      throw error;
+    }
+  }
+
+  async settle(requestId: string, settlement: Settlement): Promise<Settled> {
+    const end = endRow(requestId, 'settled', settlement, this.#store.time());
+    const claim = claimEnd(settlement.answer, true);
+    return await this.#finish({ kind: 'finish', requestId, end, claim });
+  }
+
+  async release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<void> {
+    const end = endRow(requestId, 'released', settlement, this.#store.time());
+    await this.#finish({ kind: 'finish', requestId, end, claim: claimEnd(settlement.answer, false) });
+  }
+
+  note(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void {
+    const at = this.#store.time();
+    const { request_id: id, ...hold } = holdRow(
+      { ...refused, amount: 0n, estimate: 0n },
+      this.#store.replicaId,
+      at,
+    );
+    const end = endRow(id, 'refused', settlement, at);
+    const request = { ...hold, ...noTokens, ...end, id, charged: 0n, overrun: 0n };
+    this.#do({ kind: 'note', request }).catch((error: unknown) => {
+      this.#onFault(`Request ${id}, which was refused, could not be recorded: ${messageOf(error)}`);
+    });
+  }
+
+  async claimed(accountId: string, key: string, bodyHash: string): Promise<Claimed | undefined> {
+    const row = await this.#store.read((db) =>
+      db
+        .selectFrom('gateway_idempotency')
+        .selectAll()
+        .where('account_id', '=', accountId)
+        .where('key', '=', keepable(key))
+        .executeTakeFirst(),
+    );
+    return row && !isStale(row, this.#store.time()) ? claimedBy(row, bodyHash) : undefined;
+  }
+
+  balance: Ledger['balance'] = (accountId) => this.#accounts.balance(accountId);
+  createAccount: Ledger['createAccount'] = (name, options) => this.#accounts.create(name, options);
+  credit: Ledger['credit'] = (account, amount, note) => this.#accounts.credit(account, amount, note);
+  accounts: Ledger['accounts'] = () => this.#accounts.all();
+  createKey: Ledger['createKey'] = (options) => this.#accounts.createKey(options);
+  revokeKey: Ledger['revokeKey'] = (id) => this.#accounts.revokeKey(id);
+  keys: Ledger['keys'] = (account) => this.#accounts.keys(account);
+  findKey: Ledger['findKey'] = (hash) => this.#accounts.findKey(hash);
+  audit: Ledger['audit'] = () => audit(this.#store);
+
+  async recover(): Promise<{ settled: number }> {
+    let settled = 0;
+    for (;;) {
+      const requests = await leftBehind(this.#store, together);
+      const at = this.#store.time();
+      const results = await Promise.all(
+        requests.map((requestId) => this.#do({ kind: 'crash', requestId, at }) as Promise<{ done: boolean }>),
+      );
+      const done = results.filter((result) => result.done).length;
+      settled += done;
+      // Others do the same at the same time.
+      if (requests.length < together || done === 0) return { settled };
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async #end(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    await this.#batcher.idle();
+    try {
+      await this.#payOwed();
+      // Whatever is still held by this gateway is left to the others at once.
+      const { replicaId } = this.#store;
+      await this.#store.transaction((tx) =>
+        tx.deleteFrom('gateway_replicas').where('id', '=', replicaId).execute(),
+      );
+    } catch (error) {
+      this.#onFault(`The ledger could not say that it ended: ${messageOf(error)}`);
+    }
+  }
+
+  async #finish(operation: Operation & { kind: 'finish' }): Promise<Settled> {
+    try {
+      return (await this.#do(operation)) as Settled;
+    } catch (error) {
+      if (error instanceof StoreError) this.#owed.set(operation.requestId, operation);
+      throw error;
+    }
+  }
+
+  async #do(operation: Operation): Promise<Result> {
+    if (this.#closing)
+      throw new StoreError('storage_failed', 'the ledger is closed, because the gateway is stopping');
+    return await this.#batcher.do(operation);
+  }
+
+  async #payOwed(): Promise<void> {
+    const owed = [...this.#owed];
+    await Promise.all(
+      owed.map(async ([requestId, operation]) => {
+        await this.#batcher.do(operation).catch((error: unknown) => {
+          // It would fail for ever.
+          if (!(error instanceof LedgerError)) throw error;
+          this.#onFault(error.message);
+        });
+        if (this.#owed.get(requestId) === operation) this.#owed.delete(requestId);
+      }),
+    );
+  }
+
+  async #commitSurely(operations: readonly Operation[]): Promise<readonly Outcome<Result>[]> {
+    const beats =
+      Date.now() - this.#beatAt > 2 * this.#beatMs || operations.some(({ kind }) => kind === 'beat');
+    const replica = beats ? thisReplica(this.#store.replicaId) : undefined;
+    let doubt: unknown;
+    for (let attempt = 0; ; attempt++) {
+      try {
+        const began = Date.now();
+        const outcomes = await this.#store.batch((connection) =>
+          this.#commit(connection, operations, replica),
+        );
+        if (replica) this.#beatAt = began;
+        return outcomes;
+      } catch (error) {
+        if (error instanceof StoreError && error.code === 'storage_unsure') doubt = error;
+        if (doubt !== error || attempt === attempts) throw doubt ?? error;
+      }
+    }
+  }
+
+  async #forgetClaims(): Promise<void> {
+    const before = new Date(this.#store.now().getTime() - claimLife).toISOString();
+    await this.#store.transaction((tx) =>
+      tx
+        .deleteFrom('gateway_idempotency')
+        .where('claimed_at', '<=', before)
+        .where('state', '<>', 'open')
+        .execute(),
+    );
+  }
+
+  #every(ms: number, work: () => Promise<void>): void {
+    let busy = false;
+    const timer = setInterval(() => {
+      if (busy) return;
+      busy = true;
+      work()
+        .catch((error: unknown) => this.#onFault(`The ledger's upkeep failed: ${messageOf(error)}`))
+        .finally(() => {
+          busy = false;
+        });
+    }, ms);
+    timer.unref();
+    this.#timers.push(timer);
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { sql } from 'kysely';
+import { openAuthenticator } from './access/authenticator.ts';
+import { Credentials } from './access/credentials.ts';
+import { memoryLimiter } from './access/memory-limiter.ts';
+import { SharedLimiter } from './access/shared-limiter.ts';
+import type { Limiter } from './access/types.ts';
+import { Catalog } from './catalog/catalog.ts';
+import type { Model } from './catalog/types.ts';
+import type { GatewayConfig } from './config/types.ts';
+import { openLedger } from './ledger/index.ts';
+import { createGatewayApp } from './serve/app.ts';
+import { InFlight } from './serve/in-flight.ts';
+import type { GatewayParts } from './serve/parts.ts';
+import { GatewayStore } from './store/index.ts';
+import type { LocalHandler } from './upstream/local.ts';
+import { UpstreamRouter } from './upstream/router.ts';
+import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
+import { vettedGet } from './upstream/vetted-get.ts';
+
+export interface GatewaySetup {
+  readonly config: GatewayConfig;
+  /** `sqlite:PATH` or `postgres://...`. */
+  readonly database: string;
+  /** The resident model of this process, as the provider `local`. */
+  readonly local?: { readonly handler: LocalHandler; readonly models: () => readonly Model[] };
+  /** Of calls to providers, where they are not the usual ones. */
+  readonly upstreamLimits?: Partial<TransportLimits>;
+  /** Hears of faults of ours; `where` is the id of a request, or a part of the gateway. */
+  readonly onFault: (where: string, error: unknown) => void;
+  /** What an operator should hear of. */
+  readonly onNotice: (message: string) => void;
+}
+
+export interface Gateway {
+  readonly app: ReturnType<typeof createGatewayApp>;
+  /**
+   * Lets requests under way end for so long, then ends them, settles, and closes the database. New ones must no longer
+   * come.
+   */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Opens the database and puts the gateway together. @param basePath where it is mounted */
+export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<Gateway> {
+  const { config, local, upstreamLimits, onFault, onNotice } = setup;
+  const store = await GatewayStore.open({
+    url: setup.database,
+    replicaId: `gateway-${randomUUID()}`,
+    onNotice,
+  });
+  try {
+    const ledger = await openLedger({ store, onFault: onNotice });
+    const transport = new UndiciTransport({
+      byok: config.byok,
+      ...(local ? { local: local.handler } : {}),
+      ...(upstreamLimits ? { limits: upstreamLimits } : {}),
+    });
+    const credentials = new Credentials({
+      store,
+      byok: config.byok,
+      masterKeys: config.masterKeys,
+      probe: (url, options) => vettedGet(url, options),
+    });
+    const { limits } = config;
+    const limiter: Limiter = limits.shared
+      ? new SharedLimiter({ store, limits, onFault: (error) => onFault('limits', error) })
+      : memoryLimiter(limits);
+    const inFlight = new InFlight();
+    const parts: GatewayParts = {
+      catalog: new Catalog(config, local?.models),
+      ledger,
+      authenticator: openAuthenticator({ ledger }),
+      limiter,
+      credentials,
+      transport,
+      router: new UpstreamRouter({ limits }),
+      limits,
+      inFlight,
+      async ready() {
+        await store.read((db) => sql`select 1`.execute(db));
+      },
+      onFault,
+    };
+    return {
+      app: createGatewayApp(parts, basePath),
+      async close(graceMs) {
+        await inFlight.drain(graceMs);
+        if (limiter instanceof SharedLimiter) await limiter.close();
+        await transport.close();
+        await ledger.close();
+        await store.close();
+      },
+    };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}

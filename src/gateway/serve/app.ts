@@ -1,0 +1,74 @@
+import { Hono } from 'hono';
+import { StoreError } from '../../store/index.ts';
+import { GatewayError } from '../errors.ts';
+import { errorAnswer, plainErrorBody } from './answers.ts';
+import { type Asked, askedOf, type Setting } from './asked.ts';
+import type { GatewayParts } from './parts.ts';
+import { newReceipt } from './receipt.ts';
+import { CallerGone } from './request-body.ts';
+import { type GatewayRoute, gatewayRoutes } from './routes.ts';
+import { internalError } from './work.ts';
+
+/** The gateway as a Hono app of its own; `basePath` where it is mounted in a host. */
+export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setting> {
+  const app = new Hono<Setting>();
+  const routes = gatewayRoutes(parts);
+  for (const { method, path, answer, errorBody = plainErrorBody } of routes)
+    app.on(method, basePath + honoPath(path), async (context) => {
+      const asked = askedOf(context, path);
+      try {
+        return await answer(asked, context.req.param());
+      } catch (error) {
+        // The status is for nobody: the connection is gone.
+        if (error instanceof CallerGone) return new Response(null, { status: 499 });
+        const shown = asGatewayError(parts, asked, error);
+        // The same bytes on every wire, and nothing of what was known by then: that would tell failures apart.
+        if (shown.status === 401)
+          return errorAnswer({ ...newReceipt(), requestId: asked.receipt.requestId }, shown, plainErrorBody);
+        return errorAnswer(asked.receipt, shown, errorBody);
+      }
+    });
+  for (const [path, methods] of Map.groupBy(routes, (route: GatewayRoute) => route.path)) {
+    const allowed = [
+      ...new Set(methods.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))),
+    ];
+    app.all(basePath + honoPath(path), ({ req }) =>
+      refuse(
+        405,
+        'method_not_allowed',
+        `${req.method} does not apply to ${path}; use ${allowed.join(' or ')}.`,
+        {
+          allow: allowed.join(', '),
+        },
+      ),
+    );
+  }
+  app.notFound(({ req }) => refuse(404, 'not_found', `There is no ${req.method} ${req.path.slice(0, 200)}.`));
+  return app;
+}
+
+/** `/v1/models/{id}` to `/v1/models/:id{.+}`: ids of models have slashes. */
+const honoPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1{.+}');
+
+function refuse(
+  status: number,
+  code: string,
+  message: string,
+  headers: Record<string, string> = {},
+): Response {
+  const error = new GatewayError(status, 'invalid_request_error', message, { code, headers });
+  return errorAnswer(newReceipt(), error, plainErrorBody);
+}
+
+function asGatewayError({ onFault }: GatewayParts, { receipt }: Asked, error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error;
+  onFault(receipt.requestId, error);
+  if (error instanceof StoreError)
+    return new GatewayError(
+      503,
+      'server_error',
+      'The gateway cannot reach or write its database, so it takes no requests; ask again in a moment.',
+      { code: error.code, headers: { 'retry-after': '1' }, cause: error },
+    );
+  return internalError(receipt.requestId);
+}

@@ -1,0 +1,61 @@
+import type { Candidate, Usage } from '../catalog/types.ts';
+import type { Attempt } from '../upstream/types.ts';
+import { jsonAnswer } from './answers.ts';
+import { noCost } from './receipt.ts';
+import { failed, send, serves, type Work } from './work.ts';
+
+/** A provider's whole body, in the caller's words. */
+export interface Whole {
+  readonly text: string;
+  readonly usage: Usage;
+}
+
+/**
+ * Asks for an answer in one piece and settles it; also when the caller left meanwhile.
+ * @param read rejects with `UpstreamFailure` where the body is none
+ */
+export async function buffered(
+  work: Work,
+  read: (text: string, candidate: Candidate) => Whole,
+): Promise<Response> {
+  const { parts, asked, purchase } = work;
+  const { receipt } = asked;
+  let last: Attempt | undefined;
+  try {
+    let served: { readonly attempt: Attempt; readonly whole: Whole };
+    try {
+      served = await parts.router.run(
+        purchase.candidates,
+        async (attempt) => {
+          last = attempt;
+          const reply = await send(work, attempt);
+          return { attempt, whole: read(await reply.text(), attempt.candidate) };
+        },
+        work.givenUp,
+      );
+    } catch (error) {
+      return await failed(work, last, error);
+    }
+    const { attempt, whole } = served;
+    const { candidate, place } = attempt;
+    purchase.began();
+    serves(work, attempt);
+    receipt.cost = purchase.costOf(candidate, whole.usage);
+    const answer = jsonAnswer(receipt, 200, whole.text);
+    const kept = purchase.keeps
+      ? { answer: { status: 200, headers: Object.fromEntries(answer.headers), body: whole.text } }
+      : {};
+    const outcome = asked.gone.aborted ? 'client_gone' : 'completed';
+    try {
+      await purchase.settle(candidate, place, whole.usage, { status: 200, outcome, ...kept });
+    } catch (error) {
+      // The caller gets no answer, so it owes nothing for it.
+      receipt.cost = noCost;
+      await purchase.release(candidate, place, { status: 503, outcome: 'failed' });
+      throw error;
+    }
+    return answer;
+  } finally {
+    work.over();
+  }
+}

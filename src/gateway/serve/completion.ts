@@ -1,0 +1,111 @@
+import type { Candidate } from '../catalog/types.ts';
+import { invalidRequest, unsupported } from '../errors.ts';
+import { UpstreamFailure } from '../upstream/types.ts';
+import { translationOf } from '../wires/index.ts';
+import type { AnswerAbout, ClientRequest, ClientWire, RequestFacts, Translation } from '../wires/wire.ts';
+import type { Asked } from './asked.ts';
+import { buffered } from './buffered.ts';
+import { open } from './enter.ts';
+import type { GatewayParts } from './parts.ts';
+import type { JsonBody } from './request-body.ts';
+import { Tally } from './relay.ts';
+import { streamed } from './streamed.ts';
+import { checkWindow } from './window.ts';
+import type { Work } from './work.ts';
+
+/** Answers a completion on any wire. @throws GatewayError @throws CallerGone */
+export async function complete(parts: GatewayParts, wire: ClientWire, asked: Asked): Promise<Response> {
+  const opened = await open(parts, asked, {
+    wire: wire.name,
+    facts: ({ value, text }) => wire.facts(value, text),
+    check(candidate, facts, { value }) {
+      checkModel(wire, candidate, facts);
+      checkWindow(candidate.model, facts, promptsOf(wire, value));
+    },
+    maxTokensOf: (candidate, facts) => outputLimit(wire, facts, candidate),
+  });
+  if (opened instanceof Response) return opened;
+  const { entered, purchase, maxTokensOf, givenUp, over } = opened;
+  const { facts, value, text } = entered;
+  const request: ClientRequest = { text, body: value, facts, header: asked.header };
+  const translation = ({ model }: Candidate): Translation => translationOf(wire, model.provider.wire);
+  const created = Math.floor(Date.now() / 1000);
+  const { requestId } = asked.receipt;
+  const about = ({ model }: Candidate): AnswerAbout => ({ requestId, model: model.id, created, request });
+  const { stream } = facts;
+  const work: Work = {
+    parts,
+    asked,
+    facts,
+    purchase,
+    bodyFor: (candidate) =>
+      translation(candidate).request(request, {
+        model: candidate.model,
+        stream,
+        maxTokens: maxTokensOf(candidate),
+      }),
+    failure: (candidate) => translation(candidate).failure,
+    errorBody: wire.errorBody,
+    givenUp,
+    over,
+  };
+  if (stream) return await streamed(work, (candidate) => translation(candidate).stream(about(candidate)));
+  return await buffered(work, (whole, candidate) => {
+    const answer = translation(candidate).answer(whole, about(candidate));
+    const tally = new Tally();
+    tally.add(answer.events);
+    if (tally.failure) throw new UpstreamFailure({ ...tally.failure, unwell: true });
+    return { text: answer.text, usage: tally.usage ?? tally.estimated(facts) };
+  });
+}
+
+/** @throws GatewayError 400 where the model cannot do what is asked for */
+function checkModel(wire: ClientWire, { model }: Candidate, facts: RequestFacts): void {
+  if (wire.name === 'messages' && model.provider.wire !== 'anthropic-messages')
+    throw invalidRequest(
+      `${model.id} is not of the family that the messages wire serves; use POST /v1/chat/completions or /v1/responses.`,
+      { code: 'wrong_model_family', param: 'model' },
+    );
+  const needed = wire.name === 'completions' ? 'completions' : 'chat';
+  if (!model.caps.has(needed))
+    throw unsupported('model', `${model.id} has no capability '${needed}', which this route needs.`);
+  const missing = facts.needs.find(({ cap }) => !model.caps.has(cap));
+  if (missing)
+    throw unsupported(
+      missing.param,
+      `${model.id} has no capability '${missing.cap}', which '${missing.param}' needs.`,
+    );
+  if (facts.maxTokens !== undefined && facts.maxTokens > model.maxOutputTokens)
+    throw invalidRequest(
+      `${facts.maxTokens} tokens of output are more than ${model.id} gives, which is at most ${model.maxOutputTokens}.`,
+      { param: wire.name === 'responses' ? 'max_output_tokens' : 'max_tokens' },
+    );
+}
+
+/** Members that fill a window, a list of prompts one for each; none where the provider may shorten the conversation. */
+function promptsOf({ name }: ClientWire, body: JsonBody['value']): Record<string, readonly unknown[]> {
+  const { messages, prompt, input } = body;
+  switch (name) {
+    case 'completions': {
+      const isList = Array.isArray(prompt) && typeof prompt[0] !== 'number';
+      return { prompt: isList ? prompt : [prompt] };
+    }
+    case 'responses':
+      return body['truncation'] === 'auto' || body['context_management'] ? {} : { input: [input] };
+    case 'messages':
+      return body['context_management'] ? {} : { messages: [messages] };
+    case 'chat':
+      return { messages: [messages] };
+  }
+}
+
+/** What applies where the caller set no limit. */
+const defaultTokens: Readonly<Record<ClientWire['name'], number>> = {
+  chat: 4096,
+  messages: 4096,
+  responses: Number.POSITIVE_INFINITY,
+  completions: 16,
+};
+
+const outputLimit = ({ name }: ClientWire, { maxTokens }: RequestFacts, { model }: Candidate): number =>
+  Math.min(maxTokens ?? defaultTokens[name], model.maxOutputTokens);

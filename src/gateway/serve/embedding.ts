@@ -1,0 +1,46 @@
+import type { Candidate } from '../catalog/types.ts';
+import { unsupported } from '../errors.ts';
+import { embeddingsFacts, embeddingsOf } from '../wires/embeddings/index.ts';
+import type { Asked } from './asked.ts';
+import { plainErrorBody } from './answers.ts';
+import { buffered } from './buffered.ts';
+import { open } from './enter.ts';
+import type { GatewayParts } from './parts.ts';
+import { checkWindow } from './window.ts';
+
+/** Answers a request for embeddings. @throws GatewayError @throws CallerGone */
+export async function embed(parts: GatewayParts, asked: Asked): Promise<Response> {
+  const opened = await open(parts, asked, {
+    wire: 'embeddings',
+    facts: ({ value }) => embeddingsFacts(value),
+    check(candidate, facts) {
+      checkModel(candidate);
+      checkWindow(candidate.model, facts, { input: facts.inputs });
+    },
+    maxTokensOf: () => 0,
+  });
+  if (opened instanceof Response) return opened;
+  const { entered, purchase, givenUp, over } = opened;
+  const { facts, text } = entered;
+  const request = { text, facts };
+  const translation = ({ model }: Candidate) => embeddingsOf(model.provider.wire);
+  return await buffered(
+    {
+      parts,
+      asked,
+      facts,
+      purchase,
+      bodyFor: (candidate) => translation(candidate).request(request, candidate.model),
+      failure: (candidate) => translation(candidate).failure,
+      errorBody: plainErrorBody,
+      givenUp,
+      over,
+    },
+    (whole, candidate) => translation(candidate).answer(whole, request, candidate.model),
+  );
+}
+
+function checkModel({ model }: Candidate): void {
+  if (!model.caps.has('embeddings'))
+    throw unsupported('model', `${model.id} has no capability 'embeddings', which this route needs.`);
+}

@@ -1,0 +1,136 @@
+import type { Caller, Resolution } from '../access/types.ts';
+import type { Candidate } from '../catalog/types.ts';
+import { GatewayError, invalidApiKey } from '../errors.ts';
+import type { RequestFacts } from '../wires/wire.ts';
+import type { Asked } from './asked.ts';
+import { type IdempotencyKey, idempotencyKey, replay } from './idempotency.ts';
+import type { GatewayParts } from './parts.ts';
+import { endpointOf, KeyInvalid, type Order, Purchase } from './purchase.ts';
+import { type JsonBody, readJsonObject } from './request-body.ts';
+
+/** A request that is known, and may be served. */
+export interface Entered<Facts extends RequestFacts> extends JsonBody {
+  readonly caller: Caller;
+  readonly facts: Facts;
+  readonly resolution: Resolution;
+  readonly idempotency: IdempotencyKey | undefined;
+}
+
+export interface Reading<Facts extends RequestFacts> {
+  readonly wire: string;
+  /** @throws GatewayError 400 */
+  readonly facts: (body: JsonBody) => Facts;
+  /** Whether the model can do it. @throws GatewayError 400 */
+  readonly check: (candidate: Candidate, facts: Facts, body: JsonBody) => void;
+  readonly maxTokensOf: (candidate: Candidate, facts: Facts) => number;
+}
+
+/** A request whose money is held. */
+export interface Opened<Facts extends RequestFacts> {
+  readonly entered: Entered<Facts>;
+  readonly purchase: Purchase;
+  readonly maxTokensOf: (candidate: Candidate) => number;
+  /** Aborted when the answer is no longer worth reading: the gateway stops, or the caller has been gone for long enough. */
+  readonly givenUp: AbortSignal;
+  /** Its answer is out and its money settled; called once or more. */
+  readonly over: () => void;
+}
+
+/**
+ * All that comes before a provider is asked: who, what, whether, and the money. @returns an answer where the request has
+ * one already @throws GatewayError
+ */
+export async function open<Facts extends RequestFacts>(
+  parts: GatewayParts,
+  asked: Asked,
+  reading: Reading<Facts>,
+): Promise<Opened<Facts> | Response> {
+  const entered = await enter(parts, asked, reading);
+  if (entered instanceof Response) return entered;
+  const { caller, facts, resolution, idempotency } = entered;
+  const permit = await parts.limiter.enter(caller);
+  const maxTokensOf = (candidate: Candidate) => reading.maxTokensOf(candidate, facts);
+  const { wire } = reading;
+  const order: Order = { caller, facts, wire, candidates: resolution.candidates, maxTokensOf, idempotency };
+  let purchase: Purchase | Response;
+  try {
+    purchase = await Purchase.open(parts.ledger, asked, order);
+  } catch (error) {
+    permit.leave();
+    if (error instanceof KeyInvalid) throw invalidApiKey();
+    throw error;
+  }
+  if (purchase instanceof Response) {
+    permit.leave();
+    return purchase;
+  }
+  const ended = Promise.withResolvers<void>();
+  const givenUp = new AbortController();
+  const stop = () => givenUp.abort();
+  let draining: NodeJS.Timeout | undefined;
+  const left = () => {
+    draining = setTimeout(stop, parts.limits.drainSecs * 1000);
+  };
+  if (asked.gone.aborted) left();
+  else asked.gone.addEventListener('abort', left, { once: true });
+  parts.inFlight.add(ended.promise, stop);
+  let isOpen = true;
+  const over = () => {
+    if (!isOpen) return;
+    isOpen = false;
+    clearTimeout(draining);
+    asked.gone.removeEventListener('abort', left);
+    permit.leave();
+    ended.resolve();
+  };
+  return { entered, purchase, maxTokensOf, givenUp: givenUp.signal, over };
+}
+
+async function enter<Facts extends RequestFacts>(
+  parts: GatewayParts,
+  asked: Asked,
+  reading: Reading<Facts>,
+): Promise<Entered<Facts> | Response> {
+  const { receipt } = asked;
+  const caller = await parts.authenticator.authenticate(asked.header);
+  const body = await readJsonObject(asked, parts.limits.maxBodyBytes);
+  // Shown also where the rest of the body is refused.
+  const { model } = body.value;
+  if (typeof model === 'string') receipt.requestedModel = receipt.effectiveModel = model;
+  const facts = reading.facts(body);
+  const idempotency = idempotencyKey(asked.header('idempotency-key'), asked.route, body.text);
+  if (idempotency) {
+    const { key, bodyHash } = idempotency;
+    const found = await parts.ledger.claimed(caller.accountId, key, bodyHash);
+    if (found) return replay(found);
+  }
+  const resolution = await parts.catalog.resolve(facts.model, {
+    models: caller.key.models,
+    own: (provider) => parts.credentials.find(caller.accountId, provider),
+    fallbacks: fallbacksOf(asked.header('x-svc-fallback-models')),
+  });
+  const [first, ...others] = resolution.candidates;
+  if (!first) throw new Error(`nothing serves ${facts.model}`);
+  receipt.effectiveModel = first.model.id;
+  receipt.reason = resolution.reason;
+  receipt.endpoint = endpointOf(first);
+  receipt.pricingIdentity = first.model.price.identity;
+  reading.check(first, facts, body);
+  // A fallback that cannot do what is asked for is none.
+  const fit = others.filter((candidate) => {
+    try {
+      reading.check(candidate, facts, body);
+      return true;
+    } catch (error) {
+      if (error instanceof GatewayError) return false;
+      throw error;
+    }
+  });
+  return { ...body, caller, facts, resolution: { ...resolution, candidates: [first, ...fit] }, idempotency };
+}
+
+const fallbacksOf = (header: string | undefined): string[] =>
+  (header ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');

@@ -1,0 +1,54 @@
+import { createHash } from 'node:crypto';
+import { GatewayError, invalidRequest } from '../errors.ts';
+import type { Claimed } from '../ledger/types.ts';
+
+export interface IdempotencyKey {
+  readonly key: string;
+  /** SHA-256 of the route and the body. */
+  readonly bodyHash: string;
+}
+
+/** @throws GatewayError 400 */
+export function idempotencyKey(
+  header: string | undefined,
+  route: string,
+  body: string,
+): IdempotencyKey | undefined {
+  if (header === undefined) return undefined;
+  if (header.length === 0 || header.length > 255)
+    throw invalidRequest(`idempotency-key must have 1 to 255 characters, got ${header.length}.`, {
+      param: 'idempotency-key',
+    });
+  return { key: header, bodyHash: createHash('sha256').update(`${route}\n`).update(body).digest('hex') };
+}
+
+/** What the first request with the key came to. @throws GatewayError 409 */
+export function replay(found: Claimed): Response {
+  switch (found.state) {
+    case 'done': {
+      const { status, headers, body } = found.answer;
+      return new Response(body, { status, headers: { ...headers, 'x-svc-idempotent-replay': 'true' } });
+    }
+    case 'in_progress':
+      throw new GatewayError(
+        409,
+        'invalid_request_error',
+        'The first request with this idempotency-key is not over yet; ask again for its answer in a moment.',
+        { code: 'request_in_progress', headers: { 'retry-after': '1' } },
+      );
+    case 'gone':
+      throw new GatewayError(
+        409,
+        'invalid_request_error',
+        `The request with this idempotency-key is over and paid for (${found.requestId}), but its answer was not kept; use a new key to ask again.`,
+        { code: 'idempotency_answer_lost', headers: { 'x-should-retry': 'false' } },
+      );
+    case 'conflict':
+      throw new GatewayError(
+        409,
+        'invalid_request_error',
+        'This idempotency-key came before with another body; use a new key for a new request.',
+        { code: 'idempotency_conflict', headers: { 'x-should-retry': 'false' } },
+      );
+  }
+}

@@ -1,0 +1,111 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { getRequestListener } from '@hono/node-server';
+import { GatewayError } from '../errors.ts';
+import { plainErrorBody } from './answers.ts';
+import { newReceipt, receiptHeaders } from './receipt.ts';
+
+export interface GatewayListener {
+  readonly port: number;
+  /** Stops accepting; resolves when the last connection is done. */
+  close(): Promise<void>;
+  /** Cuts what is still open. */
+  cut(): void;
+}
+
+/** How long callers may take, in ms: who sends a byte a minute holds a connection for this long and no longer. */
+export interface Patience {
+  readonly headersMs: number;
+  readonly requestMs: number;
+  readonly keepAliveMs: number;
+}
+const patience: Patience = { headersMs: 15_000, requestMs: 120_000, keepAliveMs: 65_000 };
+
+/** Takes the port (0: a free one). Rejects with Node's error where it cannot be had. */
+export async function listen(
+  app: { fetch: (request: Request, env: object) => Response | Promise<Response> },
+  { host, port, headersMs, requestMs, keepAliveMs }: { host: string; port: number } & Partial<Patience>,
+): Promise<GatewayListener> {
+  let closing = false;
+  const serve = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const server = createServer(
+    {
+      headersTimeout: headersMs ?? patience.headersMs,
+      requestTimeout: requestMs ?? patience.requestMs,
+      keepAliveTimeout: keepAliveMs ?? patience.keepAliveMs,
+      connectionsCheckingInterval: Math.min(1000, headersMs ?? patience.headersMs),
+      // Small chunks of a stream go out as they are.
+      noDelay: true,
+    },
+    (incoming, outgoing) => {
+      if (closing) outgoing.setHeader('connection', 'close');
+      void serve(incoming, outgoing);
+    },
+  );
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (socket.destroyed || !socket.writable || error.code === 'ECONNRESET') socket.destroy();
+    else socket.end(rawRefusal(unreadable(error.code)));
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    close() {
+      closing = true;
+      return closed(server);
+    },
+    cut: () => server.closeAllConnections(),
+  };
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    // A kept-alive connection counts as open until its client leaves it, so cut each once it has its answer.
+    const sweep = setInterval(() => server.closeIdleConnections(), 50);
+    server.close(() => {
+      clearInterval(sweep);
+      resolve();
+    });
+    server.closeIdleConnections();
+  });
+}
+
+/** Of a request that Node's parser gave up. */
+function unreadable(code: string | undefined): GatewayError {
+  const refused = (status: number, message: string, name: string) =>
+    new GatewayError(status, 'invalid_request_error', message, { code: name });
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return refused(431, 'The headers are too large.', 'headers_too_large');
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return refused(413, 'The extensions of a chunk of the body are too large.', 'body_too_large');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return refused(408, 'The request did not arrive in time.', 'request_timeout');
+    default:
+      return refused(400, 'This is not an HTTP request that can be read.', 'bad_request');
+  }
+}
+
+const reasons: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  408: 'Request Timeout',
+  413: 'Payload Too Large',
+  431: 'Request Header Fields Too Large',
+};
+
+function rawRefusal(error: GatewayError): string {
+  const receipt = newReceipt();
+  const body = JSON.stringify(plainErrorBody(error, receipt.requestId));
+  const headers = Object.entries({
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close',
+    ...receiptHeaders(receipt),
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${error.status} ${reasons[error.status] ?? ''}\r\n${headers.join('')}\r\n${body}`;
+}

@@ -1,0 +1,215 @@
+import type { Caller } from '../access/types.ts';
+import { bound, cost as costOf, estimate } from '../catalog/price.ts';
+import type { Candidate, Cost, Usage } from '../catalog/types.ts';
+import { GatewayError, invalidRequest } from '../errors.ts';
+import type { Ledger, Reservation, Settlement, StoredAnswer } from '../ledger/types.ts';
+import type { RequestFacts } from '../wires/wire.ts';
+import type { Asked } from './asked.ts';
+import { type IdempotencyKey, replay } from './idempotency.ts';
+import { chargedOf, noCost } from './receipt.ts';
+
+/** What there is to be bought. */
+export interface Order {
+  readonly caller: Caller;
+  readonly facts: RequestFacts;
+  readonly wire: string;
+  /** What may serve it, best first. */
+  readonly candidates: readonly Candidate[];
+  /** The most tokens of one answer of a candidate. */
+  readonly maxTokensOf: (candidate: Candidate) => number;
+  readonly idempotency: IdempotencyKey | undefined;
+}
+
+/** How a request ended, for its record. */
+export type End = Pick<Settlement, 'status' | 'outcome'> & { readonly answer?: StoredAnswer };
+
+const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
+
+/** Whole nanodollars. @throws GatewayError 400 */
+function ceilingOf(header: string | undefined): bigint | undefined {
+  if (header === undefined) return undefined;
+  if (!/^\d{1,18}$/.test(header.trim()))
+    throw invalidRequest(
+      `x-svc-max-cost-nanousd must be a whole number of nanodollars, got '${header.slice(0, 60)}'.`,
+      { param: 'x-svc-max-cost-nanousd' },
+    );
+  return BigInt(header);
+}
+
+/** A request whose money is held: it is settled or released, once. */
+export class Purchase {
+  readonly candidates: readonly Candidate[];
+  readonly #ledger: Ledger;
+  readonly #asked: Asked;
+  readonly #order: Order;
+  readonly #held: bigint;
+  #firstByteMs: number | undefined;
+
+  private constructor(
+    ledger: Ledger,
+    asked: Asked,
+    order: Order,
+    { candidates, held }: { candidates: readonly Candidate[]; held: bigint },
+  ) {
+    this.#ledger = ledger;
+    this.#asked = asked;
+    this.#order = order;
+    this.#held = held;
+    this.candidates = candidates;
+  }
+
+  get accountId(): string {
+    return this.#order.caller.accountId;
+  }
+
+  /** Whether its answer is kept, to be given again. */
+  get keeps(): boolean {
+    return this.#order.idempotency !== undefined;
+  }
+
+  /**
+   * Holds the most that the request can cost. A fallback that is dearer than the ceiling or the balance allows is left
+   * out. @returns an answer where the request's idempotency key has one already @throws GatewayError 402, each of three
+   */
+  static async open(ledger: Ledger, asked: Asked, order: Order): Promise<Purchase | Response> {
+    const { facts, caller } = order;
+    const mostOf = (candidate: Candidate) =>
+      isByok(candidate)
+        ? 0n
+        : bound({ model: candidate.model, facts, maxTokens: order.maxTokensOf(candidate) });
+    const ceiling = ceilingOf(asked.header('x-svc-max-cost-nanousd'));
+    const [first] = order.candidates;
+    if (!first) throw new Error('nothing to buy');
+    const fits = order.candidates.filter((one) => ceiling === undefined || mostOf(one) <= ceiling);
+    const reservation = (candidates: readonly Candidate[]): Reservation => {
+      const [chosen = first] = candidates;
+      const most = candidates.map(mostOf).reduce((a, b) => (a > b ? a : b), 0n);
+      const likely = isByok(chosen) ? 0n : estimate({ model: chosen.model, facts });
+      return {
+        requestId: asked.receipt.requestId,
+        accountId: caller.accountId,
+        keyId: caller.key.id,
+        amount: most,
+        estimate: likely < most ? likely : most,
+        requestedModel: facts.model,
+        effectiveModel: chosen.model.id,
+        provider: chosen.model.provider.id,
+        wire: order.wire,
+        stream: facts.stream,
+        byok: isByok(chosen),
+        ...(order.idempotency ? { idempotency: order.idempotency } : {}),
+      };
+    };
+    const refuse = (error: GatewayError) => {
+      const end = { status: error.status, outcome: 'failed' as const };
+      const totalMs = performance.now() - asked.arrivedAt;
+      ledger.note(reservation([first]), { ...recordOf(asked, first, 0), ...end, totalMs });
+      return error;
+    };
+    if (fits[0] !== first)
+      throw refuse(
+        new GatewayError(
+          402,
+          'cost_ceiling_exceeded',
+          `This request could cost ${mostOf(first)} nanodollars, more than the ${ceiling} of x-svc-max-cost-nanousd. Ask for fewer tokens or raise the ceiling.`,
+        ),
+      );
+    let candidates = fits;
+    let reserved = await ledger.reserve(reservation(candidates));
+    if (
+      reserved.outcome !== 'reserved' &&
+      reserved.outcome !== 'idempotency' &&
+      mostOf(first) < reservation(candidates).amount
+    ) {
+      candidates = candidates.filter((one) => mostOf(one) <= mostOf(first));
+      reserved = await ledger.reserve(reservation(candidates));
+    }
+    const needed = reservation(candidates).amount;
+    switch (reserved.outcome) {
+      case 'reserved':
+        return new Purchase(ledger, asked, order, { candidates, held: needed });
+      case 'idempotency':
+        return replay(reserved.found);
+      case 'insufficient_allowance':
+        throw refuse(
+          new GatewayError(
+            402,
+            'insufficient_allowance',
+            `This request could cost ${needed} nanodollars, and the balance has ${reserved.balance} left. Add credits or ask for fewer tokens.`,
+            { code: 'insufficient_quota', more: { balance_nanodollars: Number(reserved.balance) } },
+          ),
+        );
+      case 'key_spend_cap_exceeded':
+        throw refuse(
+          new GatewayError(
+            402,
+            'key_spend_cap_exceeded',
+            `This request could cost ${needed} nanodollars, and this API key may spend ${reserved.remaining} more. Raise the key's cap or use another key.`,
+          ),
+        );
+      case 'key_invalid':
+        throw new KeyInvalid();
+    }
+  }
+
+  /** The first byte of the answer came. */
+  began(): void {
+    this.#firstByteMs ??= performance.now() - this.#asked.arrivedAt;
+  }
+
+  /** What the caller pays: never more than was held; the house pays what is above. */
+  costOf(candidate: Candidate, usage: Usage): Cost {
+    const cost = this.#fullCost(candidate, usage);
+    return chargedOf(cost, cost.total < this.#held ? cost.total : this.#held);
+  }
+
+  async settle(candidate: Candidate, place: number, usage: Usage, end: End): Promise<void> {
+    const settlement = this.#settlement(candidate, place, end);
+    const cost = this.#fullCost(candidate, usage);
+    await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage });
+  }
+
+  /** Nothing is paid. */
+  async release(candidate: Candidate, place: number, end: End): Promise<void> {
+    await this.#ledger.release(this.#requestId, this.#settlement(candidate, place, end));
+  }
+
+  #fullCost(candidate: Candidate, usage: Usage): Cost {
+    return isByok(candidate) ? noCost : costOf(candidate.model.price, usage);
+  }
+
+  get #requestId(): string {
+    return this.#asked.receipt.requestId;
+  }
+
+  #settlement(
+    candidate: Candidate,
+    place: number,
+    { answer, ...end }: End,
+  ): Omit<Settlement, 'cost' | 'usage'> {
+    return {
+      ...recordOf(this.#asked, candidate, place),
+      ...end,
+      ...(this.#order.idempotency && answer ? { answer } : {}),
+      totalMs: performance.now() - this.#asked.arrivedAt,
+      firstByteMs: this.#firstByteMs,
+    };
+  }
+}
+
+/** The key was revoked, or ran out, between the request's arrival and its reservation. */
+export class KeyInvalid extends Error {}
+
+export const endpointOf = ({ credential }: Candidate): string =>
+  credential.kind === 'byok' ? `byok:${credential.provider}` : 'credits';
+
+function recordOf({ receipt }: Asked, candidate: Candidate, place: number) {
+  return {
+    effectiveModel: candidate.model.id,
+    provider: candidate.model.provider.id,
+    reason: place > 0 ? ('provider_failover' as const) : receipt.reason,
+    endpoint: endpointOf(candidate),
+    pricingIdentity: candidate.model.price.identity,
+    firstByteMs: undefined,
+  };
+}

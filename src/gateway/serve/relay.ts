@@ -1,0 +1,76 @@
+import type { Usage } from '../catalog/types.ts';
+import type { AnswerEvent } from '../wires/answer.ts';
+import type { RequestFacts, SseFrame, StreamTranslation } from '../wires/wire.ts';
+
+type Failure = Extract<AnswerEvent, { type: 'failure' }>;
+
+/** What an answer's events say, kept up as they pass. */
+export class Tally {
+  finished = false;
+  failure: Failure | undefined;
+  #usage: Usage | undefined;
+  /** Of all that the model wrote. */
+  #bytes = 0;
+
+  /** As the provider said last. That an answer of many words took no tokens at all, it did not say. */
+  get usage(): Usage | undefined {
+    return this.#usage && (this.#bytes === 0 || countOf(this.#usage) > 0) ? this.#usage : undefined;
+  }
+
+  add(events: readonly AnswerEvent[]): void {
+    for (const event of events) {
+      switch (event.type) {
+        case 'usage':
+          this.#usage = event.usage;
+          break;
+        case 'finish':
+          this.finished = true;
+          break;
+        case 'failure':
+          this.failure ??= event;
+          break;
+        case 'text':
+        case 'reasoning':
+        case 'refusal':
+        case 'tool_arguments':
+          this.#bytes += Buffer.byteLength(event.text);
+          break;
+        default:
+      }
+    }
+  }
+
+  /** Where the provider did not say: what it said of the input, and what was seen of the answer. */
+  estimated({ textBytes }: RequestFacts): Usage {
+    const seen = Math.ceil(this.#bytes / 4);
+    const known = this.usage;
+    if (known) return { ...known, output: Math.max(known.output, seen) };
+    return { fresh: Math.ceil(textBytes / 4), cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: seen };
+  }
+}
+
+const countOf = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage): number =>
+  fresh + cacheWrite + cacheWrite1h + cacheRead + output;
+
+/** Frames of a provider, turned into those of the caller one at a time. */
+export class Relay {
+  readonly tally = new Tally();
+  readonly stream: StreamTranslation;
+  readonly #frames: AsyncIterator<SseFrame>;
+
+  constructor(frames: AsyncIterable<SseFrame>, stream: StreamTranslation) {
+    this.#frames = frames[Symbol.asyncIterator]();
+    this.stream = stream;
+  }
+
+  /**
+   * What the next frame makes; `done` after the last. A failure that the provider reports is in the tally.
+   * Rejects with `UpstreamFailure` where the connection breaks off.
+   */
+  async next(): Promise<{ readonly text: string; readonly done: boolean }> {
+    const frame = await this.#frames.next();
+    const { text, events } = frame.done ? this.stream.finish() : this.stream.push(frame.value);
+    if (events.length > 0) this.tally.add(events);
+    return { text, done: frame.done === true || this.tally.failure !== undefined };
+  }
+}

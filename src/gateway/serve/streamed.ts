@@ -1,0 +1,201 @@
+import type { Candidate } from '../catalog/types.ts';
+import { type Attempt, UpstreamFailure, type UpstreamReply } from '../upstream/types.ts';
+import type { StreamTranslation } from '../wires/wire.ts';
+import { streamAnswer } from './answers.ts';
+import { receiptHeaders } from './receipt.ts';
+import { Relay } from './relay.ts';
+import { failed, internalError, send, serves, shownError, type Work } from './work.ts';
+
+/** The most of a stream that is kept for an idempotency key, in characters. */
+const mostKept = 4 * 1024 * 1024;
+
+interface Begun {
+  readonly attempt: Attempt;
+  readonly relay: Relay;
+  readonly reply: UpstreamReply;
+  /** What there is to send already. */
+  readonly head: string;
+  readonly done: boolean;
+}
+
+/** Asks for an answer in frames. Until there is something to send, another attempt may still take its place. */
+export async function streamed(
+  work: Work,
+  translate: (candidate: Candidate) => StreamTranslation,
+): Promise<Response> {
+  const { parts, asked, purchase } = work;
+  let last: Attempt | undefined;
+  let begun: Begun;
+  try {
+    begun = await parts.router.run(
+      purchase.candidates,
+      async (attempt) => {
+        last = attempt;
+        return await begin(attempt, await send(work, attempt), translate(attempt.candidate));
+      },
+      work.givenUp,
+    );
+  } catch (error) {
+    try {
+      return await failed(work, last, error);
+    } finally {
+      work.over();
+    }
+  }
+  purchase.began();
+  serves(work, begun.attempt);
+  asked.receipt.cost = undefined;
+  return streamAnswer(asked.receipt, new StreamedAnswer(work, begun).body());
+}
+
+async function begin(attempt: Attempt, reply: UpstreamReply, stream: StreamTranslation): Promise<Begun> {
+  const relay = new Relay(reply.frames(), stream);
+  try {
+    let head = '';
+    let done = false;
+    while (head === '' && !done) ({ text: head, done } = await relay.next());
+    const { failure } = relay.tally;
+    if (failure && head === '') throw new UpstreamFailure({ ...failure, unwell: true });
+    return { attempt, relay, reply, head, done };
+  } catch (error) {
+    reply.cut();
+    throw error;
+  }
+}
+
+/** Frames at the caller's pace. When the caller goes away, the rest is read for what it cost. */
+class StreamedAnswer {
+  readonly #work: Work;
+  readonly #begun: Begun;
+  /** Sent by the next pull. */
+  #unsent: string;
+  /** The provider has no more. */
+  #done: boolean;
+  #left = false;
+  #kept = '';
+  #pulling: Promise<void> = Promise.resolve();
+
+  constructor(work: Work, begun: Begun) {
+    this.#work = work;
+    this.#begun = begun;
+    this.#unsent = begun.head;
+    this.#done = begun.done;
+  }
+
+  body(): ReadableStream<Uint8Array> {
+    const encoder = new TextEncoder();
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: (controller) => {
+          this.#pulling = this.#pull().then(({ text, closed }) => {
+            if (this.#left) return;
+            if (text !== '') controller.enqueue(encoder.encode(text));
+            if (closed) controller.close();
+          });
+          return this.#pulling;
+        },
+        cancel: () => {
+          this.#left = true;
+          void this.#drain();
+        },
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  async #pull(): Promise<{ text: string; closed: boolean }> {
+    let text = this.#unsent;
+    this.#unsent = '';
+    let thrown: unknown;
+    try {
+      while (text === '' && !this.#done) ({ text, done: this.#done } = await this.#begun.relay.next());
+    } catch (error) {
+      thrown = error;
+      this.#done = true;
+    }
+    this.#keep(text);
+    if (!this.#done) return { text, closed: false };
+    // The caller may have left while the last frame came.
+    return { text: text + (await this.#close(thrown)), closed: true };
+  }
+
+  /** Reads on without the caller, for as long as the limits allow. */
+  async #drain(): Promise<void> {
+    await this.#pulling;
+    if (this.#done) return;
+    const { reply, relay } = this.#begun;
+    const idle = setTimeout(() => reply.cut(), this.#work.parts.limits.drainIdleSecs * 1000);
+    let thrown: unknown;
+    try {
+      while (!this.#done) {
+        ({ done: this.#done } = await relay.next());
+        idle.refresh();
+      }
+    } catch (error) {
+      thrown = error;
+    }
+    clearTimeout(idle);
+    await this.#close(thrown);
+  }
+
+  /** Settles or releases, then gives the last frames. Never rejects. */
+  async #close(thrown: unknown): Promise<string> {
+    const { work, begun } = { work: this.#work, begun: this.#begun };
+    const { requestId } = work.asked.receipt;
+    try {
+      return await this.#settle(thrown);
+    } catch (error) {
+      work.parts.onFault(requestId, error);
+      return begun.relay.stream.fail(internalError(requestId));
+    } finally {
+      begun.reply.cut();
+      work.over();
+    }
+  }
+
+  async #settle(thrown: unknown): Promise<string> {
+    const { asked, purchase, facts, parts } = this.#work;
+    const { attempt, relay } = this.#begun;
+    const { candidate, place } = attempt;
+    const { tally, stream } = relay;
+    const { requestId, effectiveModel, reason } = asked.receipt;
+    const whole = tally.finished && tally.usage !== undefined;
+    const cutByUs = this.#left || parts.inFlight.stopping;
+    const error = thrown === undefined ? tally.failure?.error : shownError(this.#work, thrown, candidate);
+    const end = error ? stream.fail(error) : '';
+    const outcome = this.#left ? 'client_gone' : error ? 'failed' : 'completed';
+    // What the provider broke off is owed only where it had been finished; what was cut here was used up to there.
+    if (error && !whole && !cutByUs) {
+      this.#keep(end);
+      await purchase.release(candidate, place, { status: 200, outcome, ...this.#answer() });
+      return end;
+    }
+    const usage = whole && tally.usage ? tally.usage : tally.estimated(facts);
+    const cost = purchase.costOf(candidate, usage);
+    const last = error ? end : stream.end({ requestId, effectiveModel, reason, cost });
+    this.#keep(last);
+    await purchase.settle(candidate, place, usage, {
+      status: 200,
+      outcome: cutByUs && outcome === 'failed' ? 'cut' : outcome,
+      ...this.#answer(),
+    });
+    return last;
+  }
+
+  #keep(text: string): void {
+    if (this.#work.purchase.keeps && this.#kept.length <= mostKept) this.#kept += text;
+  }
+
+  /** To be given again, where it is whole. */
+  #answer() {
+    if (!this.#work.purchase.keeps || this.#left || this.#kept.length > mostKept) return {};
+    const headers = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' };
+    return {
+      answer: {
+        status: 200,
+        headers: { ...headers, ...receiptHeaders(this.#work.asked.receipt) },
+        body: this.#kept,
+      },
+    };
+  }
+}

@@ -1,0 +1,250 @@
+import type { SseFrame } from '../wires/wire.ts';
+import { Deadlines } from './deadlines.ts';
+import type { ProviderFaults } from './faults.ts';
+import { OversizedEvent, SseParser } from './sse-parser.ts';
+import type { UpstreamFailure } from './types.ts';
+
+/** Beyond this much that nobody has read (bytes; characters of frames), the connection is not read on. */
+const mostWaiting = 256 * 1024;
+/** Of the body of an error: what a message needs, and no longer than that is worth waiting for. */
+const errorBytes = 64 * 1024;
+const errorMs = 10_000;
+
+export interface AnswerLimits {
+  readonly totalMs: number;
+  readonly idleMs: number;
+  /** Of a body, unpacked. */
+  readonly maxAnswerBytes: number;
+  /** Of one event. */
+  readonly maxEventChars: number;
+}
+
+/** Where bytes come from. */
+export interface BodySource {
+  pause(): void;
+  resume(): void;
+  /** Closes the connection. */
+  abort(): void;
+}
+
+type Next = IteratorResult<SseFrame, undefined>;
+interface Waiter {
+  readonly resolve: (next: Next) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** The body of one answer: a source puts in bytes, one reader takes them out as a whole or as frames. */
+export class AnswerBody {
+  readonly #limits: AnswerLimits;
+  readonly #faults: ProviderFaults;
+  readonly #source: BodySource;
+  readonly #settled: (failure: unknown) => void;
+  readonly #deadlines: Deadlines;
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #most: number;
+  #paused = false;
+  /** No more comes in. */
+  #over = false;
+  #failure: unknown;
+  #whole:
+    | { readonly resolve: (bytes: Buffer) => void; readonly reject: (error: unknown) => void }
+    | undefined;
+  #lenient: { readonly timer: NodeJS.Timeout } | undefined;
+  #parser: SseParser | undefined;
+  #frames: SseFrame[] = [];
+  #taken = 0;
+  #waitingChars = 0;
+  #waiter: Waiter | undefined;
+
+  /** @param settled called once, when no more can come: with what went wrong, or undefined */
+  constructor(
+    limits: AnswerLimits,
+    faults: ProviderFaults,
+    source: BodySource,
+    settled: (failure: unknown) => void,
+  ) {
+    this.#limits = limits;
+    this.#faults = faults;
+    this.#source = source;
+    this.#settled = settled;
+    this.#most = limits.maxAnswerBytes;
+    this.#deadlines = new Deadlines(limits, (what) =>
+      this.#break(what === 'totalMs' ? faults.tooLong(limits.totalMs) : faults.silent(limits.idleMs)),
+    );
+  }
+
+  push(chunk: Buffer): void {
+    if (this.#over) return;
+    this.#bytes += chunk.length;
+    if (this.#parser) {
+      if (this.#bytes > this.#most) this.#break(this.#tooLarge());
+      else this.#parse(this.#parser, chunk);
+      return;
+    }
+    this.#deadlines.news();
+    this.#chunks.push(chunk);
+    if (this.#bytes > this.#most) this.#break(this.#tooLarge());
+    else if (!this.#whole && this.#bytes > mostWaiting) this.#pause();
+  }
+
+  /** The provider's end. */
+  end(): void {
+    if (this.#over) return;
+    if (this.#parser) for (const frame of this.#parser.end()) this.#deliver(frame);
+    this.#finish(undefined);
+  }
+
+  /** The source's fault, or the caller's reason to give up. The connection is closed. */
+  break(failure: unknown): void {
+    this.#break(failure);
+  }
+
+  /** @param lenient of an error: its beginning will do, and so will what came before it broke off */
+  text({ lenient }: { readonly lenient: boolean }): Promise<string> {
+    this.#takeOnce();
+    if (lenient) {
+      this.#most = errorBytes;
+      const timer = setTimeout(() => this.#break(this.#faults.silent(errorMs)), errorMs);
+      this.#lenient = { timer };
+      if (this.#over) clearTimeout(timer);
+    }
+    const whole = new Promise<Buffer>((resolve, reject) => {
+      this.#whole = { resolve, reject };
+    });
+    if (this.#over) this.#answerWhole();
+    else {
+      this.#deadlines.wait();
+      this.#resume();
+    }
+    return whole.then((bytes) => new TextDecoder().decode(bytes));
+  }
+
+  frames(): AsyncIterable<SseFrame> {
+    this.#takeOnce();
+    const parser = new SseParser(this.#limits.maxEventChars);
+    this.#parser = parser;
+    const chunks = this.#chunks;
+    this.#chunks = [];
+    for (const chunk of chunks) if (!this.#parse(parser, chunk)) break;
+    if (this.#over && this.#failure === undefined) for (const frame of parser.end()) this.#deliver(frame);
+    this.#deadlines.rest();
+    if (this.#waitingChars <= mostWaiting) this.#resume();
+    return {
+      [Symbol.asyncIterator]: () => ({
+        next: () => this.#next(),
+        return: () => {
+          this.cut();
+          return Promise.resolve<Next>({ value: undefined, done: true });
+        },
+      }),
+    };
+  }
+
+  /** Nobody reads on. */
+  cut(): void {
+    this.#break(this.#faults.cut());
+    this.#frames = [];
+    this.#taken = 0;
+  }
+
+  #takeOnce(): void {
+    if (this.#whole || this.#parser) throw new Error('the body of an answer is read once');
+  }
+
+  #next(): Promise<Next> {
+    const value = this.#frames[this.#taken];
+    if (value !== undefined) {
+      this.#taken += 1;
+      this.#waitingChars -= value.raw.length;
+      if (this.#taken === this.#frames.length) {
+        this.#frames = [];
+        this.#taken = 0;
+      }
+      if (this.#paused && this.#waitingChars <= mostWaiting / 2) this.#resume();
+      return Promise.resolve({ value, done: false });
+    }
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    if (this.#over) return Promise.resolve({ value: undefined, done: true });
+    if (this.#waiter) return Promise.reject(new Error('one frame is read at a time'));
+    this.#deadlines.wait();
+    return new Promise((resolve, reject) => {
+      this.#waiter = { resolve, reject };
+    });
+  }
+
+  /** @returns whether all went well */
+  #parse(parser: SseParser, chunk: Buffer): boolean {
+    const before = parser.lines;
+    let frames: SseFrame[];
+    try {
+      frames = parser.push(chunk);
+    } catch (error) {
+      if (!(error instanceof OversizedEvent)) throw error;
+      const failure = this.#faults.nonsense(error.message, error);
+      if (this.#over) this.#failure ??= failure;
+      else this.#break(failure);
+      return false;
+    }
+    // A byte now and then that never makes a line is silence, too.
+    if (parser.lines !== before) this.#deadlines.news();
+    for (const frame of frames) this.#deliver(frame);
+    if (this.#waitingChars > mostWaiting) this.#pause();
+    return true;
+  }
+
+  #deliver(frame: SseFrame): void {
+    const waiter = this.#waiter;
+    if (!waiter) {
+      this.#frames.push(frame);
+      this.#waitingChars += frame.raw.length;
+      return;
+    }
+    this.#waiter = undefined;
+    this.#deadlines.rest();
+    waiter.resolve({ value: frame, done: false });
+  }
+
+  #tooLarge(): UpstreamFailure {
+    return this.#faults.nonsense(`its body has more than ${this.#most} bytes`);
+  }
+
+  #break(failure: unknown): void {
+    if (this.#over) return;
+    this.#finish(failure);
+    this.#source.abort();
+  }
+
+  #finish(failure: unknown): void {
+    this.#over = true;
+    this.#failure = failure;
+    this.#deadlines.stop();
+    clearTimeout(this.#lenient?.timer);
+    this.#answerWhole();
+    const waiter = this.#waiter;
+    this.#waiter = undefined;
+    if (failure !== undefined) waiter?.reject(failure);
+    else waiter?.resolve({ value: undefined, done: true });
+    this.#settled(failure);
+  }
+
+  #answerWhole(): void {
+    if (this.#failure === undefined || this.#lenient) {
+      const bytes = Buffer.concat(this.#chunks);
+      this.#whole?.resolve(this.#lenient ? bytes.subarray(0, errorBytes) : bytes);
+    } else this.#whole?.reject(this.#failure);
+    this.#chunks = this.#whole ? [] : this.#chunks;
+  }
+
+  #pause(): void {
+    if (this.#paused) return;
+    this.#paused = true;
+    this.#source.pause();
+  }
+
+  #resume(): void {
+    if (!this.#paused || this.#over) return;
+    this.#paused = false;
+    this.#source.resume();
+  }
+}

@@ -1,0 +1,39 @@
+import { Agent, type Dispatcher } from 'undici';
+import type { Resolve } from '../../addresses/resolve.ts';
+import { type AddressMode, vettedConnector } from './vetting.ts';
+
+export interface ConnectionOptions {
+  readonly resolve: Resolve;
+  readonly connectMs: number;
+}
+
+/** Connections that are kept for later requests; those of one mode never serve another. Time limits are the caller's. */
+export class Connections {
+  readonly #options: ConnectionOptions;
+  readonly #agents = new Map<AddressMode, Agent>();
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+  }
+
+  of(mode: AddressMode): Dispatcher {
+    const known = this.#agents.get(mode);
+    if (known) return known;
+    const agent = new Agent({
+      connect: vettedConnector(mode, this.#options),
+      allowH2: false,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      // Shorter than what providers allow; a hint of the server's counts before it.
+      keepAliveTimeout: 30_000,
+      maxHeaderSize: 32 * 1024,
+    });
+    this.#agents.set(mode, agent);
+    return agent;
+  }
+
+  /** Breaks off what is still going on. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()));
+  }
+}

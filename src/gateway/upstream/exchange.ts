@@ -1,0 +1,150 @@
+import type { Dispatcher } from 'undici';
+import { AnswerBody, type AnswerLimits, type BodySource } from './answer-body.ts';
+import type { ProviderFaults } from './faults.ts';
+import type { UpstreamFailure, UpstreamReply } from './types.ts';
+import { isPacked, Unpacking } from './unpacking.ts';
+import { AddressRefused } from './vetting.ts';
+
+/** What one attempt keeps to, and whom it tells. */
+export interface ExchangeContext {
+  readonly limits: AnswerLimits;
+  readonly faults: ProviderFaults;
+  readonly signal: AbortSignal;
+  /** Once, when all is over: what went wrong, undefined where nothing did. */
+  readonly settled: (failure: unknown) => void;
+}
+
+/** Of the head and the body of one answer; sources feed it. */
+export class Exchange {
+  readonly #context: ExchangeContext;
+  readonly #source: BodySource;
+  readonly #body: AnswerBody;
+  readonly #giveUp: () => void;
+  readonly head: Promise<UpstreamReply>;
+  #resolve!: (reply: UpstreamReply) => void;
+  #reject!: (failure: unknown) => void;
+  #unpacking: Unpacking | undefined;
+  #begun = false;
+  #over = false;
+
+  constructor(context: ExchangeContext, source: BodySource) {
+    this.#context = context;
+    const { limits, faults, signal, settled } = context;
+    this.head = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    this.#giveUp = () => this.#body.break(signal.reason);
+    this.#source = source;
+    const unpacked: BodySource = {
+      pause: () => (this.#unpacking ?? source).pause(),
+      resume: () => (this.#unpacking ?? source).resume(),
+      abort: () => (this.#unpacking ?? source).abort(),
+    };
+    this.#body = new AnswerBody(limits, faults, unpacked, (failure) => {
+      this.#over = true;
+      signal.removeEventListener('abort', this.#giveUp);
+      if (!this.#begun) this.#reject(failure ?? faults.brokeOff());
+      settled(failure);
+    });
+    if (signal.aborted) this.#giveUp();
+    else signal.addEventListener('abort', this.#giveUp);
+  }
+
+  begin(status: number, headers: Readonly<Record<string, string>>): void {
+    const coding = headers['content-encoding'];
+    if (isPacked(coding)) {
+      this.#unpacking = Unpacking.of(coding, this.#source);
+      if (!this.#unpacking) {
+        this.#body.break(this.#context.faults.nonsense(`it is packed as '${coding.slice(0, 40)}'`));
+        return;
+      }
+      this.#unpacking.into(this.#body, this.#context.faults);
+    }
+    this.#begun = true;
+    const body = this.#body;
+    this.#resolve({
+      status,
+      headers,
+      text: () => body.text({ lenient: status >= 300 }),
+      frames: () => body.frames(),
+      cut: () => body.cut(),
+    });
+  }
+
+  push(chunk: Buffer): void {
+    (this.#unpacking ?? this.#body).push(chunk);
+  }
+
+  end(): void {
+    (this.#unpacking ?? this.#body).end();
+  }
+
+  /** The connection failed, or never was. */
+  fail(error: unknown): void {
+    // It was we who closed it.
+    if (this.#over) return;
+    (this.#unpacking ?? this.#body).break(this.#failure(error));
+  }
+
+  #failure(error: unknown): UpstreamFailure {
+    const { faults } = this.#context;
+    if (error instanceof AddressRefused)
+      return faults.unusable(`look at its base URL. ${error.message}`, error);
+    if (codeOf(error) === 'UND_ERR_INVALID_ARG')
+      return faults.unusable('a header cannot be written; look at the credential.');
+    return this.#begun ? faults.brokeOff(error) : faults.unreachable(error);
+  }
+}
+
+const codeOf = (error: unknown): unknown =>
+  error instanceof Error && 'code' in error ? error.code : undefined;
+
+/** One request over a pooled connection, without a stream in between: its bytes go straight into the body. */
+export function ask(
+  dispatcher: Dispatcher,
+  options: Dispatcher.DispatchOptions,
+  context: ExchangeContext,
+): Promise<UpstreamReply> {
+  let controller: Dispatcher.DispatchController | undefined;
+  let aborted = false;
+  const exchange = new Exchange(context, {
+    pause: () => controller?.pause(),
+    resume: () => controller?.resume(),
+    abort: () => {
+      aborted = true;
+      controller?.abort(new Error('given up'));
+    },
+  });
+  if (aborted) return exchange.head;
+  const handler: Dispatcher.DispatchHandler = {
+    onRequestStart(started) {
+      controller = started;
+      // Given up while the connection was being made.
+      if (aborted) started.abort(new Error('given up'));
+    },
+    onResponseStart(_, status, headers) {
+      if (status >= 200) exchange.begin(status, flat(headers));
+    },
+    onResponseData: (_, chunk) => exchange.push(chunk),
+    onResponseEnd: () => exchange.end(),
+    onResponseError: (_, error) => exchange.fail(error),
+  };
+  try {
+    dispatcher.dispatch(options, handler);
+  } catch (error) {
+    exchange.fail(error);
+  }
+  return exchange.head;
+}
+
+function flat(
+  headers: Readonly<Record<string, string | readonly string[] | undefined>>,
+): Record<string, string> {
+  const all: Record<string, string> = {};
+  for (const name in headers) {
+    const value = headers[name];
+    if (value !== undefined) all[name] = typeof value === 'string' ? value : value.join(', ');
+  }
+  return all;
+}

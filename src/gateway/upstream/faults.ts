@@ -1,0 +1,118 @@
+import { GatewayError } from '../errors.ts';
+import { UpstreamFailure } from './types.ts';
+
+/** What a provider does wrong below the level of its wire, in words for the caller. Never holds a URL or a secret. */
+export class ProviderFaults {
+  readonly #name: string;
+  readonly #noticed: (failure: UpstreamFailure) => UpstreamFailure;
+
+  /**
+   * @param name the provider's
+   * @param noticed sees what speaks against whoever was asked, as it happens, and may say it another way
+   */
+  constructor(name: string, noticed = (one: UpstreamFailure) => one) {
+    this.#name = name;
+    this.#noticed = noticed;
+  }
+
+  unreachable(cause: unknown): UpstreamFailure {
+    const late = codeOf(cause) === 'UND_ERR_CONNECT_TIMEOUT';
+    return this.#unwell(
+      late ? 'did not accept a connection in time' : `could not be reached${shown(cause)}`,
+      cause,
+      late,
+    );
+  }
+
+  brokeOff(cause?: unknown): UpstreamFailure {
+    return this.#unwell(`broke off in the middle of its answer${shown(cause)}`, cause);
+  }
+
+  /** One host of several that does not want to. */
+  refused(status: number): UpstreamFailure {
+    return this.#unwell(`answered with status ${status}`);
+  }
+
+  silent(ms: number): UpstreamFailure {
+    return this.#unwell(`sent nothing for ${seconds(ms)}`, undefined, true);
+  }
+
+  nonsense(what: string, cause?: unknown): UpstreamFailure {
+    return this.#unwell(`answered what cannot be read: ${what}`, cause);
+  }
+
+  /** We did not want the rest. */
+  cut(): UpstreamFailure {
+    return failure(`The answer of the provider '${this.#name}' was not read to its end.`);
+  }
+
+  /** All that an answer may take. A long answer is no sign of bad health. */
+  tooLong(ms: number): UpstreamFailure {
+    return failure(
+      `The provider '${this.#name}' did not finish its answer within ${seconds(ms)}. ` +
+        'Ask for a shorter answer, or stream it.',
+      { again: true, late: true },
+    );
+  }
+
+  /** It is configured so that it cannot be asked. */
+  unusable(why: string, cause?: unknown): UpstreamFailure {
+    return failure(`The provider '${this.#name}' cannot be asked: ${why}`, { cause });
+  }
+
+  /** Its breaker is open. */
+  resting(ms: number): UpstreamFailure {
+    return failure(
+      `The provider '${this.#name}' failed several times in a row and is not asked for now. ` +
+        `Try again in ${Math.max(1, Math.ceil(ms / 1000))} seconds.`,
+      { again: true },
+    );
+  }
+
+  allDown(): UpstreamFailure {
+    return failure(`None of the hosts of the provider '${this.#name}' is up. Try again later.`, {
+      again: true,
+      unwell: true,
+    });
+  }
+
+  #unwell(what: string, cause?: unknown, late = false): UpstreamFailure {
+    const message = `The provider '${this.#name}' ${what}. Try again later.`;
+    return this.#noticed(failure(message, { cause, late, again: true, unwell: true }));
+  }
+}
+
+/** The same fault of one host of several: it does not speak against the others, which may be asked at once. */
+export const ofOneHost = ({ error, again, cause }: UpstreamFailure): UpstreamFailure =>
+  new UpstreamFailure({ error, again, unwell: false, retryAfterMs: 0 }, { cause });
+
+function failure(
+  message: string,
+  {
+    late = false,
+    again = false,
+    unwell = false,
+    cause,
+  }: {
+    readonly late?: boolean;
+    readonly again?: boolean;
+    readonly unwell?: boolean;
+    readonly cause?: unknown;
+  } = {},
+): UpstreamFailure {
+  const error = new GatewayError(late ? 504 : 502, 'upstream_error', message, {
+    code: late ? 'upstream_timeout' : 'upstream_failed',
+  });
+  return new UpstreamFailure({ error, again, unwell }, { cause });
+}
+
+const seconds = (ms: number): string => `${ms / 1000} seconds`;
+
+const codeOf = (error: unknown): string | undefined =>
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+
+/** Only a code: messages of the system name addresses. */
+function shown(error: unknown): string {
+  const code = codeOf(error);
+  return code === undefined ? '' : ` (${code.replace(/^UND_ERR_/, '').toLowerCase()})`;
+}

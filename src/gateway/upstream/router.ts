@@ -1,0 +1,144 @@
+import { hash } from 'node:crypto';
+import type { Candidate } from '../catalog/types.ts';
+import type { Limits } from '../config/types.ts';
+import { Breaker, type BreakerTicket } from './breaker.ts';
+import { nameOf } from './destination.ts';
+import { ProviderFaults } from './faults.ts';
+import { type Attempt, type Router, UpstreamFailure } from './types.ts';
+
+/** A provider that wants a longer pause is not asked again. */
+const longestPauseMs = 10_000;
+const firstPauseMs = 250;
+/** Breakers of callers' own credentials that are remembered. */
+const mostCallers = 10_000;
+
+/** What became of an attempt. */
+export interface AttemptReport extends Attempt {
+  readonly failure?: UpstreamFailure;
+  /** Before the next attempt on the same candidate; undefined where there is none. */
+  readonly pauseMs?: number;
+}
+
+export interface UpstreamRouterOptions {
+  readonly limits: Pick<Limits, 'retries' | 'breakerFailures' | 'breakerSecs'>;
+  readonly onAttempt?: (report: AttemptReport) => void;
+  /** In ms, monotonic. */
+  readonly now?: () => number;
+  /** From 0 to below 1. */
+  readonly random?: () => number;
+}
+
+export class UpstreamRouter implements Router {
+  readonly #options: UpstreamRouterOptions & { readonly now: () => number; readonly random: () => number };
+  readonly #ofHouse = new Map<string, Breaker>();
+  readonly #ofCallers = new Map<string, Breaker>();
+
+  constructor(options: UpstreamRouterOptions) {
+    this.#options = { now: () => performance.now(), random: Math.random, ...options };
+  }
+
+  async run<T>(
+    candidates: readonly Candidate[],
+    attempt: (attempt: Attempt) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    let n = 0;
+    let last: UpstreamFailure | undefined;
+    let resting: UpstreamFailure | undefined;
+    for (const [place, candidate] of candidates.entries()) {
+      const breaker = this.#breakerOf(candidate);
+      for (let tries = 0; ; tries += 1) {
+        signal.throwIfAborted();
+        const ticket = breaker.enter();
+        if ('restMs' in ticket) {
+          resting ??= new ProviderFaults(nameOf(candidate)).resting(ticket.restMs);
+          break;
+        }
+        const about: Attempt = { candidate, n, place };
+        n += 1;
+        try {
+          const result = await attempt(about);
+          ticket.succeeded();
+          this.#options.onAttempt?.(about);
+          return result;
+        } catch (error) {
+          if (signal.aborted || !(error instanceof UpstreamFailure)) {
+            ticket.dropped();
+            throw error;
+          }
+          judge(error, ticket);
+          const more = error.again && tries < this.#options.limits.retries && !breaker.isOpen;
+          const pauseMs = more ? this.#pause(tries, error) : undefined;
+          this.#options.onAttempt?.({
+            ...about,
+            failure: error,
+            ...(pauseMs === undefined ? {} : { pauseMs }),
+          });
+          if (!error.again) throw error;
+          last = error;
+          if (pauseMs === undefined) break;
+          await pause(pauseMs, signal);
+        }
+      }
+    }
+    const failure = last ?? resting;
+    if (!failure) throw new Error('no candidate to ask');
+    throw failure;
+  }
+
+  /** In ms, as the provider wishes or longer each time; undefined where waiting would take too long. */
+  #pause(tries: number, { retryAfterMs }: UpstreamFailure): number | undefined {
+    const { random } = this.#options;
+    if (retryAfterMs === undefined)
+      return Math.min(firstPauseMs * 2 ** tries, longestPauseMs) * (0.5 + random() / 2);
+    return retryAfterMs > longestPauseMs ? undefined : retryAfterMs * (1 + random() / 10);
+  }
+
+  #breakerOf(candidate: Candidate): Breaker {
+    const breakers = candidate.credential.kind === 'house' ? this.#ofHouse : this.#ofCallers;
+    const key = breakerKey(candidate);
+    const known = breakers.get(key);
+    if (known) return known;
+    const { limits, now } = this.#options;
+    const breaker = new Breaker({
+      failures: limits.breakerFailures,
+      openMs: limits.breakerSecs * 1000,
+      now,
+    });
+    breakers.set(key, breaker);
+    if (breakers === this.#ofCallers && breakers.size > mostCallers) {
+      const oldest = breakers.keys().next();
+      if (!oldest.done) breakers.delete(oldest.value);
+    }
+    return breaker;
+  }
+}
+
+function judge(failure: UpstreamFailure, ticket: BreakerTicket): void {
+  if (failure.unwell) ticket.failed();
+  // A refusal is an answer.
+  else if (failure.again) ticket.dropped();
+  else ticket.succeeded();
+}
+
+/** A caller's own credential or address that fails is nobody else's business. */
+function breakerKey({ model, credential }: Candidate): string {
+  if (credential.kind === 'house') return model.provider.id;
+  const { provider, baseUrl = '', apiKey } = credential;
+  return `${provider} ${baseUrl} ${hash('sha256', apiKey)}`;
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (ms === 0) return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      if (signal.aborted) reject(signal.reason);
+      else resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
+  });
+}

@@ -1,0 +1,176 @@
+import { type Resolve, systemResolve } from '../../addresses/resolve.ts';
+import type { Provider } from '../catalog/types.ts';
+import type { ByokProvider } from '../config/types.ts';
+import { Connections } from './connections.ts';
+import { providerHeaders } from './credential-headers.ts';
+import { type Destination, destinationOf, nameOf } from './destination.ts';
+import { ask, type ExchangeContext } from './exchange.ts';
+import { ofOneHost, ProviderFaults } from './faults.ts';
+import { HostPool } from './host-pool.ts';
+import { askLocally, type LocalHandler } from './local.ts';
+import type { Sending, Transport, UpstreamReply } from './types.ts';
+import { AddressRefused } from './vetting.ts';
+import { vettedGet } from './vetted-get.ts';
+
+export interface TransportLimits {
+  /** For all of a buffered answer. */
+  readonly bufferedMs: number;
+  /** For all of a stream, and for silence in it. */
+  readonly streamMs: number;
+  readonly streamIdleMs: number;
+  readonly connectMs: number;
+  readonly maxAnswerBytes: number;
+  readonly maxEventChars: number;
+  /** Between two looks at the health of a pool's hosts. */
+  readonly healthMs: number;
+}
+
+const healthTimeoutMs = 2000;
+
+const usualLimits: TransportLimits = {
+  bufferedMs: 280_000,
+  streamMs: 2_400_000,
+  streamIdleMs: 120_000,
+  connectMs: 10_000,
+  maxAnswerBytes: 128 * 1024 * 1024,
+  maxEventChars: 32 * 1024 * 1024,
+  healthMs: 3000,
+};
+
+export interface TransportOptions {
+  readonly limits?: Partial<TransportLimits>;
+  /** Providers of callers' own credentials, as configured. */
+  readonly byok?: readonly ByokProvider[];
+  /** Answers for the provider `local`. */
+  readonly local?: LocalHandler;
+  readonly resolve?: Resolve;
+}
+
+export class UndiciTransport implements Transport {
+  readonly #limits: TransportLimits;
+  readonly #byok: ReadonlyMap<string, ByokProvider>;
+  readonly #local: LocalHandler | undefined;
+  readonly #resolve: Resolve;
+  readonly #connections: Connections;
+  readonly #pools = new Map<string, HostPool>();
+
+  constructor({ limits = {}, byok = [], local, resolve = systemResolve }: TransportOptions = {}) {
+    this.#limits = { ...usualLimits, ...limits };
+    this.#byok = new Map(byok.map((provider) => [provider.id, provider]));
+    this.#local = local;
+    this.#resolve = resolve;
+    this.#connections = new Connections({ resolve, connectMs: this.#limits.connectMs });
+  }
+
+  async send(sending: Sending): Promise<UpstreamReply> {
+    const faults = new ProviderFaults(nameOf(sending.candidate));
+    sending.signal.throwIfAborted();
+    const to = this.#destination(sending, faults);
+    if (to.kind === 'hosts') return await this.#askPool(sending, to.provider);
+    const context = this.#context(sending, faults, () => undefined);
+    if (to.kind === 'url') return await this.#askAt(sending, to, context);
+    if (!this.#local) throw faults.unusable('there is no resident model in this process.');
+    const headers = headersOf(sending, false);
+    const { path, text } = sending.body;
+    return await askLocally(this.#local, { path, headers, text }, context);
+  }
+
+  async close(): Promise<void> {
+    for (const pool of this.#pools.values()) pool.close();
+    await this.#connections.close();
+  }
+
+  #destination({ candidate }: Sending, faults: ProviderFaults): Destination {
+    try {
+      return destinationOf(candidate, this.#byok);
+    } catch (error) {
+      if (!(error instanceof AddressRefused)) throw error;
+      throw faults.unusable(`look at its base URL. ${error.message}`, error);
+    }
+  }
+
+  #context(
+    { stream, signal }: Sending,
+    faults: ProviderFaults,
+    settled: ExchangeContext['settled'],
+  ): ExchangeContext {
+    const { bufferedMs, streamMs, streamIdleMs, maxAnswerBytes, maxEventChars } = this.#limits;
+    const times = stream
+      ? { totalMs: streamMs, idleMs: streamIdleMs }
+      : { totalMs: bufferedMs, idleMs: bufferedMs };
+    return { limits: { ...times, maxAnswerBytes, maxEventChars }, faults, signal, settled };
+  }
+
+  #askAt(
+    sending: Sending,
+    { mode, base, cloudResource }: Extract<Destination, { kind: 'url' }>,
+    context: ExchangeContext,
+  ): Promise<UpstreamReply> {
+    const { path, text } = sending.body;
+    const below = base.pathname === '/' ? '' : base.pathname;
+    return ask(
+      this.#connections.of(mode),
+      {
+        origin: base.origin,
+        path: below + path,
+        method: 'POST',
+        headers: headersOf(sending, cloudResource),
+        body: text,
+      },
+      context,
+    );
+  }
+
+  /** What goes wrong with one host of several is no fault of the provider: the next attempt finds another host. */
+  async #askPool(sending: Sending, provider: Provider): Promise<UpstreamReply> {
+    const pool = this.#poolOf(provider);
+    const place = pool.enter(sending.prefix);
+    if (!place) throw new ProviderFaults(provider.id).allDown();
+    const faults = new ProviderFaults(provider.id, (failure) => {
+      place.failed();
+      return pool.anyUp() ? ofOneHost(failure) : failure;
+    });
+    const context = this.#context(sending, faults, () => place.leave());
+    const at = { mode: 'house', base: new URL(place.baseUrl), cloudResource: false } as const;
+    const reply = await this.#askAt(sending, { kind: 'url', ...at }, context);
+    if (![502, 503].includes(reply.status) || !pool.anyUp(place.baseUrl)) return reply;
+    // It starts, stops or has enough to do.
+    reply.cut();
+    throw faults.refused(reply.status);
+  }
+
+  #poolOf(provider: Provider): HostPool {
+    const key = `${provider.id} ${provider.baseUrls.join(' ')}`;
+    const known = this.#pools.get(key);
+    if (known) return known;
+    const { healthMs } = this.#limits;
+    const pool = new HostPool(provider.baseUrls, {
+      everyMs: healthMs,
+      probe: async (url) => {
+        const { status } = await vettedGet(url, {
+          mode: 'house',
+          name: provider.id,
+          headers: {},
+          timeoutMs: healthTimeoutMs,
+          resolve: this.#resolve,
+        });
+        return status < 500;
+      },
+    });
+    this.#pools.set(key, pool);
+    return pool;
+  }
+}
+
+function headersOf({ candidate, body, stream }: Sending, cloudResource: boolean): Record<string, string> {
+  const { model, credential } = candidate;
+  return providerHeaders(
+    model.provider.wire,
+    { apiKey: credential.apiKey, cloudResource },
+    {
+      accept: stream ? 'text/event-stream' : 'application/json',
+      'content-type': 'application/json',
+      ...body.headers,
+    },
+  );
+}

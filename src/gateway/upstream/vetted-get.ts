@@ -1,0 +1,61 @@
+import { Client } from 'undici';
+import { type Resolve, systemResolve } from '../../addresses/resolve.ts';
+import { ask } from './exchange.ts';
+import { ProviderFaults } from './faults.ts';
+import { UpstreamFailure } from './types.ts';
+import { AddressRefused, type UrlRules, vettedConnector, vettedUrl } from './vetting.ts';
+
+export interface VettedGetOptions extends UrlRules {
+  /** The provider's, for messages. */
+  readonly name: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** For all of it. */
+  readonly timeoutMs?: number;
+  readonly resolve?: Resolve;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * GETs a URL for its status alone: nothing of the body is read, no redirect is followed, and the connection is used for
+ * nothing else.
+ * @throws AddressRefused, or UpstreamFailure where there is no answer
+ */
+export async function vettedGet(
+  text: string,
+  {
+    mode,
+    hostSuffixes = [],
+    name,
+    headers,
+    timeoutMs = 10_000,
+    resolve = systemResolve,
+    signal,
+  }: VettedGetOptions,
+): Promise<{ readonly status: number }> {
+  const url = vettedUrl(text, { mode, hostSuffixes });
+  const client = new Client(url.origin, {
+    connect: vettedConnector(mode, { resolve, connectMs: timeoutMs }),
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    maxHeaderSize: 32 * 1024,
+  });
+  try {
+    const reply = await ask(
+      client,
+      { method: 'GET', path: url.pathname + url.search, headers },
+      {
+        limits: { totalMs: timeoutMs, idleMs: timeoutMs, maxAnswerBytes: 64 * 1024, maxEventChars: 1 },
+        faults: new ProviderFaults(name),
+        signal: signal ?? new AbortController().signal,
+        settled: () => undefined,
+      },
+    );
+    reply.cut();
+    return { status: reply.status };
+  } catch (error) {
+    if (error instanceof UpstreamFailure && error.cause instanceof AddressRefused) throw error.cause;
+    throw error;
+  } finally {
+    await client.destroy();
+  }
+}

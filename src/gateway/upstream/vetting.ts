@@ -1,0 +1,133 @@
+import { isIP, type LookupFunction } from 'node:net';
+import { buildConnector } from 'undici';
+import { isPrivate, isPublic } from '../../addresses/ranges.ts';
+import { type Address, answerLookup, type Resolve } from '../../addresses/resolve.ts';
+
+/**
+ * Where a URL may lead, by who wrote it.
+ * - `house`: the operator's configuration: anywhere.
+ * - `public`: a caller, over HTTP: https to a cloud resource below one of the provider's host names.
+ * - `registered`: the operator's command line, for an account: https to the internet, plain http to loopback and private
+ *   addresses.
+ */
+export type AddressMode = 'house' | 'public' | 'registered';
+
+/** A URL that must not be asked. The message speaks of it as 'it', for whoever wrote it, and repeats nothing of it. */
+export class AddressRefused extends Error {}
+
+export interface UrlRules {
+  readonly mode: AddressMode;
+  /** As `.openai.azure.com`: of `public`. */
+  readonly hostSuffixes?: readonly string[];
+}
+
+/**
+ * A URL, checked as far as its text goes. Where its name leads is looked at for every connection (`vettedConnector`).
+ * @throws AddressRefused
+ */
+export function vettedUrl(text: string, { mode, hostSuffixes = [] }: UrlRules): URL {
+  if (!URL.canParse(text)) throw new AddressRefused('It is no absolute URL; write https://host/path.');
+  const url = new URL(text);
+  if (mode === 'public' && url.protocol !== 'https:')
+    throw new AddressRefused('It must begin with https://.');
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
+    throw new AddressRefused('It must begin with https:// or http://.');
+  if (mode === 'house') return url;
+  if (url.username !== '' || url.password !== '')
+    throw new AddressRefused('It must hold no user name and no password.');
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (isIP(host) !== 0) vetted([{ address: host, family: isIP(host) }], rule(mode, url.protocol));
+  if (mode === 'registered') return url;
+  if (url.port !== '') throw new AddressRefused('It must not name a port.');
+  if (!hostSuffixes.some((suffix) => belowSuffix(host, suffix)))
+    throw new AddressRefused(`Its host must end in ${hostSuffixes.join(' or ')}.`);
+  return url;
+}
+
+/**
+ * A base URL: checked likewise, without a slash at its end. That of a cloud resource ends in `basePath`.
+ * @param basePath what stands below a resource, as `/openai/v1`: of `public`
+ * @throws AddressRefused
+ */
+export function vettedBase(text: string, { basePath = '', ...rules }: UrlRules & { basePath?: string }): URL {
+  const url = vettedUrl(text, rules);
+  if (url.search !== '' || url.hash !== '')
+    throw new AddressRefused('It must have neither a query nor a fragment.');
+  const path = url.pathname.replace(/\/+$/, '');
+  if (rules.mode !== 'public') {
+    url.pathname = path;
+    return url;
+  }
+  if (path !== '' && path !== basePath)
+    throw new AddressRefused(`It must have no path${basePath === '' ? '' : `, or ${basePath}`}.`);
+  url.pathname = basePath;
+  return url;
+}
+
+/** Something stands before the suffix, and the suffix begins at a dot. */
+function belowSuffix(host: string, suffix: string): boolean {
+  const dotted = suffix.startsWith('.') ? suffix : `.${suffix}`;
+  return host.length > dotted.length && !host.startsWith('.') && host.endsWith(dotted.toLowerCase());
+}
+
+interface Rule {
+  readonly fits: (address: string) => boolean;
+  readonly refusal: string;
+}
+
+function rule(mode: AddressMode, protocol: string): Rule {
+  if (mode === 'house') return { fits: () => true, refusal: '' };
+  if (mode === 'registered' && protocol === 'http:')
+    return {
+      fits: isPrivate,
+      refusal: 'Plain http is for loopback and private addresses only; use https.',
+    };
+  return {
+    fits: isPublic,
+    refusal: 'Its host leads to an address that is not on the public internet.',
+  };
+}
+
+/** One bad address condemns all: it is how a name is bent to a machine of the house. @throws AddressRefused */
+function vetted(addresses: readonly Address[], { fits, refusal }: Rule): readonly Address[] {
+  if (addresses.length === 0 || !addresses.every(({ address }) => fits(address)))
+    throw new AddressRefused(refusal);
+  return addresses;
+}
+
+const lookUp = async (host: string, rules: Rule, resolve: Resolve): Promise<readonly Address[]> =>
+  vetted(await resolve(host), rules);
+
+/**
+ * Connects after a look at the addresses, anew for every connection, and to just the addresses that were looked at: a
+ * name that changes its mind between check and connection changes nothing.
+ */
+export function vettedConnector(
+  mode: AddressMode,
+  { resolve, connectMs }: { readonly resolve: Resolve; readonly connectMs: number },
+): buildConnector.connector {
+  const connectors = new Map(
+    ['http:', 'https:'].map((protocol) => {
+      const rules = rule(mode, protocol);
+      const lookup: LookupFunction = (host, options, done) => {
+        const refuse = (error: Error) => done(error, '');
+        lookUp(host, rules, resolve).then((addresses) => answerLookup(addresses, options, done), refuse);
+      };
+      // HTTP/1.1: an answer that is cut closes its own connection and nobody else's.
+      return [protocol, { rules, connect: buildConnector({ allowH2: false, timeout: connectMs, lookup }) }];
+    }),
+  );
+  return (options, callback) => {
+    const one = connectors.get(options.protocol);
+    if (!one) throw new Error(`no connector for ${options.protocol}`);
+    const family = isIP(options.hostname);
+    try {
+      // Addresses are not looked up, so the lookup would not see them.
+      if (family !== 0) vetted([{ address: options.hostname, family }], one.rules);
+    } catch (error) {
+      queueMicrotask(() => callback(error as Error, null));
+      return;
+    }
+    one.connect(options, callback);
+  };
+}

@@ -1,0 +1,40 @@
+import type { Effort, Model } from '../../catalog/types.ts';
+import type { Reasoning } from '../conversation.ts';
+import { effortOf, nearestEffort } from '../effort.ts';
+
+/** How providers of the chat wire differ in what they take. */
+
+/**
+ * OpenAI's reasoning models refuse `max_tokens` by name. Everybody who copied the wire knows that older name, and Mistral,
+ * DeepSeek and many servers do not know `max_completion_tokens` or ignore it, which would leave the answer unbounded.
+ */
+export const limitMember = ({ family, caps }: Model): 'max_completion_tokens' | 'max_tokens' =>
+  family === 'openai' && caps.has('reasoning') ? 'max_completion_tokens' : 'max_tokens';
+
+/** Takes either name. */
+export const takesBothLimits = ({ family, provider }: Model): boolean =>
+  family === 'openai' || provider.wire === 'lathe';
+
+const mistralHost = /^https?:\/\/([\w-]+\.)*mistral\.ai([:/]|$)/;
+
+/** Mistral's own service always counts, and answers 422 to whoever asks for it. */
+export const countsUnasked = ({ provider }: Model): boolean =>
+  provider.baseUrls.some((url) => mistralHost.test(url));
+
+/** Refuses members of messages that it does not know, such as thoughts. */
+export const isStrict = ({ family, provider }: Model): boolean =>
+  provider.wire !== 'lathe' && (family === 'openai' || family === 'mistral');
+
+/** The name of the seed. */
+export const seedMember = ({ family, provider }: Model): 'seed' | 'random_seed' =>
+  family === 'mistral' && provider.wire !== 'lathe' ? 'random_seed' : 'seed';
+
+/** The level to ask for; undefined where the model has none. A budget becomes the effort that comes nearest. */
+export function effortFor(
+  { effort, maxTokens: budget }: Reasoning,
+  { efforts }: Model,
+  maxTokens: number,
+): Effort | undefined {
+  const wanted = effort ?? (budget === undefined ? undefined : effortOf(budget, maxTokens));
+  return wanted === undefined ? undefined : nearestEffort(wanted, efforts);
+}

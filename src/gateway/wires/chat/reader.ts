@@ -1,0 +1,131 @@
+import { GatewayError } from '../../errors.ts';
+import type { AnswerEvent } from '../answer.ts';
+import { faultInStream } from '../provider-faults.ts';
+import type { SseFrame, UpstreamReader } from '../wire.ts';
+import { ChoiceReader } from './choices.ts';
+import { isRecord, readUsage } from './usage.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** What a frame holds: a chunk, the end, nothing, or no JSON. */
+export type Held = Json | 'done' | 'nothing' | 'nonsense';
+
+export function heldIn({ data }: SseFrame): Held {
+  if (data === '[DONE]') return 'done';
+  if (data === '') return 'nothing';
+  try {
+    const chunk: unknown = JSON.parse(data);
+    return isRecord(chunk) ? chunk : 'nonsense';
+  } catch {
+    return data.trim() === '' ? 'nothing' : data.trim() === '[DONE]' ? 'done' : 'nonsense';
+  }
+}
+
+/** Chunks of the chat wire, as they are and as they ought to be. */
+export class ChunkReader implements UpstreamReader {
+  readonly #answers: number;
+  readonly #choice = new ChoiceReader();
+  readonly #others = new Map<number, ChoiceReader>();
+  #begun = false;
+  #done = false;
+  #failed = false;
+
+  /** @param answers of one stream; events tell one answer, of the others only what was written */
+  constructor(answers = 1) {
+    this.#answers = answers;
+  }
+
+  push(frame: SseFrame): AnswerEvent[] {
+    return this.read(heldIn(frame), frame.event);
+  }
+
+  read(held: Held, event?: string): AnswerEvent[] {
+    if (this.#failed || held === 'nothing') return [];
+    if (held === 'nonsense')
+      return [this.#fail('The provider sent a chunk that is no JSON object; ask again.')];
+    if (held === 'done') {
+      this.#done = true;
+      return this.#begun && !this.#choice.finished ? [this.#choice.finish('stop')] : [];
+    }
+    if (isFault(held, event)) {
+      this.#failed = true;
+      const { error, again } = faultInStream(faultWords(held));
+      return [{ type: 'failure', error, again }];
+    }
+    return this.#chunk(held);
+  }
+
+  #chunk(chunk: Json): AnswerEvent[] {
+    const events: AnswerEvent[] = [];
+    if (!this.#begun) {
+      this.#begun = true;
+      const { id } = chunk;
+      events.push(typeof id === 'string' && id !== '' ? { type: 'start', id } : { type: 'start' });
+    }
+    const { choices } = chunk;
+    // Moonshot counts within the choice, Groq in a member of its own.
+    let counted: unknown =
+      chunk['usage'] ?? (isRecord(chunk['x_groq']) ? chunk['x_groq']['usage'] : undefined);
+    if (Array.isArray(choices))
+      for (const choice of choices as unknown[]) {
+        if (!isRecord(choice)) continue;
+        counted ??= choice['usage'];
+        this.#read(choice, events);
+      }
+    const usage = readUsage(counted);
+    if (usage) events.push({ type: 'usage', usage });
+    if (events.some(({ type }) => type === 'failure')) this.#failed = true;
+    return events;
+  }
+
+  #read(choice: Json, events: AnswerEvent[]): void {
+    const index = typeof choice['index'] === 'number' ? choice['index'] : 0;
+    if (index === 0) {
+      events.push(...this.#choice.push(choice));
+      return;
+    }
+    const other = this.#others.get(index) ?? new ChoiceReader();
+    this.#others.set(index, other);
+    for (const event of other.push(choice)) {
+      if (event.type === 'failure') events.push(event);
+      else if ('text' in event) events.push({ type: 'text', text: event.text });
+    }
+  }
+
+  /** Of an answer that was read already. */
+  choice(index: number): ChoiceReader | undefined {
+    return index === 0 ? this.#choice : this.#others.get(index);
+  }
+
+  /** Whether all answers came to their end. */
+  get #isWhole(): boolean {
+    if (this.#done && this.#begun) return true;
+    const others = [...this.#others.values()];
+    return (
+      this.#choice.finished && others.length + 1 >= this.#answers && others.every(({ finished }) => finished)
+    );
+  }
+
+  end(): AnswerEvent[] {
+    if (this.#failed || this.#isWhole) return [];
+    return [this.#fail("The provider's stream broke off before its end; ask again.")];
+  }
+
+  #fail(message: string): AnswerEvent {
+    this.#failed = true;
+    const error = new GatewayError(502, 'upstream_error', message, { code: 'upstream_failed' });
+    return { type: 'failure', error, again: true };
+  }
+}
+
+export const isFault = (chunk: Json, event: string | undefined): boolean =>
+  (chunk['error'] !== undefined && chunk['error'] !== null) ||
+  event === 'error' ||
+  chunk['object'] === 'error';
+
+/** The words of an error, wherever providers put them. */
+export function faultWords(body: Json): Json {
+  const { error } = body;
+  if (isRecord(error)) return error;
+  return typeof error === 'string' ? { ...body, message: error } : body;
+}

@@ -1,0 +1,159 @@
+import { editMembers } from '../json-edit.ts';
+import type { ClientRequest, UpstreamBody, UpstreamOptions } from '../wire.ts';
+import { checked } from './checked.ts';
+import { countsUnasked, effortFor, isStrict, limitMember, seedMember, takesBothLimits } from './dialect.ts';
+import { effort, reasoning } from './request-schema.ts';
+import { isRecord } from './usage.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** The caller's text, byte by byte but for what the provider must be told otherwise. */
+export function sameRequest({ text, body }: ClientRequest, options: UpstreamOptions): UpstreamBody {
+  const edits = {
+    ...commonEdits(body, options),
+    ...limitEdits(body, options),
+    ...effortEdits(body, options),
+    ...historyEdits(text, body, options),
+    ...mistralEdits(body, options),
+  };
+  return { path: '/chat/completions', headers: {}, text: editMembers(text, edits) };
+}
+
+/** The same on both of OpenAI's older wires. */
+export function commonEdits(body: Json, { model, stream }: UpstreamOptions): Json {
+  return {
+    ...(body['model'] === model.upstream ? {} : { model: model.upstream }),
+    ...((body['stream'] === true) === stream ? {} : { stream }),
+    ...(stream ? usageEdits(body['stream_options'], countsUnasked(model)) : {}),
+    // The rate card has one price for a model, and other tiers have others.
+    ...(isUsualTier(body['service_tier']) ? {} : { service_tier: undefined }),
+  };
+}
+
+const isUsualTier = (tier: unknown) =>
+  tier === undefined || tier === null || tier === 'auto' || tier === 'default';
+
+/** Usage is always asked for: without it nobody knows what a stream cost. */
+function usageEdits(asked: unknown, unasked: boolean): Json {
+  if (unasked) {
+    // The provider counts of itself, and refuses to be asked.
+    if (asked === undefined) return {};
+    const { include_usage: _, ...rest } = isRecord(asked) ? asked : {};
+    return { stream_options: Object.keys(rest).length > 0 ? rest : undefined };
+  }
+  if (isRecord(asked) && asked['include_usage'] === true) return {};
+  return { stream_options: { ...(isRecord(asked) ? asked : {}), include_usage: true } };
+}
+
+/** One limit, by the name that the model knows, also where the caller set none. */
+function limitEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
+  const names = ['max_completion_tokens', 'max_tokens'] as const;
+  const said = names.filter((name) => body[name] !== undefined && body[name] !== null);
+  const [only] = said;
+  const wanted =
+    said.length === 1 && only && takesBothLimits(model) && !isRenamed(only, model)
+      ? only
+      : limitMember(model);
+  return Object.fromEntries(
+    names.flatMap((name): [string, unknown][] => {
+      if (name !== wanted) return name in body ? [[name, undefined]] : [];
+      return body[name] === maxTokens ? [] : [[name, maxTokens]];
+    }),
+  );
+}
+
+/** OpenAI's reasoning models know the newer name only. */
+const isRenamed = (name: string, model: UpstreamOptions['model']): boolean =>
+  model.provider.wire !== 'lathe' && limitMember(model) === 'max_completion_tokens' && name === 'max_tokens';
+
+const optionalReasoning = reasoning.nullish();
+const optionalEffort = effort.nullish();
+
+/** The effort as the model knows it. `reasoning` is the gateway's own member, which our own host knows as well. */
+function effortEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
+  const { reasoning: object, reasoning_effort: named } = body;
+  if (object === undefined && named === undefined) return {};
+  const asked = checked(optionalReasoning, object);
+  const effortNamed = checked(optionalEffort, named);
+  if (model.provider.wire === 'lathe' && model.efforts.length === 0) return {};
+  const gone = object === undefined ? {} : { reasoning: undefined };
+  const budget = asked?.max_tokens ?? undefined;
+  const wanted = asked?.effort ?? (budget === undefined ? effortNamed : undefined) ?? undefined;
+  const level = effortFor(
+    { ...(wanted ? { effort: wanted } : {}), ...(budget === undefined ? {} : { maxTokens: budget }) },
+    model,
+    maxTokens,
+  );
+  return level === named
+    ? gone
+    : {
+        ...gone,
+        ...(level === undefined && !('reasoning_effort' in body) ? {} : { reasoning_effort: level }),
+      };
+}
+
+/**
+ * Members of messages that callers have from other models' answers, or for them: thoughts, seals, breakpoints. Providers
+ * that refuse what they do not know get the messages without.
+ */
+function historyEdits(text: string, body: Json, { model }: UpstreamOptions): Json {
+  if (!isStrict(model)) return {};
+  const foreign = model.family === 'mistral' ? [...foreignMembers, ...foreignToMistral] : foreignMembers;
+  const found = foreign.filter((name) => text.includes(`"${name}"`));
+  if (found.length === 0) return {};
+  const names = new Set(found);
+  const { messages, tools } = body;
+  return {
+    ...(Array.isArray(messages) ? { messages: messages.map((message) => cleaned(message, names)) } : {}),
+    ...(Array.isArray(tools) && names.has('cache_control')
+      ? { tools: tools.map((tool) => without(tool, names)) }
+      : {}),
+  };
+}
+
+const foreignMembers = [
+  'cache_control',
+  'reasoning',
+  'reasoning_content',
+  'reasoning_details',
+  'extra_content',
+];
+const foreignToMistral = ['refusal', 'annotations', 'audio', 'function_call'];
+
+function without(value: unknown, names: ReadonlySet<string>): unknown {
+  return isRecord(value)
+    ? Object.fromEntries(Object.entries(value).filter(([name]) => !names.has(name)))
+    : value;
+}
+
+function cleaned(message: unknown, names: ReadonlySet<string>): unknown {
+  const plain = without(message, names);
+  if (!isRecord(plain)) return plain;
+  const { content, tool_calls: calls } = plain;
+  return {
+    ...plain,
+    ...(Array.isArray(content) ? { content: content.map((part) => withoutMark(part)) } : {}),
+    ...(Array.isArray(calls) ? { tool_calls: calls.map((call) => without(call, names)) } : {}),
+  };
+}
+
+const marks = new Set(['cache_control']);
+const withoutMark = (part: unknown) => without(part, marks);
+
+/** Hints to OpenAI that steer nothing: Mistral's service answers 422 to what it does not know. */
+const hints = [
+  'user',
+  'store',
+  'service_tier',
+  'safety_identifier',
+  'prompt_cache_key',
+  'prompt_cache_retention',
+];
+
+function mistralEdits(body: Json, { model }: UpstreamOptions): Json {
+  if (seedMember(model) === 'seed') return {};
+  return {
+    ...Object.fromEntries(hints.filter((name) => name in body).map((name) => [name, undefined])),
+    ...('seed' in body ? { seed: undefined, random_seed: body['seed'] ?? undefined } : {}),
+  };
+}

@@ -1,0 +1,117 @@
+import type { GatewayError } from '../../errors.ts';
+import type { AnswerEvent } from '../answer.ts';
+import type { AnswerAbout, SseFrame, StreamTranslation } from '../wire.ts';
+import { ChunkReader, heldIn } from './reader.ts';
+import { repairChoice, repairHead } from './repair.ts';
+import { isRecord } from './usage.ts';
+import { errorFrame, frameOf, lastFrame } from './writer.ts';
+
+type Open = Record<string, unknown>;
+interface Passed {
+  readonly text: string;
+  readonly events: AnswerEvent[];
+}
+
+/** OpenAI itself writes it into every chunk, where its schema knows no null. */
+const nullFingerprint = '"system_fingerprint":null,';
+
+/** Chunks as they came, but for usage that is not where it belongs and members that are missing. */
+export class SameStream implements StreamTranslation {
+  readonly #about: AnswerAbout;
+  readonly #reader: ChunkReader;
+  readonly #includeUsage: boolean;
+  /** Answers whose first chunk came. */
+  readonly #begun = new Set<number>();
+  /** The frame that tells the usage, sent last. */
+  #usage = '';
+
+  constructor(about: AnswerAbout) {
+    this.#about = about;
+    this.#includeUsage = about.request.facts.includeUsage;
+    this.#reader = new ChunkReader(about.request.facts.answers);
+  }
+
+  push(frame: SseFrame): Passed {
+    const held = heldIn(frame);
+    const events = this.#reader.read(held, frame.event);
+    const isFailed = events.some(({ type }) => type === 'failure');
+    return { text: typeof held === 'string' || isFailed ? '' : this.#passed(frame, held), events };
+  }
+
+  #passed(frame: SseFrame, chunk: Open): string {
+    let { data } = frame;
+    let isEdited = false;
+    if (chunk['system_fingerprint'] === null && data.includes(nullFingerprint)) {
+      data = data.replace(nullFingerprint, '');
+      // Cheaper than to delete it, and written as little.
+      chunk['system_fingerprint'] = undefined;
+      isEdited = true;
+    }
+    let changed = repairHead(chunk, 'chat.completion.chunk', this.#about);
+    const usage = this.#usageOf(chunk);
+    if (!Array.isArray(chunk['choices'])) {
+      chunk['choices'] = [];
+      changed = true;
+    }
+    const choices = chunk['choices'] as unknown[];
+    for (let place = 0; place < choices.length; place++) {
+      const choice = choices[place];
+      if (isRecord(choice)) changed = this.#repaired(choice, place) || changed;
+    }
+    if (usage) {
+      if (choices.length === 0) {
+        // Alone it is as it should be, and stands where it should once the rest is out.
+        this.#hold(changed ? frameOf(JSON.stringify(chunk)) : isEdited ? frameOf(data) : rawOf(frame));
+        return '';
+      }
+      this.#hold(frameOf(JSON.stringify({ ...chunk, choices: [], usage })));
+      if (this.#includeUsage) chunk['usage'] = null;
+      else delete chunk['usage'];
+      changed = true;
+    } else if (this.#includeUsage && chunk['usage'] === undefined) {
+      // All chunks have the member then.
+      chunk['usage'] = null;
+      data = `${data.trimEnd().slice(0, -1)},"usage":null}`;
+      isEdited = true;
+    }
+    if (changed) return frameOf(JSON.stringify(chunk));
+    return isEdited ? frameOf(data) : rawOf(frame);
+  }
+
+  #repaired(choice: Open, place: number): boolean {
+    const index = typeof choice['index'] === 'number' ? choice['index'] : place;
+    const isFirst = !this.#begun.has(index);
+    if (isFirst) this.#begun.add(index);
+    return repairChoice(choice, place, isFirst, this.#reader.choice(index));
+  }
+
+  /** Of the chunk, or of its first choice, where Moonshot has it. */
+  #usageOf(chunk: Open): unknown {
+    const { usage, choices } = chunk;
+    if (isRecord(usage)) return usage;
+    const [first] = Array.isArray(choices) ? (choices as unknown[]) : [];
+    if (!isRecord(first) || !isRecord(first['usage'])) return undefined;
+    const { usage: counted } = first;
+    delete (first as Open)['usage'];
+    return counted;
+  }
+
+  #hold(frame: string): void {
+    if (this.#includeUsage) this.#usage = frame;
+  }
+
+  finish(): Passed {
+    return { text: '', events: this.#reader.end() };
+  }
+
+  end(): string {
+    return this.#usage + lastFrame;
+  }
+
+  fail(error: GatewayError): string {
+    return errorFrame(error);
+  }
+}
+
+/** Chunks have data only; what names its events otherwise loses the name. */
+const rawOf = ({ raw, data, event }: SseFrame): string => (event === undefined ? raw : frameOf(data));

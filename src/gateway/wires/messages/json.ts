@@ -1,0 +1,21 @@
+export type Json = Readonly<Record<string, unknown>>;
+
+export const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Digits beyond what a double holds, as in ids that count up. */
+const longNumber = /\d{16}/;
+
+// Newer than the compiler's library.
+const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown };
+type Reviver = (this: unknown, key: string, value: unknown) => unknown;
+
+const asWritten = (_key: string, value: unknown, { source }: { source?: string }): unknown =>
+  typeof value === 'number' && source !== undefined && String(value) !== source && longNumber.test(source)
+    ? rawJSON(source)
+    : value;
+
+/** As `JSON.parse`, but numbers that it would round are serialised again as they were written. */
+export function parseExact(text: string): unknown {
+  return longNumber.test(text) ? JSON.parse(text, asWritten as Reviver) : JSON.parse(text);
+}

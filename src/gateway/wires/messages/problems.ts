@@ -1,0 +1,30 @@
+import { invalidRequest } from '../../errors.ts';
+
+/** All that is wrong with a request, collected to be said at once. */
+export class Problems {
+  readonly #found: { readonly path: string; readonly message: string }[] = [];
+  #code: string | undefined;
+
+  /** @param path dotted, `messages.0.content` */
+  add(path: string, message: string): void {
+    this.#found.push({ path, message });
+  }
+
+  /** What is well-formed, but cannot be had here. */
+  refuse(path: string, message: string): void {
+    this.#code ??= 'unsupported_parameter';
+    this.add(path, message);
+  }
+
+  /** @throws GatewayError 400 where there are any */
+  check(): void {
+    const [first] = this.#found;
+    if (!first) return;
+    const message = this.#found.map(({ path, message: what }) => `${path}: ${what}`).join('; ');
+    throw invalidRequest(`${message}.`, {
+      param: first.path,
+      violations: this.#found,
+      ...(this.#code === undefined ? {} : { code: this.#code }),
+    });
+  }
+}

@@ -1,0 +1,30 @@
+import type { AnswerEvent } from './answer.ts';
+import type { ClientWire, Translation, UpstreamWire } from './wire.ts';
+
+/** A wire of callers over one of providers, by way of what both can say. */
+export function translated(client: ClientWire, upstream: UpstreamWire): Translation {
+  return {
+    request: (request, options) => upstream.request(client.conversation(request), options),
+    answer(text, about) {
+      const events = upstream.answer(text);
+      return { text: JSON.stringify(client.body(events, about)), events };
+    },
+    stream(about) {
+      const reader = upstream.reader();
+      const writer = client.writer(about);
+      const write = (events: AnswerEvent[]) => {
+        let text = '';
+        // A failure is the gateway's to report: it may still try elsewhere.
+        for (const event of events) if (event.type !== 'failure') text += writer.write(event);
+        return { text, events };
+      };
+      return {
+        push: (frame) => write(reader.push(frame)),
+        finish: () => write(reader.end()),
+        end: (receipt) => writer.end(receipt),
+        fail: (error) => writer.fail(error),
+      };
+    },
+    failure: upstream.failure,
+  };
+}

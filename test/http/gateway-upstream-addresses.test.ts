@@ -1,0 +1,278 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Resolve } from '../../src/addresses/resolve.ts';
+import type { ByokProvider } from '../../src/gateway/config/types.ts';
+import { UndiciTransport } from '../../src/gateway/upstream/transport.ts';
+import { UpstreamFailure } from '../../src/gateway/upstream/types.ts';
+import { vettedGet } from '../../src/gateway/upstream/vetted-get.ts';
+import { AddressRefused } from '../../src/gateway/upstream/vetting.ts';
+import { aCandidate, aSending, ownCandidate } from '../support/gateway/candidates.ts';
+import { serve } from '../support/local-server.ts';
+
+const azure: ByokProvider = {
+  id: 'azure',
+  wire: 'openai-chat',
+  baseUrl: undefined,
+  hostSuffixes: ['.openai.azure.com'],
+  basePath: '/openai/v1',
+};
+const openai: ByokProvider = {
+  id: 'openai',
+  wire: 'openai-chat',
+  baseUrl: 'http://127.0.0.1:1/v1',
+  hostSuffixes: [],
+  basePath: '',
+};
+
+const closing: (() => Promise<unknown>)[] = [];
+/** What reached a machine of the house. */
+let reached: string[] = [];
+let house = '';
+let port = 0;
+beforeEach(async () => {
+  reached = [];
+  const server = await serve((request, response) => {
+    reached.push(`${request.headers.host} ${request.url} ${JSON.stringify(request.headers)}`);
+    response.writeHead(request.url?.includes('redirect') ? 302 : 200, { location: '/elsewhere' });
+    response.end('a secret of the house');
+  });
+  house = server.url;
+  port = Number(new URL(house).port);
+  closing.push(() => server.close());
+});
+afterEach(async () => {
+  await Promise.all(closing.splice(0).map((close) => close()));
+});
+
+/** Answers in turn, the last one again and again. */
+function answering(...answers: readonly (readonly string[])[]): { resolve: Resolve; asked: string[] } {
+  const asked: string[] = [];
+  return {
+    asked,
+    resolve: async (host) => {
+      const addresses = answers[Math.min(asked.length, answers.length - 1)] ?? [];
+      asked.push(host);
+      return addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+    },
+  };
+}
+function transport(resolve: Resolve) {
+  const way = new UndiciTransport({ byok: [azure, openai], resolve, limits: { connectMs: 500 } });
+  closing.push(() => way.close());
+  return way;
+}
+async function failure(promise: Promise<unknown>): Promise<UpstreamFailure> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(UpstreamFailure);
+  return error as UpstreamFailure;
+}
+const refusal = { again: false, unwell: false, error: { status: 502, code: 'upstream_failed' } };
+
+/** Nothing may be sent there; they are spelled as resolvers answer. */
+const inside = [
+  '127.0.0.1',
+  '0.0.0.0',
+  '10.0.0.1',
+  '172.16.0.1',
+  '192.168.0.1',
+  '100.64.0.1',
+  '169.254.169.254',
+  '168.63.129.16',
+  '224.0.0.1',
+  '::1',
+  '::',
+  'fe80::1',
+  'fd00:ec2::254',
+  '::ffff:127.0.0.1',
+  '::ffff:169.254.169.254',
+  '64:ff9b::7f00:1',
+  '2002:7f00:1::',
+];
+
+describe('a cloud resource of a caller', () => {
+  const candidate = ownCandidate('azure', 'https://mine.openai.azure.com/');
+
+  it.each(inside)('is not asked where its name leads to %s', async (address) => {
+    for (const addresses of [[address], ['1.1.1.1', address], [address, '1.1.1.1']]) {
+      const { resolve, asked } = answering(addresses);
+      const refused = await failure(transport(resolve).send(aSending(candidate)));
+      expect(refused).toMatchObject(refusal);
+      expect(refused.error.message).not.toContain(address);
+      expect(asked).toEqual(['mine.openai.azure.com']);
+    }
+    expect(reached).toEqual([]);
+  });
+
+  it('is not asked where its name has no address', async () => {
+    expect(await failure(transport(answering([]).resolve).send(aSending(candidate)))).toMatchObject(refusal);
+  });
+
+  it('must be one', async () => {
+    const { resolve, asked } = answering(['1.1.1.1']);
+    for (const url of [
+      house,
+      `https://127.0.0.1:${port}`,
+      'https://evil.example',
+      'http://mine.openai.azure.com',
+      'https://mine.openai.azure.com:8443',
+      'https://sk-user:sk-secret@mine.openai.azure.com',
+    ]) {
+      const refused = await failure(transport(resolve).send(aSending(ownCandidate('azure', url))));
+      expect(refused, url).toMatchObject(refusal);
+      expect(refused.error.message).not.toMatch(/sk-|evil/);
+    }
+    // A provider whose URL is fixed takes none of a caller, and nor does one that nobody knows.
+    for (const provider of ['openai', 'unknown'])
+      expect(
+        await failure(
+          transport(resolve).send(aSending(ownCandidate(provider, 'https://x.openai.azure.com'))),
+        ),
+      ).toMatchObject(refusal);
+    expect(asked).toEqual([]);
+    expect(reached).toEqual([]);
+  });
+});
+
+describe('a registered endpoint', () => {
+  const at = (host: string, scheme = 'http') =>
+    aSending(ownCandidate('ollama:box', `${scheme}://${host}:${port}/v1`));
+
+  it('is asked on this machine and in private networks over plain http', async () => {
+    for (const host of ['127.0.0.1', '0x7f.1', '2130706433', 'box.lan']) {
+      const reply = await transport(answering(['127.0.0.1']).resolve).send(at(host));
+      expect(await reply.text()).toBe('a secret of the house');
+    }
+    expect(reached).toHaveLength(4);
+    expect(reached[3]).toContain(`box.lan:${port} /v1/chat/completions`);
+    expect(reached[3]).toContain('"authorization":"Bearer sk-own"');
+  });
+
+  it.each([
+    '1.1.1.1',
+    '169.254.169.254',
+    '100.100.100.200',
+    '0.0.0.0',
+    '::ffff:127.0.0.1',
+    'fd00:ec2::254',
+    'fe80::1',
+  ])('is not asked over plain http at %s', async (address) => {
+    for (const addresses of [[address], ['127.0.0.1', address]])
+      expect(await failure(transport(answering(addresses).resolve).send(at('box.lan')))).toMatchObject(
+        refusal,
+      );
+    const literal = address.includes(':') ? `[${address}]` : address;
+    expect(await failure(transport(answering().resolve).send(at(literal)))).toMatchObject(refusal);
+    expect(reached).toEqual([]);
+  });
+
+  it.each(inside)('is not asked over https at %s', async (address) => {
+    expect(await failure(transport(answering([address]).resolve).send(at('box.lan', 'https')))).toMatchObject(
+      refusal,
+    );
+  });
+});
+
+describe('a name that changes its mind', () => {
+  it('is connected to just where it was looked at, once a connection', async () => {
+    // Looked at: this machine, which is allowed. A second look would find metadata.
+    const { resolve, asked } = answering(['127.0.0.1'], ['169.254.169.254']);
+    const way = transport(resolve);
+    const candidate = ownCandidate('ollama:box', `http://box.lan:${port}/v1`);
+    expect((await way.send(aSending(candidate))).status).toBe(200);
+    expect(asked).toEqual(['box.lan']);
+    // The next connection is looked at anew.
+    expect(await failure(way.send(aSending(candidate)))).toMatchObject(refusal);
+    expect(asked).toEqual(['box.lan', 'box.lan']);
+    expect(reached).toHaveLength(1);
+  });
+
+  it('cannot lead a request to the house over a connection that was vetted for somebody else', async () => {
+    const { resolve, asked } = answering(['127.0.0.1'], ['1.1.1.1']);
+    const way = transport(resolve);
+    // The operator's own connection to the same host and port stays open.
+    await (await way.send(aSending(aCandidate(`http://box.lan:${port}/v1`)))).text();
+    expect(
+      await failure(way.send(aSending(ownCandidate('ollama:box', `http://box.lan:${port}/v1`)))),
+    ).toMatchObject(refusal);
+    expect(asked).toHaveLength(2);
+  });
+});
+
+describe("the operator's providers", () => {
+  it('may be anywhere, also for a credential of a caller', async () => {
+    const { resolve } = answering(['127.0.0.1']);
+    const url = `http://box.lan:${port}/v1`;
+    const way = new UndiciTransport({ byok: [{ ...openai, baseUrl: url }], resolve });
+    closing.push(() => way.close());
+    for (const candidate of [aCandidate(url), ownCandidate('openai')])
+      expect(await (await way.send(aSending(candidate))).text()).toBe('a secret of the house');
+    expect(reached[1]).toContain('"authorization":"Bearer sk-own"');
+  });
+});
+
+describe('vettedGet', () => {
+  const get = (url: string, mode: 'house' | 'public' | 'registered', resolve?: Resolve) =>
+    vettedGet(url, {
+      mode,
+      name: 'acme',
+      headers: { authorization: 'Bearer sk-own' },
+      hostSuffixes: ['.openai.azure.com'],
+      timeoutMs: 300,
+      ...(resolve ? { resolve } : {}),
+    });
+
+  it('tells the status, and nothing of the body', async () => {
+    expect(await get(`${house}/v1/models?limit=1`, 'house')).toEqual({ status: 200 });
+    expect(reached[0]).toContain('/v1/models?limit=1');
+    expect(reached[0]).toContain('"authorization":"Bearer sk-own"');
+    expect(
+      await get(`http://box.lan:${port}/v1/models`, 'registered', answering(['127.0.0.1']).resolve),
+    ).toEqual({ status: 200 });
+  });
+
+  it('follows no redirect', async () => {
+    expect(await get(`${house}/redirect`, 'house')).toEqual({ status: 302 });
+    expect(reached).toHaveLength(1);
+  });
+
+  it('goes nowhere that it must not', async () => {
+    for (const [url, mode, addresses] of [
+      ['https://mine.openai.azure.com/openai/v1/models', 'public', ['127.0.0.1']],
+      ['https://mine.openai.azure.com/openai/v1/models', 'public', ['1.1.1.1', '10.0.0.1']],
+      [`${house}/models`, 'public', []],
+      [`https://127.0.0.1:${port}/models`, 'registered', []],
+      [`http://box.lan:${port}/models`, 'registered', ['8.8.8.8']],
+      ['nowhere', 'house', []],
+    ] as const)
+      await expect(get(url, mode, answering([...addresses]).resolve), url).rejects.toBeInstanceOf(
+        AddressRefused,
+      );
+    expect(reached).toEqual([]);
+  });
+
+  it('waits only so long, and for no body at all', async () => {
+    const sockets = new Set<Socket>();
+    const server = createServer((socket) => {
+      sockets.add(socket);
+      socket.on('error', () => undefined).on('close', () => sockets.delete(socket));
+      socket.once('data', (bytes) => {
+        if (bytes.toString().startsWith('GET /endless'))
+          socket.write(`HTTP/1.1 401 Unauthorized\r\ncontent-length: 100\r\n\r\n${'x'.repeat(50)}`);
+      });
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    closing.push(async () => server.close());
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    expect(await get(`${url}/endless`, 'house')).toEqual({ status: 401 });
+    const late = await failure(get(`${url}/silent`, 'house'));
+    expect(late.error).toMatchObject({ status: 504, code: 'upstream_timeout' });
+    await expect.poll(() => sockets.size).toBe(0);
+    const gone = await failure(get('http://127.0.0.1:1/', 'house'));
+    expect(gone.error).toMatchObject({ status: 502, code: 'upstream_failed' });
+  });
+});

@@ -1,0 +1,57 @@
+/** The same small request in the words of each wire of callers. */
+export const wires = {
+  chat: {
+    path: '/v1/chat/completions',
+    body: (model: string, stream: boolean, content = 'Hello there.') => ({
+      model,
+      stream,
+      max_tokens: 200,
+      messages: [{ role: 'user', content }],
+      ...(stream ? { stream_options: { include_usage: true } } : {}),
+    }),
+  },
+  responses: {
+    path: '/v1/responses',
+    body: (model: string, stream: boolean, content = 'Hello there.') => ({
+      model,
+      stream,
+      max_output_tokens: 200,
+      store: false,
+      input: content,
+    }),
+  },
+  messages: {
+    path: '/v1/messages',
+    body: (model: string, stream: boolean, content = 'Hello there.') => ({
+      model,
+      stream,
+      max_tokens: 200,
+      messages: [{ role: 'user', content }],
+    }),
+  },
+  completions: {
+    path: '/v1/completions',
+    body: (model: string, stream: boolean, content = 'Hello there.') => ({
+      model,
+      stream,
+      max_tokens: 200,
+      prompt: content,
+    }),
+  },
+} as const;
+
+export type CallerWire = keyof typeof wires;
+
+/** Which models can be asked on which wire. */
+export const pairs: readonly (readonly [wire: CallerWire, model: string])[] = [
+  ['chat', 'chat'],
+  ['chat', 'responses'],
+  ['chat', 'claude'],
+  ['chat', 'gemini'],
+  ['responses', 'chat'],
+  ['responses', 'responses'],
+  ['responses', 'claude'],
+  ['responses', 'gemini'],
+  ['messages', 'claude'],
+  ['completions', 'chat'],
+];

@@ -1,0 +1,391 @@
+import fc from 'fast-check';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { KeyLimits } from '../../src/gateway/access/limits.ts';
+import { memoryLimiter } from '../../src/gateway/access/memory-limiter.ts';
+import { draw, paceOf } from '../../src/gateway/access/pace.ts';
+import { SharedLimiter } from '../../src/gateway/access/shared-limiter.ts';
+import type { Caller, Limiter } from '../../src/gateway/access/types.ts';
+import { GatewayStore } from '../../src/gateway/store/index.ts';
+import { describeDatabases } from '../support/databases.ts';
+import { ManualClock } from '../support/manual-clock.ts';
+
+const caller = (id: string) => ({ accountId: 'a_1', key: { id } }) as Caller;
+
+/** How a limiter answers: `in`, or the first words of its refusal. */
+async function entering(limiter: Limiter, id = 'k_1') {
+  try {
+    return { said: 'in', ...(await limiter.enter(caller(id))) };
+  } catch (error) {
+    const { message } = error as Error;
+    const said = /at once/.test(message) ? 'concurrency' : /in a minute/.test(message) ? 'rate' : message;
+    return { said, leave: () => undefined };
+  }
+}
+const saidTo = async (limiter: Limiter, id = 'k_1') => (await entering(limiter, id)).said;
+const rounds = <T>(count: number, work: () => Promise<T>) => Promise.all(Array.from({ length: count }, work));
+const counted = (said: readonly string[]) => ({
+  in: said.filter((one) => one === 'in').length,
+  out: said.filter((one) => one !== 'in').length,
+});
+
+describe('the pace of a key', () => {
+  it('lets in, in any time, a bucket and what that time brings, and refuses nobody before that', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 50 }),
+        fc.array(fc.nat(8_000_000), { minLength: 1, maxLength: 200 }),
+        (perMinute, pauses) => {
+          const pace = paceOf(perMinute);
+          const admitted: number[] = [];
+          let [now, fullAt] = [1_000_000_000, 0];
+          for (const pause of pauses) {
+            now += pause;
+            // From every earlier request on: what came since then and this one fit into what the bucket then had and got.
+            const fits = admitted.every(
+              (from, index) =>
+                admitted.length - index + 1 <= perMinute + Math.floor((now - from) / pace.interval),
+            );
+            const after = draw(pace, fullAt, now);
+            expect(after !== undefined).toBe(fits || admitted.length < perMinute);
+            if (after === undefined) continue;
+            fullAt = after;
+            admitted.push(now);
+          }
+        },
+      ),
+    );
+  });
+
+  it('is a whole bucket again after a minute', () => {
+    for (const perMinute of [1, 7, 60, 6000, 10_000_000]) {
+      const pace = paceOf(perMinute);
+      expect(pace.depth).toBeGreaterThanOrEqual(60e6);
+      expect(pace.depth).toBeLessThan(60e6 + perMinute);
+    }
+  });
+
+  it('opens again when a clock that was far ahead is put right', () => {
+    const pace = paceOf(10);
+    const wrong = draw(pace, 0, 3600e6) ?? 0;
+    expect(draw(pace, wrong, 1000e6)).toBe(1000e6 + pace.interval);
+  });
+});
+
+const refusal = (message: string) => ({
+  name: 'GatewayError',
+  status: 429,
+  type: 'rate_limit_error',
+  code: 'rate_limit_exceeded',
+  headers: { 'retry-after': '1' },
+  body: { message, type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' },
+});
+
+/** What both kinds promise. */
+function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock: ManualClock }>) {
+  it('so many at a time, and the next when one has left', async () => {
+    const { limiter } = await make({ concurrency: 2, requestsPerMinute: 1000 });
+    const [first, second] = [await entering(limiter), await entering(limiter)];
+    expect([first.said, second.said, await saidTo(limiter)]).toEqual(['in', 'in', 'concurrency']);
+    await expect(limiter.enter(caller('k_1'))).rejects.toMatchObject(
+      refusal(
+        'This key has 2 requests under way, as many as it may have at once: wait for one of them to end.',
+      ),
+    );
+    first.leave();
+    first.leave();
+    expect([await saidTo(limiter), await saidTo(limiter)]).toEqual(['in', 'concurrency']);
+  });
+
+  it('so many a minute, coming back one by one', async () => {
+    const { limiter, clock } = await make({ concurrency: 100, requestsPerMinute: 6 });
+    const said = [];
+    for (let n = 0; n < 8; n++) said.push(await saidTo(limiter));
+    expect(said).toEqual([...Array.from({ length: 6 }, () => 'in'), 'rate', 'rate']);
+    await expect(limiter.enter(caller('k_1'))).rejects.toMatchObject(
+      refusal('This key has sent 6 requests in a minute, as many as it may: send them more slowly.'),
+    );
+    clock.pass(9999);
+    expect(await saidTo(limiter)).toBe('rate');
+    clock.pass(1);
+    expect([await saidTo(limiter), await saidTo(limiter)]).toEqual(['in', 'rate']);
+    clock.pass(60_000);
+    expect(counted(await rounds(10, () => saidTo(limiter)))).toEqual({ in: 6, out: 4 });
+  });
+
+  it('of each key for itself', async () => {
+    const { limiter } = await make({ concurrency: 1, requestsPerMinute: 10 });
+    expect([
+      await saidTo(limiter, 'k_1'),
+      await saidTo(limiter, 'k_2'),
+      await saidTo(limiter, 'k_1'),
+    ]).toEqual(['in', 'in', 'concurrency']);
+  });
+
+  it('who is refused has not sent a request', async () => {
+    const { limiter } = await make({ concurrency: 1, requestsPerMinute: 3 });
+    for (let n = 0; n < 3; n++) {
+      const { said, leave } = await entering(limiter);
+      expect(said).toBe('in');
+      for (let m = 0; m < 5; m++) expect(await saidTo(limiter)).toBe('concurrency');
+      leave();
+    }
+    expect(await saidTo(limiter)).toBe('rate');
+  });
+
+  it('all at once: exactly so many', async () => {
+    const { limiter } = await make({ concurrency: 7, requestsPerMinute: 1000 });
+    expect(counted(await rounds(50, () => saidTo(limiter)))).toEqual({ in: 7, out: 43 });
+  });
+}
+
+describe('the limiter of one gateway', () => {
+  const make = (limits: KeyLimits) => {
+    const clock = new ManualClock();
+    return Promise.resolve({ limiter: memoryLimiter(limits, clock.monotonic), clock });
+  };
+  promises(make);
+
+  it('in any order of asking, leaving and waiting, does as a list of what was let in would', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 4 }),
+        fc.integer({ min: 1, max: 8 }),
+        fc.array(
+          fc.oneof(
+            fc.record({ act: fc.constant('enter' as const), key: fc.constantFrom('k_1', 'k_2', 'k_3') }),
+            fc.record({ act: fc.constant('leave' as const), nth: fc.nat(20) }),
+            fc.record({ act: fc.constant('pass' as const), ms: fc.nat(20_000) }),
+          ),
+          { maxLength: 100 },
+        ),
+        async (concurrency, requestsPerMinute, acts) => {
+          const { limiter, clock } = await make({ concurrency, requestsPerMinute });
+          const running: { key: string; leave: () => void }[] = [];
+          const buckets = new Map<string, { tokens: number; at: number }>();
+          const interval = Math.ceil(60e6 / requestsPerMinute);
+          for (const step of acts) {
+            if (step.act === 'pass') clock.pass(step.ms);
+            else if (step.act === 'leave') running.splice(step.nth, 1)[0]?.leave();
+            else {
+              const now = clock.monotonic() * 1000;
+              // In parts of a request, so that it stays whole numbers.
+              const bucket = buckets.get(step.key) ?? { tokens: requestsPerMinute * interval, at: now };
+              bucket.tokens = Math.min(requestsPerMinute * interval, bucket.tokens + now - bucket.at);
+              bucket.at = now;
+              buckets.set(step.key, bucket);
+              const expected =
+                running.filter(({ key }) => key === step.key).length >= concurrency
+                  ? 'concurrency'
+                  : bucket.tokens < interval
+                    ? 'rate'
+                    : 'in';
+              const { said, leave } = await entering(limiter, step.key);
+              expect(said).toBe(expected);
+              if (said !== 'in') continue;
+              bucket.tokens -= interval;
+              running.push({ key: step.key, leave });
+            }
+          }
+        },
+      ),
+    );
+  });
+});
+
+describeDatabases('the limiter of all gateways on a database', (url) => {
+  const opened: { limiter: SharedLimiter; store: GatewayStore }[] = [];
+  const faults: unknown[] = [];
+  afterEach(async () => {
+    for (const { limiter, store } of opened.splice(0)) {
+      await limiter.close();
+      await store.close();
+    }
+    expect(faults.splice(0)).toEqual([]);
+  });
+  async function gateway(at: string, replicaId: string, limits: KeyLimits, clock: ManualClock) {
+    const store = await GatewayStore.open({ url: at, replicaId, now: clock.now });
+    const limiter = new SharedLimiter({ store, limits, onFault: (error) => faults.push(error) });
+    opened.push({ limiter, store });
+    return limiter;
+  }
+  const several = async (limits: KeyLimits, count = 3) => {
+    const [at, clock] = [await url(), new ManualClock()];
+    const limiters: SharedLimiter[] = [];
+    for (let n = 0; n < count; n++) limiters.push(await gateway(at, `replica_${n}`, limits, clock));
+    const [first, second, third] = limiters as [SharedLimiter, SharedLimiter, SharedLimiter];
+    return { at, clock, limiters, first, second, third };
+  };
+
+  promises(async (limits) => {
+    const { first, clock } = await several(limits, 1);
+    return { limiter: first, clock };
+  });
+
+  it('counts over all of them at a time', async () => {
+    const { first, second } = await several({ concurrency: 3, requestsPerMinute: 1000 }, 2);
+    const places = [await entering(first), await entering(first), await entering(second)];
+    expect([await saidTo(first), await saidTo(second)]).toEqual(['concurrency', 'concurrency']);
+    places[0]?.leave();
+    // What has ended is told to the others with the next writing.
+    await first.beat();
+    expect([await saidTo(second), await saidTo(first)]).toEqual(['in', 'concurrency']);
+  });
+
+  it('counts over all of them in a minute', async () => {
+    const { first, second, clock } = await several({ concurrency: 100, requestsPerMinute: 6 }, 2);
+    const said = [];
+    for (let n = 0; n < 4; n++) said.push(await saidTo(first), await saidTo(second));
+    expect(counted(said)).toEqual({ in: 6, out: 2 });
+    clock.pass(10_000);
+    expect([await saidTo(first), await saidTo(second)]).toEqual(['in', 'rate']);
+  });
+
+  it('lets in exactly so many when all ask at once', async () => {
+    const { limiters } = await several({ concurrency: 10, requestsPerMinute: 1000 });
+    const asked = limiters.flatMap((limiter) => Array.from({ length: 20 }, () => saidTo(limiter)));
+    expect(counted(await Promise.all(asked))).toEqual({ in: 10, out: 50 });
+    const rate = await several({ concurrency: 1000, requestsPerMinute: 10 });
+    const others = rate.limiters.flatMap((limiter) =>
+      Array.from({ length: 40 }, (_, n) => saidTo(limiter, `k_${n % 2}`)),
+    );
+    expect(counted(await Promise.all(others))).toEqual({ in: 20, out: 100 });
+  });
+
+  it('counts what a dead gateway had under way until its lease is over', async () => {
+    const limits = { concurrency: 2, requestsPerMinute: 1000 };
+    const { first, second, clock } = await several(limits, 2);
+    await entering(first);
+    await entering(first);
+    expect(await saidTo(second)).toBe('concurrency');
+    clock.pass(29_999);
+    expect(await saidTo(second)).toBe('concurrency');
+    clock.pass(1);
+    expect(counted(await rounds(3, () => saidTo(second)))).toEqual({ in: 2, out: 1 });
+  });
+
+  it('but not what a living one has, however long it takes', async () => {
+    const { first, second, clock } = await several({ concurrency: 1, requestsPerMinute: 1000 }, 2);
+    const { leave } = await entering(first);
+    for (let n = 0; n < 12; n++) {
+      clock.pass(10_000);
+      await first.beat();
+      expect(await saidTo(second)).toBe('concurrency');
+    }
+    leave();
+    await first.beat();
+    expect(await saidTo(second)).toBe('in');
+  });
+
+  it('keeps no rows of gateways that died', async () => {
+    const { at, first, second, clock } = await several({ concurrency: 5, requestsPerMinute: 1000 }, 2);
+    await entering(first, 'k_1');
+    await entering(second, 'k_2');
+    clock.pass(30_001);
+    await second.beat();
+    const store = await GatewayStore.open({ url: at, replicaId: 'looking' });
+    const rows = await store.read((db) =>
+      db
+        .withTables<{ gateway_running: { key_id: string; replica_id: string } }>()
+        .selectFrom('gateway_running')
+        .select(['key_id', 'replica_id'])
+        .execute(),
+    );
+    await store.close();
+    expect(rows).toEqual([{ key_id: 'k_2', replica_id: 'replica_1' }]);
+  });
+
+  it('in any order over three gateways: never more at once, and none lost', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({ gateway: fc.nat(2), key: fc.constantFrom('k_1', 'k_2'), leaves: fc.boolean() }),
+          { minLength: 1, maxLength: 60 },
+        ),
+        async (acts) => {
+          const { limiters } = await several({ concurrency: 4, requestsPerMinute: 100_000 });
+          const running = new Map([
+            ['k_1', 0],
+            ['k_2', 0],
+          ]);
+          const change = (key: string, by: number) => running.set(key, (running.get(key) ?? 0) + by);
+          let most = 0;
+          await Promise.all(
+            acts.map(async ({ gateway: nth, key, leaves }) => {
+              const { said, leave } = await entering(limiters[nth] as SharedLimiter, key);
+              if (said !== 'in') return;
+              change(key, 1);
+              most = Math.max(most, running.get(key) ?? 0);
+              await new Promise((resolve) => setImmediate(resolve));
+              if (!leaves) return;
+              change(key, -1);
+              leave();
+            }),
+          );
+          expect(most).toBeLessThanOrEqual(4);
+          for (const limiter of limiters) await limiter.beat();
+          for (const key of running.keys())
+            expect(counted(await rounds(6, () => saidTo(limiters[0] as SharedLimiter, key))).in).toBe(
+              4 - (running.get(key) ?? 0),
+            );
+          for (const { limiter, store } of opened.splice(0)) {
+            await limiter.close();
+            await store.close();
+          }
+        },
+      ),
+      { numRuns: 8 },
+    );
+  });
+
+  it('hears everybody, at whatever moment of a transaction they come', async () => {
+    const { first } = await several({ concurrency: 1000, requestsPerMinute: 1000 }, 1);
+    // No more beats, which would wake up whoever was forgotten.
+    await first.close();
+    for (let moments = 0; moments < 40; moments++) {
+      const places = await first.enter(caller('k_1')).then(async (place) => {
+        for (let n = 0; n < moments; n++) await Promise.resolve();
+        return [place, await first.enter(caller('k_1'))];
+      });
+      for (const { leave } of places) leave();
+    }
+  });
+
+  it('hands on what the database says, and is right again with the next beat', async () => {
+    const [at, clock] = [await url(), new ManualClock()];
+    const store = await GatewayStore.open({ url: at, replicaId: 'one', now: clock.now });
+    const heard: string[] = [];
+    const limits = { concurrency: 3, requestsPerMinute: 1000 };
+    const limiter = new SharedLimiter({ store, limits, onFault: (error) => heard.push(String(error)) });
+    opened.push({ limiter, store });
+    const other = await gateway(at, 'two', limits, clock);
+    const roomElsewhere = async () => {
+      const places = await rounds(4, () => entering(other));
+      for (const { leave } of places) leave();
+      await other.beat();
+      return counted(places.map(({ said }) => said)).in;
+    };
+    const places = [await entering(limiter), await entering(limiter)];
+    expect(await roomElsewhere()).toBe(1);
+
+    const batch = store.batch.bind(store);
+    store.batch = () => Promise.reject(new Error('the database is away'));
+    expect(await saidTo(limiter)).toBe('the database is away');
+    places[0]?.leave();
+    await limiter.beat();
+    expect(heard).toContain('Error: the database is away');
+    store.batch = batch;
+    await limiter.beat();
+    expect(await roomElsewhere()).toBe(2);
+
+    places[1]?.leave();
+    await limiter.beat();
+    store.batch = async (work) => {
+      await batch(work);
+      store.batch = batch;
+      throw new Error('saved, but nobody heard');
+    };
+    expect(await saidTo(limiter)).toBe('saved, but nobody heard');
+    await limiter.beat();
+    expect(await roomElsewhere()).toBe(3);
+  });
+});

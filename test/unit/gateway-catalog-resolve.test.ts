@@ -1,0 +1,265 @@
+/** What a name means to a caller: the model asked for or none, never another one in silence. */
+import { describe, expect, test } from 'vitest';
+import type { OwnCredential } from '../../src/gateway/access/types.ts';
+import { balanceBody, listBody, modelBody } from '../../src/gateway/catalog/bodies.ts';
+import { Catalog } from '../../src/gateway/catalog/catalog.ts';
+import { GatewayFile } from '../../src/gateway/config/file.ts';
+import { GatewayError } from '../../src/gateway/errors.ts';
+
+const model = (id: string, provider: string, more = '') => `[[models]]
+id = "${id}"
+provider = "${provider}"
+family = "openai"
+caps = ["chat"]
+context_window = 1000
+max_output_tokens = 100
+in_usd_per_mtok = "1"
+out_usd_per_mtok = "2"
+${more}
+`;
+const source = `
+[[providers]]
+id = "openai"
+wire = "openai-chat"
+base_url = "https://api.openai.test/v1/"
+api_key_env = "KEY"
+[[providers]]
+id = "closed"
+wire = "google"
+base_url = "https://closed.test/v1"
+access = "byok"
+[[providers]]
+id = "pool"
+wire = "lathe"
+base_url = ["http://10.0.0.1/v1", "http://10.0.0.2/v1"]
+${model('gpt-5', 'openai', 'upstream = "gpt-5-2026"')}
+${model('gpt-5-mini', 'openai')}
+${model('vendor/open-8b', 'pool')}
+${model('gem', 'closed')}
+[aliases]
+auto = "gpt-5-mini"
+[[fallbacks]]
+model = "gpt-5"
+to = ["vendor/open-8b", "gem", "gpt-5-mini"]
+[byok.closed]
+[byok.openai]
+[byok.azure]
+[secrets]
+master_key_env = "MASTER"
+`;
+const env = { KEY: 'sk-house', MASTER: Buffer.alloc(32, 7).toString('base64') };
+const config = await new GatewayFile(source, { name: 'gateway.toml', folder: '/', env }).config();
+const catalog = new Catalog(config);
+
+const credentials =
+  (...some: OwnCredential[]) =>
+  (provider: string) =>
+    Promise.resolve(some.find((one) => one.provider === provider));
+const none = { models: undefined, own: credentials(), fallbacks: [] };
+const own = (provider: string, baseUrl?: string): OwnCredential => ({
+  provider,
+  apiKey: `sk-own-${provider}`,
+  baseUrl,
+});
+
+const refused = async (work: Promise<unknown>): Promise<GatewayError> => {
+  const error = await work.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (error instanceof GatewayError) return error;
+  throw new Error('was not refused', { cause: error });
+};
+const idsOf = (candidates: readonly { model: { id: string } }[]) => candidates.map((one) => one.model.id);
+
+describe('names', () => {
+  test("an exact id is itself, at the house's cost", async () => {
+    const found = await catalog.resolve('gpt-5-mini', none);
+    expect(found).toMatchObject({ requested: 'gpt-5-mini', reason: 'as_requested' });
+    expect(found.candidates).toEqual([
+      { model: found.model, credential: { kind: 'house', apiKey: 'sk-house' } },
+    ]);
+    expect(found.model.upstream).toBe('gpt-5-mini');
+    expect((await catalog.resolve('gpt-5', none)).model.upstream).toBe('gpt-5-2026');
+  });
+
+  test('an alias is routed, a namespaced spelling is as requested with another effective id', async () => {
+    const routed = await catalog.resolve('auto', none);
+    expect([routed.model.id, routed.reason]).toEqual(['gpt-5-mini', 'routed']);
+    const spaced = await catalog.resolve('openai/gpt-5', none);
+    expect([spaced.model.id, spaced.reason]).toEqual(['gpt-5', 'as_requested']);
+    expect((await catalog.resolve('pool/vendor/open-8b', none)).model.id).toBe('vendor/open-8b');
+    expect((await catalog.resolve('vendor/open-8b', none)).reason).toBe('as_requested');
+  });
+
+  test.each([
+    ['gpt-5-mni', /'gpt-5-mni'.*Did you mean 'gpt-5-mini'\?.*GET \/v1\/models/],
+    ['closed/gpt-5', /no model/],
+    ['pool/gpt-5', /no model/],
+    ['GPT-5', /Did you mean 'gpt-5'/],
+    ['', /no model/],
+    ['vllm:lab/x', /no model/],
+    ['azure/mine', /no model/],
+    ['__proto__', /no model/],
+    ['constructor', /no model/],
+    ['gem', /needs a key of your own for the provider closed: store one with PUT \/v1\/keys\/closed/],
+  ])('%j is 404', async (name, message) => {
+    const error = await refused(catalog.resolve(name, none));
+    expect(error).toMatchObject({
+      status: 404,
+      type: 'invalid_request_error',
+      code: 'model_not_found',
+      param: 'model',
+    });
+    expect(error.message).toMatch(message);
+  });
+
+  test('a name as long as a book is not repeated whole', async () => {
+    const error = await refused(catalog.resolve('x'.repeat(100_000), none));
+    expect(error.message.length).toBeLessThan(400);
+  });
+
+  test('a key sees and uses its own models only', async () => {
+    const asker = { ...none, models: ['gpt-5-mini'] };
+    expect(idsOf((await catalog.resolve('auto', asker)).candidates)).toEqual(['gpt-5-mini']);
+    const error = await refused(catalog.resolve('gpt-5', asker));
+    expect([error.status, error.message]).toEqual([
+      404,
+      "The model 'gpt-5' is not one that this API key may use.",
+    ]);
+    expect((await catalog.listFor(asker.models, asker.own)).map(({ id }) => id)).toEqual(['gpt-5-mini']);
+    const hint = await refused(catalog.resolve('gpt-55', { ...none, models: ['vendor/open-8b'] }));
+    expect(hint.message).not.toMatch(/Did you mean 'gpt-5'/);
+  });
+});
+
+describe("callers' own credentials", () => {
+  test("are used before the house's, and the house's is not tried after them", async () => {
+    const { candidates } = await catalog.resolve('gpt-5-mini', { ...none, own: credentials(own('openai')) });
+    expect(candidates.map(({ credential }) => credential)).toEqual([
+      { kind: 'byok', provider: 'openai', apiKey: 'sk-own-openai' },
+    ]);
+  });
+
+  test('bring the models of a provider that the house has no key for', async () => {
+    const asker = { ...none, own: credentials(own('closed')) };
+    expect((await catalog.resolve('gem', asker)).candidates[0]?.credential).toMatchObject({ kind: 'byok' });
+    const ids = (await catalog.listFor(undefined, asker.own)).map(({ id }) => id);
+    expect(ids).toEqual(['gpt-5', 'gpt-5-mini', 'vendor/open-8b', 'gem']);
+    expect((await catalog.listFor(undefined, none.own)).map(({ id }) => id)).not.toContain('gem');
+    expect(catalog.list().map(({ id }) => id)).toContain('gem');
+  });
+
+  test('are not used for a provider that has no [byok] table', async () => {
+    const asker = { ...none, own: credentials(own('pool')) };
+    const { candidates } = await catalog.resolve('vendor/open-8b', asker);
+    expect(candidates[0]?.credential).toEqual({ kind: 'house', apiKey: undefined });
+  });
+
+  test('of a cloud resource bring deployments, by both spellings, but not in place of a catalog model', async () => {
+    const asker = { ...none, own: credentials(own('azure', 'https://mine.openai.azure.com')) };
+    for (const name of ['my-gpt', 'azure/my-gpt']) {
+      const { model: found, candidates, reason } = await catalog.resolve(name, asker);
+      expect(found).toMatchObject({
+        id: name,
+        upstream: 'my-gpt',
+        provider: { id: 'azure', wire: 'openai-chat' },
+      });
+      expect(reason).toBe('as_requested');
+      expect(candidates).toEqual([
+        {
+          model: found,
+          credential: {
+            kind: 'byok',
+            provider: 'azure',
+            apiKey: 'sk-own-azure',
+            baseUrl: 'https://mine.openai.azure.com',
+          },
+        },
+      ]);
+      expect(found.price).toMatchObject({ input: 0n, output: 0n });
+    }
+    expect((await catalog.resolve('gpt-5', asker)).model.provider.id).toBe('openai');
+    expect((await catalog.listFor(undefined, asker.own)).map(({ id }) => id)).not.toContain('my-gpt');
+    for (const name of ['a/b', 'azure/a/b', 'azure/', '../x', 'a b', 'x'.repeat(65)])
+      expect((await refused(catalog.resolve(name, asker))).status).toBe(404);
+  });
+
+  test('of an endpoint bring its models, at no cost', async () => {
+    const asker = { ...none, own: credentials(own('vllm:lab', 'http://10.0.0.9:8000/v1')) };
+    const { model: found, candidates } = await catalog.resolve('vllm:lab/org/model-7b', asker);
+    expect(found).toMatchObject({ id: 'vllm:lab/org/model-7b', upstream: 'org/model-7b' });
+    expect(candidates[0]?.credential).toMatchObject({
+      provider: 'vllm:lab',
+      baseUrl: 'http://10.0.0.9:8000/v1',
+    });
+    expect((await refused(catalog.resolve('vllm:other/x', asker))).status).toBe(404);
+    const scoped = { ...asker, models: ['gpt-5'] };
+    expect((await refused(catalog.resolve('vllm:lab/org/model-7b', scoped))).status).toBe(404);
+  });
+});
+
+describe('fallbacks', () => {
+  test("stand in the caller's order, then the configuration's; what the caller cannot use is left out", async () => {
+    const plain = await catalog.resolve('gpt-5', none);
+    expect(idsOf(plain.candidates)).toEqual(['gpt-5', 'vendor/open-8b', 'gpt-5-mini']);
+    const named = await catalog.resolve('gpt-5', { ...none, fallbacks: ['auto', 'gpt-5', 'gpt-5-mini'] });
+    expect(idsOf(named.candidates)).toEqual(['gpt-5', 'gpt-5-mini', 'vendor/open-8b']);
+    const scoped = await catalog.resolve('gpt-5', { ...none, models: ['gpt-5', 'gpt-5-mini'] });
+    expect(idsOf(scoped.candidates)).toEqual(['gpt-5', 'gpt-5-mini']);
+    expect(idsOf((await catalog.resolve('gpt-5-mini', none)).candidates)).toEqual(['gpt-5-mini']);
+  });
+
+  test('that the caller names and nobody knows, or more than three, are 400', async () => {
+    const unknown = await refused(
+      catalog.resolve('gpt-5', { ...none, fallbacks: ['gpt-5-mni', 'auto', 'nothing'] }),
+    );
+    expect(unknown).toMatchObject({ status: 400, param: 'x-svc-fallback-models', code: 'model_not_found' });
+    expect(unknown.message).toMatch(/'gpt-5-mni'.*'gpt-5-mini'.*'nothing'/);
+    const many = await refused(
+      catalog.resolve('gpt-5', { ...none, fallbacks: ['auto', 'auto', 'auto', 'auto'] }),
+    );
+    expect(many.message).toMatch(/names 4 models; name at most 3/);
+    expect((await refused(catalog.resolve('gpt-5', { ...none, fallbacks: ['gem'] }))).status).toBe(400);
+  });
+});
+
+describe('what callers are shown', () => {
+  test("a model is what the catalog decided and what OpenAI's clients read, without a secret", () => {
+    const [first] = catalog.list();
+    if (!first) throw new Error('no models');
+    expect(modelBody(first)).toEqual({
+      id: 'gpt-5',
+      object: 'model',
+      created: 0,
+      owned_by: 'openai',
+      display_name: 'gpt-5',
+      provider: 'openai',
+      caps: ['chat'],
+      context_window: 1000,
+      max_output_tokens: 100,
+      pricing: {
+        in_usd_per_mtok: '1',
+        out_usd_per_mtok: '2',
+        cache_read_usd_per_mtok: '1',
+        cache_write_usd_per_mtok: '1',
+      },
+    });
+    const text = JSON.stringify(listBody(catalog.list()));
+    expect(text).not.toContain('sk-house');
+    expect(JSON.parse(text)).toMatchObject({ object: 'list' });
+  });
+
+  test('a balance is whole nanodollars', () => {
+    const balance = { remaining: 5n, included: 3n, allowanceRemaining: 2n, creditsRemaining: -1n };
+    expect(balanceBody(balance)).toEqual({
+      remaining_nanodollars: 5,
+      included_nanodollars: 3,
+      allowance_remaining_nanodollars: 2,
+      credits_remaining_nanodollars: -1,
+    });
+    expect(balanceBody({ ...balance, remaining: 10n ** 18n }).remaining_nanodollars).toBe(
+      Number.MAX_SAFE_INTEGER,
+    );
+  });
+});

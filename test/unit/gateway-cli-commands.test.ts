@@ -1,0 +1,376 @@
+/** The gateway's command line, on a real database: what it does, what it prints, and how it refuses. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { commandNames, parseGatewayArgs } from '../../src/gateway/cli/commands.ts';
+import { gatewayMain } from '../../src/gateway/cli/main.ts';
+import { dollars, nanoOf } from '../../src/gateway/cli/money.ts';
+import { openBooks } from '../../src/gateway/cli/open-books.ts';
+import type { GatewayWorld, ServeOptions } from '../../src/gateway/cli/types.ts';
+
+let folder = '';
+let database = '';
+let config = '';
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'lathe-gateway-cli-'));
+  config = join(folder, 'gateway.toml');
+  await writeFile(
+    config,
+    `[[providers]]
+id = "p"
+wire = "openai-chat"
+base_url = "https://p.test/v1"
+api_key_env = "P_KEY"
+[[models]]
+id = "small"
+provider = "p"
+family = "openai"
+caps = ["chat"]
+context_window = 1000
+max_output_tokens = 100
+in_usd_per_mtok = "0.075"
+out_usd_per_mtok = "2"
+[aliases]
+auto = "small"
+[secrets]
+master_key_env = "MASTER"
+`,
+  );
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+let databases = 0;
+beforeEach(() => {
+  database = `sqlite:${join(folder, `${databases++}.db`)}`;
+});
+
+const env = { P_KEY: 'sk-planted-in-the-environment', MASTER: Buffer.alloc(32, 3).toString('base64') };
+
+interface Ran {
+  readonly out: string;
+  readonly err: string;
+  readonly code: number;
+}
+
+async function run(args: readonly string[], more: Partial<GatewayWorld> = {}): Promise<Ran> {
+  const said = { out: '', err: '', code: 0 };
+  await gatewayMain({
+    args,
+    env,
+    home: folder,
+    version: () => Promise.resolve('1.2.3'),
+    stdout: { write: (text: string) => (said.out += text) },
+    stderr: { write: (text: string) => (said.err += text) },
+    signals: { on: () => undefined },
+    exit: (code) => (said.code = code),
+    now: () => new Date('2026-11-22T00:00:00.000Z'),
+    serve: () => Promise.reject(new Error('not served here')),
+    openBooks,
+    ...more,
+  });
+  return said;
+}
+const onBooks = (...args: string[]) => run([...args, '--database', database]);
+const json = async (...args: string[]) => {
+  const { out, err, code } = await onBooks(...args, '--json');
+  if (code !== 0) throw new Error(err);
+  return JSON.parse(out) as Record<string, unknown>;
+};
+
+describe('accounts and keys', () => {
+  test('an account is opened, credited, corrected and listed, in exact dollars', async () => {
+    const made = await onBooks(
+      'account',
+      'create',
+      'acme',
+      '--credit-usd',
+      '5',
+      '--included-usd',
+      '0.000000001',
+    );
+    expect(made).toMatchObject({ code: 0, err: '' });
+    expect(made.out).toMatch(/^the account acme is a_[0-9a-f]{16}, with \$5\.000000001\n$/);
+    expect((await onBooks('account', 'credit', 'acme', '0.1')).out).toBe('acme has $5.100000001 now\n');
+    expect((await onBooks('account', 'credit', 'acme', '-5.10', '--note', 'typo')).out).toBe(
+      'acme has $0.000000001 now\n',
+    );
+    const listed = await onBooks('account', 'list');
+    expect(listed.out).toMatch(/^NAME +ID +REMAINING +ALLOWANCE +CREDITS +HELD +CREATED\nacme +a_/);
+    expect(await json('account', 'list')).toMatchObject({
+      data: [
+        {
+          name: 'acme',
+          balance: { remaining_nanodollars: 1, included_nanodollars: 1, allowance_remaining_nanodollars: 1 },
+          held_nanodollars: 0,
+        },
+      ],
+    });
+  });
+
+  test('a key is printed once and alone, and never again', async () => {
+    await onBooks('account', 'create', 'acme');
+    const line =
+      'key create --account acme --cap-usd 1 --expires 90d --models small,auto,,small --label ci'.split(' ');
+    const made = await onBooks(...line);
+    expect(made.out).toMatch(/^lathe_gateway_[\w-]{43}\n$/);
+    const secret = made.out.trim();
+    expect(made.err).toMatch(/^lathe: k_[0-9a-f]{16} of the account acme; the key is shown this once\n$/);
+    const { data } = (await json('key', 'list')) as { data: Record<string, unknown>[] };
+    expect(data).toHaveLength(1);
+    expect(data[0]).toMatchObject({
+      label: 'ci',
+      last4: secret.slice(-4),
+      cap_nanodollars: 1_000_000_000,
+      spent_nanodollars: 0,
+      models: ['small', 'auto'],
+      expires_at: '2027-02-20T00:00:00.000Z',
+      revoked_at: null,
+    });
+    const listed = await onBooks('key', 'list', '--account', 'acme');
+    expect(listed.out).toContain('until 2027-02-20');
+    expect(listed.out + JSON.stringify(data)).not.toContain(secret);
+    for (const name of [database.slice(7), `${database.slice(7)}-wal`])
+      expect(await readFile(name, 'latin1').catch(() => '')).not.toContain(secret);
+    const id = String(data[0]?.['id']);
+    expect((await onBooks('key', 'revoke', id)).out).toBe(`${id} is revoked; it spent $0.00\n`);
+    expect((await onBooks('key', 'list')).out).toMatch(/revoked 20/);
+  });
+
+  test('a model that the configuration does not have is remarked upon', async () => {
+    await onBooks('account', 'create', 'acme');
+    const made = await onBooks(
+      'key',
+      'create',
+      '--account',
+      'acme',
+      '--models',
+      'smal,vllm:x/y',
+      '--config',
+      config,
+    );
+    expect(made.code).toBe(0);
+    expect(made.err).toContain("the configuration has no model 'smal' (did you mean 'small'?)");
+    expect(made.err).not.toContain('vllm:x/y');
+    expect(made.out).toMatch(/^lathe_gateway_/);
+  });
+
+  test('the books are audited, and those with faults end with 1', async () => {
+    await onBooks('account', 'create', 'acme', '--credit-usd', '1');
+    expect(await onBooks('ledger', 'audit')).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/in order: 1 acc/),
+    });
+    const audit = {
+      ok: false,
+      accounts: 1,
+      transactions: 1,
+      entries: 2,
+      openHolds: 0,
+      faults: ['a_1 is off'],
+    };
+    const broken = await run(['ledger', 'audit', '--database', database], {
+      openBooks: async (options) => {
+        const books = await openBooks(options);
+        return {
+          ...books,
+          ledger: { audit: () => Promise.resolve(audit) } as unknown as typeof books.ledger,
+        };
+      },
+    });
+    expect(broken).toMatchObject({ code: 1, err: 'lathe: the books are not in order: 1 faults\n' });
+    expect(broken.out).toContain('a_1 is off');
+  });
+});
+
+describe('credentials', () => {
+  test('an endpoint is given, listed without its key, sealed anew and taken away', async () => {
+    await onBooks('account', 'create', 'acme');
+    const keyFile = join(folder, 'endpoint.key');
+    await writeFile(keyFile, 'sk-endpoint-abcd\n');
+    const line = `endpoint add vllm:lab --account acme --base-url http://10.0.0.5:8000/v1 --config ${config}`;
+    const given = await onBooks(...line.split(' '), '--api-key-file', keyFile);
+    expect(given).toMatchObject({
+      code: 0,
+      out: 'acme has the endpoint vllm:lab; its models are vllm:lab/MODEL\n',
+    });
+    const listed = await onBooks('endpoint', 'list', '--account', 'acme');
+    expect(listed.out).toMatch(/acme +vllm:lab +active +\.\.\.abcd +http:\/\/10\.0\.0\.5:8000\/v1/);
+    expect(listed.out).not.toContain('sk-endpoint');
+    const rotated = await onBooks('secrets', 'rotate', '--config', config);
+    expect(rotated.out).toMatch(/^0 credentials sealed anew with mk_[0-9a-f]{16}, 1 were already\n$/);
+    const other = { ...env, MASTER: Buffer.alloc(32, 9).toString('base64') };
+    const lost = await run(['secrets', 'rotate', '--config', config, '--database', database], { env: other });
+    expect(lost.code).toBe(1);
+    expect(lost.err).toContain('add the master key that sealed them to previous');
+    const take = ['endpoint', 'remove', 'vllm:lab', '--account', 'acme'];
+    expect((await onBooks(...take)).out).toBe('acme no longer has vllm:lab\n');
+    expect(await onBooks(...take)).toMatchObject({ code: 1, out: '' });
+  });
+
+  test.each(['http://8.8.8.8/v1', 'ftp://10.0.0.1/v1', 'http://user:pass@10.0.0.1/v1'])(
+    'an endpoint at %s is refused',
+    async (url) => {
+      await onBooks('account', 'create', 'acme');
+      const refused = await onBooks('endpoint', 'add', 'vllm:lab', '--account', 'acme', '--base-url', url);
+      expect(refused.code).toBe(1);
+      expect((await onBooks('endpoint', 'list')).out).not.toContain('vllm:lab');
+    },
+  );
+});
+
+describe('catalog check', () => {
+  test('shows models, exact prices and whether there are keys, never what they are', async () => {
+    const { out, code } = await run(['catalog', 'check', '--config', config]);
+    expect(code).toBe(0);
+    expect(out).toMatch(/small +p +set +0\.075 +2 +0\.075 +0\.075 +1000 +100 +chat/);
+    expect(out).toContain('auto is small');
+    const { out: text } = await run(['catalog', 'check', '--config', config, '--json']);
+    expect(JSON.parse(text)).toMatchObject({
+      ok: true,
+      models: [{ id: 'small' }],
+      aliases: { auto: 'small' },
+    });
+    for (const secret of Object.values(env)) expect(out + text).not.toContain(secret);
+  });
+
+  test('tells all faults and ends with 1', async () => {
+    const refused = await run(['catalog', 'check', '--config', config], { env: {} });
+    expect(refused.code).toBe(1);
+    expect(refused.out.split('\n')).toHaveLength(3);
+    expect(refused.err).toBe('lathe: the configuration has 2 faults\n');
+    const { out } = await run(['catalog', 'check', '--config', config, '--json'], { env: {} });
+    expect(JSON.parse(out)).toMatchObject({
+      ok: false,
+      faults: [expect.stringContaining('P_KEY'), expect.anything()],
+    });
+  });
+});
+
+describe('serve', () => {
+  test('listens with what the flags and the file say, and stops in order', async () => {
+    let served: ServeOptions | undefined;
+    const stopped: number[] = [];
+    let signal: () => void = () => undefined;
+    const ended = Promise.withResolvers<number>();
+    const done = await run(
+      ['serve', '--config', config, '--database', database, '--port', '0', '--grace-secs', '7'],
+      {
+        serve: (options) => {
+          served = options;
+          return Promise.resolve({
+            port: 4567,
+            stop: (graceMs) => {
+              stopped.push(graceMs);
+              return Promise.resolve();
+            },
+          });
+        },
+        signals: { on: (name, listener) => name === 'SIGTERM' && (signal = listener) },
+        exit: ended.resolve,
+      },
+    );
+    expect(done.out).toBe('lathe gateway ready on http://127.0.0.1:4567: 1 models of 1 providers\n');
+    expect(served).toMatchObject({ database, host: '127.0.0.1', port: 0 });
+    expect(served?.config.models[0]?.id).toBe('small');
+    signal();
+    signal();
+    expect(await ended.promise).toBe(0);
+    expect(stopped).toEqual([7000, 0]);
+  });
+
+  test('does not start with a faulty configuration, nor without one', async () => {
+    expect(await run(['serve', '--config', config], { env: {} })).toMatchObject({ code: 2, out: '' });
+    const none = await run(['serve', '--config', join(folder, 'none.toml')]);
+    expect(none.code).toBe(2);
+    expect(none.err).toContain('there is no such file; copy gateway.example.toml');
+  });
+});
+
+describe('how a line is refused', () => {
+  test.each<[string, RegExp]>([
+    ['account creat x', /unknown command 'account creat' \(did you mean 'account create'\?\)/],
+    ['acount list', /did you mean 'account list'\?/],
+    ['servee', /did you mean 'serve'\?/],
+    ['ledger', /'ledger' needs one more word; there are: ledger audit/],
+    ['account create', /account create needs NAME/],
+    ['account credit acme', /account credit needs USD/],
+    ['account create a b', /takes NAME, got also 'b'/],
+    ['key create', /key create needs --account NAME/],
+    ['account list --port 1', /--port does not belong to the command account list/],
+    ['serve --prot 1', /unknown flag --prot \(did you mean --port\?\)/],
+    ['serve --port 65536', /--port: expected a whole number from 0 to 65535, got '65536'/],
+    ['serve --port', /--port needs a value/],
+    ['serve --port --json', /--port needs a value/],
+    ['serve --json=1', /--json takes no value/],
+    ['serve --port 1 --port 2', /--port is given twice/],
+    ['account create a --credit-usd 1e3', /--credit-usd: expected US dollars as decimal text/],
+    ['account create a --credit-usd -1', /--credit-usd: must not be negative/],
+    ['account create a --credit-usd 0.0000000001', /at most 9 decimals \(a nanodollar\)/],
+    ['account credit a five', /USD: expected US dollars/],
+    ['key create --account a --expires soon', /--expires: expected a time from now, as 90d/],
+    ['key create --account a --expires 2030-13-01', /--expires/],
+    ['key create --account a --models ,', /--models: expected ids of models/],
+    ['endpoint add VLLM --account a --base-url http://x', /expected KIND:SLUG/],
+    ['account list --config nowhere.toml', /nowhere\.toml: there is no such file/],
+  ])('%s', async (line, message) => {
+    const refused = await run(line.split(' '), { openBooks: () => Promise.reject(new Error('opened')) });
+    expect(refused.err).toMatch(message);
+    expect(refused.err).toMatch(/See: node dist\/gateway\.js --help\n$/);
+    expect(refused).toMatchObject({ code: 2, out: '' });
+  });
+
+  test('a database URL is not repeated, for it may hold a password', async () => {
+    const { err, code } = await run(['account', 'list', '--database', 'mysql://u:hunter2@h/d']);
+    expect([code, err.includes('hunter2')]).toEqual([2, false]);
+  });
+
+  test('all faults of a line come at once', async () => {
+    const { err } = await run(['key', 'create', 'x', '--cap-usd', 'y', '--port', '1', '--nope']);
+    expect(err.split('\n').filter((line) => line.startsWith('lathe: '))).toHaveLength(5);
+  });
+
+  test('what is wrong with the books ends with 1', async () => {
+    await onBooks('account', 'create', 'acme');
+    const unknown = await onBooks('account', 'credit', 'acne', '1');
+    expect(unknown).toMatchObject({ code: 1, out: '' });
+    expect(unknown.err).toContain("there is no account 'acne' (did you mean 'acme'?)");
+    expect((await onBooks('key', 'revoke', 'k_none')).code).toBe(1);
+    expect((await onBooks('account', 'credit', 'acme', '-0.000000001')).code).toBe(1);
+  });
+});
+
+describe('help', () => {
+  test('names every command, and of each what it takes', async () => {
+    const { out } = await run([]);
+    for (const name of commandNames) expect(out).toContain(`  ${name}`);
+    expect((await run(['--version'])).out).toBe('lathe 1.2.3\n');
+    const one = await run(['key', 'create', '--help']);
+    expect(one.out).toMatch(/^node dist\/gateway\.js key create --account NAME \[options\]/);
+    expect(one.out).toContain('--models ID,ID');
+    expect(out.split('\n').every((line) => line.length <= 101)).toBe(true);
+  });
+});
+
+describe('amounts', () => {
+  test('are read and shown exactly', () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: -(10n ** 18n), max: 10n ** 18n }), (nano) => {
+        expect(nanoOf(dollars(nano))).toBe(nano);
+      }),
+    );
+    expect([0n, 1n, -1n, 5_000_000_000n, 1_230_000_000n, 10n ** 9n + 1n].map(dollars)).toEqual([
+      '$0.00',
+      '$0.000000001',
+      '-$0.000000001',
+      '$5.00',
+      '$1.23',
+      '$1.000000001',
+    ]);
+  });
+
+  test('below zero are words, not flags', () => {
+    expect(parseGatewayArgs(['account', 'credit', 'a', '-5.25'])).toMatchObject({ words: ['a', '-5.25'] });
+    expect(parseGatewayArgs(['account', 'create', '--', '--odd'])).toMatchObject({ words: ['--odd'] });
+  });
+});

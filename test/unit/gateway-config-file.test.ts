@@ -1,0 +1,469 @@
+/** `gateway.toml`: what it means, and every fault at once, each with its line, what was expected and what came. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { UsageError } from '../../src/config/usage.ts';
+import { GatewayFile } from '../../src/gateway/config/file.ts';
+
+const master = Buffer.alloc(32, 1).toString('base64');
+const env = { KEY: 'sk-test', MASTER: master, OLD: Buffer.alloc(32, 2).toString('hex') };
+const fileOf = (
+  source: string,
+  more: Readonly<Record<string, string | undefined>> = {},
+  folder = '/etc/lathe',
+) => new GatewayFile(source, { name: 'gateway.toml', folder, env: { ...env, ...more } });
+const configOf = (source: string, more?: Readonly<Record<string, string | undefined>>, folder?: string) =>
+  fileOf(source, more, folder).config();
+
+async function faults(work: Promise<unknown>): Promise<readonly string[]> {
+  try {
+    await work;
+  } catch (error) {
+    if (error instanceof UsageError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+const provider = `[[providers]]
+id = "p"
+wire = "openai-chat"
+base_url = "https://p.test/v1/"
+api_key_env = "KEY"
+`;
+const model = (id: string, more = '') => `[[models]]
+id = "${id}"
+provider = "p"
+family = "openai"
+caps = ["chat"]
+context_window = 1000
+max_output_tokens = 100
+in_usd_per_mtok = "0.075"
+out_usd_per_mtok = "2"
+${more}
+`;
+
+let folder = '';
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'lathe-gateway-config-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe('what a file means', () => {
+  test('the shipped example is in order', async () => {
+    const source = readFileSync(new URL('../../gateway.example.toml', import.meta.url), 'utf8');
+    const config = await configOf(source, {
+      OPENAI_API_KEY: 'sk-1',
+      ANTHROPIC_API_KEY: 'sk-2',
+      LATHE_MASTER_KEY: master,
+    });
+    expect(config.models.map(({ id }) => id)).toEqual([
+      'gpt-small',
+      'sonnet',
+      'flash',
+      'house',
+      'embed-small',
+    ]);
+    expect(config.byok).toEqual([
+      {
+        id: 'google',
+        wire: 'google',
+        baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+        hostSuffixes: [],
+        basePath: '',
+      },
+      {
+        id: 'anthropic',
+        wire: 'anthropic-messages',
+        baseUrl: 'https://api.anthropic.com/v1',
+        hostSuffixes: [],
+        basePath: '',
+      },
+      {
+        id: 'azure',
+        wire: 'openai-chat',
+        baseUrl: undefined,
+        hostSuffixes: ['.openai.azure.com'],
+        basePath: '/openai/v1',
+      },
+    ]);
+    // The commented values of [limits] are the defaults.
+    expect(config.limits).toEqual((await configOf('')).limits);
+  });
+
+  test('a model with all that can be said of one', async () => {
+    const source = `${provider}${model(
+      'm',
+      `upstream = "m-1"
+display_name = "M"
+efforts = ["high", "low"]
+cache_read_usd_per_mtok = "0.01"
+long_context = { over = 500, in_usd_per_mtok = "0.15", out_usd_per_mtok = "4" }`,
+    ).replace('["chat"]', '["chat", "reasoning"]')}
+[aliases]
+auto = "m"
+`;
+    const { models, aliases, providers } = await configOf(source);
+    expect(providers).toEqual([
+      { id: 'p', wire: 'openai-chat', baseUrls: ['https://p.test/v1'], apiKey: 'sk-test', access: 'house' },
+    ]);
+    expect(models[0]).toMatchObject({
+      id: 'm',
+      upstream: 'm-1',
+      displayName: 'M',
+      efforts: ['low', 'high'],
+      price: {
+        input: 75_000n,
+        output: 2_000_000n,
+        cacheRead: 10_000n,
+        cacheWrite: 75_000n,
+        longContext: { over: 500, price: { input: 150_000n, output: 4_000_000n } },
+      },
+    });
+    expect(models[0]?.provider).toBe(providers[0]);
+    expect([...aliases]).toEqual([['auto', 'm']]);
+  });
+
+  test('secrets come from variables and files beside the configuration', async () => {
+    await writeFile(join(folder, 'p.key'), 'sk-of-a-file\n');
+    await writeFile(join(folder, 'old.key'), Buffer.alloc(32, 2).toString('base64url'));
+    const source = `database = "sqlite:data/gateway.db"
+${provider.replace('api_key_env = "KEY"', 'api_key_file = "p.key"')}
+[secrets]
+master_key_env = "MASTER"
+previous = [{ env = "OLD" }, { file = "old.key" }]
+`;
+    const { providers, masterKeys } = await configOf(source, {}, folder);
+    expect(providers[0]?.apiKey).toBe('sk-of-a-file');
+    expect(masterKeys.map(({ key }) => key)).toEqual([
+      Buffer.alloc(32, 1),
+      Buffer.alloc(32, 2),
+      Buffer.alloc(32, 2),
+    ]);
+    expect(masterKeys[0]?.id).toMatch(/^mk_[0-9a-f]{16}$/);
+    // The same key has the same name, however it is written.
+    expect(masterKeys[1]?.id).toBe(masterKeys[2]?.id);
+    expect(await fileOf(source, {}, folder).database()).toBe(`sqlite:${folder}/data/gateway.db`);
+    expect(await fileOf('database_env = "DB"', { DB: 'postgres://u:p@h/d' }).database()).toBe(
+      'postgres://u:p@h/d',
+    );
+  });
+
+  test('what a command does not need may be missing', async () => {
+    const source = `${provider}${model('m')}[secrets]\nmaster_key_env = "MASTER"\n`;
+    const bare = fileOf(source, { KEY: undefined });
+    expect(await bare.database()).toBeUndefined();
+    expect(await bare.masterKeys()).toHaveLength(1);
+    expect(await bare.modelIds()).toEqual(['m']);
+    expect(await faults(bare.config())).toHaveLength(1);
+  });
+
+  test('the models of a host stand beside those of the file', async () => {
+    const source = '[aliases]\nauto = "lathe-tiny"\n';
+    expect(await faults(configOf(source))).toEqual([
+      "gateway.toml:2: aliases.auto: there is no model 'lathe-tiny'",
+    ]);
+    const options = { name: 'gateway.toml', folder: '/', env, resident: ['lathe-tiny'] };
+    expect((await new GatewayFile(source, options).config()).aliases.get('auto')).toBe('lathe-tiny');
+  });
+});
+
+describe('faults', () => {
+  test('come all at once, each at its own line, with what was expected and what came', async () => {
+    const source = `modles = 1
+[[providers]]
+id = "P!"
+wire = "openai"
+base_url = "ftp://x"
+api_key = "sk-very-secret"
+
+[[providers]]
+id = "two"
+wire = "openai-chat"
+base_url = ["https://a.test", "https://b.test"]
+api_key_env = "sk-very-secret"
+
+[[models]]
+id = "m"
+provider = "tow"
+family = "openai"
+caps = ["chat", "vision"]
+context_window = 0.5
+max_output_tokens = 100
+in_usd_per_mtok = 0.15
+out_usd_per_mtok = "-2"
+cache_read_usd_per_mtok = "1e-3"
+long_context = { ovr = 5, in_usd_per_mtok = "1" }
+
+[limits]
+retries = 99
+[byok.p]
+basepath = "/v1"
+[secrets]
+previous = [{ env = "OLD", file = "x" }]
+[[fallbacks]]
+model = "m"
+to = []
+`;
+    expect(await faults(configOf(source))).toEqual([
+      'gateway.toml:1: modles: unknown key (did you mean models?)',
+      'gateway.toml:3: providers[0].id: expected a lower-case letter and up to 31 lower-case letters, digits and dashes, got "P!"',
+      'gateway.toml:4: providers[0].wire: expected one of openai-chat, openai-responses, anthropic-messages, google, lathe, got "openai"',
+      'gateway.toml:5: providers[0].base_url: expected an http:// or https:// URL',
+      'gateway.toml:6: providers[0].api_key: unknown key (did you mean api_key_env?)',
+      'gateway.toml:12: providers[1].api_key_env: expected the name of an environment variable: letters, digits and _',
+      'gateway.toml:18: models[0].caps[1]: expected one of chat, tools, images, reasoning, structured_output, completions, embeddings, caching, got "vision"',
+      'gateway.toml:19: models[0].context_window: expected a whole number from 1 to 100000000 tokens, got 0.5',
+      'gateway.toml:21: models[0].in_usd_per_mtok: expected decimal text in quotes, as "0.15": a number is read in binary, which holds most prices only nearly, and money is exact here, got 0.15',
+      'gateway.toml:22: models[0].out_usd_per_mtok: must not be negative, got "-2"',
+      'gateway.toml:23: models[0].cache_read_usd_per_mtok: must be written out, without an exponent, as "0.075", got "1e-3"',
+      'gateway.toml:24: models[0].long_context.over: is missing; expected a whole number from 1 to 100000000 tokens',
+      'gateway.toml:24: models[0].long_context.out_usd_per_mtok: is missing; expected US dollars a million tokens as decimal text, as "0.075"',
+      'gateway.toml:24: models[0].long_context.ovr: unknown key (did you mean over?)',
+      'gateway.toml:27: limits.retries: expected a whole number from 0 to 10, got 99',
+      'gateway.toml:29: byok.p.basepath: unknown key (did you mean base_path?)',
+      'gateway.toml:30: secrets: needs master_key_env = "NAME" or master_key_file = "PATH"',
+      'gateway.toml:31: secrets.previous[0]: needs one of env = "NAME" and file = "PATH"',
+      'gateway.toml:34: fallbacks[0].to: must name at least one model, got []',
+    ]);
+  });
+
+  const cases: readonly (readonly [string, string, readonly RegExp[]])[] = [
+    [
+      'a provider twice',
+      provider + provider,
+      [/^gateway\.toml:7: providers\[1\]\.id: 'p' is the id of an earlier/],
+    ],
+    ['the reserved provider', provider.replace('"p"', '"local"'), [/'local' is the host's own/]],
+    [
+      'several URLs of one that is no pool',
+      provider.replace('"https://p.test/v1/"', '["https://a.test", "https://b.test"]'),
+      [/:4: providers\[0\]\.base_url: only the wire lathe/],
+    ],
+    [
+      'a URL with a password',
+      provider.replace('https://', 'https://u:hunter2@'),
+      [/:4: .*must not hold a user or password; name the key with api_key_env or api_key_file$/],
+    ],
+    [
+      'no key',
+      provider.replace('api_key_env = "KEY"', ''),
+      [/:1: providers\[0\]: needs api_key_env .* access = "byok"/],
+    ],
+    [
+      'two keys',
+      `${provider}api_key_file = "k"`,
+      [/:6: providers\[0\]\.api_key_file: there is an api_key_env/],
+    ],
+    [
+      'access without a table',
+      `${provider}access = "byok"`,
+      [/uses no key of the house/, /needs a table \[byok\.p\]/],
+    ],
+    [
+      'a model twice',
+      provider + model('m') + model('m'),
+      [/:17: models\[1\]\.id: 'm' is the id of an earlier model/],
+    ],
+    [
+      'an unknown provider',
+      provider + model('m').replace('"p"', '"pp"'),
+      [/models\[0\]\.provider: there is no provider 'pp' \(did you mean 'p'\?\)/],
+    ],
+    [
+      'an id of an endpoint',
+      provider + model('vllm:lab/m'),
+      [/'vllm:lab\/m' would be read as a model of an endpoint/],
+    ],
+    ['an id of a deployment', provider + model('azure/m'), [/would be read as a deployment/]],
+    [
+      'an id that spells another model',
+      provider + model('m') + model('p/m'),
+      [/'p\/m' would be read as the model 'm' of the provider 'p'/],
+    ],
+    [
+      'more output than window',
+      provider + model('m').replace('= 100\n', '= 1001\n'),
+      [/max_output_tokens: must not be more than context_window, 1000; got 1001/],
+    ],
+    [
+      'a long context beyond the window',
+      provider + model('m', 'long_context = { over = 1000, in_usd_per_mtok = "1", out_usd_per_mtok = "1" }'),
+      [/long_context\.over: must be less than context_window, 1000; got 1000/],
+    ],
+    [
+      'no output price',
+      provider + model('m').replace('out_usd_per_mtok = "2"', ''),
+      [/out_usd_per_mtok: is missing; a model that answers has one/],
+    ],
+    [
+      'a model that does nothing',
+      provider + model('m').replace('"chat"', '"tools"'),
+      [/needs one of chat, completions/],
+    ],
+    [
+      'efforts of one that does not think',
+      provider + model('m', 'efforts = ["low"]'),
+      [/efforts: belongs to models/],
+    ],
+    [
+      'an alias to nothing',
+      `${provider}${model('mode-l')}[aliases]\na = "model"`,
+      [/there is no model 'model' \(did you mean 'mode-l'\?\)/],
+    ],
+    [
+      'an alias that hides a model',
+      `${provider}${model('m')}[aliases]\nm = "m"`,
+      [/aliases\.m: would hide the model/],
+    ],
+    [
+      'an alias of an alias',
+      `${provider}${model('m')}[aliases]\na = "m"\nb = "a"`,
+      [/aliases\.b: 'a' is an alias itself/],
+    ],
+    [
+      'fallbacks that lead nowhere',
+      `${provider}${model('m')}[aliases]\na = "m"\n[[fallbacks]]\nmodel = "n"\nto = ["a", "m", "m"]`,
+      [/\.model: there is no model 'n'/, /\.to\[0\]: 'a' is an alias/, /\.to\[2\]: 'm' is named twice/],
+    ],
+    [
+      'a fallback to itself, and fallbacks twice',
+      `${provider}${model('m')}${'[[fallbacks]]\nmodel = "m"\nto = ["m"]\n'.repeat(2)}`,
+      [
+        /to\[0\]: 'm' cannot stand in for itself/,
+        /fallbacks\[1\]\.model: 'm' has fallbacks already/,
+        /to\[0\]/,
+      ],
+    ],
+    [
+      'a fallback that can do less',
+      `${provider}${model('m').replace('"chat"', '"chat", "tools", "images", "caching"')}${model('n')}[[fallbacks]]\nmodel = "m"\nto = ["n"]`,
+      [/to\[0\]: 'n' lacks tools, images, which 'm' has/],
+    ],
+    [
+      'four fallbacks',
+      `${provider}${model('m')}[[fallbacks]]\nmodel = "m"\nto = ["a", "b", "c", "d"]`,
+      [/at most 3 models/],
+    ],
+    [
+      "callers' keys without a master key",
+      `${provider}[byok.p]`,
+      [/byok\.p: needs \[secrets\] master_key_env/],
+    ],
+    [
+      "callers' keys of nobody",
+      '[byok.other]\n[secrets]\nmaster_key_env = "MASTER"',
+      [/byok\.other: needs wire/, /byok\.other: needs base_url/],
+    ],
+    [
+      'one bracket',
+      '[models]\nid = "m"',
+      [/^gateway\.toml:1: models: expected tables \[\[models\]\], with two brackets/],
+    ],
+    [
+      'a missing variable',
+      provider.replace('"KEY"', '"NOT_THERE"'),
+      [/:5: providers\[0\]\.api_key_env: the environment variable NOT_THERE is not set/],
+    ],
+    [
+      'a missing file',
+      provider.replace('api_key_env = "KEY"', 'api_key_file = "no.key"'),
+      [/\/etc\/lathe\/no\.key: there is no such file/],
+    ],
+    [
+      'a short master key',
+      '[secrets]\nmaster_key_env = "KEY"',
+      [/:2: secrets\.master_key_env: must hold 32 random bytes/],
+    ],
+    [
+      'two databases',
+      'database = "sqlite:x"\ndatabase_env = "KEY"',
+      [/:2: database_env: there is a database, too/],
+    ],
+    ['what is no TOML', 'a = \n', [/^gateway\.toml:1:\d+: not valid TOML/]],
+  ];
+  test.each(cases)('%s', async (_, source, expected) => {
+    const found = await faults(configOf(source));
+    expect(found).toHaveLength(expected.length);
+    for (const [index, fault] of expected.entries()) expect(found[index]).toMatch(fault);
+  });
+
+  test('two models may stand in for each other: only the list of the model asked for is gone through', async () => {
+    const each = '[[fallbacks]]\nmodel = "m"\nto = ["n"]\n[[fallbacks]]\nmodel = "n"\nto = ["m"]\n';
+    expect(await faults(configOf(provider + model('m') + model('n') + each))).toEqual([]);
+  });
+
+  test('no fault tells a secret', async () => {
+    const secret = 'sk-planted-1234567890';
+    const sources = [
+      `database = "mysql://u:${secret}@h/d"`,
+      provider.replace('"KEY"', `"${secret}"`),
+      provider.replace('https://', `https://u:${secret}@`),
+      provider.replace('api_key_env', `api_key = "${secret}"\napi_key_env`),
+      `[secrets]\nmaster_key_env = "${secret}"`,
+      `[secrets]\nmaster_key_env = "MASTER"\nprevious = [{ env = "${secret}" }]`,
+    ];
+    for (const source of sources) {
+      const found = await faults(configOf(source));
+      expect(found, source).not.toEqual([]);
+      expect(found.join('\n')).not.toContain(secret);
+    }
+    const leaky = { KEY: `${secret}\nsecond line`, MASTER: secret };
+    const found = await faults(configOf(`${provider}[secrets]\nmaster_key_env = "MASTER"`, leaky));
+    expect(found).toHaveLength(2);
+    expect(found.join('\n')).not.toContain(secret);
+  });
+
+  test('whatever stands in a file, it is a configuration or a list of faults', async () => {
+    const value = fc.constantFrom(
+      '1',
+      '"x"',
+      'true',
+      '[]',
+      '{}',
+      '[{}]',
+      '"p"',
+      '1979-05-27',
+      '-1',
+      'nan',
+      '[[1]]',
+    );
+    const key = fc.constantFrom(
+      'id',
+      'provider',
+      'caps',
+      'base_url',
+      'long_context',
+      'to',
+      'model',
+      'previous',
+      'efforts',
+      'in_usd_per_mtok',
+    );
+    const table = fc.constantFrom(
+      '[[providers]]',
+      '[[models]]',
+      '[[fallbacks]]',
+      '[aliases]',
+      '[byok.x]',
+      '[secrets]',
+      '[limits]',
+    );
+    const source = fc
+      .uniqueArray(fc.tuple(table, fc.uniqueArray(fc.tuple(key, value), { selector: ([name]) => name })), {
+        selector: ([name]) => name,
+      })
+      .map((tables) =>
+        tables.map(([name, rows]) => [name, ...rows.map(([k, v]) => `${k} = ${v}`)].join('\n')).join('\n'),
+      );
+    await fc.assert(
+      fc.asyncProperty(source, async (text) => {
+        const found = await faults(configOf(text));
+        for (const fault of found) expect(fault).toMatch(/^gateway\.toml:\d+: [^ ]+: ./);
+      }),
+    );
+  });
+});

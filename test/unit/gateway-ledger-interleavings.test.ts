@@ -1,0 +1,238 @@
+import fc from 'fast-check';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Reservation, Settled } from '../../src/gateway/ledger/types.ts';
+import { describeDatabases } from '../support/databases.ts';
+import {
+  ending,
+  ledgerOn,
+  newRequest,
+  type OpenLedger,
+  payerOf,
+  reservation,
+  settlement,
+} from '../support/ledger.ts';
+
+/** A number that picks one of what there is at that moment. */
+const pick = fc.nat(1_000_000);
+const act = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('reserve' as const),
+      by: pick,
+      payer: pick,
+      amount: fc.nat(400),
+      key: fc.option(fc.nat(3)),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('settle' as const),
+      by: pick,
+      which: pick,
+      share: fc.nat(150),
+      answered: fc.boolean(),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('release' as const),
+      by: pick,
+      which: pick,
+      answered: fc.boolean(),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reserve again' as const), by: pick, which: pick }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('note' as const), by: pick, payer: pick }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('credit' as const),
+      by: pick,
+      payer: pick,
+      amount: fc.integer({ min: -200, max: 200 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('die' as const), by: pick }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('recover' as const), by: pick }) },
+);
+/** What is in one round happens at the same time. */
+const rounds = fc.array(fc.array(act, { minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 8 });
+type Act = typeof act extends fc.Arbitrary<infer T> ? T : never;
+
+const answer = { status: 200, headers: {}, body: 'ok' };
+
+/** Some payers of their own, so that one world after the other shares a database. */
+class World {
+  readonly #replicas: readonly OpenLedger[];
+  readonly #payers: { accountId: string; keyId: string }[] = [];
+  readonly #credit = new Map<string, bigint>();
+  readonly #asked: Reservation[] = [];
+  /** What each request was said to come to; the same every time. */
+  readonly #receipts = new Map<string, Settled>();
+
+  constructor(replicas: readonly OpenLedger[]) {
+    this.#replicas = replicas;
+  }
+
+  async begin(): Promise<void> {
+    for (const money of [{ credit: 1000n }, { credit: 600n, included: 300n, cap: 500n }]) {
+      const payer = await payerOf(this.#one(0).ledger, money);
+      this.#payers.push(payer);
+      this.#credit.set(payer.accountId, money.credit + (money.included ?? 0n));
+    }
+  }
+
+  async do(one: Act): Promise<void> {
+    const { ledger, store } = this.#one(one.by);
+    switch (one.kind) {
+      case 'reserve': {
+        const { amount, key } = one;
+        const idempotency = key === null ? {} : { idempotency: { key: String(key), bodyHash: 'b' } };
+        const asked = reservation(this.#payer(one.payer), BigInt(amount), idempotency);
+        const { outcome } = await ledger.reserve(asked);
+        if (outcome === 'reserved') this.#asked.push(asked);
+        else if (outcome !== 'idempotency') ledger.note(asked, ending({ status: 402, outcome: 'failed' }));
+        return;
+      }
+      case 'reserve again': {
+        const asked = this.#of(one.which);
+        if (asked) expect(await ledger.reserve(asked)).toEqual({ outcome: 'reserved' });
+        return;
+      }
+      case 'settle': {
+        const asked = this.#of(one.which);
+        if (!asked) return;
+        const cost = (asked.amount * BigInt(one.share)) / 100n;
+        const more = one.answered ? { answer } : {};
+        this.#hears(asked.requestId, await ledger.settle(asked.requestId, settlement(cost, more)));
+        return;
+      }
+      case 'release': {
+        const asked = this.#of(one.which);
+        if (asked) await ledger.release(asked.requestId, ending(one.answered ? { answer } : {}));
+        return;
+      }
+      case 'note':
+        return ledger.note(reservation(this.#payer(one.payer), 1n), ending({ status: 429 }));
+      case 'credit': {
+        const { accountId } = this.#payer(one.payer);
+        const amount = BigInt(one.amount);
+        await ledger.credit(accountId, amount).then(
+          () => this.#credit.set(accountId, (this.#credit.get(accountId) ?? 0n) + amount),
+          (error: unknown) => expect(error).toMatchObject({ name: 'LedgerError' }),
+        );
+        return;
+      }
+      case 'die':
+        await store.transaction((tx) =>
+          tx
+            .updateTable('gateway_replicas')
+            .set({ beat_at: sql`beat_at - 40000` })
+            .where('id', '=', store.replicaId)
+            .execute(),
+        );
+        return;
+      case 'recover':
+        await ledger.recover();
+        return;
+    }
+  }
+
+  /** @param over everything is settled */
+  async check(over: boolean): Promise<void> {
+    const { ledger, store } = this.#one(0);
+    const { faults } = await ledger.audit();
+    expect(faults).toEqual([]);
+    const rows = await store.read((db) =>
+      db
+        .selectFrom('gateway_requests')
+        .select(['id', 'account_id', 'charged', 'overrun'])
+        .where('account_id', 'in', [...this.#credit.keys()])
+        .execute(),
+    );
+    const charged = new Map(rows.map((row) => [row.id, row]));
+    for (const [id, receipt] of this.#receipts) expect(charged.get(id)).toMatchObject(receipt);
+    for (const [id, credit] of this.#credit) {
+      const spent = rows.filter((row) => row.account_id === id).reduce((sum, row) => sum + row.charged, 0n);
+      const balance = await ledger.balance(id);
+      expect(balance.remaining).toBeGreaterThanOrEqual(0n);
+      if (over) expect(balance.remaining).toBe(credit - spent);
+    }
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(
+      this.#asked.map(async ({ requestId, amount }, index) => {
+        this.#hears(requestId, await this.#one(index).ledger.settle(requestId, settlement(amount)));
+      }),
+    );
+    await this.check(true);
+  }
+
+  #hears(requestId: string, receipt: Settled): void {
+    expect(receipt).toEqual(this.#receipts.get(requestId) ?? receipt);
+    this.#receipts.set(requestId, receipt);
+  }
+
+  #one(by: number): OpenLedger {
+    const one = this.#replicas[by % this.#replicas.length];
+    if (!one) throw new Error('no replicas');
+    return one;
+  }
+
+  #payer(which: number) {
+    const payer = this.#payers[which % this.#payers.length];
+    if (!payer) throw new Error('no payers');
+    return payer;
+  }
+
+  #of(which: number): Reservation | undefined {
+    return this.#asked[which % this.#asked.length];
+  }
+}
+
+describeDatabases('whatever several gateways do at once', (url, kind) => {
+  const replicas: OpenLedger[] = [];
+  beforeAll(async () => {
+    const at = await url();
+    for (let index = 0; index < (kind === 'postgres' ? 3 : 2); index++) replicas.push(await ledgerOn(at));
+  });
+  afterAll(async () => {
+    for (const one of replicas) {
+      expect(one.faults).toEqual([]);
+      await one.close();
+    }
+  });
+
+  it('money is neither made nor lost, nobody overspends, nothing is billed twice', async () => {
+    await fc.assert(
+      fc.asyncProperty(rounds, async (all) => {
+        const world = new World(replicas);
+        await world.begin();
+        for (const round of all) {
+          await Promise.all(round.map((one) => world.do(one)));
+          await world.check(false);
+        }
+        await world.end();
+      }),
+      { numRuns: 40, endOnFailure: true },
+    );
+  });
+
+  it('a balance is spent to its last nanodollar and no further', async () => {
+    const [first] = replicas;
+    if (!first) throw new Error('no replicas');
+    const payer = await payerOf(first.ledger, { credit: 1000n });
+    const asked = Array.from({ length: 300 }, () => reservation(payer, 7n, { requestId: newRequest() }));
+    const outcomes = await Promise.all(
+      asked.map(async (one, index) => await replicas[index % replicas.length]?.ledger.reserve(one)),
+    );
+    expect(outcomes.filter((one) => one?.outcome === 'reserved')).toHaveLength(142);
+    expect((await first.ledger.balance(payer.accountId)).remaining).toBe(6n);
+    expect((await first.ledger.audit()).faults).toEqual([]);
+  });
+});

@@ -1,0 +1,73 @@
+import { readdirSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
+import { openaiChat } from '../../src/gateway/wires/chat/upstream.ts';
+import { google } from '../../src/gateway/wires/google/index.ts';
+import { anthropicMessages } from '../../src/gateway/wires/messages/upstream.ts';
+import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
+import { openaiResponses } from '../../src/gateway/wires/responses/upstream.ts';
+import { recordedFrames } from '../support/gateway/cassettes.ts';
+import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
+import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
+import { asked, merged, streamed } from '../support/gateway-responses.ts';
+import { describeShared } from '../support/shared.ts';
+
+const root = 'data/cassettes';
+
+describeShared(
+  'streams recorded with other providers, written as responses',
+  [root, openApiDocument],
+  (folder) => {
+    const recordings = (
+      [
+        ['anthropic', anthropicMessages],
+        ['google', google],
+        ['mistral', openaiChat],
+        ['deepseek-chat', openaiChat],
+      ] as const
+    ).flatMap(([provider, wire]) =>
+      readdirSync(`${folder}/${provider}`)
+        .filter((file) => file.endsWith('.chunks.txt'))
+        .map((file) => [`${provider}/${file.replace('.chunks.txt', '')}`, wire] as const),
+    );
+
+    test.each(recordings)('%s', (name, wire) => {
+      const reader = wire.reader();
+      const events = [...recordedFrames(name).flatMap((frame) => reader.push(frame)), ...reader.end()];
+      expect(events.filter(({ type }) => type === 'failure')).toEqual([]);
+      const text = streamed(events);
+      const written = payloadsOf(text);
+      for (const event of written) expect(schemaFaults('responses', 'chunk', event)).toEqual([]);
+      const again = openaiResponses.reader();
+      const read = framesOf(text).flatMap((frame) => again.push(frame));
+      const said = (list: readonly AnswerEvent[], type: AnswerEvent['type']) =>
+        merged(list)
+          .flatMap((event) => (event.type === type && 'text' in event ? [event.text] : []))
+          .join('');
+      for (const type of ['text', 'refusal', 'reasoning'] as const)
+        expect(said(read, type)).toBe(said(events, type));
+      const used = events.findLast((event) => event.type === 'usage')?.usage;
+      const told = read.find((event) => event.type === 'usage')?.usage;
+      expect(told?.output).toBe(used?.output);
+      expect(told && told.fresh + told.cacheRead + told.cacheWrite).toBe(
+        used && used.fresh + used.cacheRead + used.cacheWrite + used.cacheWrite1h,
+      );
+      // All calls, and the seals that they and the thoughts came with, come back with the items.
+      const last = written.at(-1) as { response: { output: unknown[] } };
+      const parts = responsesWire
+        .conversation(asked({ model: 'm', input: last.response.output }))
+        .messages.flatMap((message) => message.parts);
+      const seals = (list: readonly object[]) =>
+        list
+          .flatMap((each) => [
+            'signature' in each ? each.signature : undefined,
+            'data' in each ? each.data : undefined,
+          ])
+          .filter((seal) => seal !== undefined);
+      expect(seals(parts)).toEqual(seals(events));
+      const calls = (list: readonly { readonly type: string; readonly id?: string }[]) =>
+        list.flatMap(({ type, id }) => (type === 'tool_call' ? [id] : []));
+      expect(calls(parts)).toEqual(calls(events));
+    });
+  },
+);

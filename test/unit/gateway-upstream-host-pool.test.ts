@@ -1,0 +1,147 @@
+import fc from 'fast-check';
+import { afterEach, describe, expect, it } from 'vitest';
+import { HostPool, type PoolPlace } from '../../src/gateway/upstream/host-pool.ts';
+
+const pools: HostPool[] = [];
+afterEach(() => {
+  for (const pool of pools.splice(0)) pool.close();
+});
+
+const urls = (count: number) => Array.from({ length: count }, (_, n) => `http://host-${n}:8080/v1`);
+/** @param well what a look at a host's health finds */
+function poolOf(
+  hosts: readonly string[],
+  well: (url: string) => boolean | Promise<boolean> = () => true,
+  everyMs = 1_000_000,
+) {
+  const pool = new HostPool(hosts, { probe: async (url) => well(url), everyMs });
+  pools.push(pool);
+  return pool;
+}
+const inFlight = (pool: HostPool) => pool.hosts.map((host) => host.inFlight);
+const prefixes = (count: number) => Array.from({ length: count }, (_, n) => `You are assistant number ${n}.`);
+/** Where a prefix goes when nothing else does. */
+const homeOf = (pool: HostPool, prefix: string) => {
+  const place = pool.enter(prefix);
+  place?.leave();
+  return place?.baseUrl;
+};
+
+describe('a pool of hosts', () => {
+  it('sends a prefix to the same host, also from another gateway, and prefixes to all hosts alike', () => {
+    const [pool, other] = [poolOf(urls(4)), poolOf(urls(4).reverse())];
+    const counts = new Map<string | undefined, number>();
+    for (const prefix of prefixes(4000)) {
+      const home = homeOf(pool, prefix);
+      expect(homeOf(other, prefix)).toBe(home);
+      counts.set(home, (counts.get(home) ?? 0) + 1);
+    }
+    expect(counts.size).toBe(4);
+    for (const count of counts.values()) expect(Math.abs(count - 1000)).toBeLessThan(150);
+  });
+
+  it('keeps a conversation where it began as it grows', () => {
+    const pool = poolOf(urls(8));
+    const system = 'You are helpful. '.repeat(100);
+    const homes = new Set(
+      ['', 'Hi', 'Hi there, how', 'x'.repeat(5000)].map((more) => homeOf(pool, system + more)),
+    );
+    expect(homes.size).toBe(1);
+  });
+
+  it('moves only the prefixes of a host that goes, and moves them back when it comes again', async () => {
+    const down = new Set<string>();
+    const pool = poolOf(urls(5), (url) => !down.has(url), 50);
+    const before = new Map(prefixes(500).map((prefix) => [prefix, homeOf(pool, prefix)]));
+    const victim = pool.hosts[2]?.baseUrl ?? '';
+    down.add(victim.replace('/v1', '/health'));
+    const places: PoolPlace[] = [];
+    for (let place = pool.enter('x'); place; place = pool.enter('x')) {
+      places.push(place);
+      if (place.baseUrl !== victim) continue;
+      place.failed();
+      break;
+    }
+    for (const place of places) place.leave();
+    expect(pool.hosts[2]?.up).toBe(false);
+    for (const [prefix, home] of before) {
+      const now = homeOf(pool, prefix);
+      if (home === victim) expect(now).not.toBe(victim);
+      else expect(now).toBe(home);
+    }
+    down.clear();
+    await expect.poll(() => pool.hosts[2]?.up).toBe(true);
+    for (const [prefix, home] of before) expect(homeOf(pool, prefix)).toBe(home);
+  });
+
+  it('leaves the host of a prefix when that has notably more to do, for the same second one', () => {
+    const pool = poolOf(urls(3));
+    const order = Array.from({ length: 5 }, () => pool.enter('the one prefix')?.baseUrl);
+    expect(new Set(order.slice(0, 4)).size).toBe(1);
+    expect(order[4]).not.toBe(order[0]);
+  });
+
+  it('counts to the end, and never lets one host drown while another idles', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 6 }),
+        fc.array(fc.tuple(fc.boolean(), fc.nat(5)), { maxLength: 200 }),
+        (count, steps) => {
+          const pool = poolOf(urls(count));
+          const places: PoolPlace[] = [];
+          for (const [enters, which] of steps) {
+            if (enters) {
+              const before = Math.min(...inFlight(pool));
+              const place = pool.enter(`prefix ${which}`);
+              const host = pool.hosts.find(({ baseUrl }) => baseUrl === place?.baseUrl);
+              expect(host?.inFlight).toBeLessThanOrEqual(before * 1.25 + 5);
+              if (place) places.push(place);
+            } else places.splice(which % Math.max(1, places.length), 1)[0]?.leave();
+            expect(inFlight(pool).reduce((sum, n) => sum + n, 0)).toBe(places.length);
+          }
+        },
+      ),
+    );
+  });
+
+  it('has nobody to send where all are down', async () => {
+    const pool = poolOf(urls(2), () => false);
+    // Until we know better.
+    expect(pool.enter('x')).toBeDefined();
+    await expect.poll(() => pool.anyUp()).toBe(false);
+    expect(pool.enter('x')).toBeUndefined();
+  });
+
+  it('takes a host that does not answer for busy once, and for gone twice', async () => {
+    let looks = 0;
+    const fail = () => {
+      looks += 1;
+      return Promise.reject(new Error('late'));
+    };
+    const [busy, gone] = [poolOf(urls(1), fail), poolOf(urls(1), fail, 20)];
+    await expect.poll(() => gone.anyUp()).toBe(false);
+    expect(looks).toBeGreaterThanOrEqual(3);
+    expect(busy.anyUp()).toBe(true);
+  });
+
+  it('looks at /health beside the base URL, again and again, one look at a time', async () => {
+    const looks: string[] = [];
+    let answer: (well: boolean) => void = () => undefined;
+    const pool = new HostPool(['http://a:1/v1', 'http://b:2/deep/down/v1/', 'http://c:3'], {
+      probe: (url) => {
+        looks.push(url);
+        return url.includes('//a') ? new Promise((resolve) => (answer = resolve)) : Promise.resolve(true);
+      },
+      everyMs: 5,
+    });
+    pools.push(pool);
+    await expect.poll(() => looks.filter((url) => url.includes('//b')).length).toBeGreaterThan(3);
+    expect(new Set(looks)).toEqual(
+      new Set(['http://a:1/health', 'http://b:2/deep/down/health', 'http://c:3/health']),
+    );
+    expect(looks.filter((url) => url.includes('//a'))).toHaveLength(1);
+    answer(false);
+    await expect.poll(() => pool.hosts[0]?.up).toBe(false);
+    await expect.poll(() => looks.filter((url) => url.includes('//a')).length).toBe(2);
+  });
+});
