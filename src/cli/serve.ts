@@ -91,7 +91,7 @@ export async function startHost(options: Settings, version: string, world: World
     packageRoot: world.packageRoot,
     reach: { bind: isLoopback(host) ? 'loopback' : 'lan', controlPort: () => controlPort },
   });
-  const facts = { resident, store, served, version, endpointId: dataDir.endpointId, agent };
+  const facts = { resident, store, served, version, endpointId: dataDir.endpointId, agent, gateway: true };
   const gateway = await openHostGateway({
     config: options.gateway_config,
     database: databaseUrl(options.database, dataDir.path),

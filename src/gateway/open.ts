@@ -18,6 +18,9 @@ import { UpstreamRouter } from './upstream/router.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
 import { vettedGet } from './upstream/vetted-get.ts';
 
+/** As long as a provider may be silent. */
+const usualReaderMs = 120_000;
+
 export interface GatewaySetup {
   readonly config: GatewayConfig;
   /** `sqlite:PATH` or `postgres://...`. */
@@ -26,6 +29,8 @@ export interface GatewaySetup {
   readonly local?: { readonly handler: LocalHandler; readonly models: () => readonly Model[] };
   /** Of calls to providers, where they are not the usual ones. */
   readonly upstreamLimits?: Partial<TransportLimits>;
+  /** How long a caller may take nothing of a stream that has more for it, in ms. */
+  readonly readerMs?: number;
   /** Hears of faults of ours; `where` is the id of a request, or a part of the gateway. */
   readonly onFault: (where: string, error: unknown) => void;
   /** What an operator should hear of. */
@@ -77,6 +82,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       router: new UpstreamRouter({ limits }),
       limits,
       inFlight,
+      readerMs: setup.readerMs ?? usualReaderMs,
       async ready() {
         await store.read((db) => sql`select 1`.execute(db));
       },

@@ -21,11 +21,13 @@ export interface HostFacts {
   readonly version: string;
   readonly endpointId: string;
   /** Undefined: a host that only answers. */
+  /** Whether the gateway stands beside the planes. */
+  readonly gateway?: boolean;
   readonly agent?: { readonly host: AgentHost; readonly facts: HostAgentFacts };
 }
 
 /** What the host says that it can do. */
-const namesOf = ({ agent }: HostFacts): string[] => [
+const namesOf = ({ agent, gateway }: HostFacts): string[] => [
   'host',
   'v1',
   'messages',
@@ -33,6 +35,7 @@ const namesOf = ({ agent }: HostFacts): string[] => [
   'llama-cpp',
   'lab',
   ...(agent ? ['agent'] : []),
+  ...(gateway ? ['gateway'] : []),
 ];
 
 /** Every plane of the main listener. A new plane is one line here. */

@@ -79,6 +79,12 @@ async function connect(path: string, readOnly: boolean, options: DatabaseOptions
   }
 }
 
+interface Prepared {
+  readonly statement: StatementSync;
+  /** Whether it gives rows. */
+  readonly isQuery: boolean;
+}
+
 class SqliteConnection implements Connection {
   readonly #db: DatabaseSync;
   readonly #path: string;
@@ -86,7 +92,7 @@ class SqliteConnection implements Connection {
   #transaction: { failure?: StoreError } | undefined;
 
   readonly #bigints: boolean;
-  readonly #kept: Map<string, StatementSync> | undefined;
+  readonly #kept: Map<string, Prepared> | undefined;
 
   readonly streamQuery = noStreams;
 
@@ -112,21 +118,22 @@ class SqliteConnection implements Connection {
   }
 
   #run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
-    const statement = this.#prepared(sql);
+    const { statement, isQuery } = this.#prepared(sql);
     const values = storable(parameters) as SQLInputValue[];
-    if (statement.columns().length > 0) return { rows: statement.all(...values) as R[] };
+    if (isQuery) return { rows: statement.all(...values) as R[] };
     const { changes, lastInsertRowid } = statement.run(...values);
     return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) };
   }
 
   /** Preparing takes some 10 us, a transaction some 1000: worth keeping for who counts in thousands a second only. */
-  #prepared(sql: string): StatementSync {
+  #prepared(sql: string): Prepared {
     const known = this.#kept?.get(sql);
     if (known) return known;
     const statement = this.#db.prepare(sql);
     if (this.#bigints) statement.setReadBigInts(true);
-    if (this.#kept && this.#kept.size < mostKept) this.#kept.set(sql, statement);
-    return statement;
+    const prepared = { statement, isQuery: statement.columns().length > 0 };
+    if (this.#kept && this.#kept.size < mostKept) this.#kept.set(sql, prepared);
+    return prepared;
   }
 
   async begin(): Promise<void> {

@@ -1,3 +1,4 @@
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import OpenAI from 'openai';
 import { pairs, wires } from '../support/gateway/asks.ts';
@@ -12,6 +13,7 @@ beforeAll(async () => {
   world = await gatewayWorld({
     fallbacks: new Map([['chat', ['chat-other']]]),
     limits: { retries: 2, drainSecs: 1, drainIdleSecs: 5 },
+    readerMs: 400,
     upstreamLimits: { streamIdleMs: 300, bufferedMs: 2000, maxEventChars: 100_000 },
   });
   customer = await world.customer();
@@ -43,7 +45,11 @@ describe('a stream that its provider breaks off', () => {
     ['in the middle, in good order, costs nothing', { endAfter: 3 }, 0n],
     ['after its end and before its usage costs nothing', { cutAfter: 5 }, 0n],
     ['after its usage costs what that says', { cutAfter: 6 }, nanoOf({ fresh: 11, output: 7 })],
-    ['in the middle with usage so far costs nothing', { cutAfter: 3, say: { ...say, usageAt: 'always' } }, 0n],
+    [
+      'in the middle with usage so far costs nothing',
+      { cutAfter: 3, say: { ...say, usageAt: 'always' } },
+      0n,
+    ],
   ])('%s', async (_, reply, cost) => {
     world.provider.script([{ say, ...reply }]);
     const { response, text, row } = await chat(true, { model: 'chat' });
@@ -53,7 +59,9 @@ describe('a stream that its provider breaks off', () => {
     expect(text).toMatch(/data: \{"error":\{/);
     expect(text).not.toContain('[DONE]');
     expect({ cost: row.cost, outcome: row.outcome }).toEqual({ cost, outcome: 'failed' });
-    expect(world.provider.requests.length, 'nothing is asked again once something was sent').toBeGreaterThan(0);
+    expect(world.provider.requests.length, 'nothing is asked again once something was sent').toBeGreaterThan(
+      0,
+    );
   });
 
   it('before anything was sent is asked again, and billed once', async () => {
@@ -74,10 +82,14 @@ describe('a stream that its provider breaks off', () => {
 
   it.each([
     ['a line that is no JSON', 'data: {"oh": no\n\n'],
-    ['one event larger than the limit', `data: {"choices":[{"delta":{"content":"${'x'.repeat(200_000)}"}}]}\n\n`],
+    [
+      'one event larger than the limit',
+      `data: {"choices":[{"delta":{"content":"${'x'.repeat(200_000)}"}}]}\n\n`,
+    ],
     ['an error of its own', 'data: {"error":{"message":"Overloaded","type":"server_error"}}\n\n'],
   ])('by %s costs nothing and says so in-band', async (_, body) => {
-    const start = 'data: {"id":"a","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"Hm"},"finish_reason":null}]}\n\n';
+    const start =
+      'data: {"id":"a","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"Hm"},"finish_reason":null}]}\n\n';
     for (const model of ['chat', 'chat-other']) {
       world.provider.script([{ raw: { body: start + body } }]);
       const { text, row } = await chat(true, { model });
@@ -90,12 +102,20 @@ describe('a stream that its provider breaks off', () => {
 describe('a provider that refuses for a while', () => {
   it.each([429, 500, 503, 529])('with %i is asked again, and the answer is billed once', async (status) => {
     for (const stream of [false, true]) {
-      world.provider.script([{ status, headers: soon }, { status, headers: soon }, { say: { text: 'Here.' } }]);
+      world.provider.script([
+        { status, headers: soon },
+        { status, headers: soon },
+        { say: { text: 'Here.' } },
+      ]);
       const before = world.provider.requests.length;
       const { response, text, row } = await chat(stream, { model: 'claude' });
       expect(response.status, text).toBe(200);
       expect(world.provider.requests.length - before).toBe(3);
-      expect(row).toMatchObject({ cost: nanoOf({ fresh: 10, output: 2 }), reason: 'as_requested', ended: 'settled' });
+      expect(row).toMatchObject({
+        cost: nanoOf({ fresh: 10, output: 2 }),
+        reason: 'as_requested',
+        ended: 'settled',
+      });
       if (!stream) expect(costOf(response)).toBe(row.cost);
     }
   });
@@ -137,13 +157,17 @@ describe('a provider that refuses for a while', () => {
       const openai = new OpenAI({ apiKey: someone.secret, baseURL: `${world.url}/v1`, maxRetries: 3 });
       const headers = { 'idempotency-key': crypto.randomUUID() };
       const create = () =>
-        openai.chat.completions.create(wires.chat.body('responses', false) as never, { headers }) as Promise<OpenAI.ChatCompletion>;
+        openai.chat.completions.create(wires.chat.body('responses', false) as never, {
+          headers,
+        }) as Promise<OpenAI.ChatCompletion>;
       const answer = await create();
       expect(answer.choices[0]?.message.content).toBe('At last.');
       const again = await create();
       expect(again).toEqual(answer);
       const rows = (await world.witness.rows()).filter(({ key_id }) => key_id === someone.keyId);
-      expect(rows.map(({ cost }) => cost).filter((cost) => cost > 0n)).toEqual([nanoOf({ fresh: 10, output: 2 })]);
+      expect(rows.map(({ cost }) => cost).filter((cost) => cost > 0n)).toEqual([
+        nanoOf({ fresh: 10, output: 2 }),
+      ]);
     }
   });
 });
@@ -167,12 +191,15 @@ describe('usage', () => {
     };
     const caching = model === 'gemini' ? usage : { ...usage, ...writes };
 
-    it.each(['usual', 'twice', 'late', 'finish', 'always'] as const)('is billed once when it comes %s', async (usageAt) => {
-      world.provider.script([{ say: { ...say, usage: caching, usageAt } }]);
-      const { row, text } = await asked(true);
-      expect(row.cost, text).toBe(expected(model));
-      expect(row.charged).toBe(row.cost);
-    });
+    it.each(['usual', 'twice', 'late', 'finish', 'always'] as const)(
+      'is billed once when it comes %s',
+      async (usageAt) => {
+        world.provider.script([{ say: { ...say, usage: caching, usageAt } }]);
+        const { row, text } = await asked(true);
+        expect(row.cost, text).toBe(expected(model));
+        expect(row.charged).toBe(row.cost);
+      },
+    );
 
     it('is billed the same in one piece', async () => {
       world.provider.script([{ say: { ...say, usage: caching } }]);
@@ -189,5 +216,199 @@ describe('usage', () => {
         expect(row.tokens_output).toBe(BigInt(Math.ceil(say.text.length / 4)));
       }
     });
+  });
+});
+
+describe('a caller that goes away', () => {
+  const say = { text: 'One two three four five six seven eight.', usage: { input: 21, output: 9 } };
+  const real = nanoOf({ fresh: 21, output: 9 });
+
+  /** Asks as somebody new, and leaves when `leave` resolves. */
+  async function leaves(stream: boolean, leave: Promise<unknown>, model = 'chat'): Promise<Customer> {
+    const someone = await world.customer();
+    const leaving = new AbortController();
+    const { path, body } = wires.chat;
+    const asked = world.ask(path, { customer: someone, body: body(model, stream), signal: leaving.signal });
+    asked.then((response) => response.text()).catch(() => undefined);
+    await leave;
+    leaving.abort();
+    return someone;
+  }
+
+  it('in the middle of a stream is billed by the usage of the whole', async () => {
+    const [sent, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    world.provider.script([
+      {
+        say,
+        hold: (frame) => {
+          if (frame !== 3) return undefined;
+          sent.resolve();
+          return goOn.promise;
+        },
+      },
+    ]);
+    const someone = await leaves(true, sent.promise);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    goOn.resolve();
+    const row = await world.witness.rowOf(someone);
+    expect(row).toMatchObject({ cost: real, outcome: 'client_gone', ended: 'settled', tokens_output: 9n });
+  });
+
+  it.each([true, false])('before the first byte is billed by the usage (stream %s)', async (stream) => {
+    const [came, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    world.provider.script(async () => {
+      came.resolve();
+      await goOn.promise;
+      return { say };
+    });
+    const someone = await leaves(stream, came.promise);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const began = performance.now();
+    goOn.resolve();
+    const row = await world.witness.rowOf(someone);
+    expect(row).toMatchObject({ cost: real, outcome: 'client_gone', ended: 'settled' });
+    // Not only when the time to read on is up, which is a second here.
+    expect(performance.now() - began).toBeLessThan(800);
+  });
+
+  it('for longer than the gateway reads on is billed by what was seen', async () => {
+    const sent = Promise.withResolvers<void>();
+    const hold = (frame: number) => {
+      if (frame === 3) sent.resolve();
+      return undefined;
+    };
+    world.provider.script([{ say: { ...say, text: 'word '.repeat(1000), piece: 4 }, frameMs: 40, hold }]);
+    const row = await world.witness.rowOf(await leaves(true, sent.promise));
+    expect(row).toMatchObject({ outcome: 'client_gone', ended: 'settled' });
+    expect(row.tokens_fresh).toBeGreaterThan(0n);
+    expect(Number(row.tokens_output)).toBeGreaterThan(10);
+    expect(Number(row.tokens_output)).toBeLessThan(100);
+    await expect.poll(() => world.provider.open).toBe(0);
+  });
+
+  it('for longer than that before there is an answer is billed by the request', async () => {
+    const came = Promise.withResolvers<void>();
+    world.provider.script(() => {
+      came.resolve();
+      return { stallAfter: 'head' };
+    });
+    const row = await world.witness.rowOf(await leaves(false, came.promise));
+    expect(row).toMatchObject({ outcome: 'client_gone', ended: 'settled', tokens_output: 0n });
+    expect(row.cost).toBeGreaterThan(0n);
+  });
+
+  it('but for its connection, and takes nothing, is not waited for', async () => {
+    const end = Promise.withResolvers<void>();
+    const text = 'word '.repeat(4_000_000);
+    world.provider.script([{ say: { text, piece: 60_000, usage: { input: 21, output: 9 } } }]);
+    const someone = await world.customer();
+    const body = JSON.stringify(wires.chat.body('chat', true));
+    const socket = connect(Number(new URL(world.url).port), '127.0.0.1');
+    socket.on('close', end.resolve).on('error', () => undefined).pause();
+    socket.write(
+      `POST ${wires.chat.path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${someone.secret}\r\n` +
+        `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    const row = await world.witness.rowOf(someone);
+    expect(row).toMatchObject({ cost: real, outcome: 'client_gone', ended: 'settled' });
+    socket.resume();
+    await end.promise;
+  });
+
+  it('whose provider then breaks off owes nothing', async () => {
+    const [sent, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    world.provider.script([
+      {
+        say,
+        cutAfter: 4,
+        hold: (frame) => {
+          if (frame !== 3) return undefined;
+          sent.resolve();
+          return goOn.promise;
+        },
+      },
+    ]);
+    const someone = await leaves(true, sent.promise);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    goOn.resolve();
+    expect(await world.witness.rowOf(someone)).toMatchObject({
+      cost: 0n,
+      ended: 'released',
+      outcome: 'client_gone',
+    });
+  });
+
+  it('and one that reads slowly are two things: it gets all of it', async () => {
+    const text = 'word '.repeat(400_000);
+    world.provider.script([{ say: { text, piece: 50_000, usage: { input: 10, output: 400 } } }]);
+    const { path, body } = wires.chat;
+    const response = await world.ask(path, { customer, body: body('chat', true) });
+    let got = '';
+    for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+      got += chunk;
+      if (got.length < 1_000_000) await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    expect(got).toContain('[DONE]');
+    expect((await world.witness.row(idOf(response))).cost).toBe(nanoOf({ fresh: 10, output: 400 }));
+  });
+});
+
+describe('many at once', () => {
+  it.each(['cap', 'balance'])('never spend more than the %s', async (what) => {
+    world.provider.script([{ say: { text: 'Yes.', usage: { input: 30, output: 100 } } }]);
+    // Each may cost up to 200 tokens of output; there is money for some ten of them.
+    const money = nanoOf({ fresh: 300, output: 200 }) * 10n;
+    const someone = await world.customer(what === 'cap' ? { cap: money } : { credit: money });
+    const { path, body } = wires.chat;
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, async () => {
+        const response = await world.ask(path, { customer: someone, body: body('chat', false) });
+        const { error } = (await response.json()) as { error?: { type: string } };
+        return { status: response.status, cost: costOf(response), type: error?.type };
+      }),
+    );
+    const paid = answers.filter(({ status }) => status === 200);
+    const refused = answers.filter(({ status }) => status === 402);
+    expect(paid.length + refused.length).toBe(100);
+    expect(paid.length).toBeGreaterThan(2);
+    expect(refused.length).toBeGreaterThan(0);
+    const type = what === 'cap' ? 'key_spend_cap_exceeded' : 'insufficient_allowance';
+    expect(new Set(refused.map((one) => one.type))).toEqual(new Set([type]));
+    expect(refused.every(({ cost }) => cost === 0n)).toBe(true);
+    const spent = paid.reduce((sum, { cost }) => sum + cost, 0n);
+    expect(spent).toBe(nanoOf({ fresh: 30, output: 100 }) * BigInt(paid.length));
+    const { ledger } = world.witness.books;
+    const key = (await ledger.keys(someone.accountId))[0];
+    expect({ spent: key?.spent, held: key?.held }).toEqual({ spent, held: 0n });
+    expect(spent).toBeLessThanOrEqual(money);
+    const { remaining } = await ledger.balance(someone.accountId);
+    expect(remaining).toBe((what === 'cap' ? 10n ** 12n : money) - spent);
+  });
+
+  it('pay no more than was held: the house pays the rest, and a ceiling is hard', async () => {
+    world.provider.script([{ say: { text: 'Much.', usage: { input: 50_000, output: 9_000 } } }]);
+    for (const stream of [false, true]) {
+      const { path, body } = wires.chat;
+      const ceiling = 2_000_000n;
+      const response = await world.ask(path, {
+        customer,
+        body: body('chat', stream),
+        headers: { 'x-svc-max-cost-nanousd': String(ceiling) },
+      });
+      await response.text();
+      const row = await world.witness.row(idOf(response));
+      expect(row.cost).toBe(nanoOf({ fresh: 50_000, output: 9_000 }));
+      expect(row.charged).toBe(row.amount);
+      expect(row.charged).toBeLessThanOrEqual(ceiling);
+      expect(row.overrun).toBe(row.cost - row.charged);
+      if (!stream) expect(costOf(response)).toBe(row.charged);
+    }
+    const { path, body } = wires.chat;
+    const low = { 'x-svc-max-cost-nanousd': '1000' };
+    const before = world.provider.requests.length;
+    const refused = await world.ask(path, { customer, body: body('chat', false), headers: low });
+    expect(refused.status).toBe(402);
+    expect(world.provider.requests.length).toBe(before);
+    expect(costOf(refused)).toBe(0n);
   });
 });

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 export const repository = fileURLToPath(new URL('../..', import.meta.url));
 const built = join(repository, 'dist/host.js');
 const source = join(repository, 'src/host.ts');
+const gateway = join(repository, 'src/gateway.ts');
 const scripted = fileURLToPath(new URL('./scripted-host.ts', import.meta.url));
 
 /** Builds `dist/host.js` where it is missing or older than its sources. */
@@ -43,6 +44,10 @@ export const startSource = (args: readonly string[], env: Readonly<Record<string
 export const startScriptedHost = (args: readonly string[], script: Readonly<Record<string, unknown>> = {}) =>
   startProcess(scripted, args, { LATHE_TEST_SCRIPT: JSON.stringify(script) });
 
+/** Starts the gateway from its sources. */
+export const startGateway = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  startProcess(gateway, args, env);
+
 function startProcess(file: string, args: readonly string[], env: Readonly<Record<string, string>>) {
   const child = spawn(process.execPath, [file, ...args], {
     cwd: repository,
@@ -77,7 +82,7 @@ function startProcess(file: string, args: readonly string[], env: Readonly<Recor
     exit,
     waitFor,
     /** The address of the ready line. */
-    url: async () => (await waitFor('stdout', /ready at (http:\/\/\S+)/))[1] ?? '',
+    url: async () => (await waitFor('stdout', /ready (?:at|on) (http:\/\/\S*[^\s:])/))[1] ?? '',
     kill: (signal: NodeJS.Signals) => child.kill(signal),
     /** Ends what a test left over. */
     async end() {

@@ -137,6 +137,30 @@ describe('a chat request to a provider of the same wire', () => {
     expect(sent(request, plain)).toContain('"reasoning_details":[]');
   });
 
+  it("keeps the seals of other providers' thoughts from everybody, and nothing else", () => {
+    const own = { type: 'reasoning.text', text: 'mine', signature: 'sig' };
+    const others = [
+      { type: 'reasoning.text', text: 'hm', signature: 'anthropic:sig' },
+      { type: 'reasoning.encrypted', data: 'openai:gAAAA', id: 'rs_1' },
+    ];
+    const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } };
+    const sealed = { ...call, extra_content: { google: { thought_signature: 'sig' } } };
+    const said = { role: 'assistant', content: 'y', reasoning: 'r' };
+    const told = (message: object, model: Model) => {
+      const request = ask({ messages: [{ role: 'user', content: 'x' }, message], max_tokens: 1 });
+      return (JSON.parse(sent(request, model)) as { messages: unknown[] }).messages[1];
+    };
+    const foreign = { ...said, reasoning_details: [own, ...others], tool_calls: [sealed] };
+    expect(told(foreign, plain)).toEqual({ ...said, reasoning_details: [own], tool_calls: [call] });
+    expect(told(foreign, lathe)).toEqual({ ...said, reasoning_details: [own], tool_calls: [call] });
+    const gemini = { ...plain, family: 'google' };
+    expect(told(foreign, gemini)).toEqual({ ...said, reasoning_details: [own], tool_calls: [sealed] });
+    // Byte by byte where there is nothing of that kind.
+    const mine = ask({ max_tokens: 1 });
+    const text = `{"messages":[{"role":"assistant","reasoning_details":[${JSON.stringify(own)}],"n":1.0}]}`;
+    expect(sent({ ...mine, text, body: JSON.parse(text) as Record<string, unknown> }, plain)).toContain('1.0');
+  });
+
   it('refuses an effort that nobody knows', () => {
     expect(() => sent(ask({ reasoning_effort: 'huge' }), gpt)).toThrow(/none, minimal/);
   });

@@ -65,7 +65,7 @@ function expectedOf(content: readonly RawBlock[]) {
     text: content.map(({ type, text }) => (type === 'text' ? text : '')).join(''),
     thoughts: content.map(({ type, thinking }) => (type === 'thinking' ? thinking : '')).join(''),
     signatures: content.flatMap(({ type, signature }) =>
-      type === 'thinking' && signature ? [signature] : [],
+      type === 'thinking' && signature ? [`anthropic:${signature}`] : [],
     ),
     calls: content.flatMap(({ type, name, input }) => (type === 'tool_use' ? [{ name, input }] : [])),
   };
@@ -377,8 +377,8 @@ describe('blocks', () => {
     );
     expect(events.slice(1, -1)).toEqual([
       { type: 'reasoning', text: 'hm' },
-      { type: 'reasoning_signature', signature: 'sig' },
-      { type: 'sealed_reasoning', data: 'xyz' },
+      { type: 'reasoning_signature', signature: 'anthropic:sig' },
+      { type: 'sealed_reasoning', data: 'anthropic:xyz' },
     ]);
   });
 

@@ -77,9 +77,12 @@ describe('what is asked', () => {
         role: 'assistant',
         parts: [
           { type: 'reasoning', text: 'unsealed' },
-          { type: 'reasoning', text: 'hm', signature: 'sig' },
-          { type: 'sealed_reasoning', data: 'abc' },
-          { type: 'sealed_reasoning', data: 'gAAAAABother', id: 'rs_1' },
+          { type: 'reasoning', text: 'hm', signature: 'anthropic:sig' },
+          { type: 'sealed_reasoning', data: 'anthropic:abc' },
+          { type: 'sealed_reasoning', data: 'openai:gAAAAAB', id: 'rs_1' },
+          { type: 'sealed_reasoning', data: 'of nobody' },
+          { type: 'reasoning', text: 'so', signature: 'google:sig' },
+          { type: 'reasoning', text: 'so', signature: 'of nobody' },
           { type: 'tool_call', id: 'functions.f:0', name: 'f', arguments: '{"x":12345678901234567890}' },
           { type: 'tool_call', id: 'functions_f_0', name: 'f', arguments: '{"x":', cache: {} },
         ],
@@ -335,8 +338,8 @@ describe('reasoning of a model that takes a budget', () => {
       ).thinking.type;
     expect(going(call)).toBe('disabled');
     expect(going({ type: 'reasoning', text: 'no seal' }, call)).toBe('disabled');
-    expect(going({ type: 'reasoning', text: 'hm', signature: 's' }, call)).toBe('enabled');
-    expect(going({ type: 'sealed_reasoning', data: 'd' }, call)).toBe('enabled');
+    expect(going({ type: 'reasoning', text: 'hm', signature: 'anthropic:s' }, call)).toBe('enabled');
+    expect(going({ type: 'sealed_reasoning', data: 'anthropic:d' }, call)).toBe('enabled');
   });
 
   it('a model without reasoning is told nothing of it', () => {
@@ -462,8 +465,10 @@ const imageParts = fc
   .tuple(fc.constantFrom({ url: 'https://a/b' }, { mediaType: 'image/png', data: 'AAAA' }), caches)
   .map(([source, cache]): Part => ({ type: 'image', source, ...cache }));
 const thoughts = fc.oneof(
-  fc.tuple(texts, texts).map(([text, signature]): Part => ({ type: 'reasoning', text, signature })),
-  texts.map((data): Part => ({ type: 'sealed_reasoning', data })),
+  fc
+    .tuple(texts, texts)
+    .map(([text, seal]): Part => ({ type: 'reasoning', text, signature: `anthropic:${seal}` })),
+  texts.map((seal): Part => ({ type: 'sealed_reasoning', data: `anthropic:${seal}` })),
 );
 /** A round of an agent: a question, an answer with calls, their results. */
 const rounds = fc.record({

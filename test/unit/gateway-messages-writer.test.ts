@@ -79,26 +79,25 @@ const usages = fc.record(
   { requiredKeys: ['fresh', 'cacheWrite', 'cacheWrite1h', 'cacheRead', 'output'] },
 );
 const pieces = fc.array(fc.string({ minLength: 1, unit: 'binary' }), { minLength: 1, maxLength: 4 });
+const seals = fc.string({ minLength: 1 }).map((seal) => `anthropic:${seal}`);
 type Build = (index: number) => AnswerEvent[];
 const contents: fc.Arbitrary<{ calls: number; build: Build }> = fc.oneof(
   pieces.map((texts) => ({
     calls: 0,
     build: () => texts.map((text): AnswerEvent => ({ type: 'text', text })),
   })),
-  fc.tuple(pieces, fc.string({ minLength: 1 })).map(([texts, signature]) => ({
+  fc.tuple(pieces, seals).map(([texts, signature]) => ({
     calls: 0,
     build: (): AnswerEvent[] => [
       ...texts.map((text): AnswerEvent => ({ type: 'reasoning', text })),
       { type: 'reasoning_signature', signature },
     ],
   })),
-  fc.string({ minLength: 1 }).map((signature) => ({
+  seals.map((signature) => ({
     calls: 0,
     build: (): AnswerEvent[] => [{ type: 'reasoning_signature', signature }],
   })),
-  fc
-    .string({ minLength: 1 })
-    .map((data) => ({ calls: 0, build: (): AnswerEvent[] => [{ type: 'sealed_reasoning', data }] })),
+  seals.map((data) => ({ calls: 0, build: (): AnswerEvent[] => [{ type: 'sealed_reasoning', data }] })),
   // Up to three calls side by side, whose arguments may come mixed.
   fc
     .tuple(
@@ -218,7 +217,7 @@ describe('a stream', () => {
     const text = streamed([
       { type: 'start' },
       { type: 'reasoning', text: 'hm' },
-      { type: 'reasoning_signature', signature: 'sig' },
+      { type: 'reasoning_signature', signature: 'anthropic:sig' },
       { type: 'text', text: 'A' },
       { type: 'tool_call', index: 0, id: 'c', name: 'f' },
       { type: 'tool_arguments', index: 0, text: '{}' },

@@ -438,9 +438,9 @@ describe('a conversation as a request of OpenAI', () => {
               role: 'assistant',
               parts: [
                 { type: 'reasoning', text: 'theirs', signature: 's' },
-                { type: 'sealed_reasoning', data: 'theirs' },
+                { type: 'sealed_reasoning', data: 'anthropic:theirs', id: 'theirs' },
                 { type: 'reasoning', text: 'a' },
-                { type: 'sealed_reasoning', data, id: 'rs_1' },
+                { type: 'sealed_reasoning', data: `openai:${data}`, id: 'rs_1' },
                 { type: 'reasoning', text: 'unsealed' },
                 { type: 'text', text: 'b' },
               ],

@@ -119,7 +119,7 @@ describe('a stream of responses, read', () => {
       merged(read(added, delta(0, 'a'), delta(0, 'b'), delta(1, 'c'), done, completed({ output: [item] }))),
     ).toEqual([
       { type: 'reasoning', text: 'ab\n\nc' },
-      { type: 'sealed_reasoning', data: 'E', id: 'rs_1' },
+      { type: 'sealed_reasoning', data: 'openai:E', id: 'rs_1' },
       usage,
       stop,
     ]);

@@ -4,7 +4,7 @@ import { GatewayError, invalidRequest } from '../errors.ts';
 import type { KeyRow } from '../ledger/types.ts';
 import { nearest } from '../../words/nearest.ts';
 import { cloudDeployment, endpointsModel, deploymentForm } from './callers-own.ts';
-import { cloudProvider, endpointModel, namespaced } from './names.ts';
+import { cloudProvider, endpointModel, namespaced, residentName } from './names.ts';
 import type { Candidate, Model } from './types.ts';
 
 /** The caller's own credential of a provider, or of an endpoint `kind:slug`. */
@@ -104,7 +104,9 @@ export class Catalog {
   #inCatalog(name: string): { readonly model: Model; readonly alias: boolean } | undefined {
     const exact = this.#get(name);
     if (exact) return { model: exact, alias: false };
-    const routed = this.#get(this.#config.aliases.get(name) ?? '');
+    const routed =
+      this.#get(this.#config.aliases.get(name) ?? '') ??
+      (name === residentName ? this.#local()[0] : undefined);
     if (routed) return { model: routed, alias: true };
     const inside = namespaced(name);
     const model = this.#get(inside?.model ?? '');

@@ -23,3 +23,6 @@ export function namespaced(name: string): { readonly provider: string; readonly 
   if (slash <= 0 || slash === name.length - 1) return undefined;
   return { provider: name.slice(0, slash), model: name.slice(slash + 1) };
 }
+
+/** In a host: whatever model it has at the moment. Elsewhere nothing. */
+export const residentName = 'resident';

@@ -4,9 +4,12 @@ import type { Cost, Model, Price, Usage } from './types.ts';
 
 const picoPerNano = 1000n;
 
+/** More than any model reads or writes: a provider that reports more does not count. */
+const mostTokens = 1e9;
+
 /** Tokens as billed: a provider that reports less than nothing, or no number, is not paid for it. */
 const count = (tokens: number): bigint =>
-  Number.isFinite(tokens) && tokens > 0 ? BigInt(Math.ceil(tokens)) : 0n;
+  Number.isFinite(tokens) && tokens > 0 ? BigInt(Math.ceil(Math.min(tokens, mostTokens))) : 0n;
 
 const roundedUp = (pico: bigint): bigint => (pico + picoPerNano - 1n) / picoPerNano;
 
@@ -94,6 +97,12 @@ export function bound({ model, facts, maxTokens }: { model: Sold; facts: Facts; 
   );
   const output = count(maxTokens) * BigInt(Math.max(1, facts.answers));
   return roundedUp(input * dearest + output * largest(rates.map((rate) => rate.output)));
+}
+
+/** The most tokens of an answer for which there is surely room behind the prompt; an eighth of the window where none is sure. */
+export function roomFor(model: Omit<Sold, 'price'>, facts: Facts): number {
+  const room = model.contextWindow - Number(inputBound(model, { ...facts, answers: 1 }));
+  return Math.max(room, Math.ceil(model.contextWindow / 8));
 }
 
 /** What a request probably costs at the least, in nanodollars: its text at four bytes a token, and no answer. */

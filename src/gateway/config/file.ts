@@ -3,7 +3,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
 import { KeyLines } from '../../config/toml-lines.ts';
 import { UsageError } from '../../config/usage.ts';
-import { cloudProvider } from '../catalog/names.ts';
+import { cloudProvider, residentName } from '../catalog/names.ts';
 import { priceOf } from '../catalog/rate-card.ts';
 import type { Model, Provider } from '../catalog/types.ts';
 import { efforts as allEfforts } from '../wires/effort.ts';
@@ -84,7 +84,8 @@ export class GatewayFile {
   }
 
   async #checked<T>(make: (tables: Tables, sources: SecretSources) => Promise<T>): Promise<T> {
-    const { name, folder, env, resident = [] } = this.#place;
+    const { name, folder, env } = this.#place;
+    const resident = [residentName, ...(this.#place.resident ?? [])];
     const raw = parsed(this.#source, name);
     const faults = new Faults(name, new KeyLines(this.#source));
     const tables = tablesOf(raw, faults);

@@ -105,9 +105,9 @@ class StoredLedger implements Ledger {
     return await this.#finish({ kind: 'finish', requestId, end, claim });
   }
 
-  async release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<void> {
+  async release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<Settled> {
     const end = endRow(requestId, 'released', settlement, this.#store.time());
-    await this.#finish({ kind: 'finish', requestId, end, claim: claimEnd(settlement.answer, false) });
+    return await this.#finish({ kind: 'finish', requestId, end, claim: claimEnd(settlement.answer, false) });
   }
 
   note(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void {

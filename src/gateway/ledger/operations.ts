@@ -37,7 +37,7 @@ export type Result = Reserved | Settled | { readonly done: boolean };
 /** The longest answer that is kept for an idempotency key, in characters. */
 const longestAnswer = 4 * 1024 * 1024;
 /** Above all money there is, and a sum of millions of them still fits 64 bits. */
-const mostMoney = 10n ** 15n;
+export const mostMoney = 10n ** 15n;
 
 export const noTokens = {
   tokens_fresh: null,
@@ -59,8 +59,8 @@ export function holdRow(reservation: Reservation, replicaId: string, at: string)
     request_id: requestId,
     account_id: reservation.accountId,
     key_id: reservation.keyId,
-    requested_model: reservation.requestedModel,
-    effective_model: reservation.effectiveModel,
+    requested_model: keepable(reservation.requestedModel),
+    effective_model: keepable(reservation.effectiveModel),
     provider: reservation.provider,
     wire: reservation.wire,
     stream: reservation.stream ? 1n : 0n,
@@ -91,7 +91,7 @@ export function endRow(
   return {
     ended,
     ended_at: at,
-    effective_model: settlement.effectiveModel,
+    effective_model: keepable(settlement.effectiveModel),
     provider: settlement.provider,
     cost: cost.total,
     cost_fresh: fresh,
@@ -127,4 +127,6 @@ export function claimEnd(answer: Settlement['answer'], charged: boolean): ClaimE
 const invalid = (requestId: string, fault: string) =>
   new LedgerError('invalid', `Request ${requestId} cannot be booked: ${fault}.`);
 
-const whole = (count: number): bigint => BigInt(Math.round(count));
+/** As a provider may have said it: one number that the database cannot hold would undo the whole commit. */
+const whole = (count: number): bigint =>
+  BigInt(Math.round(Math.min(Math.max(count || 0, 0), Number.MAX_SAFE_INTEGER)));

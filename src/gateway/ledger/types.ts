@@ -126,8 +126,8 @@ export interface Ledger {
   reserve(reservation: Reservation): Promise<Reserved>;
   /** Once; with what the first time came to when it is repeated. */
   settle(requestId: string, settlement: Settlement): Promise<Settled>;
-  /** Nothing was used: the hold goes back whole; the request is recorded with cost zero. */
-  release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<void>;
+  /** Nothing was used: the hold goes back whole; the request is recorded with cost zero. What is settled stays so. */
+  release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<Settled>;
   /** What was refused before any money was held, for the record; nobody waits for it. */
   note(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void;
   /** Looks for an idempotency key before a request is judged otherwise. */

@@ -1,5 +1,4 @@
 import { Hono } from 'hono';
-import { StoreError } from '../../store/index.ts';
 import { GatewayError } from '../errors.ts';
 import { errorAnswer, plainErrorBody } from './answers.ts';
 import { type Asked, askedOf, type Setting } from './asked.ts';
@@ -7,7 +6,7 @@ import type { GatewayParts } from './parts.ts';
 import { newReceipt } from './receipt.ts';
 import { CallerGone } from './request-body.ts';
 import { type GatewayRoute, gatewayRoutes } from './routes.ts';
-import { internalError } from './work.ts';
+import { ownFault } from './work.ts';
 
 /** The gateway as a Hono app of its own; `basePath` where it is mounted in a host. */
 export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setting> {
@@ -63,12 +62,5 @@ function refuse(
 function asGatewayError({ onFault }: GatewayParts, { receipt }: Asked, error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   onFault(receipt.requestId, error);
-  if (error instanceof StoreError)
-    return new GatewayError(
-      503,
-      'server_error',
-      'The gateway cannot reach or write its database, so it takes no requests; ask again in a moment.',
-      { code: error.code, headers: { 'retry-after': '1' }, cause: error },
-    );
-  return internalError(receipt.requestId);
+  return ownFault(receipt.requestId, error);
 }

@@ -1,7 +1,7 @@
 import type { Candidate, Usage } from '../catalog/types.ts';
 import type { Attempt } from '../upstream/types.ts';
 import { jsonAnswer } from './answers.ts';
-import { noCost } from './receipt.ts';
+import { estimatedOf, noCost } from './receipt.ts';
 import { failed, send, serves, type Work } from './work.ts';
 
 /** A provider's whole body, in the caller's words. */
@@ -46,15 +46,19 @@ export async function buffered(
       ? { answer: { status: 200, headers: Object.fromEntries(answer.headers), body: whole.text } }
       : {};
     const outcome = asked.gone.aborted ? 'client_gone' : 'completed';
+    const cost = receipt.cost;
+    let charged: bigint;
     try {
-      await purchase.settle(candidate, place, whole.usage, { status: 200, outcome, ...kept });
+      charged = await purchase.settle(candidate, place, whole.usage, { status: 200, outcome, ...kept });
     } catch (error) {
-      // The caller gets no answer, so it owes nothing for it.
+      // The caller gets no answer, so it owes nothing for it; but it may have been written all the same.
       receipt.cost = noCost;
-      await purchase.release(candidate, place, { status: 503, outcome: 'failed' });
-      throw error;
+      charged = await purchase.release(candidate, place, { status: 503, outcome: 'failed' });
+      if (charged === 0n) throw error;
     }
-    return answer;
+    if (charged === cost.total) return answer;
+    receipt.cost = estimatedOf(charged);
+    return jsonAnswer(receipt, 200, whole.text);
   } finally {
     work.over();
   }

@@ -1,3 +1,4 @@
+import { roomFor } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { invalidRequest, unsupported } from '../errors.ts';
 import { UpstreamFailure } from '../upstream/types.ts';
@@ -11,6 +12,7 @@ import type { JsonBody } from './request-body.ts';
 import { Tally } from './relay.ts';
 import { streamed } from './streamed.ts';
 import { checkWindow } from './window.ts';
+import { refuseUnpriced } from './unpriced.ts';
 import type { Work } from './work.ts';
 
 /** Answers a completion on any wire. @throws GatewayError @throws CallerGone */
@@ -20,6 +22,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
     facts: ({ value, text }) => wire.facts(value, text),
     check(candidate, facts, { value }) {
       checkModel(wire, candidate, facts);
+      refuseUnpriced(wire.name, candidate, value);
       checkWindow(candidate.model, facts, promptsOf(wire, value));
     },
     maxTokensOf: (candidate, facts) => outputLimit(wire, facts, candidate),
@@ -107,5 +110,6 @@ const defaultTokens: Readonly<Record<ClientWire['name'], number>> = {
   completions: 16,
 };
 
-const outputLimit = ({ name }: ClientWire, { maxTokens }: RequestFacts, { model }: Candidate): number =>
-  Math.min(maxTokens ?? defaultTokens[name], model.maxOutputTokens);
+/** A limit that the caller did not set is no reason to refuse a prompt: it leaves room for that. */
+const outputLimit = ({ name }: ClientWire, facts: RequestFacts, { model }: Candidate): number =>
+  Math.min(facts.maxTokens ?? Math.min(defaultTokens[name], roomFor(model, facts)), model.maxOutputTokens);

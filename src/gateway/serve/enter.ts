@@ -4,9 +4,10 @@ import { GatewayError, invalidApiKey } from '../errors.ts';
 import type { RequestFacts } from '../wires/wire.ts';
 import type { Asked } from './asked.ts';
 import { type IdempotencyKey, idempotencyKey, replay } from './idempotency.ts';
+import { refuseLookalikes } from './lookalikes.ts';
 import type { GatewayParts } from './parts.ts';
 import { endpointOf, KeyInvalid, type Order, Purchase } from './purchase.ts';
-import { type JsonBody, readJsonObject } from './request-body.ts';
+import { CallerGone, type JsonBody, readJsonObject } from './request-body.ts';
 
 /** A request that is known, and may be served. */
 export interface Entered<Facts extends RequestFacts> extends JsonBody {
@@ -66,14 +67,14 @@ export async function open<Facts extends RequestFacts>(
   }
   const ended = Promise.withResolvers<void>();
   const givenUp = new AbortController();
-  const stop = () => givenUp.abort();
   let draining: NodeJS.Timeout | undefined;
   const left = () => {
-    draining = setTimeout(stop, parts.limits.drainSecs * 1000);
+    const gone = () => givenUp.abort(new CallerGone('for longer than anybody reads on'));
+    draining = setTimeout(gone, parts.limits.drainSecs * 1000);
   };
   if (asked.gone.aborted) left();
   else asked.gone.addEventListener('abort', left, { once: true });
-  parts.inFlight.add(ended.promise, stop);
+  parts.inFlight.add(ended.promise, () => givenUp.abort(stopping()));
   let isOpen = true;
   const over = () => {
     if (!isOpen) return;
@@ -97,6 +98,7 @@ async function enter<Facts extends RequestFacts>(
   // Shown also where the rest of the body is refused.
   const { model } = body.value;
   if (typeof model === 'string') receipt.requestedModel = receipt.effectiveModel = model;
+  refuseLookalikes(body.value);
   const facts = reading.facts(body);
   const idempotency = idempotencyKey(asked.header('idempotency-key'), asked.route, body.text);
   if (idempotency) {
@@ -128,6 +130,12 @@ async function enter<Facts extends RequestFacts>(
   });
   return { ...body, caller, facts, resolution: { ...resolution, candidates: [first, ...fit] }, idempotency };
 }
+
+const stopping = (): GatewayError =>
+  new GatewayError(503, 'server_error', 'The gateway is stopping and cut this answer; ask again.', {
+    code: 'gateway_stopping',
+    headers: { 'retry-after': '1' },
+  });
 
 const fallbacksOf = (header: string | undefined): string[] =>
   (header ?? '')

@@ -16,6 +16,8 @@ export interface GatewayParts {
   readonly router: Router;
   readonly limits: Limits;
   readonly inFlight: InFlight;
+  /** How long a caller may take nothing of a stream that has more for it, in ms. */
+  readonly readerMs: number;
   /** Rejects while requests cannot be served. */
   readonly ready: () => Promise<void>;
   /** Hears of faults of ours, with the request's id. */

@@ -2,6 +2,7 @@ import type { Caller } from '../access/types.ts';
 import { bound, cost as costOf, estimate } from '../catalog/price.ts';
 import type { Candidate, Cost, Usage } from '../catalog/types.ts';
 import { GatewayError, invalidRequest } from '../errors.ts';
+import { mostMoney } from '../ledger/index.ts';
 import type { Ledger, Reservation, Settlement, StoredAnswer } from '../ledger/types.ts';
 import type { RequestFacts } from '../wires/wire.ts';
 import type { Asked } from './asked.ts';
@@ -163,19 +164,21 @@ export class Purchase {
     return chargedOf(cost, cost.total < this.#held ? cost.total : this.#held);
   }
 
-  async settle(candidate: Candidate, place: number, usage: Usage, end: End): Promise<void> {
+  /** @returns what the caller paid */
+  async settle(candidate: Candidate, place: number, usage: Usage, end: End): Promise<bigint> {
     const settlement = this.#settlement(candidate, place, end);
     const cost = this.#fullCost(candidate, usage);
-    await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage });
+    return (await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage })).charged;
   }
 
-  /** Nothing is paid. */
-  async release(candidate: Candidate, place: number, end: End): Promise<void> {
-    await this.#ledger.release(this.#requestId, this.#settlement(candidate, place, end));
+  /** Nothing is paid. @returns what the caller paid all the same, where it was settled before */
+  async release(candidate: Candidate, place: number, end: End): Promise<bigint> {
+    return (await this.#ledger.release(this.#requestId, this.#settlement(candidate, place, end))).charged;
   }
 
   #fullCost(candidate: Candidate, usage: Usage): Cost {
-    return isByok(candidate) ? noCost : costOf(candidate.model.price, usage);
+    // However much a provider counts, the books can hold it.
+    return isByok(candidate) ? noCost : chargedOf(costOf(candidate.model.price, usage), mostMoney);
   }
 
   get #requestId(): string {

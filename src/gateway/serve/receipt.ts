@@ -58,6 +58,12 @@ export function receiptHeaders(receipt: Receipt): Record<string, string> {
 const headerText = (text: string): string =>
   /^[\x21-\x7e]{0,200}$/.test(text) ? text : encodeURI(text.slice(0, 200).toWellFormed()).slice(0, 600);
 
+/** What was paid where others took this gateway for dead, and settled by estimate before it did: that is input. */
+export const estimatedOf = (charged: bigint): Cost => ({
+  total: charged,
+  components: { ...noCost.components, fresh: charged },
+});
+
 /** What the caller pays, where the house pays the rest: less output first, then less input. */
 export function chargedOf(cost: Cost, charged: bigint): Cost {
   let over = cost.total - charged;

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { GatewayError, invalidRequest } from '../errors.ts';
+import { checkShape } from './json-shape.ts';
 
 /** The caller closed the connection before the request was whole. */
 export class CallerGone extends Error {}
@@ -38,6 +39,7 @@ export async function readJsonObject(source: BodySource, limit: number): Promise
       { code: 'unsupported_media_type' },
     );
   const text = await readText(source, limit);
+  checkShape(text);
   let value: unknown;
   try {
     value = JSON.parse(text);

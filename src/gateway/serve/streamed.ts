@@ -4,7 +4,8 @@ import type { StreamTranslation } from '../wires/wire.ts';
 import { streamAnswer } from './answers.ts';
 import { receiptHeaders } from './receipt.ts';
 import { Relay } from './relay.ts';
-import { failed, internalError, send, serves, shownError, type Work } from './work.ts';
+import { CallerGone } from './request-body.ts';
+import { failed, ownFault, send, serves, shownError, type Work } from './work.ts';
 
 /** The most of a stream that is kept for an idempotency key, in characters. */
 const mostKept = 4 * 1024 * 1024;
@@ -72,8 +73,13 @@ class StreamedAnswer {
   /** The provider has no more. */
   #done: boolean;
   #left = false;
+  /** We did not want the rest. */
+  #cut = false;
   #kept = '';
   #pulling: Promise<void> = Promise.resolve();
+  #closed = false;
+  #waiting: NodeJS.Timeout | undefined;
+  #send: (next: { readonly text: string; readonly closed: boolean }) => void = () => undefined;
 
   constructor(work: Work, begun: Begun) {
     this.#work = work;
@@ -86,21 +92,51 @@ class StreamedAnswer {
     const encoder = new TextEncoder();
     return new ReadableStream<Uint8Array>(
       {
-        pull: (controller) => {
-          this.#pulling = this.#pull().then(({ text, closed }) => {
-            if (this.#left) return;
+        start: (controller) => {
+          this.#send = ({ text, closed }) => {
             if (text !== '') controller.enqueue(encoder.encode(text));
             if (closed) controller.close();
-          });
-          return this.#pulling;
+            else this.#await(controller);
+          };
+          // Also where the caller takes nothing, so that nobody asks for more.
+          this.#work.givenUp.addEventListener('abort', () => void this.#end(), { once: true });
         },
-        cancel: () => {
-          this.#left = true;
-          void this.#drain();
+        pull: () => {
+          clearTimeout(this.#waiting);
+          return this.#next();
         },
+        cancel: () => this.#leave(),
       },
       { highWaterMark: 0 },
     );
+  }
+
+  /** A caller that takes nothing for too long is as good as gone, and its money is held. */
+  #await(controller: ReadableStreamDefaultController): void {
+    this.#waiting = setTimeout(() => {
+      controller.error(new CallerGone('though its connection is open'));
+      this.#leave();
+    }, this.#work.parts.readerMs);
+  }
+
+  #leave(): void {
+    clearTimeout(this.#waiting);
+    this.#left = true;
+    void this.#drain();
+  }
+
+  /** One after the other. */
+  #next(): Promise<void> {
+    this.#pulling = this.#pulling.then(async () => {
+      if (this.#closed || this.#left) return;
+      const next = await this.#pull();
+      if (!this.#left) this.#send(next);
+    });
+    return this.#pulling;
+  }
+
+  async #end(): Promise<void> {
+    while (!this.#closed && !this.#left) await this.#next();
   }
 
   async #pull(): Promise<{ text: string; closed: boolean }> {
@@ -121,32 +157,36 @@ class StreamedAnswer {
 
   /** Reads on without the caller, for as long as the limits allow. */
   async #drain(): Promise<void> {
-    await this.#pulling;
-    if (this.#done) return;
     const { reply, relay } = this.#begun;
-    const idle = setTimeout(() => reply.cut(), this.#work.parts.limits.drainIdleSecs * 1000);
+    const idle = setTimeout(() => {
+      this.#cut = true;
+      reply.cut();
+    }, this.#work.parts.limits.drainIdleSecs * 1000);
     let thrown: unknown;
+    await this.#pulling;
     try {
       while (!this.#done) {
-        ({ done: this.#done } = await relay.next());
         idle.refresh();
+        ({ done: this.#done } = await relay.next());
       }
     } catch (error) {
       thrown = error;
     }
     clearTimeout(idle);
-    await this.#close(thrown);
+    if (!this.#closed) await this.#close(thrown);
   }
 
   /** Settles or releases, then gives the last frames. Never rejects. */
   async #close(thrown: unknown): Promise<string> {
     const { work, begun } = { work: this.#work, begun: this.#begun };
     const { requestId } = work.asked.receipt;
+    this.#closed = true;
     try {
       return await this.#settle(thrown);
     } catch (error) {
       work.parts.onFault(requestId, error);
-      return begun.relay.stream.fail(internalError(requestId));
+      if (!this.#left) await this.#waive();
+      return begun.relay.stream.fail(ownFault(requestId, error));
     } finally {
       begun.reply.cut();
       work.over();
@@ -154,20 +194,20 @@ class StreamedAnswer {
   }
 
   async #settle(thrown: unknown): Promise<string> {
-    const { asked, purchase, facts, parts } = this.#work;
+    const { asked, purchase, facts, givenUp } = this.#work;
     const { attempt, relay } = this.#begun;
     const { candidate, place } = attempt;
     const { tally, stream } = relay;
     const { requestId, effectiveModel, reason } = asked.receipt;
     const whole = tally.finished && tally.usage !== undefined;
-    const cutByUs = this.#left || parts.inFlight.stopping;
-    const error = thrown === undefined ? tally.failure?.error : shownError(this.#work, thrown, candidate);
+    const cutByUs = this.#cut || givenUp.aborted;
+    const fault = thrown ?? tally.failure?.error;
+    const error = fault === undefined ? undefined : shownError(this.#work, fault, candidate);
     const end = error ? stream.fail(error) : '';
     const outcome = this.#left ? 'client_gone' : error ? 'failed' : 'completed';
     // What the provider broke off is owed only where it had been finished; what was cut here was used up to there.
     if (error && !whole && !cutByUs) {
-      this.#keep(end);
-      await purchase.release(candidate, place, { status: 200, outcome, ...this.#answer() });
+      await purchase.release(candidate, place, { status: 200, outcome });
       return end;
     }
     const usage = whole && tally.usage ? tally.usage : tally.estimated(facts);
@@ -180,6 +220,13 @@ class StreamedAnswer {
       ...this.#answer(),
     });
     return last;
+  }
+
+  /** Who hears of a fault instead of the end owes nothing. Where that cannot be written now, the ledger does it later. */
+  async #waive(): Promise<void> {
+    const { purchase } = this.#work;
+    const { candidate, place } = this.#begun.attempt;
+    await purchase.release(candidate, place, { status: 200, outcome: 'failed' }).catch(() => undefined);
   }
 
   #keep(text: string): void {

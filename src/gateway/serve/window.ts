@@ -52,15 +52,20 @@ export function leastTokens(prompt: unknown): number {
 const isIds = (prompt: unknown): prompt is readonly number[] =>
   Array.isArray(prompt) && typeof prompt[0] === 'number';
 
-function measure(value: unknown, size: { bytes: number; words: number }): void {
+/** Prompts are a few levels deep; what somebody nests deeper counts as nothing. */
+const deepest = 64;
+
+function measure(value: unknown, size: { bytes: number; words: number }, depth = 0): void {
+  if (depth > deepest) return;
   if (typeof value === 'string') {
     size.bytes += Buffer.byteLength(value);
     size.words += followingWords(value);
   } else if (Array.isArray(value)) {
-    for (const each of value) measure(each, size);
+    for (const each of value) measure(each, size, depth + 1);
   } else if (typeof value === 'object' && value !== null) {
     if ('type' in value && unreadTypes.has(value.type)) return;
-    for (const [name, member] of Object.entries(value)) if (!unread.has(name)) measure(member, size);
+    for (const [name, member] of Object.entries(value))
+      if (!unread.has(name)) measure(member, size, depth + 1);
   }
 }
 

@@ -1,4 +1,6 @@
 import type { Candidate, Usage } from '../catalog/types.ts';
+import { redactor } from '../access/redact.ts';
+import { StoreError } from '../../store/index.ts';
 import { GatewayError } from '../errors.ts';
 import { type Attempt, UpstreamFailure, type UpstreamReply } from '../upstream/types.ts';
 import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../wires/wire.ts';
@@ -60,9 +62,10 @@ export async function failed(work: Work, last: Attempt | undefined, error: unkno
   const answer = errorAnswer(asked.receipt, shown, errorBody);
   const { status } = answer;
   // What may go well the next time is not kept for the next time.
-  const kept = purchase.keeps && status < 500 && status !== 429
-    ? { answer: { status, headers: Object.fromEntries(answer.headers), body: await answer.clone().text() } }
-    : {};
+  const kept =
+    purchase.keeps && status < 500 && status !== 429
+      ? { answer: { status, headers: Object.fromEntries(answer.headers), body: await answer.clone().text() } }
+      : {};
   await purchase.release(candidate, last?.place ?? 0, { status, outcome: 'failed', ...kept });
   if (shown.status === 422 && shown.code === 'provider_credential_rejected')
     await parts.credentials.markRejected(
@@ -74,12 +77,13 @@ export async function failed(work: Work, last: Attempt | undefined, error: unkno
 }
 
 /** What the caller hears of a failure. A fault of ours is told to the log. */
-export function shownError({ parts, asked }: Work, error: unknown, { credential }: Candidate): GatewayError {
+export function shownError({ parts, asked }: Work, error: unknown, candidate: Candidate): GatewayError {
   const { requestId } = asked.receipt;
-  if (error instanceof GatewayError) return error;
+  const { credential } = candidate;
+  if (error instanceof GatewayError) return withoutSecrets(asked, candidate, error);
   if (!(error instanceof UpstreamFailure)) {
     if (!(error instanceof CallerGone)) parts.onFault(requestId, error);
-    return internalError(requestId);
+    return ownFault(requestId, error);
   }
   if (credential.kind === 'byok' && error.error.code === 'provider_credential_rejected')
     return new GatewayError(
@@ -88,10 +92,45 @@ export function shownError({ parts, asked }: Work, error: unknown, { credential 
       `${credential.provider} rejects your own credential; store a new one with PUT /v1/keys/${credential.provider}.`,
       { code: 'provider_credential_rejected' },
     );
-  return error.error;
+  return withoutSecrets(asked, candidate, error.error);
 }
 
-export const internalError = (requestId: string): GatewayError =>
-  new GatewayError(500, 'server_error', `The gateway failed on this request; its log names ${requestId}.`, {
-    code: 'internal_error',
+/** Providers repeat the key that they were sent, or parts of it, in what they say of it. */
+function withoutSecrets(
+  { header }: Asked,
+  { credential }: Candidate,
+  { status, type, message, code, param, violations, more, headers }: GatewayError,
+): GatewayError {
+  const callers = [
+    header('authorization')?.replace(/^bearer +/i, ''),
+    header('x-api-key'),
+    header('api-key'),
+  ];
+  const redact = redactor(credential.apiKey, ...callers);
+  return new GatewayError(status, type, redact(message), {
+    headers,
+    ...(code === undefined ? {} : { code }),
+    ...(param === undefined ? {} : { param }),
+    ...(violations ? { violations } : {}),
+    ...(more ? { more } : {}),
   });
+}
+
+/** What the caller hears where it was the gateway that failed. */
+export function ownFault(requestId: string, error: unknown): GatewayError {
+  if (error instanceof StoreError)
+    return new GatewayError(
+      503,
+      'server_error',
+      'The gateway cannot reach or write its database, so it takes no requests; ask again in a moment.',
+      { code: error.code, headers: { 'retry-after': '1' }, cause: error },
+    );
+  return new GatewayError(
+    500,
+    'server_error',
+    `The gateway failed on this request; its log names ${requestId}.`,
+    {
+      code: 'internal_error',
+    },
+  );
+}

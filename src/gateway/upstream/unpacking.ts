@@ -3,13 +3,13 @@ import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompre
 import type { AnswerBody, BodySource } from './answer-body.ts';
 import type { ProviderFaults } from './faults.ts';
 
-const decoders: Readonly<Record<string, () => Transform>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-  zstd: createZstdDecompress,
-};
+const decoders: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+  ['zstd', createZstdDecompress],
+]);
 
 export const isPacked = (coding: string | undefined): coding is string =>
   coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';
@@ -23,7 +23,7 @@ export class Unpacking implements BodySource {
 
   /** @returns undefined where the coding is not known */
   static of(coding: string, source: BodySource): Unpacking | undefined {
-    const make = decoders[coding.trim().toLowerCase()];
+    const make = decoders.get(coding.trim().toLowerCase());
     return make && new Unpacking(make(), source);
   }
 

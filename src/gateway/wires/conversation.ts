@@ -36,9 +36,9 @@ export type Part =
   | { readonly type: 'text'; readonly text: string; readonly cache?: CacheMark }
   | ImagePart
   | FilePart
-  /** What the model thought; `signature` is the provider's seal, without which the provider does not take it back. */
+  /** What the model thought; `signature` is its maker's seal, marked (`seals.ts`), without which it is not taken back. */
   | { readonly type: 'reasoning'; readonly text: string; readonly signature?: string }
-  /** Thoughts that only the provider can read. */
+  /** Thoughts that only their maker can read, marked (`seals.ts`). */
   | { readonly type: 'sealed_reasoning'; readonly data: string; readonly id?: string }
   | { readonly type: 'refusal'; readonly text: string }
   | ToolCallPart

@@ -50,20 +50,30 @@ export interface Sold {
   readonly wire: WireKind;
   readonly baseUrls: readonly string[];
   readonly card?: RateCard;
+  /** Default: `anthropic` on its own wire, else `openai`. */
+  readonly family?: string;
+  readonly efforts?: Model['efforts'];
 }
 
-const modelOf = ({ id, wire, baseUrls, card = rates }: Sold): Model => ({
+const modelOf = ({
+  id,
+  wire,
+  baseUrls,
+  card = rates,
+  family = wire === 'anthropic-messages' ? 'anthropic' : 'openai',
+  efforts = [],
+}: Sold): Model => ({
   id,
   provider: { id: `at-${id}`, wire, baseUrls, apiKey: 'sk-house', access: 'house' },
   upstream: `upstream-${id}`,
-  family: wire === 'anthropic-messages' ? 'anthropic' : 'openai',
+  family,
   caps: new Set(caps),
   contextWindow: 100_000,
   maxOutputTokens: 8_000,
   ...priceOf(card),
   displayName: id,
   embeddingDimensions: undefined,
-  efforts: [],
+  efforts,
 });
 
 export const usualLimits: Limits = {
@@ -85,6 +95,9 @@ export const soldAt = ({ baseUrl }: FakeProvider): readonly Sold[] => [
   { id: 'responses', wire: 'openai-responses', baseUrls: [baseUrl('openai-responses')] },
   { id: 'claude', wire: 'anthropic-messages', baseUrls: [baseUrl('anthropic-messages')] },
   { id: 'gemini', wire: 'google', baseUrls: [baseUrl('google')] },
+  { id: 'host', wire: 'lathe', baseUrls: [baseUrl('lathe')] },
+  // Of somebody who copied OpenAI's wire.
+  { id: 'copy', wire: 'openai-chat', baseUrls: [baseUrl('openai-chat')], family: 'copied' },
 ];
 
 export const configOf = (
@@ -196,6 +209,7 @@ export interface WorldOptions {
   readonly limits?: Partial<Limits>;
   readonly fallbacks?: GatewayConfig['fallbacks'];
   readonly upstreamLimits?: GatewaySetup['upstreamLimits'];
+  readonly readerMs?: number;
 }
 
 /** A gateway in this process, behind a port, with a provider of all wires behind it. */
@@ -204,6 +218,7 @@ export async function gatewayWorld({
   limits,
   fallbacks,
   upstreamLimits,
+  readerMs,
 }: WorldOptions = {}) {
   const provider = await fakeProvider();
   const config = configOf(soldAt(provider), limits, fallbacks);
@@ -211,9 +226,11 @@ export async function gatewayWorld({
   const gateway = await openGateway({
     config,
     database,
-    onFault: (where, error) => faults.push(`${where}: ${error instanceof Error ? error.message : String(error)}`),
+    onFault: (where, error) =>
+      faults.push(`${where}: ${error instanceof Error ? error.message : String(error)}`),
     onNotice: (message) => faults.push(message),
     ...(upstreamLimits ? { upstreamLimits } : {}),
+    ...(readerMs === undefined ? {} : { readerMs }),
   });
   const listener = await listen(gateway.app, { host: '127.0.0.1', port: 0 });
   const witness = new Witness(await ledgerOn(database));

@@ -15,6 +15,10 @@ export const limitMember = ({ family, caps }: Model): 'max_completion_tokens' | 
 export const takesBothLimits = ({ family, provider }: Model): boolean =>
   family === 'openai' || provider.wire === 'lathe';
 
+/** The tier that the rate card is of. */
+export const isUsualTier = (tier: unknown): boolean =>
+  tier === undefined || tier === null || tier === 'auto' || tier === 'default';
+
 const mistralHost = /^https?:\/\/([\w-]+\.)*mistral\.ai([:/]|$)/;
 
 /** Mistral's own service always counts, and answers 422 to whoever asks for it. */

@@ -22,10 +22,17 @@ export class Measure {
     }
   }
 
-  /** As the JSON that a template makes of it, indented. */
+  /** As the JSON that a template makes of it, indented: a line break and a run of spaces before each value and each end. */
   json(value: unknown): void {
     this.parts++;
-    this.textBytes += Buffer.byteLength(JSON.stringify(value, undefined, 1) ?? '');
+    const text = JSON.stringify(value) ?? '';
+    this.textBytes += Buffer.byteLength(text);
+    for (let at = 0; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      // , : [ ] { }
+      if (code === 0x2c || code === 0x3a || (code | 0x20) === 0x7b || (code | 0x20) === 0x7d)
+        this.textBytes += 2;
+    }
   }
 
   message(message: unknown): void {

@@ -1,7 +1,16 @@
 import { editMembers } from '../json-edit.ts';
 import type { ClientRequest, UpstreamBody, UpstreamOptions } from '../wire.ts';
 import { checked } from './checked.ts';
-import { countsUnasked, effortFor, isStrict, limitMember, seedMember, takesBothLimits } from './dialect.ts';
+import {
+  countsUnasked,
+  effortFor,
+  isStrict,
+  isUsualTier,
+  limitMember,
+  seedMember,
+  takesBothLimits,
+} from './dialect.ts';
+import { historyEdits } from './history.ts';
 import { effort, reasoning } from './request-schema.ts';
 import { isRecord } from './usage.ts';
 
@@ -29,9 +38,6 @@ export function commonEdits(body: Json, { model, stream }: UpstreamOptions): Jso
     ...(isUsualTier(body['service_tier']) ? {} : { service_tier: undefined }),
   };
 }
-
-const isUsualTier = (tier: unknown) =>
-  tier === undefined || tier === null || tier === 'auto' || tier === 'default';
 
 /** Usage is always asked for: without it nobody knows what a stream cost. */
 function usageEdits(asked: unknown, unasked: boolean): Json {
@@ -91,54 +97,6 @@ function effortEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
         ...(level === undefined && !('reasoning_effort' in body) ? {} : { reasoning_effort: level }),
       };
 }
-
-/**
- * Members of messages that callers have from other models' answers, or for them: thoughts, seals, breakpoints. Providers
- * that refuse what they do not know get the messages without.
- */
-function historyEdits(text: string, body: Json, { model }: UpstreamOptions): Json {
-  if (!isStrict(model)) return {};
-  const foreign = model.family === 'mistral' ? [...foreignMembers, ...foreignToMistral] : foreignMembers;
-  const found = foreign.filter((name) => text.includes(`"${name}"`));
-  if (found.length === 0) return {};
-  const names = new Set(found);
-  const { messages, tools } = body;
-  return {
-    ...(Array.isArray(messages) ? { messages: messages.map((message) => cleaned(message, names)) } : {}),
-    ...(Array.isArray(tools) && names.has('cache_control')
-      ? { tools: tools.map((tool) => without(tool, names)) }
-      : {}),
-  };
-}
-
-const foreignMembers = [
-  'cache_control',
-  'reasoning',
-  'reasoning_content',
-  'reasoning_details',
-  'extra_content',
-];
-const foreignToMistral = ['refusal', 'annotations', 'audio', 'function_call'];
-
-function without(value: unknown, names: ReadonlySet<string>): unknown {
-  return isRecord(value)
-    ? Object.fromEntries(Object.entries(value).filter(([name]) => !names.has(name)))
-    : value;
-}
-
-function cleaned(message: unknown, names: ReadonlySet<string>): unknown {
-  const plain = without(message, names);
-  if (!isRecord(plain)) return plain;
-  const { content, tool_calls: calls } = plain;
-  return {
-    ...plain,
-    ...(Array.isArray(content) ? { content: content.map((part) => withoutMark(part)) } : {}),
-    ...(Array.isArray(calls) ? { tool_calls: calls.map((call) => without(call, names)) } : {}),
-  };
-}
-
-const marks = new Set(['cache_control']);
-const withoutMark = (part: unknown) => without(part, marks);
 
 /** Hints to OpenAI that steer nothing: Mistral's service answers 422 to what it does not know. */
 const hints = [

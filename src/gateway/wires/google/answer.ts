@@ -2,11 +2,12 @@ import { GatewayError } from '../../errors.ts';
 import { UpstreamFailure } from '../../upstream/types.ts';
 import type { AnswerEvent, FinishReason } from '../answer.ts';
 import { isObject, type Json, parseExact } from '../messages/json.ts';
+import { markSeal } from '../seals.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
 import { streamFailure } from './faults.ts';
 import { logprobsOf } from './logprobs.ts';
 import { PartialArguments } from './partial-arguments.ts';
-import { madeId, markSeal } from './seals.ts';
+import { madeId } from './seals.ts';
 import { UsageCount } from './usage.ts';
 
 /** A whole body. @throws UpstreamFailure where it is none */
@@ -94,7 +95,8 @@ export class GoogleReader implements UpstreamReader {
     const said = typeof text === 'string' ? text : '';
     if (said !== '' && thought === true) yield { type: 'reasoning', text: said };
     // Before the text that it came with: it seals the thoughts that led to it.
-    if (signature !== undefined) yield { type: 'reasoning_signature', signature: markSeal(signature) };
+    if (signature !== undefined)
+      yield { type: 'reasoning_signature', signature: markSeal('google', signature) };
     if (said !== '' && thought !== true) yield { type: 'text', text: said };
   }
 

@@ -1,6 +1,7 @@
 import type { ImagePart, Message, Part, ToolCallPart } from '../conversation.ts';
 import { isObject } from '../messages/json.ts';
-import { absentSeal, givenId, unmarkSeal } from './seals.ts';
+import { unmarkSeal } from '../seals.ts';
+import { absentSeal, givenId } from './seals.ts';
 
 type GooglePart = Record<string, unknown>;
 
@@ -77,7 +78,7 @@ function modelParts(said: readonly Part[], sealed: boolean): GooglePart[] {
   };
   for (const part of said) {
     if (part.type === 'reasoning') {
-      const signature = unmarkSeal(part.signature);
+      const signature = unmarkSeal('google', part.signature);
       if (signature === undefined) continue;
       place();
       seal = signature;

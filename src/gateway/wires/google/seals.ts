@@ -1,17 +1,4 @@
 /**
- * Google seals parts of an answer (`thoughtSignature`) and refuses seals that are not its own. On a call the seal keeps
- * its form, as callers may know it from Google's own compatible endpoint. On reasoning it is marked, since the seals of
- * other providers come back in the same place when a conversation goes on with another model.
- */
-const mark = 'google:';
-
-export const markSeal = (signature: string): string => mark + signature;
-
-/** Undefined: another provider's. */
-export const unmarkSeal = (signature: string | undefined): string | undefined =>
-  signature?.startsWith(mark) ? signature.slice(mark.length) : undefined;
-
-/**
  * What Google documents for calls that its model did not make or whose seal was lost: models of the third generation
  * refuse the first call of a turn without any.
  */

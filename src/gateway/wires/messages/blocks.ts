@@ -1,6 +1,7 @@
 import type { CacheMark, ImagePart, Part } from '../conversation.ts';
 import { isObject, type Json } from './json.ts';
 import type { Problems } from './problems.ts';
+import { readSeal } from './seals.ts';
 
 type TextPart = Extract<Part, { type: 'text' }>;
 
@@ -46,13 +47,13 @@ export class BlockReader {
             type: 'reasoning',
             text: block.thinking,
             ...(typeof block.signature === 'string' && block.signature !== ''
-              ? { signature: block.signature }
+              ? { signature: readSeal(block.signature) }
               : {}),
           },
         ];
       case 'redacted_thinking':
         if (typeof block.data !== 'string') return this.#wrong(`${path}.data`, 'expected a text');
-        return [{ type: 'sealed_reasoning', data: block.data }];
+        return [{ type: 'sealed_reasoning', data: readSeal(block.data) }];
       case 'tool_use': {
         const { id, name, input } = block;
         if (typeof id !== 'string' || typeof name !== 'string' || !isObject(input))

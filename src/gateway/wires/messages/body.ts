@@ -1,6 +1,7 @@
 import type { AnswerEvent } from '../answer.ts';
 import type { AnswerAbout } from '../wire.ts';
 import { isObject, parseExact } from './json.ts';
+import { writtenSeal } from './seals.ts';
 import { writeStop } from './stop-reasons.ts';
 import { noUsage, usageMember } from './usage.ts';
 
@@ -40,11 +41,11 @@ export function bodyOf(events: readonly AnswerEvent[], about: AnswerAbout) {
         else content.push({ type: 'thinking', thinking: event.text, signature: '' });
         break;
       case 'reasoning_signature':
-        if (last?.type === 'thinking' && last.signature === '') last.signature = event.signature;
-        else content.push({ type: 'thinking', thinking: '', signature: event.signature });
+        if (last?.type === 'thinking' && last.signature === '') last.signature = writtenSeal(event.signature);
+        else content.push({ type: 'thinking', thinking: '', signature: writtenSeal(event.signature) });
         break;
       case 'sealed_reasoning':
-        content.push({ type: 'redacted_thinking', data: event.data });
+        content.push({ type: 'redacted_thinking', data: writtenSeal(event.data) });
         break;
       case 'tool_call': {
         const block: Block = { type: 'tool_use', id: event.id, name: event.name, input: {} };

@@ -1,5 +1,8 @@
 import { invalidRequest } from '../../errors.ts';
 
+/** Of as many as a body can be wrong in. */
+const mostTold = 50;
+
 /** All that is wrong with a request, collected to be said at once. */
 export class Problems {
   readonly #found: { readonly path: string; readonly message: string }[] = [];
@@ -20,10 +23,15 @@ export class Problems {
   check(): void {
     const [first] = this.#found;
     if (!first) return;
-    const message = this.#found.map(({ path, message: what }) => `${path}: ${what}`).join('; ');
+    const told = this.#found.slice(0, mostTold);
+    const rest = this.#found.length - told.length;
+    const message = [
+      ...told.map(({ path, message: what }) => `${path}: ${what}`),
+      ...(rest > 0 ? [`and ${rest} more`] : []),
+    ].join('; ');
     throw invalidRequest(`${message}.`, {
       param: first.path,
-      violations: this.#found,
+      violations: told,
       ...(this.#code === undefined ? {} : { code: this.#code }),
     });
   }

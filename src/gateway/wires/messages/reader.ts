@@ -1,6 +1,7 @@
 import { GatewayError } from '../../errors.ts';
 import type { AnswerEvent } from '../answer.ts';
 import { faultInStream } from '../provider-faults.ts';
+import { markSeal } from '../seals.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
 import { isObject, type Json, parseExact } from './json.ts';
 import { explanationOf, readStop } from './stop-reasons.ts';
@@ -93,11 +94,13 @@ export class MessagesReader implements UpstreamReader {
       case 'thinking': {
         const events = textEvent('reasoning', block.thinking);
         if (typeof block.signature === 'string' && block.signature !== '')
-          events.push({ type: 'reasoning_signature', signature: block.signature });
+          events.push(signatureEvent(block.signature));
         return events;
       }
       case 'redacted_thinking':
-        return typeof block.data === 'string' ? [{ type: 'sealed_reasoning', data: block.data }] : [];
+        return typeof block.data === 'string'
+          ? [{ type: 'sealed_reasoning', data: markSeal('anthropic', block.data) }]
+          : [];
       case 'tool_use': {
         const call: OpenCall = {
           index: this.#calls++,
@@ -121,7 +124,7 @@ export class MessagesReader implements UpstreamReader {
         return textEvent('reasoning', delta.thinking);
       case 'signature_delta':
         return typeof delta.signature === 'string' && delta.signature !== ''
-          ? [{ type: 'reasoning_signature', signature: delta.signature }]
+          ? [signatureEvent(delta.signature)]
           : [];
       case 'input_json_delta': {
         const call = this.#openCalls.get(index);
@@ -177,6 +180,11 @@ export class MessagesReader implements UpstreamReader {
 
 const textEvent = (type: 'text' | 'reasoning', text: unknown): AnswerEvent[] =>
   typeof text === 'string' && text !== '' ? [{ type, text }] : [];
+
+const signatureEvent = (signature: string): AnswerEvent => ({
+  type: 'reasoning_signature',
+  signature: markSeal('anthropic', signature),
+});
 
 /** Events of a whole message; undefined where the text is none. */
 export function readMessage(text: string): AnswerEvent[] | undefined {

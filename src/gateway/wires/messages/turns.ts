@@ -1,4 +1,5 @@
 import type { CacheMark, Conversation, FilePart, ImagePart, Message, Part } from '../conversation.ts';
+import { unmarkSeal } from '../seals.ts';
 import { inputOf } from './body.ts';
 import type { Problems } from './problems.ts';
 
@@ -24,7 +25,7 @@ interface OpenTurn {
 /**
  * A conversation as this wire has it: system texts apart, consecutive messages of a role joined, results of tools at the
  * head of the user's turn. Texts of white space only, which the wire refuses, are left out, and so are thoughts without
- * the provider's seal.
+ * this provider's seal.
  */
 export function turnsOf({ messages }: Conversation, problems: Problems): Turns {
   const ids = new ToolIds();
@@ -79,12 +80,14 @@ function blocksOf(part: Part, place: Place): Block[] {
       return [imageBlock(part)];
     case 'file':
       return fileBlocks(part, place);
-    case 'reasoning':
-      return part.signature === undefined || part.signature === ''
-        ? []
-        : [{ type: 'thinking', thinking: part.text, signature: part.signature }];
-    case 'sealed_reasoning':
-      return isForeign(part.data) ? [] : [{ type: 'redacted_thinking', data: part.data }];
+    case 'reasoning': {
+      const signature = unmarkSeal('anthropic', part.signature);
+      return signature ? [{ type: 'thinking', thinking: part.text, signature }] : [];
+    }
+    case 'sealed_reasoning': {
+      const data = unmarkSeal('anthropic', part.data);
+      return data === undefined ? [] : [{ type: 'redacted_thinking', data }];
+    }
     case 'tool_call':
       return [
         {
@@ -107,9 +110,6 @@ function blocksOf(part: Part, place: Place): Block[] {
       ];
   }
 }
-
-/** OpenAI seals reasoning as Fernet tokens. After a change of models this provider would refuse the whole request. */
-const isForeign = (data: string) => data.startsWith('gAAAA');
 
 const marked = (cache: CacheMark | undefined) =>
   cache

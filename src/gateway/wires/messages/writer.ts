@@ -3,6 +3,7 @@ import type { AnswerEvent } from '../answer.ts';
 import type { AnswerAbout, StreamReceipt, StreamWriter } from '../wire.ts';
 import { messageId, stopMembers } from './body.ts';
 import { errorFrame, frame, receiptFrame } from './frames.ts';
+import { writtenSeal } from './seals.ts';
 import { noUsage, usageMember } from './usage.ts';
 
 type Block = { readonly type: string; readonly [member: string]: unknown };
@@ -39,10 +40,16 @@ export class MessagesWriter implements StreamWriter {
       case 'reasoning':
         return event.text === '' ? '' : this.#think() + this.#delta('thinking_delta', 'thinking', event.text);
       case 'reasoning_signature':
-        return this.#think() + this.#delta('signature_delta', 'signature', event.signature) + this.#close();
+        return (
+          this.#think() +
+          this.#delta('signature_delta', 'signature', writtenSeal(event.signature)) +
+          this.#close()
+        );
       case 'sealed_reasoning':
         return (
-          this.#close() + this.#begin({ type: 'redacted_thinking', data: event.data }) + this.#stopBlock()
+          this.#close() +
+          this.#begin({ type: 'redacted_thinking', data: writtenSeal(event.data) }) +
+          this.#stopBlock()
         );
       case 'tool_call':
         return this.#callTool(event);

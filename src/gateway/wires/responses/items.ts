@@ -1,4 +1,5 @@
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../answer.ts';
+import { markSeal } from '../seals.ts';
 import { isRecord } from './violations.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -91,8 +92,9 @@ export class ItemReader {
 }
 
 function sealOf(item: Json): AnswerEvent[] {
-  const data = textOf(item['encrypted_content']);
-  if (data === '') return [];
+  const sealed = textOf(item['encrypted_content']);
+  if (sealed === '') return [];
+  const data = markSeal('openai', sealed);
   return [{ type: 'sealed_reasoning', data, ...(typeof item['id'] === 'string' ? { id: item['id'] } : {}) }];
 }
 

@@ -2,6 +2,7 @@ import type { Model } from '../../catalog/types.ts';
 import { unsupported } from '../../errors.ts';
 import { effortFor } from '../chat/dialect.ts';
 import type { AnswerFormat, Conversation, FilePart, ImagePart, Message, Part } from '../conversation.ts';
+import { unmarkSeal } from '../seals.ts';
 import type { UpstreamBody, UpstreamOptions } from '../wire.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -104,13 +105,14 @@ function assistantItems(parts: readonly Part[]): Json[] {
         // Belongs to the sealed thoughts that follow; without those, or with the seal of another provider, it is not taken.
         if (part.signature === undefined) thought.push({ type: 'summary_text', text: part.text });
         break;
-      case 'sealed_reasoning':
+      case 'sealed_reasoning': {
+        const sealed = unmarkSeal('openai', part.data);
         closeMessage();
-        // OpenAI's have an id.
-        if (part.id !== undefined)
-          items.push({ type: 'reasoning', id: part.id, summary: thought, encrypted_content: part.data });
+        if (sealed !== undefined && part.id !== undefined)
+          items.push({ type: 'reasoning', id: part.id, summary: thought, encrypted_content: sealed });
         thought = [];
         break;
+      }
       case 'tool_call': {
         closeMessage();
         const { id, name, arguments: text } = part;

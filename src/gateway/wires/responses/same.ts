@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../errors.ts';
 import type { AnswerEvent } from '../answer.ts';
-import { effortFor } from '../chat/dialect.ts';
+import { effortFor, isUsualTier } from '../chat/dialect.ts';
 import { editMembers } from '../json-edit.ts';
 import type {
   AnswerAbout,
@@ -37,6 +37,7 @@ function requestOf({ text, body }: ClientRequest, options: UpstreamOptions): Ups
     ...(body['max_output_tokens'] === maxTokens ? {} : { max_output_tokens: maxTokens }),
     ...((body['stream'] === true) === stream ? {} : { stream }),
     ...storeEdits(body, options),
+    ...tierEdits(body),
     ...streamOptionEdits(body),
     ...reasoningEdits(body, options),
     ...inputEdits(text, body, options),
@@ -56,6 +57,10 @@ function storeEdits(body: Json, { model }: UpstreamOptions): Json {
   const needsSeal = model.caps.has('reasoning') && !include.includes(sealed);
   return { store: false, ...(needsSeal ? { include: [...include, sealed] } : {}) };
 }
+
+/** The rate card has one price for a model, and other tiers have others. */
+const tierEdits = ({ service_tier: tier }: Json): Json =>
+  isUsualTier(tier) ? {} : { service_tier: undefined };
 
 /** `include_usage` is the gateway's own: here usage comes in any case. */
 function streamOptionEdits(body: Json): Json {

@@ -2,6 +2,9 @@ import { invalidRequest } from '../../errors.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
+/** A body can be wrong in a million places; whoever mends the first ones hears of the others. */
+const mostTold = 50;
+
 /** Collects what is wrong with a body, so that all of it is told at once. */
 export class Violations {
   readonly #all: { readonly path: string; readonly message: string; readonly unsupported: boolean }[] = [];
@@ -20,11 +23,16 @@ export class Violations {
   throwAny(): void {
     const [first] = this.#all;
     if (!first) return;
-    const message = this.#all.map((each) => `${each.path}: ${each.message}.`).join(' ');
+    const told = this.#all.slice(0, mostTold);
+    const rest = this.#all.length - told.length;
+    const message = [
+      ...told.map((each) => `${each.path}: ${each.message}.`),
+      ...(rest > 0 ? [`And ${rest} more.`] : []),
+    ].join(' ');
     throw invalidRequest(message, {
       param: first.path,
       ...(this.#all.every(({ unsupported }) => unsupported) ? { code: 'unsupported_parameter' } : {}),
-      violations: this.#all.map((each) => ({ path: each.path, message: each.message })),
+      violations: told.map(({ path, message: what }) => ({ path, message: what })),
     });
   }
 

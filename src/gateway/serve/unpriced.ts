@@ -1,0 +1,136 @@
+import type { Candidate } from '../catalog/types.ts';
+import { invalidRequest } from '../errors.ts';
+import type { ClientWireName } from '../wires/wire.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+type IsHarmless = (value: unknown) => boolean;
+
+const isRecord = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+const isOff: IsHarmless = (value) => value === false || (Array.isArray(value) && value.length === 0);
+const isOne: IsHarmless = (value) => value === 1 || value === false;
+const isText: IsHarmless = (value) => listOf(value).every((each) => each === 'text') && Array.isArray(value);
+
+const searching = 'what the provider looks up is billed beside the tokens, without a bound';
+const elsewhere =
+  'another model would answer at another price; name fallbacks in the header x-svc-fallback-models';
+const spoken = 'audio has no price here; leave it out';
+const longer = 'it sets the length of the answer beside max_tokens; use max_tokens';
+const several = 'more answers than n would be made; use n';
+
+const everywhere: Readonly<Record<string, readonly [why: string, isHarmless?: IsHarmless]>> = {
+  models: [elsewhere, isOff],
+  route: [elsewhere],
+  provider: [elsewhere],
+  fallbacks: [elsewhere, isOff],
+  plugins: [searching, isOff],
+  mcp_servers: [searching, isOff],
+  web_search_options: [searching],
+  search_parameters: [searching],
+  enable_search: [searching, isOff],
+  data_sources: [searching, isOff],
+  documents: ['it is read in no way that is reckoned with here; put it into a message', isOff],
+  chat_template: ['what another template makes of a request has no bound; leave it out'],
+  modalities: [spoken, isText],
+  audio: [spoken],
+  prediction: ['what it predicts in vain is billed beyond max_tokens; leave it out'],
+  use_beam_search: [several, isOne],
+  num_beams: [several, isOne],
+  n_predict: [longer],
+  num_predict: [longer],
+  max_new_tokens: [longer],
+  max_length: [longer],
+};
+
+const ofWire: Readonly<Record<ClientWireName, typeof everywhere>> = {
+  chat: { ...everywhere, best_of: [several, isOne], max_output_tokens: [longer] },
+  completions: { ...everywhere, max_output_tokens: [longer], max_completion_tokens: [longer] },
+  responses: {
+    ...everywhere,
+    context_management: [
+      'summaries of the provider are billed beside the answer; shorten it yourself',
+      isOff,
+    ],
+    max_tokens: ['on this wire it is called max_output_tokens'],
+    max_completion_tokens: ['on this wire it is called max_output_tokens'],
+  },
+  // Its own reading refuses what is not priced, whoever pays.
+  messages: {},
+};
+
+/** Tools that the caller runs. */
+const runByCaller: ReadonlySet<unknown> = new Set([
+  'function',
+  'custom',
+  'namespace',
+  'tool_search',
+  'local_shell',
+  'apply_patch',
+  'computer',
+  'computer_use_preview',
+]);
+
+/**
+ * What the house's credential is not lent for: what the rate card has no price for, so that no ceiling would hold, and files
+ * and voices in the house's account, where one caller would find another's. Who brings a credential pays for all of it.
+ * @throws GatewayError 400 with all of it
+ */
+export function refuseUnpriced(wire: ClientWireName, { credential }: Candidate, body: Json): void {
+  if (credential.kind === 'byok') return;
+  const found: { readonly path: string; readonly message: string }[] = [];
+  const refuse = (path: string, message: string) => found.push({ path, message });
+  for (const [name, [why, isHarmless]] of Object.entries(ofWire[wire])) {
+    const value = body[name];
+    if (value !== undefined && value !== null && isHarmless?.(value) !== true) refuse(name, why);
+  }
+  if (wire !== 'messages')
+    listOf(body['tools']).forEach((tool, index) => {
+      if (!isRecord(tool) || isRunByCaller(tool)) return;
+      refuse(
+        `tools.${index}.type`,
+        'it runs at the provider and is billed beside the tokens; use functions that you run yourself',
+      );
+    });
+  listOf(body['messages']).forEach((message, index) => {
+    const path = `messages.${index}`;
+    if (!isRecord(message)) return;
+    if (isRecord(message['audio'])) refuse(`${path}.audio`, spoken);
+    parts(message['content'], `${path}.content`, refuse);
+  });
+  const [first] = found;
+  if (!first) return;
+  const told = found.slice(0, mostTold);
+  throw invalidRequest(told.map(({ path, message }) => `${path}: ${message}.`).join(' '), {
+    code: 'unsupported_parameter',
+    param: first.path,
+    violations: told,
+  });
+}
+
+const mostTold = 20;
+
+const isRunByCaller = ({ type, environment }: Json): boolean =>
+  type === undefined ||
+  runByCaller.has(type) ||
+  (type === 'shell' && isRecord(environment) && environment['type'] === 'local');
+
+const stored = 'files of the provider are not used here; send the file itself';
+
+function parts(content: unknown, path: string, refuse: (path: string, message: string) => void): void {
+  listOf(content).forEach((part, index) => {
+    if (!isRecord(part)) return;
+    const at = `${path}.${index}`;
+    const { type, file, source, content: inner } = part;
+    if (type === 'input_audio') refuse(at, spoken);
+    if (type === 'container_upload') refuse(at, stored);
+    if (isRecord(file) && file['file_id'] !== undefined && file['file_id'] !== null)
+      refuse(`${at}.file.file_id`, stored);
+    if (isRecord(source)) {
+      if (source['type'] === 'file') refuse(`${at}.source`, stored);
+      parts(source['content'], `${at}.source.content`, refuse);
+    }
+    parts(inner, `${at}.content`, refuse);
+  });
+}
