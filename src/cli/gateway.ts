@@ -31,7 +31,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
   const file =
     path === undefined
       ? new GatewayFile('', { name: '', folder: '', env })
-      : await GatewayFile.read(path, { env });
+      : await GatewayFile.read(path, { env, flag: '--gateway-config' });
   // The gateway has asked who is there; behind it the host's own planes ask nobody again.
   const host = createApp({ planes, stopping, onFault, access: openAccess });
   const setup = {

@@ -18,6 +18,7 @@ import { lockDataDir } from './data-dir-lock.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from './printable.ts';
 import { ModelLoader } from './model-loader.ts';
+import { portError } from './port-error.ts';
 import { modelWords, readyLine } from './ready-line.ts';
 import { messageOf, StartError, systemCode } from './start-error.ts';
 import { DataDirStore } from './store/index.ts';
@@ -179,19 +180,6 @@ export async function startHost(options: Settings, version: string, world: World
 const embeddedLimits =
   'The embedded lathe-tiny is a toy: English only, sure of wrong answers, lost outside the few tasks it was made for ' +
   '(models/README.md). For real work: --model PATH.gguf';
-
-function portError(error: unknown, host: string, port: number, flag: string): StartError {
-  const code = systemCode(error);
-  if (code === 'EADDRINUSE') {
-    return new StartError(
-      `port ${port} on ${host} is in use; choose another with ${flag} N, or ${flag} 0 for a free one.`,
-    );
-  }
-  if (code === 'EACCES')
-    return new StartError(`port ${port} needs more rights; choose one above 1023 with ${flag} N.`);
-  if (code === 'EADDRNOTAVAIL') return new StartError(`this machine has no address ${host}; use 127.0.0.1.`);
-  return new StartError(`cannot listen on ${host}:${port}: ${messageOf(error)}`);
-}
 
 async function stopHost(
   listeners: readonly Listener[],

@@ -10,6 +10,7 @@ import type { Model } from './catalog/types.ts';
 import type { GatewayConfig } from './config/types.ts';
 import { openLedger } from './ledger/index.ts';
 import { createGatewayApp } from './serve/app.ts';
+import { BodyShares } from './serve/body-shares.ts';
 import { InFlight } from './serve/in-flight.ts';
 import type { GatewayParts } from './serve/parts.ts';
 import { GatewayStore } from './store/index.ts';
@@ -81,6 +82,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       transport,
       router: new UpstreamRouter({ limits }),
       limits,
+      bodies: new BodyShares(limits.maxBodyBytes),
       inFlight,
       readerMs: setup.readerMs ?? usualReaderMs,
       async ready() {

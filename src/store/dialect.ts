@@ -46,6 +46,11 @@ export interface DatabaseOptions {
   readonly writers?: number;
   /** Prepared statements are kept: for few statements that come thousands of times a second. */
   readonly keepStatements?: boolean;
+  /**
+   * SQLite's commits come to the disk from another thread: this one goes on meanwhile, for who has to answer others. They
+   * are there when `commit` resolves, as ever, and nothing that is not there yet is read.
+   */
+  readonly syncApart?: boolean;
 }
 
 /** Statements of either database, one after the other, as Kysely's driver. */

@@ -11,11 +11,14 @@ import {
 } from './dialect.ts';
 import { StoreError } from './errors.ts';
 import { explainFile, explainSqlite, isBusy } from './sqlite-errors.ts';
+import { SqliteLog } from './sqlite-log.ts';
 
 /** How long another process may hold the file, in ms. SQLite's own waiting would hold up everything else in this one. */
 const mostWait = 10_000;
 /** In bytes; a log that once grew is cut back to this. */
 const longestLog = 64 * 1024 * 1024;
+/** Pages of the log that are brought into the database at once, where thousands of commits a second change the same ones. */
+const pagesTogether = 4000;
 /** Statements kept at once; more are prepared anew. */
 const mostKept = 200;
 
@@ -30,9 +33,11 @@ export async function openSqlite(path: string, options: DatabaseOptions = {}): P
       'a database in memory keeps nothing: name a file, as in sqlite:PATH',
     );
   createFile(path);
-  const writing = await connect(path, false, options);
+  const writing = await connect(path, { readOnly: false, options });
   try {
-    return { kind: 'sqlite', writing: only(writing), reading: only(await connect(path, true, options)) };
+    const { log } = writing;
+    const reading = await connect(path, { readOnly: true, options, log });
+    return { kind: 'sqlite', writing: only(writing), reading: only(reading) };
   } catch (error) {
     writing.close();
     throw error;
@@ -56,7 +61,10 @@ const only = (connection: SqliteConnection): Connections => ({
   close: () => Promise.resolve(connection.close()),
 });
 
-async function connect(path: string, readOnly: boolean, options: DatabaseOptions): Promise<SqliteConnection> {
+async function connect(
+  path: string,
+  { readOnly, options, log }: { readOnly: boolean; options: DatabaseOptions; log?: SqliteLog | undefined },
+): Promise<SqliteConnection> {
   let db: DatabaseSync;
   try {
     db = new DatabaseSync(path, { timeout: 0 });
@@ -72,7 +80,9 @@ async function connect(path: string, readOnly: boolean, options: DatabaseOptions
       );
     db.exec(`pragma synchronous = full; pragma journal_size_limit = ${longestLog}`);
     if (readOnly) db.exec('pragma query_only = on');
-    return new SqliteConnection(db, path, options);
+    if (readOnly || !options.syncApart) return new SqliteConnection(db, path, { ...options, readOnly, log });
+    db.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${pagesTogether}`);
+    return new SqliteConnection(db, path, { ...options, readOnly, log: new SqliteLog(path) });
   } catch (error) {
     db.close();
     throw explainSqlite(error, path);
@@ -91,12 +101,28 @@ class SqliteConnection implements Connection {
   /** Of the transaction under way: what went wrong in it. */
   #transaction: { failure?: StoreError } | undefined;
 
+  /** Where commits come to the disk from another thread. */
+  readonly log: SqliteLog | undefined;
+  /** What was committed before may be lost when the machine stops. */
+  #unsure = false;
+  readonly #readOnly: boolean;
   readonly #bigints: boolean;
   readonly #kept: Map<string, Prepared> | undefined;
 
   readonly streamQuery = noStreams;
 
-  constructor(db: DatabaseSync, path: string, { integers, keepStatements }: DatabaseOptions) {
+  constructor(
+    db: DatabaseSync,
+    path: string,
+    {
+      integers,
+      keepStatements,
+      readOnly,
+      log,
+    }: DatabaseOptions & { readOnly: boolean; log: SqliteLog | undefined },
+  ) {
+    this.log = log;
+    this.#readOnly = readOnly;
     this.#db = db;
     this.#path = path;
     this.#bigints = integers === 'bigint';
@@ -109,7 +135,11 @@ class SqliteConnection implements Connection {
     if (transaction?.failure) throw transaction.failure;
     try {
       const run = () => this.#run<R>(sql, parameters);
-      return transaction ? run() : await patiently(run);
+      if (transaction) return run();
+      const result = await patiently(run);
+      // What was read may be of a commit that is not on the disk yet. Who made it hears of what goes wrong.
+      if (this.log?.syncing) await this.log.syncing.catch(() => undefined);
+      return result;
     } catch (error) {
       const failure = explainSqlite(error, this.#path);
       if (transaction) transaction.failure = failure;
@@ -137,6 +167,7 @@ class SqliteConnection implements Connection {
   }
 
   async begin(): Promise<void> {
+    if (this.#unsure) this.#bringIn('an earlier write failed');
     try {
       // Plain `begin` asks for the right to write in the middle of the transaction, and then fails where it cannot have it.
       await patiently(() => this.#db.exec('begin immediate'));
@@ -151,9 +182,35 @@ class SqliteConnection implements Connection {
     try {
       this.#db.exec('commit');
       this.#transaction = undefined;
+      await this.#synced();
     } catch (error) {
       throw explainSqlite(error, this.#path);
     }
+  }
+
+  async #synced(): Promise<void> {
+    try {
+      await this.log?.sync();
+    } catch (cause) {
+      this.#bringIn(cause);
+    }
+  }
+
+  /** After a failure the system no longer knows what is not on the disk: SQLite writes it once more, elsewhere. */
+  #bringIn(cause: unknown): void {
+    try {
+      this.#unsure = true;
+      const [done] = this.#db.prepare('pragma wal_checkpoint(truncate)').all();
+      this.#unsure = Number(done?.['busy']) !== 0;
+    } catch {
+      // It stays unsure.
+    }
+    if (this.#unsure)
+      throw new StoreError(
+        'storage_unsure',
+        `${this.#path} may not be on the disk: ${cause instanceof Error ? cause.message : String(cause)}. Look at the disk`,
+        { cause },
+      );
   }
 
   async rollback(): Promise<void> {
@@ -168,7 +225,9 @@ class SqliteConnection implements Connection {
   release(): void {}
 
   close(): void {
-    if (this.#db.isOpen) this.#db.close();
+    if (!this.#db.isOpen) return;
+    if (!this.#readOnly) this.log?.close();
+    this.#db.close();
   }
 }
 

@@ -173,7 +173,7 @@ export class Credentials implements CredentialStore {
       throw new GatewayError(
         500,
         'server_error',
-        `Your credential for ${row.provider} cannot be opened. Store it again with PUT /v1/keys/${row.provider}, or remove it.`,
+        `Your credential for ${row.provider} cannot be opened: this gateway lacks the master key that sealed it, or the record was changed. Tell its operator; to store the credential again mends it, too.`,
         {
           code: 'credential_unreadable',
           cause: new EnvelopeError(`the record ${row.id} of ${row.account_id}: ${error.message}`),

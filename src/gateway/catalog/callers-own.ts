@@ -2,7 +2,7 @@
 import type { OwnCredential } from '../access/types.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { free } from './rate-card.ts';
-import type { Candidate, Cap, Model, Provider } from './types.ts';
+import type { Candidate, Cap, Effort, Model, Provider } from './types.ts';
 
 /** The provider judges what it can do. */
 const allCaps: readonly Cap[] = [
@@ -15,6 +15,8 @@ const allCaps: readonly Cap[] = [
   'embeddings',
   'caching',
 ];
+/** As OpenAI names them: the caller's goes through as it is, and only `max` becomes the one below. */
+const efforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh'];
 /** Of the largest that there are; the provider refuses what is too much for the one. */
 const contextWindow = 1_048_576;
 const maxOutputTokens = 131_072;
@@ -32,11 +34,12 @@ export const cloudDeployment = (
   name: string,
   deployment: string,
   { cloud, resource }: { cloud: ByokProvider; resource: OwnCredential },
-): Own => owned({ name, upstream: deployment, wire: cloud.wire, provider: cloud.id }, resource);
+): Own =>
+  owned({ name, upstream: deployment, wire: cloud.wire, provider: cloud.id, family: 'openai' }, resource);
 
 /** @param name as it was asked for: `kind:slug/model` */
 export const endpointsModel = (name: string, upstream: string, endpoint: OwnCredential): Own =>
-  owned({ name, upstream, wire: 'openai-chat', provider: endpoint.provider }, endpoint);
+  owned({ name, upstream, wire: 'openai-chat', provider: endpoint.provider, family: 'unknown' }, endpoint);
 
 function owned(
   {
@@ -44,7 +47,8 @@ function owned(
     upstream,
     wire,
     provider: id,
-  }: { name: string; upstream: string; wire: Provider['wire']; provider: string },
+    family,
+  }: { name: string; upstream: string; wire: Provider['wire']; provider: string; family: string },
   { apiKey, baseUrl }: OwnCredential,
 ): Own {
   const at = baseUrl === undefined ? {} : { baseUrl };
@@ -55,14 +59,14 @@ function owned(
       id: name,
       provider,
       upstream,
-      family: 'openai',
+      family,
       caps: new Set(allCaps),
       contextWindow,
       maxOutputTokens,
       ...free,
       displayName: name,
       embeddingDimensions: undefined,
-      efforts: [],
+      efforts,
     },
     credential: { kind: 'byok', provider: id, apiKey, ...at },
   };

@@ -1,9 +1,11 @@
 import { columns } from '../../cli/models/columns.ts';
+import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
 import { balanceBody, jsonNano } from '../catalog/bodies.ts';
+import { LedgerError } from '../ledger/errors.ts';
 import type { AccountRow } from '../ledger/types.ts';
 import { dollars, nanoOf } from './money.ts';
-import { accountNamed, answer, type Session, withBooks, word } from './session.ts';
+import { accountNamed, answer, note, type Session, whereBooksAre, withBooks, word } from './session.ts';
 
 const accountBody = ({ id, name, createdAt, balance, held }: AccountRow) => ({
   id,
@@ -29,11 +31,17 @@ export function createAccount(session: Session): Promise<void> {
 }
 
 export function creditAccount(session: Session): Promise<void> {
-  const { note } = session.command.flags;
+  const { note: why } = session.command.flags;
   const amount = amountOf(word(session, 1));
   return withBooks(session, async ({ ledger }) => {
-    const { id } = await accountNamed(ledger, word(session, 0));
-    const row = await ledger.credit(id, amount, note);
+    const { id, name } = await accountNamed(session, ledger, word(session, 0));
+    const row = await ledger.credit(id, amount, why).catch(async (error: unknown) => {
+      if (!(error instanceof LedgerError) || error.code !== 'balance_too_low') throw error;
+      const { balance } = await accountNamed(session, ledger, id);
+      throw new StartError(
+        `${name} has ${dollars(balance.remaining)} free; ${dollars(-amount)} cannot be taken from it`,
+      );
+    });
     answer(session, accountBody(row), `${row.name} has ${dollars(row.balance.remaining)} now\n`);
   });
 }
@@ -41,6 +49,7 @@ export function creditAccount(session: Session): Promise<void> {
 export function listAccounts(session: Session): Promise<void> {
   return withBooks(session, async ({ ledger }) => {
     const rows = await ledger.accounts();
+    if (rows.length === 0) note(session, `there are no accounts ${await whereBooksAre(session)}`);
     const cells = rows.map(({ id, name, createdAt, balance, held }) => [
       name,
       id,

@@ -1,5 +1,6 @@
 import { StartError } from '../../cli/start-error.ts';
 import { printable } from '../../cli/printable.ts';
+import { counted } from '../../words/count.ts';
 import { answer, neededFile, type Session, withBooks } from './session.ts';
 import type { OpenBooks } from './types.ts';
 
@@ -7,11 +8,16 @@ import type { OpenBooks } from './types.ts';
 export function auditLedger(session: Session): Promise<void> {
   return withBooks(session, async ({ ledger }) => {
     const { ok, accounts, transactions, entries, openHolds, faults } = await ledger.audit();
-    const counted = `${accounts} accounts, ${transactions} transactions, ${entries} entries, ${openHolds} open holds`;
+    const counted = [
+      counted(accounts, 'account'),
+      counted(transactions, 'transaction'),
+      `${entries} entries`,
+      counted(openHolds, 'open hold'),
+    ].join(', ');
     const body = { ok, accounts, transactions, entries, open_holds: openHolds, faults };
     const lines = [ok ? `the books are in order: ${counted}` : counted, ...faults.map(printable)];
     answer(session, body, `${lines.join('\n')}\n`);
-    if (!ok) throw new StartError(`the books are not in order: ${faults.length} faults`);
+    if (!ok) throw new StartError(`the books are not in order: ${counted(faults.length, 'fault')}`);
   });
 }
 
@@ -21,12 +27,12 @@ export async function rotateSecrets(session: Session): Promise<void> {
   const masterKeys = await file.masterKeys();
   const work = async ({ credentials }: OpenBooks) => {
     const { rewrapped, current, faults } = await credentials.rotate();
-    const counted = `${rewrapped} credentials sealed anew with ${masterKeys[0]?.id ?? ''}, ${current} were already`;
+    const counted = `${counted(rewrapped, 'credential')} sealed anew with ${masterKeys[0]?.id ?? ''}, ${current} needed nothing`;
     const lines = [counted, ...faults.map(printable)];
     answer(session, { rewrapped, current, faults }, `${lines.join('\n')}\n`);
     if (faults.length > 0)
       throw new StartError(
-        `${faults.length} credentials cannot be opened; add the master key that sealed them to previous in [secrets], or have them stored anew`,
+        `${counted(faults.length, 'credential')} cannot be opened; add the master key that sealed them to previous in [secrets], or have them stored anew`,
       );
   };
   await withBooks(session, work, { file, masterKeys });

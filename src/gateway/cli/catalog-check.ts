@@ -2,10 +2,12 @@ import { columns } from '../../cli/models/columns.ts';
 import { printable } from '../../cli/printable.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
+import { counted } from '../../words/count.ts';
 import { modelBody } from '../catalog/bodies.ts';
 import type { Model, Provider } from '../catalog/types.ts';
+import { remarksOn } from '../config/remarks.ts';
 import type { GatewayConfig } from '../config/types.ts';
-import { answer, neededFile, type Session } from './session.ts';
+import { answer, neededFile, note, type Session } from './session.ts';
 
 /** `catalog check`: what a gateway would serve by this configuration. Faults are its result, so they end with 1, not 2. */
 export async function checkCatalog(session: Session): Promise<void> {
@@ -16,7 +18,7 @@ export async function checkCatalog(session: Session): Promise<void> {
     if (!(error instanceof UsageError)) throw error;
     const { faults } = error;
     answer(session, { ok: false, faults }, `${faults.map(printable).join('\n')}\n`);
-    throw new StartError(`the configuration has ${faults.length} fault${faults.length === 1 ? '' : 's'}`);
+    throw new StartError(`the configuration has ${counted(faults.length, 'fault')}`);
   }
   const { models, providers, aliases, fallbacks, byok, masterKeys } = config;
   const body = {
@@ -32,8 +34,10 @@ export async function checkCatalog(session: Session): Promise<void> {
     fallbacks: Object.fromEntries(fallbacks),
     byok: byok.map(({ id }) => id),
     master_keys: masterKeys.map(({ id }) => id),
+    remarks: remarksOn(config),
   };
   answer(session, body, text(config));
+  for (const remark of body.remarks) note(session, printable(remark));
 }
 
 function text({ models, providers, aliases, fallbacks, byok, masterKeys }: GatewayConfig): string {
@@ -43,7 +47,7 @@ function text({ models, providers, aliases, fallbacks, byok, masterKeys }: Gatew
     ...[...fallbacks].map(([model, to]) => `${model} falls back to ${to.join(', then ')}`),
     ...(byok.length > 0 ? [`callers may bring keys for ${byok.map(({ id }) => id).join(', ')}`] : []),
     ...(masterKeys.length > 0 ? [`master keys: ${masterKeys.map(({ id }) => id).join(', ')}`] : []),
-    `${models.length} models of ${providers.length} providers; prices in USD a million tokens`,
+    `${counted(models.length, 'model')} of ${counted(providers.length, 'provider')}; prices in USD a million tokens`,
   ];
   return `${columns(headings, models.map(cells))}\n${lines.map(printable).join('\n')}\n`;
 }

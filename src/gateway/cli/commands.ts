@@ -106,6 +106,11 @@ export function parseGatewayArgs(args: readonly string[]): Command {
       if (inline === undefined && value !== undefined) at++;
     }
   }
+  // `help key create`, for who writes it so.
+  if (words[0] === 'help') {
+    words.shift();
+    asked.add('help');
+  }
   const found = commandOf(words);
   if (asked.has('help')) return { name: 'help', about: found?.name };
   if (asked.has('version')) return { name: 'version' };

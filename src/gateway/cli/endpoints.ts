@@ -3,7 +3,8 @@ import { columns } from '../../cli/models/columns.ts';
 import { messageOf, StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
 import { endpointForm, endpointRule } from '../catalog/names.ts';
-import { accountNamed, answer, fileOf, neededFlag, type Session, withBooks, word } from './session.ts';
+import { isOpenlySent } from '../config/remarks.ts';
+import { accountNamed, answer, fileOf, neededFlag, note, type Session, withBooks, word } from './session.ts';
 
 export async function addEndpoint(session: Session): Promise<void> {
   const { account, 'base-url': url, 'api-key-file': keyFile } = session.command.flags;
@@ -14,9 +15,14 @@ export async function addEndpoint(session: Session): Promise<void> {
   await withBooks(
     session,
     async ({ ledger, credentials }) => {
-      const { id, name: owner } = await accountNamed(ledger, neededFlag(account, 'account'));
+      const { id, name: owner } = await accountNamed(session, ledger, neededFlag(account, 'account'));
       const baseUrl = neededFlag(url, 'base-url');
       await credentials.register(id, name, { baseUrl, ...(apiKey === undefined ? {} : { apiKey }) });
+      if (isOpenlySent(baseUrl))
+        note(
+          session,
+          'plain http is for loopback and private addresses: requests are refused where this name leads elsewhere',
+        );
       answer(
         session,
         { account: id, provider: name, base_url: baseUrl },
@@ -30,7 +36,8 @@ export async function addEndpoint(session: Session): Promise<void> {
 export function listEndpoints(session: Session): Promise<void> {
   const { account } = session.command.flags;
   return withBooks(session, async ({ ledger, credentials }) => {
-    const accounts = account === undefined ? await ledger.accounts() : [await accountNamed(ledger, account)];
+    const accounts =
+      account === undefined ? await ledger.accounts() : [await accountNamed(session, ledger, account)];
     const rows = [];
     for (const { id, name } of accounts)
       for (const row of await credentials.list(id)) rows.push({ name, row: { account: id, ...row } });
@@ -53,7 +60,7 @@ export function removeEndpoint(session: Session): Promise<void> {
   const { account } = session.command.flags;
   const name = endpointName(session);
   return withBooks(session, async ({ ledger, credentials }) => {
-    const { id, name: owner } = await accountNamed(ledger, neededFlag(account, 'account'));
+    const { id, name: owner } = await accountNamed(session, ledger, neededFlag(account, 'account'));
     if (!(await credentials.remove(id, name)))
       throw new StartError(`${owner} has no endpoint ${name}; \`endpoint list\` shows what there is`);
     answer(session, { account: id, provider: name, removed: true }, `${owner} no longer has ${name}\n`);

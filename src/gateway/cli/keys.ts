@@ -1,4 +1,5 @@
 import { columns } from '../../cli/models/columns.ts';
+import { UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { jsonNano } from '../catalog/bodies.ts';
 import { endpointModel, namespaced } from '../catalog/names.ts';
@@ -23,6 +24,9 @@ const keyBody = (row: KeyRow) => ({
 /** The key alone goes to stdout, so that a script can keep it. */
 export async function createKey(session: Session): Promise<void> {
   const { account, label, 'cap-usd': cap, expires, models } = session.command.flags;
+  const now = session.world.now();
+  const end = expires?.(now);
+  if (end && end <= now) throw new UsageError([`--expires: ${end.toISOString()} is over already`]);
   const file = await fileOf(session);
   const ids = (await file?.modelIds()) ?? [];
   for (const name of models ?? [])
@@ -34,12 +38,12 @@ export async function createKey(session: Session): Promise<void> {
   await withBooks(
     session,
     async ({ ledger }) => {
-      const { id, name } = await accountNamed(ledger, neededFlag(account, 'account'));
+      const { id, name } = await accountNamed(session, ledger, neededFlag(account, 'account'));
       const { row, secret } = await ledger.createKey({
         account: id,
         ...(label === undefined ? {} : { label }),
         ...(cap === undefined ? {} : { cap }),
-        ...(expires === undefined ? {} : { expiresAt: expires(session.world.now()).toISOString() }),
+        ...(end === undefined ? {} : { expiresAt: end.toISOString() }),
         ...(models === undefined ? {} : { models }),
       });
       if (!session.command.json)
@@ -60,7 +64,7 @@ export function revokeKey(session: Session): Promise<void> {
 export function listKeys(session: Session): Promise<void> {
   const { account } = session.command.flags;
   return withBooks(session, async ({ ledger }) => {
-    const wanted = account === undefined ? undefined : (await accountNamed(ledger, account)).id;
+    const wanted = account === undefined ? undefined : (await accountNamed(session, ledger, account)).id;
     const names = new Map((await ledger.accounts()).map(({ id, name }) => [id, name]));
     const rows = await ledger.keys(wanted);
     const cells = rows.map((row) => [

@@ -1,5 +1,8 @@
+import { portError } from '../../cli/port-error.ts';
 import { printable } from '../../cli/printable.ts';
 import type { SignalSource } from '../../cli/signals.ts';
+import { counted } from '../../words/count.ts';
+import { remarksOn } from '../config/remarks.ts';
 import { databaseOf, neededFile, note, type Session } from './session.ts';
 
 const [defaultHost, defaultPort, defaultGraceSecs] = ['127.0.0.1', 8090, 30];
@@ -19,13 +22,16 @@ export async function serve(session: Session): Promise<void> {
   const file = await neededFile(session);
   const config = await file.config();
   const database = await databaseOf(session, file);
+  for (const remark of remarksOn(config)) note(session, printable(remark));
   const onNotice = (text: string) => note(session, printable(text));
-  const running = await world.serve({ config, database, host, port, onNotice });
+  const running = await world.serve({ config, database, host, port, onNotice }).catch((error: unknown) => {
+    throw isListening(error) ? portError(error, host, port, '--port') : error;
+  });
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${running.port}`;
   world.stdout.write(
     command.json
       ? `${JSON.stringify({ url, models: config.models.length })}\n`
-      : `lathe gateway ready on ${url}: ${config.models.length} models of ${config.providers.length} providers\n`,
+      : `lathe gateway ready on ${url}: ${counted(config.models.length, 'model')} of ${counted(config.providers.length, 'provider')}\n`,
   );
   stopOnSignals(world.signals, (graceMs) => running.stop(graceMs), {
     graceMs: graceSecs * 1000,
@@ -33,6 +39,9 @@ export async function serve(session: Session): Promise<void> {
     say: onNotice,
   });
 }
+
+const isListening = (error: unknown): boolean =>
+  error instanceof Error && 'syscall' in error && error.syscall === 'listen';
 
 /** The first SIGINT or SIGTERM lets what is under way end; the second cuts it. A third exits at once. */
 export function stopOnSignals(

@@ -65,7 +65,7 @@ export async function withBooks<T>(
 }
 
 /** By id, or by name. @throws StartError where there is none, or several of the name */
-export async function accountNamed(ledger: Ledger, wanted: string): Promise<AccountRow> {
+export async function accountNamed(session: Session, ledger: Ledger, wanted: string): Promise<AccountRow> {
   const accounts = await ledger.accounts();
   const exact = accounts.find(({ id }) => id === wanted);
   const named = accounts.filter(({ name }) => name === wanted);
@@ -80,8 +80,24 @@ export async function accountNamed(ledger: Ledger, wanted: string): Promise<Acco
     accounts.map(({ name }) => name),
     (name) => `'${name}'`,
   );
-  throw new StartError(`there is no account '${wanted}'${near}; \`account list\` shows them`);
+  throw new StartError(
+    accounts.length === 0
+      ? `there is no account '${wanted}', nor any other ${await whereBooksAre(session)}`
+      : `there is no account '${wanted}'${near}; \`account list\` shows them`,
+  );
 }
+
+/** For who finds nothing in the books: a database that was not there is made, so these may be the wrong ones. */
+export async function whereBooksAre(session: Session): Promise<string> {
+  const database = await databaseOf(session, await fileOf(session));
+  return `in ${withoutPassword(database)}; \`account create NAME\` opens one, --config or --database names other books`;
+}
+
+/** Of `postgres://USER:PASSWORD@HOST/NAME?...` neither the password nor the options, which may hold one. */
+const withoutPassword = (database: string): string =>
+  database.startsWith('sqlite:')
+    ? database
+    : database.replace(/\?.*$/s, '').replace(/^(\w+:\/\/)(?:.*@)?/s, '$1');
 
 /** What was asked for, on stdout: JSON, or lines for people. */
 export function answer({ world, command }: Session, json: unknown, text: string): void {

@@ -18,6 +18,8 @@ export interface LoadOptions {
   readonly env: Environment;
   /** Ids of models that are in the catalog beside those of the file: the host's own. */
   readonly resident?: readonly string[];
+  /** That names the file, where it is not `--config`. */
+  readonly flag?: string;
 }
 
 /** A read `gateway.toml`. What it names is read when it is asked for; every fault is told at once. */
@@ -35,7 +37,7 @@ export class GatewayFile {
   }
 
   static async read(path: string, options: LoadOptions): Promise<GatewayFile> {
-    return new GatewayFile(await sourceOf(path), {
+    return new GatewayFile(await sourceOf(path, options.flag ?? '--config'), {
       ...options,
       name: basename(path),
       folder: dirname(resolve(path)),
@@ -101,17 +103,17 @@ interface Place extends LoadOptions {
   readonly folder: string;
 }
 
-async function sourceOf(path: string): Promise<string> {
+async function sourceOf(path: string, flag: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
     const known: Readonly<Record<string, string>> = {
-      ENOENT: 'there is no such file; copy gateway.example.toml, or name yours with --config FILE',
+      ENOENT: `there is no such file; copy gateway.example.toml, or name yours with ${flag} FILE`,
       EISDIR: 'it is a directory; name the file in it',
       EACCES: "not allowed to read it; check the file's owner and mode",
     };
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    throw new UsageError([`--config ${path}: ${known[code] ?? `cannot be read (${code})`}`]);
+    throw new UsageError([`${flag} ${path}: ${known[code] ?? `cannot be read (${code})`}`]);
   }
 }
 

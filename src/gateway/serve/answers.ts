@@ -7,20 +7,43 @@ const json = 'application/json; charset=utf-8';
 /** Everywhere: what an answer is told by its type alone. */
 const safe = { 'x-content-type-options': 'nosniff' };
 
+/** Frames that are not there yet; whoever delivers them takes one after the other. */
+export interface LiveFrames {
+  /** Of frames, put together; `closed` with the last. Undefined where there are none any more. Never rejects. */
+  readonly next: () => Promise<{ readonly text: string; readonly closed: boolean } | undefined>;
+  /** Nobody takes the rest. */
+  readonly leave: () => void;
+  /** Aborted: the last frames come soon, and are sent whether or not anybody takes them. */
+  readonly givenUp: AbortSignal;
+  /** How long a caller may take nothing. */
+  readonly readerMs: number;
+}
+
+/** What goes back to the caller. */
+export class Answer<Body extends string | LiveFrames = string | LiveFrames> {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Body;
+
+  constructor(status: number, headers: Readonly<Record<string, string>>, body: Body) {
+    this.status = status;
+    this.headers = headers;
+    this.body = body;
+  }
+}
+
 export const jsonAnswer = (
   receipt: Receipt,
   status: number,
   body: string,
   more: Readonly<Record<string, string>> = {},
-): Response =>
-  new Response(body, {
-    status,
-    headers: { 'content-type': json, ...safe, ...receiptHeaders(receipt), ...more },
-  });
+): Answer<string> =>
+  new Answer(status, { 'content-type': json, ...safe, ...receiptHeaders(receipt), ...more }, body);
 
-export const streamAnswer = (receipt: Receipt, body: ReadableStream<Uint8Array>): Response =>
-  new Response(body, {
-    headers: {
+export const streamAnswer = (receipt: Receipt, body: LiveFrames): Answer =>
+  new Answer(
+    200,
+    {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache',
       // Proxies would hold back what belongs on the screen now.
@@ -28,12 +51,13 @@ export const streamAnswer = (receipt: Receipt, body: ReadableStream<Uint8Array>)
       ...safe,
       ...receiptHeaders(receipt),
     },
-  });
+    body,
+  );
 
 type ErrorBody = ClientWire['errorBody'];
 export const plainErrorBody: ErrorBody = (error) => ({ error: error.body });
 
-export function errorAnswer(receipt: Receipt, error: GatewayError, errorBody: ErrorBody): Response {
+export function errorAnswer(receipt: Receipt, error: GatewayError, errorBody: ErrorBody): Answer<string> {
   // A stream that did not begin: its answer has a cost like any other.
   receipt.cost ??= { total: 0n, components: { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n } };
   return jsonAnswer(receipt, error.status, JSON.stringify(errorBody(error, receipt.requestId)), {

@@ -2,7 +2,9 @@ import { Hono } from 'hono';
 import { GatewayError } from '../errors.ts';
 import { errorAnswer, plainErrorBody } from './answers.ts';
 import { type Asked, askedOf, type Setting } from './asked.ts';
+import { deliver } from './deliver.ts';
 import type { GatewayParts } from './parts.ts';
+import { noSuchRoute } from './no-such-route.ts';
 import { newReceipt } from './receipt.ts';
 import { CallerGone } from './request-body.ts';
 import { type GatewayRoute, gatewayRoutes } from './routes.ts';
@@ -11,20 +13,29 @@ import { ownFault } from './work.ts';
 /** The gateway as a Hono app of its own; `basePath` where it is mounted in a host. */
 export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setting> {
   const app = new Hono<Setting>();
-  const routes = gatewayRoutes(parts);
+  const routes = gatewayRoutes(parts, basePath);
   for (const { method, path, answer, errorBody = plainErrorBody } of routes)
     app.on(method, basePath + honoPath(path), async (context) => {
       const asked = askedOf(context, path);
+      const { gone, receipt } = asked;
+      const way = {
+        outgoing: context.env?.outgoing,
+        gone,
+        onFault: (error: unknown) => parts.onFault(receipt.requestId, error),
+      };
       try {
-        return await answer(asked, context.req.param());
+        return deliver(await answer(asked, context.req.param()), way);
       } catch (error) {
         // The status is for nobody: the connection is gone.
         if (error instanceof CallerGone) return new Response(null, { status: 499 });
         const shown = asGatewayError(parts, asked, error);
         // The same bytes on every wire, and nothing of what was known by then: that would tell failures apart.
         if (shown.status === 401)
-          return errorAnswer({ ...newReceipt(), requestId: asked.receipt.requestId }, shown, plainErrorBody);
-        return errorAnswer(asked.receipt, shown, errorBody);
+          return deliver(
+            errorAnswer({ ...newReceipt(), requestId: receipt.requestId }, shown, plainErrorBody),
+            way,
+          );
+        return deliver(errorAnswer(receipt, shown, errorBody), way);
       }
     });
   for (const [path, methods] of Map.groupBy(routes, (route: GatewayRoute) => route.path)) {
@@ -42,7 +53,8 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setti
       ),
     );
   }
-  app.notFound(({ req }) => refuse(404, 'not_found', `There is no ${req.method} ${req.path.slice(0, 200)}.`));
+  const paths = routes.map(({ path }) => path);
+  app.notFound(({ req }) => refuse(404, 'not_found', noSuchRoute(req.method, req.path, { basePath, paths })));
   return app;
 }
 
@@ -56,11 +68,16 @@ function refuse(
   headers: Record<string, string> = {},
 ): Response {
   const error = new GatewayError(status, 'invalid_request_error', message, { code, headers });
-  return errorAnswer(newReceipt(), error, plainErrorBody);
+  const { body, headers: all } = errorAnswer(newReceipt(), error, plainErrorBody);
+  return new Response(body, { status, headers: all });
 }
 
 function asGatewayError({ onFault }: GatewayParts, { receipt }: Asked, error: unknown): GatewayError {
-  if (error instanceof GatewayError) return error;
+  if (error instanceof GatewayError) {
+    // Of ours to mend, although the caller can be told what it is: a master key that is not configured.
+    if (error.code === 'credential_unreadable') onFault(receipt.requestId, error.cause);
+    return error;
+  }
   onFault(receipt.requestId, error);
   return ownFault(receipt.requestId, error);
 }

@@ -1,6 +1,6 @@
 import type { Candidate, Usage } from '../catalog/types.ts';
 import type { Attempt } from '../upstream/types.ts';
-import { jsonAnswer } from './answers.ts';
+import { type Answer, jsonAnswer } from './answers.ts';
 import { estimatedOf, noCost } from './receipt.ts';
 import { failed, send, serves, type Work } from './work.ts';
 
@@ -17,7 +17,7 @@ export interface Whole {
 export async function buffered(
   work: Work,
   read: (text: string, candidate: Candidate) => Whole,
-): Promise<Response> {
+): Promise<Answer> {
   const { parts, asked, purchase } = work;
   const { receipt } = asked;
   let last: Attempt | undefined;
@@ -42,9 +42,7 @@ export async function buffered(
     serves(work, attempt);
     receipt.cost = purchase.costOf(candidate, whole.usage);
     const answer = jsonAnswer(receipt, 200, whole.text);
-    const kept = purchase.keeps
-      ? { answer: { status: 200, headers: Object.fromEntries(answer.headers), body: whole.text } }
-      : {};
+    const kept = purchase.keeps ? { answer: { status: 200, headers: answer.headers, body: whole.text } } : {};
     const outcome = asked.gone.aborted ? 'client_gone' : 'completed';
     const cost = receipt.cost;
     let charged: bigint;

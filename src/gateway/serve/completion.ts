@@ -4,6 +4,7 @@ import { invalidRequest, unsupported } from '../errors.ts';
 import { UpstreamFailure } from '../upstream/types.ts';
 import { translationOf } from '../wires/index.ts';
 import type { AnswerAbout, ClientRequest, ClientWire, RequestFacts, Translation } from '../wires/wire.ts';
+import { Answer } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { buffered } from './buffered.ts';
 import { open } from './enter.ts';
@@ -16,7 +17,7 @@ import { refuseUnpriced } from './unpriced.ts';
 import type { Work } from './work.ts';
 
 /** Answers a completion on any wire. @throws GatewayError @throws CallerGone */
-export async function complete(parts: GatewayParts, wire: ClientWire, asked: Asked): Promise<Response> {
+export async function complete(parts: GatewayParts, wire: ClientWire, asked: Asked): Promise<Answer> {
   const opened = await open(parts, asked, {
     wire: wire.name,
     facts: ({ value, text }) => wire.facts(value, text),
@@ -27,7 +28,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
     },
     maxTokensOf: (candidate, facts) => outputLimit(wire, facts, candidate),
   });
-  if (opened instanceof Response) return opened;
+  if (opened instanceof Answer) return opened;
   const { entered, purchase, maxTokensOf, givenUp, over } = opened;
   const { facts, value, text } = entered;
   const request: ClientRequest = { text, body: value, facts, header: asked.header };

@@ -2,14 +2,14 @@ import type { Candidate } from '../catalog/types.ts';
 import { unsupported } from '../errors.ts';
 import { embeddingsFacts, embeddingsOf } from '../wires/embeddings/index.ts';
 import type { Asked } from './asked.ts';
-import { plainErrorBody } from './answers.ts';
+import { Answer, plainErrorBody } from './answers.ts';
 import { buffered } from './buffered.ts';
 import { open } from './enter.ts';
 import type { GatewayParts } from './parts.ts';
 import { checkWindow } from './window.ts';
 
 /** Answers a request for embeddings. @throws GatewayError @throws CallerGone */
-export async function embed(parts: GatewayParts, asked: Asked): Promise<Response> {
+export async function embed(parts: GatewayParts, asked: Asked): Promise<Answer> {
   const opened = await open(parts, asked, {
     wire: 'embeddings',
     facts: ({ value }) => embeddingsFacts(value),
@@ -19,7 +19,7 @@ export async function embed(parts: GatewayParts, asked: Asked): Promise<Response
     },
     maxTokensOf: () => 0,
   });
-  if (opened instanceof Response) return opened;
+  if (opened instanceof Answer) return opened;
   const { entered, purchase, givenUp, over } = opened;
   const { facts, text } = entered;
   const request = { text, facts };

@@ -2,6 +2,7 @@ import type { Caller, Resolution } from '../access/types.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { GatewayError, invalidApiKey } from '../errors.ts';
 import type { RequestFacts } from '../wires/wire.ts';
+import { Answer } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { type IdempotencyKey, idempotencyKey, replay } from './idempotency.ts';
 import { refuseLookalikes } from './lookalikes.ts';
@@ -45,15 +46,15 @@ export async function open<Facts extends RequestFacts>(
   parts: GatewayParts,
   asked: Asked,
   reading: Reading<Facts>,
-): Promise<Opened<Facts> | Response> {
+): Promise<Opened<Facts> | Answer> {
   const entered = await enter(parts, asked, reading);
-  if (entered instanceof Response) return entered;
+  if (entered instanceof Answer) return entered;
   const { caller, facts, resolution, idempotency } = entered;
   const permit = await parts.limiter.enter(caller);
   const maxTokensOf = (candidate: Candidate) => reading.maxTokensOf(candidate, facts);
   const { wire } = reading;
   const order: Order = { caller, facts, wire, candidates: resolution.candidates, maxTokensOf, idempotency };
-  let purchase: Purchase | Response;
+  let purchase: Purchase | Answer;
   try {
     purchase = await Purchase.open(parts.ledger, asked, order);
   } catch (error) {
@@ -61,7 +62,7 @@ export async function open<Facts extends RequestFacts>(
     if (error instanceof KeyInvalid) throw invalidApiKey();
     throw error;
   }
-  if (purchase instanceof Response) {
+  if (purchase instanceof Answer) {
     permit.leave();
     return purchase;
   }
@@ -91,10 +92,10 @@ async function enter<Facts extends RequestFacts>(
   parts: GatewayParts,
   asked: Asked,
   reading: Reading<Facts>,
-): Promise<Entered<Facts> | Response> {
+): Promise<Entered<Facts> | Answer> {
   const { receipt } = asked;
   const caller = await parts.authenticator.authenticate(asked.header);
-  const body = await readJsonObject(asked, parts.limits.maxBodyBytes);
+  const body = await readJsonObject(asked, parts.limits.maxBodyBytes, parts.bodies.open(caller.key.id));
   // Shown also where the rest of the body is refused.
   const { model } = body.value;
   if (typeof model === 'string') receipt.requestedModel = receipt.effectiveModel = model;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { GatewayError, invalidRequest } from '../errors.ts';
 import type { Claimed } from '../ledger/types.ts';
+import { Answer } from './answers.ts';
 
 export interface IdempotencyKey {
   readonly key: string;
@@ -23,11 +24,11 @@ export function idempotencyKey(
 }
 
 /** What the first request with the key came to. @throws GatewayError 409 */
-export function replay(found: Claimed): Response {
+export function replay(found: Claimed): Answer {
   switch (found.state) {
     case 'done': {
       const { status, headers, body } = found.answer;
-      return new Response(body, { status, headers: { ...headers, 'x-svc-idempotent-replay': 'true' } });
+      return new Answer(status, { ...headers, 'x-svc-idempotent-replay': 'true' }, body);
     }
     case 'in_progress':
       throw new GatewayError(

@@ -3,7 +3,7 @@ import { invalidRequest } from '../errors.ts';
 /** Deeper than any schema or document is: what walks a value recursively stays far from the end of the stack. */
 const mostDepth = 200;
 /** Small values are many times as large in memory as in a body. */
-const mostValues = 1_000_000;
+const mostValues = 400_000;
 
 const quote = 0x22;
 const comma = 0x2c;

@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
 import { GatewayError } from '../errors.ts';
@@ -27,9 +27,19 @@ export async function listen(
   { host, port, headersMs, requestMs, keepAliveMs }: { host: string; port: number } & Partial<Patience>,
 ): Promise<GatewayListener> {
   let closing = false;
-  const serve = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const serve = getRequestListener(app.fetch, {
+    overrideGlobalObjects: false,
+    // Of requests without a Host header, as health checks of HTTP/1.0 are.
+    hostname: 'localhost',
+    // Its own answers have neither a receipt nor a body.
+    errorHandler() {
+      const { body, headers } = refusalOf(unreadable(undefined));
+      return new Response(body, { status: 400, headers });
+    },
+  });
   const server = createServer(
     {
+      requireHostHeader: false,
       headersTimeout: headersMs ?? patience.headersMs,
       requestTimeout: requestMs ?? patience.requestMs,
       keepAliveTimeout: keepAliveMs ?? patience.keepAliveMs,
@@ -45,6 +55,10 @@ export async function listen(
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (socket.destroyed || !socket.writable || error.code === 'ECONNRESET') socket.destroy();
     else socket.end(rawRefusal(unreadable(error.code)));
+  });
+  server.on('checkExpectation', (_: IncomingMessage, outgoing: ServerResponse) => {
+    const { body, headers } = refusalOf(unreadable('expectation'));
+    outgoing.writeHead(417, headers).end(body);
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -75,7 +89,7 @@ function closed(server: Server): Promise<void> {
   });
 }
 
-/** Of a request that Node's parser gave up. */
+/** Of a request that does not get as far as the app. @param code of Node's error */
 function unreadable(code: string | undefined): GatewayError {
   const refused = (status: number, message: string, name: string) =>
     new GatewayError(status, 'invalid_request_error', message, { code: name });
@@ -84,6 +98,8 @@ function unreadable(code: string | undefined): GatewayError {
       return refused(431, 'The headers are too large.', 'headers_too_large');
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return refused(413, 'The extensions of a chunk of the body are too large.', 'body_too_large');
+    case 'expectation':
+      return refused(417, 'This expectation cannot be met; leave out `Expect`.', 'expectation_failed');
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return refused(408, 'The request did not arrive in time.', 'request_timeout');
     default:
@@ -98,14 +114,20 @@ const reasons: Readonly<Record<number, string>> = {
   431: 'Request Header Fields Too Large',
 };
 
-function rawRefusal(error: GatewayError): string {
+function refusalOf(error: GatewayError) {
   const receipt = newReceipt();
   const body = JSON.stringify(plainErrorBody(error, receipt.requestId));
-  const headers = Object.entries({
+  const headers = {
     'content-type': 'application/json; charset=utf-8',
     'content-length': String(Buffer.byteLength(body)),
     connection: 'close',
     ...receiptHeaders(receipt),
-  }).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `HTTP/1.1 ${error.status} ${reasons[error.status] ?? ''}\r\n${headers.join('')}\r\n${body}`;
+  };
+  return { body, headers };
+}
+
+function rawRefusal(error: GatewayError): string {
+  const { body, headers } = refusalOf(error);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${error.status} ${reasons[error.status] ?? ''}\r\n${lines.join('')}\r\n${body}`;
 }

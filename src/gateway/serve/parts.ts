@@ -3,6 +3,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { Limits } from '../config/types.ts';
 import type { Ledger } from '../ledger/types.ts';
 import type { Router, Transport } from '../upstream/types.ts';
+import type { BodyShares } from './body-shares.ts';
 import type { InFlight } from './in-flight.ts';
 
 /** What requests are served with. */
@@ -15,6 +16,7 @@ export interface GatewayParts {
   readonly transport: Transport;
   readonly router: Router;
   readonly limits: Limits;
+  readonly bodies: BodyShares;
   readonly inFlight: InFlight;
   /** How long a caller may take nothing of a stream that has more for it, in ms. */
   readonly readerMs: number;

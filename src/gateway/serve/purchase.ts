@@ -5,6 +5,7 @@ import { GatewayError, invalidRequest } from '../errors.ts';
 import { mostMoney } from '../ledger/index.ts';
 import type { Ledger, Reservation, Settlement, StoredAnswer } from '../ledger/types.ts';
 import type { RequestFacts } from '../wires/wire.ts';
+import type { Answer } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { type IdempotencyKey, replay } from './idempotency.ts';
 import { chargedOf, noCost } from './receipt.ts';
@@ -72,7 +73,7 @@ export class Purchase {
    * Holds the most that the request can cost. A fallback that is dearer than the ceiling or the balance allows is left
    * out. @returns an answer where the request's idempotency key has one already @throws GatewayError 402, each of three
    */
-  static async open(ledger: Ledger, asked: Asked, order: Order): Promise<Purchase | Response> {
+  static async open(ledger: Ledger, asked: Asked, order: Order): Promise<Purchase | Answer> {
     const { facts, caller } = order;
     const mostOf = (candidate: Candidate) =>
       isByok(candidate)

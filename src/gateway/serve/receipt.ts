@@ -1,7 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import type { Cost, ReceiptReason } from '../catalog/types.ts';
-
-export const newRequestId = (): string => `req_${randomBytes(16).toString('hex')}`;
+import { newRequestId } from './request-id.ts';
 
 /** What every response says of the request that it answers; filled in as it becomes known. */
 export interface Receipt {
@@ -46,9 +44,9 @@ export function receiptHeaders(receipt: Receipt): Record<string, string> {
   };
   if (cost !== undefined) {
     headers['x-svc-cost-nanousd'] = String(cost.total);
-    headers['x-svc-cost-components-nanousd'] = Object.entries(cost.components)
-      .map(([name, nano]) => `${name}=${nano}`)
-      .join(',');
+    const { fresh, cache_write, cache_read, output } = cost.components;
+    headers['x-svc-cost-components-nanousd'] =
+      `fresh=${fresh},cache_write=${cache_write},cache_read=${cache_read},output=${output}`;
   }
   if (pricingIdentity !== undefined) headers['x-svc-pricing-identity'] = pricingIdentity;
   return headers;

@@ -1,5 +1,6 @@
 import type { Usage } from '../catalog/types.ts';
 import type { AnswerEvent } from '../wires/answer.ts';
+import type { Frames } from '../upstream/types.ts';
 import type { RequestFacts, SseFrame, StreamTranslation } from '../wires/wire.ts';
 
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
@@ -52,25 +53,40 @@ export class Tally {
 const countOf = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage): number =>
   fresh + cacheWrite + cacheWrite1h + cacheRead + output;
 
-/** Frames of a provider, turned into those of the caller one at a time. */
+/** Frames of a provider, turned into those of the caller: those that came together go on together. */
 export class Relay {
   readonly tally = new Tally();
   readonly stream: StreamTranslation;
+  readonly #source: Frames;
   readonly #frames: AsyncIterator<SseFrame>;
+  readonly #redact: (text: string) => string;
 
-  constructor(frames: AsyncIterable<SseFrame>, stream: StreamTranslation) {
+  /** @param redact of what the provider wrote, before it goes on */
+  constructor(frames: Frames, stream: StreamTranslation, redact: (text: string) => string = (text) => text) {
+    this.#source = frames;
     this.#frames = frames[Symbol.asyncIterator]();
     this.stream = stream;
+    this.#redact = redact;
   }
 
   /**
-   * What the next frame makes; `done` after the last. A failure that the provider reports is in the tally.
+   * What the next frames make; `done` after the last. A failure that the provider reports is in the tally.
    * Rejects with `UpstreamFailure` where the connection breaks off.
    */
   async next(): Promise<{ readonly text: string; readonly done: boolean }> {
-    const frame = await this.#frames.next();
-    const { text, events } = frame.done ? this.stream.finish() : this.stream.push(frame.value);
+    const first = await this.#frames.next();
+    if (first.done) return { text: this.#count(this.stream.finish()), done: true };
+    let text = '';
+    let frame: SseFrame | undefined = first.value;
+    while (frame && !this.tally.failure) {
+      text += this.#count(this.stream.push(frame));
+      frame = this.tally.failure ? undefined : this.#source.ready?.();
+    }
+    return { text: this.#redact(text), done: this.tally.failure !== undefined };
+  }
+
+  #count({ text, events }: { readonly text: string; readonly events: readonly AnswerEvent[] }): string {
     if (events.length > 0) this.tally.add(events);
-    return { text, done: frame.done === true || this.tally.failure !== undefined };
+    return text;
   }
 }

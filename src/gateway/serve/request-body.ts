@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { GatewayError, invalidRequest } from '../errors.ts';
+import type { BodyShare } from './body-shares.ts';
 import { checkShape } from './json-shape.ts';
 
 /** The caller closed the connection before the request was whole. */
@@ -20,8 +21,12 @@ export interface JsonBody {
   readonly value: Readonly<Record<string, unknown>>;
 }
 
-/** A JSON object of at most `limit` bytes. @throws GatewayError 400, 413, 415 @throws CallerGone */
-export async function readJsonObject(source: BodySource, limit: number): Promise<JsonBody> {
+/** A JSON object of at most `limit` bytes. @throws GatewayError 400, 413, 415, 429 @throws CallerGone */
+export async function readJsonObject(
+  source: BodySource,
+  limit: number,
+  share?: BodyShare,
+): Promise<JsonBody> {
   const type = source.header('content-type');
   if (type === undefined || !/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type))
     throw new GatewayError(
@@ -38,7 +43,7 @@ export async function readJsonObject(source: BodySource, limit: number): Promise
       `The body must not be compressed, got 'content-encoding: ${encoding.slice(0, 80)}'.`,
       { code: 'unsupported_media_type' },
     );
-  const text = await readText(source, limit);
+  const text = await readText(source, limit, share).finally(share?.close);
   checkShape(text);
   let value: unknown;
   try {
@@ -56,7 +61,7 @@ export async function readJsonObject(source: BodySource, limit: number): Promise
   return { text, value: value as Record<string, unknown> };
 }
 
-async function readText(source: BodySource, limit: number): Promise<string> {
+async function readText(source: BodySource, limit: number, share: BodyShare | undefined): Promise<string> {
   const declared = Number(source.header('content-length') ?? Number.NaN);
   if (declared > limit) throw tooLarge(limit);
   const parts: Uint8Array[] = [];
@@ -64,10 +69,11 @@ async function readText(source: BodySource, limit: number): Promise<string> {
   const take = (part: Uint8Array) => {
     size += part.byteLength;
     if (size > limit) throw tooLarge(limit);
+    share?.take(part.byteLength);
     parts.push(part);
   };
   try {
-    if (source.incoming) for await (const part of source.incoming) take(part as Uint8Array);
+    if (source.incoming) await each(source.incoming, take);
     else for await (const part of source.web() ?? []) take(part);
   } catch (error) {
     if (error instanceof GatewayError) throw error;
@@ -80,6 +86,28 @@ async function readText(source: BodySource, limit: number): Promise<string> {
   if (!isUtf8(bytes)) throw invalidRequest('The body is not UTF-8.', { code: 'invalid_encoding' });
   // A byte order mark is no JSON, yet some editors write it.
   return bytes.toString('utf8', bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0);
+}
+
+/** As `for await`, at a tenth of its cost; and what was not read stays, so that there can be an answer. */
+function each(incoming: IncomingMessage, take: (part: Uint8Array) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const over = (error?: unknown) => {
+      incoming.off('data', data).off('end', over).off('error', over).off('close', closed);
+      if (error === undefined) resolve();
+      else reject(error as Error);
+    };
+    const data = (part: Uint8Array) => {
+      try {
+        take(part);
+      } catch (error) {
+        incoming.pause();
+        over(error);
+      }
+    };
+    const closed = () => over(new Error('closed before its end'));
+    if (incoming.destroyed && !incoming.readableEnded) closed();
+    else incoming.on('data', data).on('end', over).on('error', over).on('close', closed);
+  });
 }
 
 const tooLarge = (limit: number) =>

@@ -5,10 +5,11 @@ import { completionsWire } from '../wires/completions/client.ts';
 import { messagesWire } from '../wires/messages/client.ts';
 import { responsesWire } from '../wires/responses/client.ts';
 import type { ClientWire } from '../wires/wire.ts';
-import { jsonAnswer } from './answers.ts';
+import { type Answer, jsonAnswer } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { complete } from './completion.ts';
 import { embed } from './embedding.ts';
+import { openapiDocument } from './openapi.ts';
 import type { GatewayParts } from './parts.ts';
 import { readJsonObject } from './request-body.ts';
 
@@ -17,11 +18,25 @@ export interface GatewayRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** As `/v1/keys/{provider}`. */
   readonly path: string;
-  readonly answer: (asked: Asked, params: Readonly<Record<string, string>>) => Promise<Response>;
+  readonly answer: (asked: Asked, params: Readonly<Record<string, string>>) => Promise<Answer>;
   readonly errorBody?: ClientWire['errorBody'];
 }
 
-export const gatewayRoutes = (parts: GatewayParts): GatewayRoute[] => [
+/** @param basePath where the gateway is mounted */
+export function gatewayRoutes(parts: GatewayParts, basePath: string): GatewayRoute[] {
+  const routes: GatewayRoute[] = [
+    ...servedRoutes(parts),
+    {
+      method: 'GET',
+      path: '/openapi.json',
+      answer: async ({ receipt }) =>
+        jsonAnswer(receipt, 200, JSON.stringify(openapiDocument(routes, basePath))),
+    },
+  ];
+  return routes;
+}
+
+const servedRoutes = (parts: GatewayParts): GatewayRoute[] => [
   ...completionRoutes(parts),
   ...catalogRoutes(parts),
   ...keyRoutes(parts),

@@ -1,14 +1,16 @@
+import type { Redact } from '../access/redact.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { type Attempt, UpstreamFailure, type UpstreamReply } from '../upstream/types.ts';
 import type { StreamTranslation } from '../wires/wire.ts';
-import { streamAnswer } from './answers.ts';
+import { type Answer, type LiveFrames, streamAnswer } from './answers.ts';
 import { receiptHeaders } from './receipt.ts';
 import { Relay } from './relay.ts';
-import { CallerGone } from './request-body.ts';
-import { failed, ownFault, send, serves, shownError, type Work } from './work.ts';
+import { failed, frameRedactor, ownFault, send, serves, shownError, type Work } from './work.ts';
 
 /** The most of a stream that is kept for an idempotency key, in characters. */
 const mostKept = 4 * 1024 * 1024;
+/** A provider that breaks off after having been left waiting for longer has not failed: what was taken until then is owed. */
+const mostHeldMs = 10_000;
 
 interface Begun {
   readonly attempt: Attempt;
@@ -23,7 +25,7 @@ interface Begun {
 export async function streamed(
   work: Work,
   translate: (candidate: Candidate) => StreamTranslation,
-): Promise<Response> {
+): Promise<Answer> {
   const { parts, asked, purchase } = work;
   let last: Attempt | undefined;
   let begun: Begun;
@@ -32,7 +34,10 @@ export async function streamed(
       purchase.candidates,
       async (attempt) => {
         last = attempt;
-        return await begin(attempt, await send(work, attempt), translate(attempt.candidate));
+        return await begin(attempt, await send(work, attempt), {
+          stream: translate(attempt.candidate),
+          redact: frameRedactor(asked, attempt.candidate),
+        });
       },
       work.givenUp,
     );
@@ -46,11 +51,15 @@ export async function streamed(
   purchase.began();
   serves(work, begun.attempt);
   asked.receipt.cost = undefined;
-  return streamAnswer(asked.receipt, new StreamedAnswer(work, begun).body());
+  return streamAnswer(asked.receipt, new StreamedAnswer(work, begun).frames());
 }
 
-async function begin(attempt: Attempt, reply: UpstreamReply, stream: StreamTranslation): Promise<Begun> {
-  const relay = new Relay(reply.frames(), stream);
+async function begin(
+  attempt: Attempt,
+  reply: UpstreamReply,
+  { stream, redact }: { readonly stream: StreamTranslation; readonly redact: Redact },
+): Promise<Begun> {
+  const relay = new Relay(reply.frames(), stream, redact);
   try {
     let head = '';
     let done = false;
@@ -76,10 +85,11 @@ class StreamedAnswer {
   /** We did not want the rest. */
   #cut = false;
   #kept = '';
-  #pulling: Promise<void> = Promise.resolve();
+  #pulling: Promise<unknown> = Promise.resolve();
   #closed = false;
-  #waiting: NodeJS.Timeout | undefined;
-  #send: (next: { readonly text: string; readonly closed: boolean }) => void = () => undefined;
+  #sentAt = performance.now();
+  /** How long the caller, all in all, left the provider waiting. */
+  #heldMs = 0;
 
   constructor(work: Work, begun: Begun) {
     this.#work = work;
@@ -88,55 +98,31 @@ class StreamedAnswer {
     this.#done = begun.done;
   }
 
-  body(): ReadableStream<Uint8Array> {
-    const encoder = new TextEncoder();
-    return new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          this.#send = ({ text, closed }) => {
-            if (text !== '') controller.enqueue(encoder.encode(text));
-            if (closed) controller.close();
-            else this.#await(controller);
-          };
-          // Also where the caller takes nothing, so that nobody asks for more.
-          this.#work.givenUp.addEventListener('abort', () => void this.#end(), { once: true });
-        },
-        pull: () => {
-          clearTimeout(this.#waiting);
-          return this.#next();
-        },
-        cancel: () => this.#leave(),
+  frames(): LiveFrames {
+    const { givenUp, parts } = this.#work;
+    return {
+      next: () => this.#next(),
+      leave: () => {
+        if (this.#left) return;
+        this.#left = true;
+        void this.#drain();
       },
-      { highWaterMark: 0 },
-    );
-  }
-
-  /** A caller that takes nothing for too long is as good as gone, and its money is held. */
-  #await(controller: ReadableStreamDefaultController): void {
-    this.#waiting = setTimeout(() => {
-      controller.error(new CallerGone('though its connection is open'));
-      this.#leave();
-    }, this.#work.parts.readerMs);
-  }
-
-  #leave(): void {
-    clearTimeout(this.#waiting);
-    this.#left = true;
-    void this.#drain();
+      givenUp,
+      readerMs: parts.readerMs,
+    };
   }
 
   /** One after the other. */
-  #next(): Promise<void> {
-    this.#pulling = this.#pulling.then(async () => {
-      if (this.#closed || this.#left) return;
+  #next(): ReturnType<LiveFrames['next']> {
+    const taken = this.#pulling.then(async () => {
+      if (this.#closed || this.#left) return undefined;
+      this.#heldMs += performance.now() - this.#sentAt;
       const next = await this.#pull();
-      if (!this.#left) this.#send(next);
+      this.#sentAt = performance.now();
+      return this.#left ? undefined : next;
     });
-    return this.#pulling;
-  }
-
-  async #end(): Promise<void> {
-    while (!this.#closed && !this.#left) await this.#next();
+    this.#pulling = taken;
+    return taken;
   }
 
   async #pull(): Promise<{ text: string; closed: boolean }> {
@@ -194,13 +180,13 @@ class StreamedAnswer {
   }
 
   async #settle(thrown: unknown): Promise<string> {
-    const { asked, purchase, facts, givenUp } = this.#work;
+    const { asked, purchase, facts, givenUp, parts } = this.#work;
     const { attempt, relay } = this.#begun;
     const { candidate, place } = attempt;
     const { tally, stream } = relay;
     const { requestId, effectiveModel, reason } = asked.receipt;
     const whole = tally.finished && tally.usage !== undefined;
-    const cutByUs = this.#cut || givenUp.aborted;
+    const cutByUs = this.#cut || givenUp.aborted || this.#heldMs > Math.min(mostHeldMs, parts.readerMs);
     const fault = thrown ?? tally.failure?.error;
     const error = fault === undefined ? undefined : shownError(this.#work, fault, candidate);
     const end = error ? stream.fail(error) : '';

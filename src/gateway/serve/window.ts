@@ -11,10 +11,12 @@ const bytesAToken = 128;
 const wordsAToken = 2;
 
 /** Members that providers may leave out (thoughts of earlier turns), or that are no text. */
-const unread = new Set([
-  ...['reasoning', 'reasoning_content', 'reasoning_details', 'thinking', 'summary', 'encrypted_content'],
-  ...['signature', 'data', 'file_data', 'image_url', 'url', 'cache_control'],
-]);
+const unread = new Set(
+  (
+    'reasoning reasoning_content reasoning_details thinking summary encrypted_content ' +
+    'signature data file_data image_url url cache_control'
+  ).split(' '),
+);
 const unreadTypes = new Set<unknown>(['reasoning', 'thinking', 'redacted_thinking', 'compaction']);
 
 /**
@@ -42,7 +44,7 @@ export function checkWindow(
 }
 
 /** What a prompt comes to at the least: a text, ids of tokens, or messages of whatever wire. */
-export function leastTokens(prompt: unknown): number {
+function leastTokens(prompt: unknown): number {
   const size = { bytes: 0, words: 0 };
   if (isIds(prompt)) return prompt.length;
   measure(prompt, size);

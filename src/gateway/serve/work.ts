@@ -1,11 +1,11 @@
 import type { Candidate, Usage } from '../catalog/types.ts';
-import { redactor } from '../access/redact.ts';
+import { type Redact, redactor } from '../access/redact.ts';
 import { StoreError } from '../../store/index.ts';
 import { GatewayError } from '../errors.ts';
 import { type Attempt, UpstreamFailure, type UpstreamReply } from '../upstream/types.ts';
 import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../wires/wire.ts';
 import type { Asked } from './asked.ts';
-import { errorAnswer } from './answers.ts';
+import { type Answer, errorAnswer } from './answers.ts';
 import type { GatewayParts } from './parts.ts';
 import { endpointOf, type Purchase } from './purchase.ts';
 import { Tally } from './relay.ts';
@@ -47,7 +47,7 @@ export function serves({ asked: { receipt } }: Work, { candidate, place }: Attem
 }
 
 /** No attempt came to anything: what was held goes back, and the caller hears why. */
-export async function failed(work: Work, last: Attempt | undefined, error: unknown): Promise<Response> {
+export async function failed(work: Work, last: Attempt | undefined, error: unknown): Promise<Answer> {
   const { asked, purchase, facts, errorBody, parts } = work;
   const candidate = last?.candidate ?? purchase.candidates[0];
   if (!candidate) throw error;
@@ -58,16 +58,21 @@ export async function failed(work: Work, last: Attempt | undefined, error: unkno
     await purchase.settle(candidate, last.place, usage, { status: 499, outcome: 'client_gone' });
     throw new CallerGone('before there was an answer');
   }
+  if (error instanceof CallerGone) {
+    await purchase.release(candidate, last?.place ?? 0, { status: 499, outcome: 'client_gone' });
+    throw error;
+  }
   const shown = shownError(work, error, candidate);
   const answer = errorAnswer(asked.receipt, shown, errorBody);
   const { status } = answer;
-  // What may go well the next time is not kept for the next time.
+  const isOwnRejected = status === 422 && shown.code === 'provider_credential_rejected';
+  // What may go well the next time, or with a new credential, is not kept for the next time.
   const kept =
-    purchase.keeps && status < 500 && status !== 429
-      ? { answer: { status, headers: Object.fromEntries(answer.headers), body: await answer.clone().text() } }
+    purchase.keeps && status < 500 && status !== 429 && !isOwnRejected
+      ? { answer: { status, headers: answer.headers, body: answer.body } }
       : {};
   await purchase.release(candidate, last?.place ?? 0, { status, outcome: 'failed', ...kept });
-  if (shown.status === 422 && shown.code === 'provider_credential_rejected')
+  if (isOwnRejected)
     await parts.credentials.markRejected(
       purchase.accountId,
       candidate.credential.kind === 'byok' ? candidate.credential.provider : '',
@@ -96,21 +101,36 @@ export function shownError({ parts, asked }: Work, error: unknown, candidate: Ca
 }
 
 /** Providers repeat the key that they were sent, or parts of it, in what they say of it. */
-function withoutSecrets(
-  { header }: Asked,
-  { credential }: Candidate,
-  { status, type, message, code, param, violations, more, headers }: GatewayError,
-): GatewayError {
+function redactorOf({ header }: Asked, { credential }: Candidate): Redact {
   const callers = [
     header('authorization')?.replace(/^bearer +/i, ''),
     header('x-api-key'),
     header('api-key'),
   ];
-  const redact = redactor(credential.apiKey, ...callers);
+  return redactor(credential.apiKey, ...callers);
+}
+
+/** For frames that pass as they came: those that tell of a fault in words that are not their wire's, so that nobody knew it for one. */
+export function frameRedactor(asked: Asked, candidate: Candidate): Redact {
+  const { apiKey = '' } = candidate.credential;
+  let redact: Redact | undefined;
+  return (text) => {
+    if (!text.includes('"error') && (apiKey === '' || !text.includes(apiKey))) return text;
+    redact ??= redactorOf(asked, candidate);
+    return redact(text);
+  };
+}
+
+function withoutSecrets(
+  asked: Asked,
+  candidate: Candidate,
+  { status, type, message, code, param, violations, more, headers }: GatewayError,
+): GatewayError {
+  const redact = redactorOf(asked, candidate);
   return new GatewayError(status, type, redact(message), {
     headers,
-    ...(code === undefined ? {} : { code }),
-    ...(param === undefined ? {} : { param }),
+    ...(code === undefined ? {} : { code: redact(code) }),
+    ...(param === undefined ? {} : { param: redact(param) }),
     ...(violations ? { violations } : {}),
     ...(more ? { more } : {}),
   });

@@ -62,7 +62,7 @@ export class GatewayStore {
 
   /** Opens it and brings it up to date. Rejects with `StoreError`. */
   static async open({ url, replicaId, now = () => new Date(), onNotice }: GatewayStoreOptions) {
-    const options = { integers: 'bigint', writers: 2, keepStatements: true } as const;
+    const options = { integers: 'bigint', writers: 2, keepStatements: true, syncApart: true } as const;
     const database = await openDatabase(url, (error) => onNotice?.(error.message), options);
     const store = new GatewayStore(database, replicaId, now);
     try {

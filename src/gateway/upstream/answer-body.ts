@@ -2,7 +2,7 @@ import type { SseFrame } from '../wires/wire.ts';
 import { Deadlines } from './deadlines.ts';
 import type { ProviderFaults } from './faults.ts';
 import { OversizedEvent, SseParser } from './sse-parser.ts';
-import type { UpstreamFailure } from './types.ts';
+import type { Frames, UpstreamFailure } from './types.ts';
 
 /** Beyond this much that nobody has read (bytes; characters of frames), the connection is not read on. */
 const mostWaiting = 256 * 1024;
@@ -120,7 +120,7 @@ export class AnswerBody {
     return whole.then((bytes) => new TextDecoder().decode(bytes));
   }
 
-  frames(): AsyncIterable<SseFrame> {
+  frames(): Frames {
     this.#takeOnce();
     const parser = new SseParser(this.#limits.maxEventChars);
     this.#parser = parser;
@@ -131,6 +131,7 @@ export class AnswerBody {
     this.#deadlines.rest();
     if (this.#waitingChars <= mostWaiting) this.#resume();
     return {
+      ready: () => this.#take(),
       [Symbol.asyncIterator]: () => ({
         next: () => this.#next(),
         return: () => {
@@ -152,18 +153,23 @@ export class AnswerBody {
     if (this.#whole || this.#parser) throw new Error('the body of an answer is read once');
   }
 
-  #next(): Promise<Next> {
-    const value = this.#frames[this.#taken];
-    if (value !== undefined) {
-      this.#taken += 1;
-      this.#waitingChars -= value.raw.length;
-      if (this.#taken === this.#frames.length) {
-        this.#frames = [];
-        this.#taken = 0;
-      }
-      if (this.#paused && this.#waitingChars <= mostWaiting / 2) this.#resume();
-      return Promise.resolve({ value, done: false });
+  /** Of those that are here. */
+  #take(): SseFrame | undefined {
+    const frame = this.#frames[this.#taken];
+    if (frame === undefined) return undefined;
+    this.#taken += 1;
+    this.#waitingChars -= frame.raw.length;
+    if (this.#taken === this.#frames.length) {
+      this.#frames = [];
+      this.#taken = 0;
     }
+    if (this.#paused && this.#waitingChars <= mostWaiting / 2) this.#resume();
+    return frame;
+  }
+
+  #next(): Promise<Next> {
+    const value = this.#take();
+    if (value !== undefined) return Promise.resolve({ value, done: false });
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#over) return Promise.resolve({ value: undefined, done: true });
     if (this.#waiter) return Promise.reject(new Error('one frame is read at a time'));

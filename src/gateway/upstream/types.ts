@@ -29,6 +29,11 @@ export interface Sending {
   readonly signal: AbortSignal;
 }
 
+export interface Frames extends AsyncIterable<SseFrame> {
+  /** One that is here already, if there is one. */
+  readonly ready?: () => SseFrame | undefined;
+}
+
 /** The head of an answer; the body is read once, by one of the two, or `cut`. */
 export interface UpstreamReply {
   readonly status: number;
@@ -37,7 +42,7 @@ export interface UpstreamReply {
   /** All of it. Rejects with `UpstreamFailure` where it breaks off, is too large or takes too long. */
   readonly text: () => Promise<string>;
   /** Frames as they come. Throws `UpstreamFailure` likewise, and when nothing comes for the idle limit. */
-  readonly frames: () => AsyncIterable<SseFrame>;
+  readonly frames: () => Frames;
   readonly cut: () => void;
 }
 

@@ -1,12 +1,16 @@
 import type { z } from 'zod';
 import { Violations } from '../responses/violations.ts';
 
-/** @throws GatewayError 400 that names all that is wrong */
-export function checked<Shape extends z.ZodType>(shape: Shape, value: unknown): z.infer<Shape> {
+/** @param at where in the body the value stands @throws GatewayError 400 that names all that is wrong */
+export function checked<Shape extends z.ZodType>(
+  shape: Shape,
+  value: unknown,
+  at: readonly string[] = [],
+): z.infer<Shape> {
   const result = shape.safeParse(value, { reportInput: false });
   if (result.success) return result.data;
   const faults = new Violations();
-  for (const issue of result.error.issues) report(issue, [], faults);
+  for (const issue of result.error.issues) report(issue, at, faults);
   faults.throwAny();
   throw new Error('a check failed without an issue');
 }

@@ -46,7 +46,13 @@ export function factsOf(body: Json): RequestFacts {
 const isList = (value: unknown) => Array.isArray(value) && value.length > 0;
 
 function messagesOf({ messages }: Json, faults: Violations): readonly unknown[] {
-  if (Array.isArray(messages) && messages.length > 0) return messages as unknown[];
+  if (Array.isArray(messages) && messages.length > 0) {
+    (messages as unknown[]).forEach((message, index) => {
+      if (!isRecord(message) || typeof message['role'] !== 'string')
+        faults.add(`messages.${index}`, 'expected a message such as {role, content}');
+    });
+    return messages as unknown[];
+  }
   const came = Array.isArray(messages) ? 'an empty one' : kindOf(messages);
   faults.add('messages', `expected an array of at least one message, got ${came}`);
   return [];

@@ -9,22 +9,24 @@ export class ReasoningDetails {
   #open = '';
   #hasSeals = false;
 
-  /** @returns the detail that the event completes */
-  add(event: AnswerEvent): Json | undefined {
-    let detail: Json | undefined;
+  /** @returns the details that the event completes */
+  add(event: AnswerEvent): readonly Json[] {
     if (event.type === 'reasoning') this.#open += event.text;
-    else if (event.type === 'reasoning_signature') {
-      detail = { type: 'reasoning.text', text: this.#open, signature: event.signature };
-      this.#open = '';
-    } else if (event.type === 'sealed_reasoning') {
-      const { data, id } = event;
-      detail = { type: 'reasoning.encrypted', data, ...(id === undefined ? {} : { id }) };
-    }
-    if (detail) {
-      this.#hasSeals = true;
-      this.all.push(detail);
-    }
-    return detail;
+    if (event.type !== 'reasoning_signature' && event.type !== 'sealed_reasoning') return [];
+    const details = this.#sealed(event);
+    this.#open = '';
+    this.#hasSeals = true;
+    this.all.push(...details);
+    return details;
+  }
+
+  #sealed(event: Extract<AnswerEvent, { type: 'reasoning_signature' | 'sealed_reasoning' }>): Json[] {
+    const text = { type: 'reasoning.text', text: this.#open };
+    if (event.type === 'reasoning_signature') return [{ ...text, signature: event.signature }];
+    // What could be read of the sealed thoughts goes back with them.
+    const { data, id } = event;
+    const sealed = { type: 'reasoning.encrypted', data, ...(id === undefined ? {} : { id }) };
+    return this.#open === '' ? [sealed] : [text, sealed];
   }
 
   /** Undefined where nothing is sealed: then the text alone says all. */

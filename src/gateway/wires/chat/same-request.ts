@@ -4,7 +4,6 @@ import { checked } from './checked.ts';
 import {
   countsUnasked,
   effortFor,
-  isStrict,
   isUsualTier,
   limitMember,
   seedMember,
@@ -79,8 +78,8 @@ const optionalEffort = effort.nullish();
 function effortEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
   const { reasoning: object, reasoning_effort: named } = body;
   if (object === undefined && named === undefined) return {};
-  const asked = checked(optionalReasoning, object);
-  const effortNamed = checked(optionalEffort, named);
+  const asked = checked(optionalReasoning, object, ['reasoning']);
+  const effortNamed = checked(optionalEffort, named, ['reasoning_effort']);
   if (model.provider.wire === 'lathe' && model.efforts.length === 0) return {};
   const gone = object === undefined ? {} : { reasoning: undefined };
   const budget = asked?.max_tokens ?? undefined;

@@ -32,7 +32,7 @@ export class ChunkWriter implements StreamWriter {
   }
 
   write(event: AnswerEvent): string {
-    const detail = this.#details.add(event);
+    const details = this.#details.add(event);
     switch (event.type) {
       case 'text':
         return this.#chunk(`"content":${JSON.stringify(event.text)}`, event.logprobs);
@@ -42,7 +42,7 @@ export class ChunkWriter implements StreamWriter {
         return this.#chunk(`"reasoning":${JSON.stringify(event.text)}`);
       case 'reasoning_signature':
       case 'sealed_reasoning':
-        return this.#chunk(`"reasoning_details":${JSON.stringify([detail])}`);
+        return this.#chunk(`"reasoning_details":${JSON.stringify(details)}`);
       case 'tool_call': {
         const { index, id, name, signature } = event;
         const call = { index, id, type: 'function', function: { name, arguments: '' }, ...sealOf(signature) };

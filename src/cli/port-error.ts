@@ -1,0 +1,15 @@
+import { messageOf, StartError, systemCode } from './start-error.ts';
+
+/** Why no port was had, and what to do. @param flag that names the port */
+export function portError(error: unknown, host: string, port: number, flag: string): StartError {
+  const code = systemCode(error);
+  if (code === 'EADDRINUSE') {
+    return new StartError(
+      `port ${port} on ${host} is in use; choose another with ${flag} N, or ${flag} 0 for a free one.`,
+    );
+  }
+  if (code === 'EACCES')
+    return new StartError(`port ${port} needs more rights; choose one above 1023 with ${flag} N.`);
+  if (code === 'EADDRNOTAVAIL') return new StartError(`this machine has no address ${host}; use 127.0.0.1.`);
+  return new StartError(`cannot listen on ${host}:${port}: ${messageOf(error)}`);
+}

@@ -1,0 +1,38 @@
+import { closeSync, fdatasync, openSync, realpathSync } from 'node:fs';
+
+/**
+ * Brings SQLite's write-ahead log to the disk from another thread. With `synchronous=normal` SQLite leaves what was
+ * committed to the system, which keeps it when the process dies; when this is done it is on the disk, too. Locks stand on
+ * the database's other files, so that closing this one gives up none.
+ */
+export class SqliteLog {
+  readonly #file: number;
+  #syncing: Promise<void> | undefined;
+
+  /** The log of an open database. */
+  constructor(path: string) {
+    this.#file = openSync(`${realpathSync(path)}-wal`, 'r+');
+  }
+
+  /** The sync under way, which everything committed before it began waits for. */
+  get syncing(): Promise<void> | undefined {
+    return this.#syncing;
+  }
+
+  /** All that was committed until now. One at a time. Rejects with Node's error. */
+  sync(): Promise<void> {
+    const syncing = new Promise<void>((resolve, reject) => {
+      fdatasync(this.#file, (error) => {
+        if (this.#syncing === syncing) this.#syncing = undefined;
+        if (error) reject(error);
+        else resolve();
+      });
+    });
+    this.#syncing = syncing;
+    return syncing;
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+}

@@ -1,0 +1,20 @@
+import { expect, it } from 'vitest';
+import { openapiDocument } from '../../src/gateway/serve/openapi.ts';
+import type { GatewayParts } from '../../src/gateway/serve/parts.ts';
+import { gatewayRoutes } from '../../src/gateway/serve/routes.ts';
+
+// Routes are made without anything being asked of their parts.
+const routes = gatewayRoutes({} as GatewayParts, '/gateway');
+
+it('describes every route of the gateway, where it is mounted', () => {
+  const { paths } = openapiDocument(routes, '/gateway');
+  const told = Object.entries(paths).flatMap(([path, verbs]) =>
+    Object.keys(verbs).map((verb) => `${verb.toUpperCase()} ${path}`),
+  );
+  expect(told.sort()).toEqual(routes.map(({ method, path }) => `${method} /gateway${path}`).sort());
+  expect(told).toContain('POST /gateway/v1/chat/completions');
+});
+
+it('and refuses to describe what it does not know', () => {
+  expect(() => openapiDocument([{ method: 'GET', path: '/new' }], '')).toThrow('GET /new is not described');
+});
