@@ -16,6 +16,8 @@ const bodyOf = (stream: boolean, mark = '') =>
 
 export interface Throughput {
   readonly requestsPerSecond: number;
+  /** Of the gateway's process, on all its threads: comparable also where others use the machine. */
+  readonly cpuMsPerRequest: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly failures: number;
@@ -32,21 +34,25 @@ export function throughput(one: Contestant, stream: boolean, seconds: number): T
       ...Object.entries(headers).map(([name, value]) => `wrk.headers["${name}"] = ${JSON.stringify(value)}`),
       'function done(summary, latency)',
       '  local e = summary.errors',
-      '  io.write(string.format("FIGURES %f %f %f %d\\n", summary.requests / summary.duration * 1e6,',
+      '  io.write(string.format("FIGURES %f %f %f %d %d\\n", summary.requests / summary.duration * 1e6,',
       '    latency:percentile(50) / 1000, latency:percentile(99) / 1000,',
-      '    e.status + e.connect + e.read + e.write + e.timeout))',
+      '    e.status + e.connect + e.read + e.write + e.timeout, summary.requests))',
       'end',
     ].join('\n');
     writeFileSync(join(folder, 'post.lua'), script);
+    const before = one.pid === undefined ? Number.NaN : cpuMs(one.pid);
     const said = execFileSync(
       'wrk',
       ['-t1', '-c64', `-d${seconds}`, '-s', join(folder, 'post.lua'), one.url + path],
       { encoding: 'utf8' },
     );
-    const [rate = 0, p50Ms = 0, p99Ms = 0, failures = 0] = (/FIGURES (.*)/.exec(said)?.[1] ?? '')
+    const spent = one.pid === undefined ? Number.NaN : cpuMs(one.pid) - before;
+    const [rate = 0, p50Ms = 0, p99Ms = 0, failures = 0, requests = 0] = (
+      /FIGURES (.*)/.exec(said)?.[1] ?? ''
+    )
       .split(' ')
       .map(Number);
-    return { requestsPerSecond: rate, p50Ms, p99Ms, failures };
+    return { requestsPerSecond: rate, cpuMsPerRequest: spent / requests, p50Ms, p99Ms, failures };
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -120,6 +126,14 @@ export async function chunkDelays(all: readonly Contestant[], rounds: number): P
           if (round >= 0) times[index]?.push(read - Number(written));
       });
   return times;
+}
+
+/** What a process has used of all cores until now, in ms; counted in hundredths of a second. */
+function cpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  // The name of the process stands in parentheses, and may have spaces.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
 /** Resident memory of a process, in MiB. */

@@ -43,6 +43,7 @@ for (const stream of [false, true]) {
         one.name,
         {
           requestsPerSecond: round(middle?.requestsPerSecond ?? 0, 0),
+          ...(one.pid === undefined ? {} : { cpuMsPerRequest: round(middle?.cpuMsPerRequest ?? 0, 3) }),
           p50Ms: round(middle?.p50Ms ?? 0),
           p99Ms: round(middle?.p99Ms ?? 0),
           failures,

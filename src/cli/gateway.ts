@@ -1,6 +1,7 @@
 import { free } from '../gateway/catalog/rate-card.ts';
 import type { Cap, Model, Provider } from '../gateway/catalog/types.ts';
 import { GatewayFile } from '../gateway/config/file.ts';
+import { shownDatabase } from '../gateway/config/shown-database.ts';
 import { type Gateway, openGateway } from '../gateway/open.ts';
 import type { ModelInfo } from '../engine/index.ts';
 import type { Access } from '../planes/access.ts';
@@ -32,6 +33,11 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
     path === undefined
       ? new GatewayFile('', { name: '', folder: '', env })
       : await GatewayFile.read(path, { env, flag: '--gateway-config' });
+  const named = await file.database();
+  if (named !== undefined && named !== options.database)
+    onNotice(
+      `${path} names a database, but a host keeps the gateway's books in its own: make its keys with --database ${shownDatabase(options.database)}`,
+    );
   // The gateway has asked who is there; behind it the host's own planes ask nobody again.
   const host = createApp({ planes, stopping, onFault, access: openAccess });
   const setup = {

@@ -20,7 +20,6 @@ import { printable } from './printable.ts';
 import { ModelLoader } from './model-loader.ts';
 import { portError } from './port-error.ts';
 import { modelWords, readyLine } from './ready-line.ts';
-import { messageOf, StartError, systemCode } from './start-error.ts';
 import { DataDirStore } from './store/index.ts';
 import type { World } from './world.ts';
 

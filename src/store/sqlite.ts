@@ -82,6 +82,8 @@ async function connect(
     if (readOnly) db.exec('pragma query_only = on');
     if (readOnly || !options.syncApart) return new SqliteConnection(db, path, { ...options, readOnly, log });
     db.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${pagesTogether}`);
+    // The log is there from the first look on.
+    await patiently(() => db.prepare('select count(*) from sqlite_schema').get());
     return new SqliteConnection(db, path, { ...options, readOnly, log: new SqliteLog(path) });
   } catch (error) {
     db.close();

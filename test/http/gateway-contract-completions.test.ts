@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
-import { type Answer, houseKey, prices, servedGateway } from '../support/gateway/served.ts';
+import { type Answer, houseKey, type Loose, prices, servedGateway } from '../support/gateway/served.ts';
 import type { Say } from '../support/gateway/speech.ts';
 import { describeShared } from '../support/shared.ts';
 
@@ -26,7 +26,7 @@ const bodies: Readonly<Record<Wire, object>> = {
   chat: { messages },
   messages: { messages, max_tokens: 3000 },
   responses: { input: 'Hello' },
-  completions: { prompt: 'Hello', max_tokens: 50 },
+  completions: { prompt: 'Hello', max_tokens: 100 },
   embeddings: { input: 'Hello' },
 };
 const on = (wire: Wire, model: string, more: object = {}, headers: Record<string, string> = {}) =>
@@ -69,7 +69,7 @@ describe('model', () => {
           param: 'model',
           message: expect.stringContaining('/v1/models'),
         });
-        expect(answer.headers.get('x-svc-requested-model')).toBe(model.replace(' ', '%20'));
+        expect(answer.headers.get('x-svc-requested-model')).toBe(encodeURI(model));
       }
       expect(served.provider.requests.length).toBe(before);
     },
@@ -131,8 +131,8 @@ describe('model', () => {
 });
 
 describe('max_tokens', () => {
-  const sent: Record<string, (body: any) => unknown> = {
-    plain: (body) => body.max_tokens,
+  const sent: Record<string, (body: Loose) => unknown> = {
+    plain: (body) => body.max_tokens ?? body.max_completion_tokens,
     // OpenAI's reasoning models refuse the older name.
     full: (body) => body.max_completion_tokens,
     thinker: (body) => body.max_output_tokens,
@@ -154,8 +154,8 @@ describe('max_tokens', () => {
   });
 
   it('absent, of a model that gives less: all that it gives', async () => {
-    await on('chat', 'small');
-    expect(served.asked().body.max_tokens).toBe(50);
+    await on('chat', 'brief');
+    expect(served.asked().body.max_tokens).toBe(300);
   });
 
   it('is required on the messages wire', async () => {
@@ -201,8 +201,8 @@ describe('a prompt that surely exceeds the window', () => {
       ['messages', 'claude', { messages: [{ role: 'user', content }] }, 'messages'],
       ['responses', 'thinker', { input: long }, 'input'],
       ['responses', 'full', { input: [{ role: 'user', content: long }] }, 'input'],
-      ['completions', 'small', { prompt: ['short', words(300)] }, 'prompt'],
-      ['completions', 'small', { prompt: Array.from({ length: 101 }, () => 7) }, 'prompt'],
+      ['completions', 'small', { prompt: ['short', words(300)], max_tokens: 1 }, 'prompt'],
+      ['completions', 'small', { prompt: Array.from({ length: 101 }, () => 7), max_tokens: 1 }, 'prompt'],
       ['embeddings', 'embedder', { input: ['short', words(3000)] }, 'input'],
       ['embeddings', 'embedder', { input: [Array.from({ length: 1001 }, () => 7)] }, 'input'],
     ];
@@ -283,6 +283,21 @@ describe('tools', () => {
     }
   });
 
+  it('and whatever else the provider cannot be told is 400, naming the member', async () => {
+    for (const [model, more, param] of [
+      ['claude', { n: 2 }, 'n'],
+      ['gemini', { n: 2 }, 'n'],
+      ['thinker', { n: 2 }, 'n'],
+      ['claude', { logprobs: true }, 'logprobs'],
+    ] as const)
+      expect(errorOf(await on('chat', model, more))).toMatchObject({
+        status: 400,
+        type: 'invalid_request_error',
+        code: 'unsupported_parameter',
+        param,
+      });
+  });
+
   it('images likewise', async () => {
     const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } };
     const answer = await on('chat', 'plain', { messages: [{ role: 'user', content: [image] }] });
@@ -292,7 +307,7 @@ describe('tools', () => {
 
 describe('reasoning', () => {
   const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
-  type Mapped = readonly [model: string, told: (body: any) => unknown, expected: readonly unknown[]];
+  type Mapped = readonly [model: string, told: (body: Loose) => unknown, expected: readonly unknown[]];
   /** What the providers are told, for each effort, of 4096 tokens. */
   const mapped: readonly Mapped[] = [
     // Levels low, medium, high.
@@ -324,7 +339,7 @@ describe('reasoning', () => {
   it.each(mapped)('%s is told of every effort what it knows', async (model, told, expected) => {
     served.replies({ say: { text: 'x' } });
     const limit = { max_tokens: 4096 };
-    const heard: Record<string, unknown[]> = { named: [], object: [], responses: [] };
+    const heard: Record<string, unknown[]> = { named: [], object: [], responses: [], alias: [] };
     for (const effort of efforts) {
       await on('chat', model, { ...limit, reasoning_effort: effort });
       heard['named']?.push(told(served.asked().body));
@@ -332,15 +347,17 @@ describe('reasoning', () => {
       heard['object']?.push(told(served.asked().body));
       await on('responses', model, { max_output_tokens: 4096, reasoning: { effort } });
       heard['responses']?.push(told(served.asked().body));
+      await on('responses', model, { max_output_tokens: 4096, reasoning_effort: effort });
+      heard['alias']?.push(told(served.asked().body));
     }
-    expect(heard).toEqual({ named: expected, object: expected, responses: expected });
+    expect(heard).toEqual({ named: expected, object: expected, responses: expected, alias: expected });
   });
 
   it.each([
-    ['claude', (body: any) => body.thinking, { type: 'enabled', budget_tokens: 1500 }],
-    ['gemini', (body: any) => body.generationConfig.thinkingConfig.thinkingBudget, 1500],
-    ['full', (body: any) => body.reasoning_effort, 'medium'],
-    ['thinker', (body: any) => body.reasoning.effort, 'medium'],
+    ['claude', (body: Loose) => body.thinking, { type: 'enabled', budget_tokens: 1500 }],
+    ['gemini', (body: Loose) => body.generationConfig.thinkingConfig.thinkingBudget, 1500],
+    ['full', (body: Loose) => body.reasoning_effort, 'medium'],
+    ['thinker', (body: Loose) => body.reasoning.effort, 'medium'],
   ])('%s is told of max_tokens', async (model, told, expected) => {
     served.replies({ say: { text: 'x' } });
     await on('chat', model, { max_tokens: 3000, reasoning: { max_tokens: 1500 } });
@@ -447,7 +464,7 @@ describe('usage and its price', () => {
     '%s, %s: cached input at its own rates',
     async (wire, model) => {
       served.replies({ say: { text: 'x', usage } });
-      expectCost(await on(wire, model), counted);
+      expectCost(await on(wire, model, wire === 'completions' ? { max_tokens: 1000 } : {}), counted);
     },
   );
 
@@ -596,7 +613,7 @@ describe('the version header of the messages wire', () => {
 });
 
 /** What an event adds to the answer's text, on any wire. */
-function textIn(data: any): string {
+function textIn(data: Loose): string {
   const [choice] = data.choices ?? [];
   if (choice) return choice.delta?.content ?? choice.text ?? '';
   if (data.type === 'response.output_text.delta') return data.delta;

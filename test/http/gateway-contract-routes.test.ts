@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, receiptFaults, servedGateway } from '../support/gateway/served.ts';
+import { type Answer, answerOf, receiptFaults, servedGateway } from '../support/gateway/served.ts';
 
 type Served = Awaited<ReturnType<typeof servedGateway>>;
 let served: Served;
@@ -47,6 +47,7 @@ const routes: readonly {
     needsKey: true,
     asks: [{ method: 'PUT', body: { api_key: 'sk-own-abcdefghij' } }, { method: 'DELETE' }],
   },
+  { path: '/openapi.json', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
   { path: '/health', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
   { path: '/ready', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
 ];
@@ -74,6 +75,15 @@ describe('routes', () => {
       expectError(answer, 405, { type: 'invalid_request_error', code: 'method_not_allowed' });
       expect(answer.headers.get('allow')).toBe(allow);
     }
+  });
+
+  it('are all in the document, and no others', async () => {
+    const { json } = await ask('/openapi.json', { key: null });
+    const documented = Object.keys(json.paths).map((path) =>
+      path.replace('{id}', 'plain').replace('{provider}', 'theirs'),
+    );
+    const here = routes.map(({ path }) => path).filter((path) => path !== '/openapi.json');
+    expect(documented.filter((path) => path !== '/openapi.json').sort()).toEqual(here.sort());
   });
 
   it.each(routes.filter(({ allow }) => allow.includes('HEAD')))('$path answers HEAD', async ({ path }) => {
@@ -184,6 +194,7 @@ describe('the catalog', () => {
 
   it('is public, and has ids, caps, windows and prices', async () => {
     const { json } = await ask('/v1/catalog', { key: null });
+    expect((await ask('/v1/catalog', { key: 'nonsense' })).json).toEqual(json);
     expect(json.object).toBe('list');
     for (const model of json.data) expect(model).toMatchObject({ id: expect.any(String), ...entry });
     const plain = json.data.find(({ id }: { id: string }) => id === 'plain');
@@ -278,6 +289,18 @@ describe('bodies that are refused', () => {
     }
   });
 
+  it('too large without saying so: 413', async () => {
+    const response = await fetch(`${served.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': (await served.customer()).secret },
+      body: new Blob([`{"x":"${'x'.repeat(20_000)}"}`]).stream(),
+      duplex: 'half',
+    } as RequestInit);
+    const answer = await answerOf(response);
+    expectError(answer, 413, { code: 'body_too_large' });
+    expect(receiptFaults(answer)).toEqual([]);
+  });
+
   it.each(completionRoutes)('%s without a model, and with one of no sense, is 400', async (path) => {
     const { model: _, ...rest } = posts[path] as { model: string };
     for (const body of [rest, { ...rest, model: 7 }, { ...rest, model: '' }])
@@ -292,11 +315,21 @@ describe('bodies that are refused', () => {
       const [head = '', body = ''] = (await textOf(socket)).split('\r\n\r\n');
       const [status = '', ...lines] = head.split('\r\n');
       const headers = new Headers(lines.map((line) => line.split(/: ?/, 2) as [string, string]));
-      return { status: Number(status.split(' ')[1]), headers, json: JSON.parse(body), isStream: false };
+      return {
+        status: Number(status.split(' ')[1]),
+        headers,
+        json: JSON.parse(body.slice(body.indexOf('{'), body.lastIndexOf('}') + 1)),
+        isStream: false,
+      };
     };
     for (const [bytes, status] of [
       ['NONSENSE\r\n\r\n', 400],
       [`GET / HTTP/1.1\r\nhost: x\r\nx: ${'x'.repeat(100_000)}\r\n\r\n`, 431],
+      ['GET /health HTTP/1.1\r\nhost: a b\r\nconnection: close\r\n\r\n', 400],
+      ['OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n', 400],
+      ['GET /health HTTP/1.1\r\nhost: x\r\nexpect: wonders\r\nconnection: close\r\n\r\n', 417],
+      ['GET /v1/balance HTTP/1.1\r\nconnection: close\r\n\r\n', 401],
+      ['GET /v1/balance HTTP/1.0\r\n\r\n', 401],
     ] as const) {
       const answer = await raw(bytes);
       expect(answer.status).toBe(status);

@@ -14,7 +14,7 @@ beforeAll(async () => {
     fallbacks: new Map([['chat', ['chat-other']]]),
     limits: { retries: 2, drainSecs: 1, drainIdleSecs: 5 },
     readerMs: 400,
-    upstreamLimits: { streamIdleMs: 300, bufferedMs: 2000, maxEventChars: 100_000 },
+    upstreamLimits: { streamIdleMs: 1000, bufferedMs: 2000, maxEventChars: 100_000 },
   });
   customer = await world.customer();
 });
@@ -35,6 +35,22 @@ async function chat(stream: boolean, more: { headers?: Record<string, string>; m
   const response = await world.ask(path, { customer, body: body(model, stream), headers });
   const text = await response.text();
   return { response, text, row: await world.witness.row(idOf(response)) };
+}
+
+/** Of OpenAI's chat wire, made at once: 21 tokens in, 9 out. @param pieces of 50 KB */
+function longStream(pieces: number): string {
+  const chunk = (choices: object[], more: object = {}) =>
+    `data: ${JSON.stringify({ id: 'a', object: 'chat.completion.chunk', created: 1, model: 'm', choices, ...more })}\n\n`;
+  const choice = (delta: object, finish_reason: string | null = null) =>
+    chunk([{ index: 0, delta, finish_reason }]);
+  const usage = { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 };
+  return (
+    choice({ role: 'assistant', content: '' }) +
+    choice({ content: 'word '.repeat(10_000) }).repeat(pieces) +
+    choice({}, 'stop') +
+    chunk([], { usage }) +
+    'data: [DONE]\n\n'
+  );
 }
 
 describe('a stream that its provider breaks off', () => {
@@ -219,6 +235,24 @@ describe('usage', () => {
   });
 });
 
+describe('embeddings', () => {
+  it.each(['chat', 'gemini'])('of %s are never for nothing', async (model) => {
+    const { path, body } = wires.embeddings;
+    for (const usageAt of ['usual', 'missing'] as const) {
+      world.provider.script([{ say: { usage: { input: 40 }, usageAt } }]);
+      const response = await world.ask(path, {
+        customer,
+        body: body(model, false, 'What is to be embedded here?'),
+      });
+      expect(response.status, await response.clone().text()).toBe(200);
+      const row = await world.witness.row(idOf(response));
+      expect(costOf(response)).toBe(row.cost);
+      if (usageAt === 'usual') expect(row.cost).toBe(nanoOf({ fresh: 40 }));
+      else expect(row.cost).toBeGreaterThan(0n);
+    }
+  });
+});
+
 describe('a caller that goes away', () => {
   const say = { text: 'One two three four five six seven eight.', usage: { input: 21, output: 9 } };
   const real = nanoOf({ fresh: 21, output: 9 });
@@ -299,12 +333,14 @@ describe('a caller that goes away', () => {
 
   it('but for its connection, and takes nothing, is not waited for', async () => {
     const end = Promise.withResolvers<void>();
-    const text = 'word '.repeat(4_000_000);
-    world.provider.script([{ say: { text, piece: 60_000, usage: { input: 21, output: 9 } } }]);
+    world.provider.script([{ raw: { body: longStream(600) } }]);
     const someone = await world.customer();
     const body = JSON.stringify(wires.chat.body('chat', true));
     const socket = connect(Number(new URL(world.url).port), '127.0.0.1');
-    socket.on('close', end.resolve).on('error', () => undefined).pause();
+    socket
+      .on('close', end.resolve)
+      .on('error', () => undefined)
+      .pause();
     socket.write(
       `POST ${wires.chat.path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${someone.secret}\r\n` +
         `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
@@ -313,6 +349,61 @@ describe('a caller that goes away', () => {
     expect(row).toMatchObject({ cost: real, outcome: 'client_gone', ended: 'settled' });
     socket.resume();
     await end.promise;
+  });
+
+  it.each([true, false])(
+    'gets the answer that it missed, for nothing, under the same key (stream %s)',
+    async (stream) => {
+      const [came, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      world.provider.script(async () => {
+        came.resolve();
+        await goOn.promise;
+        return { say };
+      });
+      const someone = await world.customer();
+      const { path, body } = wires.chat;
+      const asked = { customer: someone, body: body('chat', stream), headers: { 'idempotency-key': 'mine' } };
+      const leaving = new AbortController();
+      world.ask(path, { ...asked, signal: leaving.signal }).catch(() => undefined);
+      await came.promise;
+      const early = await world.ask(path, asked);
+      expect(early.status).toBe(409);
+      expect(await early.text()).toContain('request_in_progress');
+      leaving.abort();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      goOn.resolve();
+      expect((await world.witness.rowOf(someone)).cost).toBe(real);
+      const again = await world.ask(path, asked);
+      expect(again.headers.get('x-svc-idempotent-replay')).toBe('true');
+      const text = await again.text();
+      expect(text).toContain('six seven');
+      if (stream) expect(text).toContain('[DONE]');
+      expect((await world.witness.rows()).filter(({ key_id }) => key_id === someone.keyId).length).toBe(1);
+    },
+  );
+
+  it('and left nothing whole behind is told so, once and for all', async () => {
+    const sent = Promise.withResolvers<void>();
+    const hold = (frame: number) => {
+      if (frame === 3) sent.resolve();
+      return undefined;
+    };
+    world.provider.script([{ say: { ...say, text: 'word '.repeat(1000), piece: 4 }, frameMs: 40, hold }]);
+    const someone = await world.customer();
+    const { path, body } = wires.chat;
+    const asked = { customer: someone, body: body('chat', true), headers: { 'idempotency-key': 'mine' } };
+    const leaving = new AbortController();
+    world
+      .ask(path, { ...asked, signal: leaving.signal })
+      .then((response) => response.text())
+      .catch(() => undefined);
+    await sent.promise;
+    leaving.abort();
+    await world.witness.rowOf(someone);
+    const again = await world.ask(path, asked);
+    expect(again.status).toBe(409);
+    expect(again.headers.get('x-should-retry')).toBe('false');
+    expect(await again.text()).toContain('idempotency_answer_lost');
   });
 
   it('whose provider then breaks off owes nothing', async () => {
@@ -339,8 +430,7 @@ describe('a caller that goes away', () => {
   });
 
   it('and one that reads slowly are two things: it gets all of it', async () => {
-    const text = 'word '.repeat(400_000);
-    world.provider.script([{ say: { text, piece: 50_000, usage: { input: 10, output: 400 } } }]);
+    world.provider.script([{ raw: { body: longStream(40) } }]);
     const { path, body } = wires.chat;
     const response = await world.ask(path, { customer, body: body('chat', true) });
     let got = '';
@@ -349,7 +439,7 @@ describe('a caller that goes away', () => {
       if (got.length < 1_000_000) await new Promise((resolve) => setTimeout(resolve, 20));
     }
     expect(got).toContain('[DONE]');
-    expect((await world.witness.row(idOf(response))).cost).toBe(nanoOf({ fresh: 10, output: 400 }));
+    expect((await world.witness.row(idOf(response))).cost).toBe(real);
   });
 });
 

@@ -101,7 +101,7 @@ to = ["resident"]
     expect(routed.choices[0]?.message.content).toBe('xxxx');
     const refused = await fetch(`${url}/messages`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-api-key': client.apiKey },
+      headers: { 'content-type': 'application/json', 'x-api-key': String(client.apiKey) },
       body: JSON.stringify({ model: 'scripted', max_tokens: 10, messages: question }),
     });
     expect(refused.status).toBe(400);
@@ -131,6 +131,21 @@ it('a host whose gateway.toml is wrong says all that is wrong with it and does n
   expect((await host.exit).code).toBe(2);
   expect(host.output.stderr).toMatch(/gateway\.toml:1: models\[0\]\.caps: is missing/);
   expect(host.output.stderr).toMatch(/gateway\.toml:5: limits\.concurrency/);
+});
+
+it('a host whose gateway.toml names another database says which one it uses', async () => {
+  const dataDir = freshDataDir();
+  const config = join(dataDir, 'gateway.toml');
+  writeFileSync(config, 'database = "sqlite:elsewhere.db"\n');
+  const host = startScriptedHost(['--gpu', '--port', '0', '--data-dir', dataDir, '--gateway-config', config]);
+  await host.url();
+  expect(host.output.stderr).toContain(`make its keys with --database sqlite:${join(dataDir, 'lathe.db')}`);
+  await host.end();
+
+  const none = startScriptedHost(['--port', '0', '--data-dir', dataDir, '--gateway-config', 'none.toml']);
+  expect((await none.exit).code).toBe(2);
+  expect(none.output.stderr).toContain('--gateway-config none.toml: there is no such file');
+  expect(none.output.stderr).toContain('name yours with --gateway-config FILE');
 });
 
 describe('the gateway of a host that listens beyond loopback', () => {

@@ -178,6 +178,8 @@ describe("callers' own credentials", () => {
         },
       ]);
       expect(found.price).toMatchObject({ input: 0n, output: 0n });
+      // Nobody here knows its levels, so the caller's goes through.
+      expect(found.efforts).toContain('xhigh');
     }
     expect((await catalog.resolve('gpt-5', asker)).model.provider.id).toBe('openai');
     expect((await catalog.listFor(undefined, asker.own)).map(({ id }) => id)).not.toContain('my-gpt');

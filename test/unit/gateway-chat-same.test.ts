@@ -158,7 +158,9 @@ describe('a chat request to a provider of the same wire', () => {
     // Byte by byte where there is nothing of that kind.
     const mine = ask({ max_tokens: 1 });
     const text = `{"messages":[{"role":"assistant","reasoning_details":[${JSON.stringify(own)}],"n":1.0}]}`;
-    expect(sent({ ...mine, text, body: JSON.parse(text) as Record<string, unknown> }, plain)).toContain('1.0');
+    expect(sent({ ...mine, text, body: JSON.parse(text) as Record<string, unknown> }, plain)).toContain(
+      '1.0',
+    );
   });
 
   it('refuses an effort that nobody knows', () => {

@@ -159,7 +159,7 @@ describe('accounts and keys', () => {
     await onBooks('account', 'create', 'acme', '--credit-usd', '1');
     expect(await onBooks('ledger', 'audit')).toMatchObject({
       code: 0,
-      out: expect.stringMatching(/in order: 1 acc/),
+      out: expect.stringMatching(/in order: 1 account, 1 transaction, 2 entries, 0 open holds\n$/),
     });
     const audit = {
       ok: false,
@@ -178,7 +178,7 @@ describe('accounts and keys', () => {
         };
       },
     });
-    expect(broken).toMatchObject({ code: 1, err: 'lathe: the books are not in order: 1 faults\n' });
+    expect(broken).toMatchObject({ code: 1, err: 'lathe: the books are not in order: 1 fault\n' });
     expect(broken.out).toContain('a_1 is off');
   });
 });
@@ -198,7 +198,7 @@ describe('credentials', () => {
     expect(listed.out).toMatch(/acme +vllm:lab +active +\.\.\.abcd +http:\/\/10\.0\.0\.5:8000\/v1/);
     expect(listed.out).not.toContain('sk-endpoint');
     const rotated = await onBooks('secrets', 'rotate', '--config', config);
-    expect(rotated.out).toMatch(/^0 credentials sealed anew with mk_[0-9a-f]{16}, 1 were already\n$/);
+    expect(rotated.out).toMatch(/^0 credentials sealed anew with mk_[0-9a-f]{16}, 1 needed nothing\n$/);
     const other = { ...env, MASTER: Buffer.alloc(32, 9).toString('base64') };
     const lost = await run(['secrets', 'rotate', '--config', config, '--database', database], { env: other });
     expect(lost.code).toBe(1);
@@ -270,13 +270,43 @@ describe('serve', () => {
         exit: ended.resolve,
       },
     );
-    expect(done.out).toBe('lathe gateway ready on http://127.0.0.1:4567: 1 models of 1 providers\n');
+    expect(done.out).toBe('lathe gateway ready on http://127.0.0.1:4567: 1 model of 1 provider\n');
     expect(served).toMatchObject({ database, host: '127.0.0.1', port: 0 });
     expect(served?.config.models[0]?.id).toBe('small');
     signal();
     signal();
     expect(await ended.promise).toBe(0);
     expect(stopped).toEqual([7000, 0]);
+  });
+
+  test.each([
+    ['EADDRINUSE', 'port 80 on 127.0.0.1 is in use; choose another with --port N'],
+    ['EACCES', 'port 80 needs more rights; choose one above 1023'],
+    ['EADDRNOTAVAIL', 'this machine has no address 127.0.0.1'],
+  ])('says what to do where the port is not to be had: %s', async (code, message) => {
+    const error = Object.assign(new Error(`listen ${code}: as Node says it`), { code, syscall: 'listen' });
+    const done = await run(['serve', '--config', config, '--database', database, '--port', '80'], {
+      serve: () => Promise.reject(error),
+    });
+    expect(done).toMatchObject({ code: 1, out: '' });
+    expect(done.err).toContain(message);
+  });
+
+  test('remarks that a key would go over plain http, and goes on', async () => {
+    const open = join(folder, 'open.toml');
+    const secure = await readFile(config, 'utf8');
+    await writeFile(open, secure.replace('https://p.test', 'http://p.test'));
+    const checked = await run(['catalog', 'check', '--config', open]);
+    expect(checked).toMatchObject({ code: 0 });
+    expect(checked.err).toContain('the key of p goes to p.test over plain http');
+    expect((await run(['catalog', 'check', '--config', config])).err).toBe('');
+    const { out } = await run(['catalog', 'check', '--config', open, '--json']);
+    expect(JSON.parse(out)).toMatchObject({ ok: true, remarks: [expect.stringContaining('p.test')] });
+    const served = await run(['serve', '--config', open, '--database', database], {
+      serve: () => Promise.resolve({ port: 1, stop: () => Promise.resolve() }),
+    });
+    expect(served).toMatchObject({ code: 0 });
+    expect(served.err).toContain('over plain http');
   });
 
   test('does not start with a faulty configuration, nor without one', async () => {
@@ -310,6 +340,8 @@ describe('how a line is refused', () => {
     ['account credit a five', /USD: expected US dollars/],
     ['key create --account a --expires soon', /--expires: expected a time from now, as 90d/],
     ['key create --account a --expires 2030-13-01', /--expires/],
+    ['key create --account a --expires 2030-02-31', /--expires: expected a time from now/],
+    ['key create --account a --expires 2020-01-01', /--expires: 2020-01-01T00:00:00\.000Z is over already/],
     ['key create --account a --models ,', /--models: expected ids of models/],
     ['endpoint add VLLM --account a --base-url http://x', /expected KIND:SLUG/],
     ['account list --config nowhere.toml', /nowhere\.toml: there is no such file/],
@@ -336,11 +368,41 @@ describe('how a line is refused', () => {
     expect(unknown).toMatchObject({ code: 1, out: '' });
     expect(unknown.err).toContain("there is no account 'acne' (did you mean 'acme'?)");
     expect((await onBooks('key', 'revoke', 'k_none')).code).toBe(1);
-    expect((await onBooks('account', 'credit', 'acme', '-0.000000001')).code).toBe(1);
+    const tooMuch = await onBooks('account', 'credit', 'acme', '-0.000000001');
+    expect(tooMuch.code).toBe(1);
+    expect(tooMuch.err).toBe('lathe: acme has $0.00 free; $0.000000001 cannot be taken from it\n');
+  });
+});
+
+describe('empty books', () => {
+  test('say where they are, for they may be the wrong ones', async () => {
+    const listed = await onBooks('account', 'list');
+    expect(listed.code).toBe(0);
+    expect(listed.err).toContain(`there are no accounts in ${database};`);
+    const keyed = await onBooks('key', 'create', '--account', 'acme');
+    expect(keyed.code).toBe(1);
+    expect(keyed.err).toContain(`there is no account 'acme', nor any other in ${database};`);
+  });
+
+  test('and name no password', async () => {
+    const elsewhere: Partial<GatewayWorld> = {
+      openBooks: (options) => openBooks({ ...options, database }),
+    };
+    for (const url of ['postgres://u:hun%40ter@h:5/d?password=ter2', 'postgres://u@h:5/d?sslkey=hunter']) {
+      const { err } = await run(['account', 'list', '--database', url], elsewhere);
+      expect(err).toContain('in postgres://h:5/d;');
+    }
   });
 });
 
 describe('help', () => {
+  test('is a word, too', async () => {
+    const all = await run(['help']);
+    expect(all).toMatchObject({ code: 0, err: '' });
+    expect(all.out).toBe((await run(['--help'])).out);
+    expect((await run(['help', 'key', 'create'])).out).toBe((await run(['key', 'create', '--help'])).out);
+  });
+
   test('names every command, and of each what it takes', async () => {
     const { out } = await run([]);
     for (const name of commandNames) expect(out).toContain(`  ${name}`);

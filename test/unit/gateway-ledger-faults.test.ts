@@ -90,6 +90,18 @@ describeDatabases('a ledger whose database fails', (url) => {
     expect(new Set(rows.map(({ charged }) => charged))).toEqual(new Set([10n, 20n]));
   });
 
+  it('settles later what a fault of its own kept it from', async () => {
+    const { ledger, payer, store, free } = await start(20);
+    const asked = reservation(payer, 100n);
+    await ledger.reserve(asked);
+    const real = store.batch;
+    store.batch = () => Promise.reject(new TypeError('of undefined'));
+    await expect(ledger.settle(asked.requestId, settlement(30n))).rejects.toThrow(/of undefined/);
+    store.batch = real;
+    await until(async () => (await free()) === 970n);
+    expect((await ledger.audit()).faults).toEqual([]);
+  });
+
   it('pays what it owes before it closes', async () => {
     const { ledger, payer, fates, free } = await start();
     const asked = reservation(payer, 100n);

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type KyselyPlugin, sql } from 'kysely';
 import { afterAll, describe, expect, it } from 'vitest';
 import { secretHash } from '../../src/signing/secret.ts';
 import type { Ledger } from '../../src/gateway/ledger/types.ts';
@@ -477,6 +477,31 @@ describeDatabases('the ledger', (url) => {
       await die(slow);
       await slow.ledger.reserve(reservation(payer, 100n));
       expect(await other.ledger.recover()).toEqual({ settled: 0 });
+    });
+
+    it('is not mistaken for one that began while others looked', async () => {
+      const at = await url();
+      const first = await start(at);
+      const payer = await payerOf(first.ledger, { credit: 1000n });
+      const begin = async () => {
+        if (opened.length > 1) return;
+        opened.push(await start(at));
+        await opened[1]?.ledger.reserve(reservation(payer, 100n));
+      };
+      const opened = [first];
+      const read = first.store.read.bind(first.store);
+      // After each statement somebody else may write.
+      const between: KyselyPlugin = {
+        transformQuery: ({ node }) => node,
+        transformResult: async ({ result }) => {
+          await begin();
+          return result;
+        },
+      };
+      first.store.read = (work) => read((db) => work(db.withPlugin(between)));
+      expect(await first.ledger.recover()).toEqual({ settled: 0 });
+      expect(opened).toHaveLength(2);
+      expect((await first.ledger.audit()).openHolds).toBe(1);
     });
 
     it('leaves what it held to the others when it ends in order', async () => {

@@ -344,7 +344,8 @@ describe('a conversation', () => {
         tool_choice: 'auto',
       }),
     );
-    expect(error.code).toBe('unsupported_parameter');
+    // Some of it is malformed besides.
+    expect(error.code).toBeUndefined();
     expect(error.violations?.map(({ path }) => path)).toEqual([
       'messages.0.role',
       'messages.1.content.0.type',

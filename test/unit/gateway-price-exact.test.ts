@@ -1,7 +1,7 @@
 /** Money is exact: prices as they were written, one rounding a request, parts that add up, a bound that holds. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { bound, cost, estimate, inputBound } from '../../src/gateway/catalog/price.ts';
+import { bound, cost, estimate, inputBound, roomFor } from '../../src/gateway/catalog/price.ts';
 import { picodollars, priceOf, usdPerMtok } from '../../src/gateway/catalog/rate-card.ts';
 import type { Price, Usage } from '../../src/gateway/catalog/types.ts';
 
@@ -284,5 +284,17 @@ describe('the bound', () => {
   test('the estimate is the text at four bytes a token, and no answer', () => {
     expect(estimate({ model, facts: plain })).toBe(250n * 1000n);
     expect(estimate({ model, facts: { ...plain, textBytes: 10_000_000 } })).toBe(100_000n * 1000n);
+  });
+});
+
+describe('the room behind a prompt', () => {
+  const facts = { textBytes: 0, parts: 1, images: 0, fileBytes: 0, answers: 1 };
+  test('is what the prompt leaves of the window, and never nothing', () => {
+    const tiny = { contextWindow: 1024, family: 'x' };
+    expect(roomFor(tiny, { ...facts, textBytes: 100 })).toBe(1024 - 50 - 48);
+    expect(roomFor(tiny, { ...facts, textBytes: 100_000 })).toBe(128);
+    expect(roomFor({ contextWindow: 8192, family: 'x' }, { ...facts, textBytes: 8000 })).toBeGreaterThan(
+      4096 - 48,
+    );
   });
 });

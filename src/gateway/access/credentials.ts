@@ -170,10 +170,13 @@ export class Credentials implements CredentialStore {
       return secretOf(this.#masters, row);
     } catch (error) {
       if (!(error instanceof EnvelopeError)) throw error;
+      const again = endpointForm.test(row.provider)
+        ? 'have the endpoint added again'
+        : `store it again with PUT /v1/keys/${row.provider}`;
       throw new GatewayError(
         500,
         'server_error',
-        `Your credential for ${row.provider} cannot be opened: this gateway lacks the master key that sealed it, or the record was changed. Tell its operator; to store the credential again mends it, too.`,
+        `Your credential for ${row.provider} cannot be opened: this gateway lacks the master key that sealed it, or the record was changed. Tell its operator, or ${again}.`,
         {
           code: 'credential_unreadable',
           cause: new EnvelopeError(`the record ${row.id} of ${row.account_id}: ${error.message}`),

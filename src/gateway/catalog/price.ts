@@ -99,10 +99,13 @@ export function bound({ model, facts, maxTokens }: { model: Sold; facts: Facts; 
   return roundedUp(input * dearest + output * largest(rates.map((rate) => rate.output)));
 }
 
-/** The most tokens of an answer for which there is surely room behind the prompt; an eighth of the window where none is sure. */
-export function roomFor(model: Omit<Sold, 'price'>, facts: Facts): number {
-  const room = model.contextWindow - Number(inputBound(model, { ...facts, answers: 1 }));
-  return Math.max(room, Math.ceil(model.contextWindow / 8));
+/**
+ * The tokens of an answer for which there probably is room behind the prompt, at two bytes a token; an eighth of the
+ * window where there is not.
+ */
+export function roomFor({ contextWindow }: Omit<Sold, 'price'>, facts: Facts): number {
+  const prompt = Math.ceil(facts.textBytes / 2) + 16 * (facts.parts + 2);
+  return Math.max(contextWindow - prompt, Math.ceil(contextWindow / 8));
 }
 
 /** What a request probably costs at the least, in nanodollars: its text at four bytes a token, and no answer. */

@@ -8,14 +8,14 @@ import type { OpenBooks } from './types.ts';
 export function auditLedger(session: Session): Promise<void> {
   return withBooks(session, async ({ ledger }) => {
     const { ok, accounts, transactions, entries, openHolds, faults } = await ledger.audit();
-    const counted = [
+    const sums = [
       counted(accounts, 'account'),
       counted(transactions, 'transaction'),
       `${entries} entries`,
       counted(openHolds, 'open hold'),
     ].join(', ');
     const body = { ok, accounts, transactions, entries, open_holds: openHolds, faults };
-    const lines = [ok ? `the books are in order: ${counted}` : counted, ...faults.map(printable)];
+    const lines = [ok ? `the books are in order: ${sums}` : sums, ...faults.map(printable)];
     answer(session, body, `${lines.join('\n')}\n`);
     if (!ok) throw new StartError(`the books are not in order: ${counted(faults.length, 'fault')}`);
   });
@@ -27,8 +27,8 @@ export async function rotateSecrets(session: Session): Promise<void> {
   const masterKeys = await file.masterKeys();
   const work = async ({ credentials }: OpenBooks) => {
     const { rewrapped, current, faults } = await credentials.rotate();
-    const counted = `${counted(rewrapped, 'credential')} sealed anew with ${masterKeys[0]?.id ?? ''}, ${current} needed nothing`;
-    const lines = [counted, ...faults.map(printable)];
+    const sums = `${counted(rewrapped, 'credential')} sealed anew with ${masterKeys[0]?.id ?? ''}, ${current} needed nothing`;
+    const lines = [sums, ...faults.map(printable)];
     answer(session, { rewrapped, current, faults }, `${lines.join('\n')}\n`);
     if (faults.length > 0)
       throw new StartError(

@@ -5,6 +5,7 @@ import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { GatewayFile } from '../config/file.ts';
+import { shownDatabase } from '../config/shown-database.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { AccountRow, Ledger } from '../ledger/types.ts';
 import type { RunCommand } from './commands.ts';
@@ -90,14 +91,8 @@ export async function accountNamed(session: Session, ledger: Ledger, wanted: str
 /** For who finds nothing in the books: a database that was not there is made, so these may be the wrong ones. */
 export async function whereBooksAre(session: Session): Promise<string> {
   const database = await databaseOf(session, await fileOf(session));
-  return `in ${withoutPassword(database)}; \`account create NAME\` opens one, --config or --database names other books`;
+  return `in ${shownDatabase(database)}; \`account create NAME\` opens one, --config or --database names other books`;
 }
-
-/** Of `postgres://USER:PASSWORD@HOST/NAME?...` neither the password nor the options, which may hold one. */
-const withoutPassword = (database: string): string =>
-  database.startsWith('sqlite:')
-    ? database
-    : database.replace(/\?.*$/s, '').replace(/^(\w+:\/\/)(?:.*@)?/s, '$1');
 
 /** What was asked for, on stdout: JSON, or lines for people. */
 export function answer({ world, command }: Session, json: unknown, text: string): void {

@@ -4,7 +4,7 @@ import type { GatewayConfig } from './types.ts';
 
 /** What is no fault of a configuration, but what its operator may not have meant. */
 export const remarksOn = ({ providers, models }: GatewayConfig): string[] => [
-  ...(models.length === 0 ? ['there are no models, so every request is a 404; add [[models]]'] : []),
+  ...(models.length === 0 ? ['the catalog has no models; add [[models]]'] : []),
   ...providers
     .filter(({ apiKey }) => apiKey !== undefined)
     .flatMap(({ id, baseUrls }) =>

@@ -185,7 +185,8 @@ class StoredLedger implements Ledger {
     try {
       return (await this.#do(operation)) as Settled;
     } catch (error) {
-      if (error instanceof StoreError) this.#owed.set(operation.requestId, operation);
+      // A fault of ours in the middle of a commit, too: the hold would be open for as long as this gateway lives.
+      if (!(error instanceof LedgerError)) this.#owed.set(operation.requestId, operation);
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../errors.ts';
 import type { ClientWire } from '../wires/wire.ts';
-import { type Receipt, receiptHeaders } from './receipt.ts';
+import { noCost, type Receipt, receiptHeaders } from './receipt.ts';
 
 const json = 'application/json; charset=utf-8';
 
@@ -59,7 +59,7 @@ export const plainErrorBody: ErrorBody = (error) => ({ error: error.body });
 
 export function errorAnswer(receipt: Receipt, error: GatewayError, errorBody: ErrorBody): Answer<string> {
   // A stream that did not begin: its answer has a cost like any other.
-  receipt.cost ??= { total: 0n, components: { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n } };
+  receipt.cost ??= noCost;
   return jsonAnswer(receipt, error.status, JSON.stringify(errorBody(error, receipt.requestId)), {
     // OpenAI's and Anthropic's clients would ask again, and be billed again.
     ...(receipt.cost.total > 0n ? { 'x-should-retry': 'false' } : {}),

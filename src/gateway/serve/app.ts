@@ -3,6 +3,7 @@ import { GatewayError } from '../errors.ts';
 import { errorAnswer, plainErrorBody } from './answers.ts';
 import { type Asked, askedOf, type Setting } from './asked.ts';
 import { deliver } from './deliver.ts';
+import { stopping } from './in-flight.ts';
 import type { GatewayParts } from './parts.ts';
 import { noSuchRoute } from './no-such-route.ts';
 import { newReceipt } from './receipt.ts';
@@ -24,7 +25,10 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setti
         onFault: (error: unknown) => parts.onFault(receipt.requestId, error),
       };
       try {
-        return deliver(await answer(asked, context.req.param()), way);
+        if (parts.inFlight.stopping) throw stopping();
+        const answered = answer(asked, context.req.param());
+        parts.inFlight.add(answered, () => cutUnsent(asked));
+        return deliver(await answered, way);
       } catch (error) {
         // The status is for nobody: the connection is gone.
         if (error instanceof CallerGone) return new Response(null, { status: 499 });
@@ -56,6 +60,11 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setti
   const paths = routes.map(({ path }) => path);
   app.notFound(({ req }) => refuse(404, 'not_found', noSuchRoute(req.method, req.path, { basePath, paths })));
   return app;
+}
+
+/** Who has not sent all of a request when the gateway stops is not waited for. */
+function cutUnsent({ incoming }: Asked): void {
+  if (incoming?.complete === false) incoming.destroy();
 }
 
 /** `/v1/models/{id}` to `/v1/models/:id{.+}`: ids of models have slashes. */

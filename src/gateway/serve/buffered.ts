@@ -1,8 +1,7 @@
 import type { Candidate, Usage } from '../catalog/types.ts';
-import type { Attempt } from '../upstream/types.ts';
-import { type Answer, jsonAnswer } from './answers.ts';
+import { Answer, jsonAnswer } from './answers.ts';
 import { estimatedOf, noCost } from './receipt.ts';
-import { failed, send, serves, type Work } from './work.ts';
+import { served, serves, type Work } from './work.ts';
 
 /** A provider's whole body, in the caller's words. */
 export interface Whole {
@@ -18,25 +17,15 @@ export async function buffered(
   work: Work,
   read: (text: string, candidate: Candidate) => Whole,
 ): Promise<Answer> {
-  const { parts, asked, purchase } = work;
+  const { asked, purchase } = work;
   const { receipt } = asked;
-  let last: Attempt | undefined;
   try {
-    let served: { readonly attempt: Attempt; readonly whole: Whole };
-    try {
-      served = await parts.router.run(
-        purchase.candidates,
-        async (attempt) => {
-          last = attempt;
-          const reply = await send(work, attempt);
-          return { attempt, whole: read(await reply.text(), attempt.candidate) };
-        },
-        work.givenUp,
-      );
-    } catch (error) {
-      return await failed(work, last, error);
-    }
-    const { attempt, whole } = served;
+    const got = await served(work, async (reply, attempt) => ({
+      attempt,
+      whole: read(await reply.text(), attempt.candidate),
+    }));
+    if (got instanceof Answer) return got;
+    const { attempt, whole } = got;
     const { candidate, place } = attempt;
     purchase.began();
     serves(work, attempt);

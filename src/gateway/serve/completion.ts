@@ -1,7 +1,6 @@
 import { roomFor } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { invalidRequest, unsupported } from '../errors.ts';
-import { UpstreamFailure } from '../upstream/types.ts';
 import { translationOf } from '../wires/index.ts';
 import type { AnswerAbout, ClientRequest, ClientWire, RequestFacts, Translation } from '../wires/wire.ts';
 import { Answer } from './answers.ts';
@@ -10,7 +9,7 @@ import { buffered } from './buffered.ts';
 import { open } from './enter.ts';
 import type { GatewayParts } from './parts.ts';
 import type { JsonBody } from './request-body.ts';
-import { Tally } from './relay.ts';
+import { Tally, unserved } from './relay.ts';
 import { streamed } from './streamed.ts';
 import { checkWindow } from './window.ts';
 import { refuseUnpriced } from './unpriced.ts';
@@ -58,7 +57,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
     const answer = translation(candidate).answer(whole, about(candidate));
     const tally = new Tally();
     tally.add(answer.events);
-    if (tally.failure) throw new UpstreamFailure({ ...tally.failure, unwell: true });
+    if (tally.failure) throw unserved(tally.failure);
     return { text: answer.text, usage: tally.usage ?? tally.estimated(facts) };
   });
 }

@@ -32,8 +32,12 @@ async function intoNode(frames: LiveFrames, outgoing: ServerResponse, gone: Abor
   else gone.addEventListener('abort', () => frames.leave(), { once: true });
   for (;;) {
     const next = await frames.next();
-    // Between the end of a connection and the word of it.
-    if (!next || outgoing.destroyed) return;
+    if (!next) return;
+    if (outgoing.destroyed) {
+      // The word of it may have been before anybody listened.
+      frames.leave();
+      return;
+    }
     if (next.closed) {
       outgoing.end(next.text);
       return;

@@ -5,6 +5,7 @@ import type { RequestFacts } from '../wires/wire.ts';
 import { Answer } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { type IdempotencyKey, idempotencyKey, replay } from './idempotency.ts';
+import { stopping } from './in-flight.ts';
 import { refuseLookalikes } from './lookalikes.ts';
 import type { GatewayParts } from './parts.ts';
 import { endpointOf, KeyInvalid, type Order, Purchase } from './purchase.ts';
@@ -131,12 +132,6 @@ async function enter<Facts extends RequestFacts>(
   });
   return { ...body, caller, facts, resolution: { ...resolution, candidates: [first, ...fit] }, idempotency };
 }
-
-const stopping = (): GatewayError =>
-  new GatewayError(503, 'server_error', 'The gateway is stopping and cut this answer; ask again.', {
-    code: 'gateway_stopping',
-    headers: { 'retry-after': '1' },
-  });
 
 const fallbacksOf = (header: string | undefined): string[] =>
   (header ?? '')

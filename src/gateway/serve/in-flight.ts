@@ -1,4 +1,6 @@
-/** A request that is not over yet: its answer is on the way, or its money is not settled. */
+import { GatewayError } from '../errors.ts';
+
+/** A request that is not over yet: it is coming in, its answer is on the way, or its money is not settled. */
 interface Open {
   readonly over: Promise<unknown>;
   readonly stop: () => void;
@@ -9,13 +11,9 @@ export class InFlight {
   readonly #open = new Set<Open>();
   #stopping = false;
 
-  /** Whether what is open is being ended. */
+  /** Whether nothing may begin any more. */
   get stopping(): boolean {
     return this.#stopping;
-  }
-
-  get size(): number {
-    return this.#open.size;
   }
 
   /** @param stop ends it */
@@ -34,5 +32,13 @@ export class InFlight {
     }, graceMs);
     while (this.#open.size > 0) await Promise.allSettled([...this.#open].map(({ over }) => over));
     clearTimeout(timer);
+    // In the same breath as the last look: what came now would find its ledger closed in the middle.
+    this.#stopping = true;
   }
 }
+
+export const stopping = (): GatewayError =>
+  new GatewayError(503, 'server_error', 'The gateway is stopping; ask again.', {
+    code: 'gateway_stopping',
+    headers: { 'retry-after': '1' },
+  });

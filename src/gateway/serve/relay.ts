@@ -1,9 +1,13 @@
 import type { Usage } from '../catalog/types.ts';
 import type { AnswerEvent } from '../wires/answer.ts';
-import type { Frames } from '../upstream/types.ts';
+import { type Frames, UpstreamFailure } from '../upstream/types.ts';
 import type { RequestFacts, SseFrame, StreamTranslation } from '../wires/wire.ts';
 
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
+
+/** Of a fault that a provider told in its answer. What does not go better the next time is the request's, not its health's. */
+export const unserved = ({ error, again }: Failure): UpstreamFailure =>
+  new UpstreamFailure({ error, again, unwell: again });
 
 /** What an answer's events say, kept up as they pass. */
 export class Tally {

@@ -1,11 +1,11 @@
 import type { Redact } from '../access/redact.ts';
 import type { Candidate } from '../catalog/types.ts';
-import { type Attempt, UpstreamFailure, type UpstreamReply } from '../upstream/types.ts';
+import type { Attempt, UpstreamReply } from '../upstream/types.ts';
 import type { StreamTranslation } from '../wires/wire.ts';
-import { type Answer, type LiveFrames, streamAnswer } from './answers.ts';
+import { Answer, type LiveFrames, streamAnswer } from './answers.ts';
 import { receiptHeaders } from './receipt.ts';
-import { Relay } from './relay.ts';
-import { failed, frameRedactor, ownFault, send, serves, shownError, type Work } from './work.ts';
+import { Relay, unserved } from './relay.ts';
+import { frameRedactor, ownFault, served, serves, shownError, type Work } from './work.ts';
 
 /** The most of a stream that is kept for an idempotency key, in characters. */
 const mostKept = 4 * 1024 * 1024;
@@ -26,28 +26,19 @@ export async function streamed(
   work: Work,
   translate: (candidate: Candidate) => StreamTranslation,
 ): Promise<Answer> {
-  const { parts, asked, purchase } = work;
-  let last: Attempt | undefined;
-  let begun: Begun;
+  const { asked, purchase } = work;
+  let begun: Begun | Answer | undefined;
   try {
-    begun = await parts.router.run(
-      purchase.candidates,
-      async (attempt) => {
-        last = attempt;
-        return await begin(attempt, await send(work, attempt), {
-          stream: translate(attempt.candidate),
-          redact: frameRedactor(asked, attempt.candidate),
-        });
-      },
-      work.givenUp,
+    begun = await served(work, (reply, attempt) =>
+      begin(attempt, reply, {
+        stream: translate(attempt.candidate),
+        redact: frameRedactor(asked, attempt.candidate),
+      }),
     );
-  } catch (error) {
-    try {
-      return await failed(work, last, error);
-    } finally {
-      work.over();
-    }
+  } finally {
+    if (!begun || begun instanceof Answer) work.over();
   }
+  if (begun instanceof Answer) return begun;
   purchase.began();
   serves(work, begun.attempt);
   asked.receipt.cost = undefined;
@@ -65,7 +56,7 @@ async function begin(
     let done = false;
     while (head === '' && !done) ({ text: head, done } = await relay.next());
     const { failure } = relay.tally;
-    if (failure && head === '') throw new UpstreamFailure({ ...failure, unwell: true });
+    if (failure && head === '') throw unserved(failure);
     return { attempt, relay, reply, head, done };
   } catch (error) {
     reply.cut();
@@ -99,13 +90,13 @@ class StreamedAnswer {
   }
 
   frames(): LiveFrames {
-    const { givenUp, parts } = this.#work;
+    const { asked, givenUp, parts } = this.#work;
     return {
       next: () => this.#next(),
       leave: () => {
         if (this.#left) return;
         this.#left = true;
-        void this.#drain();
+        this.#drain().catch((error: unknown) => parts.onFault(asked.receipt.requestId, error));
       },
       givenUp,
       readerMs: parts.readerMs,
@@ -150,10 +141,14 @@ class StreamedAnswer {
     }, this.#work.parts.limits.drainIdleSecs * 1000);
     let thrown: unknown;
     await this.#pulling;
+    // Whoever asks again under the same key gets all of it.
+    this.#keep(this.#unsent);
     try {
       while (!this.#done) {
         idle.refresh();
-        ({ done: this.#done } = await relay.next());
+        const { text, done } = await relay.next();
+        this.#done = done;
+        this.#keep(text);
       }
     } catch (error) {
       thrown = error;
@@ -203,7 +198,7 @@ class StreamedAnswer {
     await purchase.settle(candidate, place, usage, {
       status: 200,
       outcome: cutByUs && outcome === 'failed' ? 'cut' : outcome,
-      ...this.#answer(),
+      ...(error ? {} : this.#answer()),
     });
     return last;
   }
@@ -221,7 +216,7 @@ class StreamedAnswer {
 
   /** To be given again, where it is whole. */
   #answer() {
-    if (!this.#work.purchase.keeps || this.#left || this.#kept.length > mostKept) return {};
+    if (!this.#work.purchase.keeps || this.#kept.length > mostKept) return {};
     const headers = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' };
     return {
       answer: {

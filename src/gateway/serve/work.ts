@@ -2,7 +2,7 @@ import type { Candidate, Usage } from '../catalog/types.ts';
 import { type Redact, redactor } from '../access/redact.ts';
 import { StoreError } from '../../store/index.ts';
 import { GatewayError } from '../errors.ts';
-import { type Attempt, UpstreamFailure, type UpstreamReply } from '../upstream/types.ts';
+import { type Attempt, Unaskable, UpstreamFailure, type UpstreamReply } from '../upstream/types.ts';
 import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../wires/wire.ts';
 import type { Asked } from './asked.ts';
 import { type Answer, errorAnswer } from './answers.ts';
@@ -27,12 +27,55 @@ export interface Work {
   readonly over: () => void;
 }
 
-/** One attempt. Rejects with `UpstreamFailure` for every status but 2xx. */
-export async function send(work: Work, { candidate }: Attempt): Promise<UpstreamReply> {
-  const { parts, asked, facts, givenUp } = work;
+/** How far it came. */
+interface Tried {
+  /** The last candidate that was asked. */
+  readonly last: Attempt | undefined;
+  /** It was at work when the answer was given up. */
+  readonly atWork: boolean;
+}
+
+/**
+ * Asks one candidate after the other.
+ * @param use makes something of a reply with status 2xx; rejects with `UpstreamFailure` where it is nothing
+ * @returns an answer that says why, where none of them came to anything: then nothing is held any more
+ */
+export async function served<T>(
+  work: Work,
+  use: (reply: UpstreamReply, attempt: Attempt) => Promise<T>,
+): Promise<T | Answer> {
+  const { parts, purchase, givenUp } = work;
+  let tried: Tried = { last: undefined, atWork: false };
+  const attempts = async (attempt: Attempt): Promise<T> => {
+    const body = bodyOf(work, attempt);
+    tried = { last: attempt, atWork: true };
+    try {
+      return await use(await send(work, attempt, body), attempt);
+    } catch (error) {
+      tried = { last: attempt, atWork: givenUp.aborted };
+      throw error;
+    }
+  };
+  try {
+    return await parts.router.run(purchase.candidates, attempts, givenUp);
+  } catch (error) {
+    return await failed(work, tried, error);
+  }
+}
+
+function bodyOf({ asked, bodyFor }: Work, { candidate, place }: Attempt): UpstreamBody {
   if (asked.gone.aborted) throw new CallerGone('before the provider was asked');
+  try {
+    return bodyFor(candidate);
+  } catch (error) {
+    // The caller shall hear of what it asked for, not of what stands in for it.
+    throw place > 0 && error instanceof GatewayError ? new Unaskable(error.message) : error;
+  }
+}
+
+async function send(work: Work, { candidate }: Attempt, body: UpstreamBody): Promise<UpstreamReply> {
+  const { parts, facts, givenUp } = work;
   const { stream, prefix } = facts;
-  const body = work.bodyFor(candidate);
   const reply = await parts.transport.send({ candidate, body, stream, prefix, signal: givenUp });
   if (reply.status >= 200 && reply.status < 300) return reply;
   throw new UpstreamFailure(work.failure(candidate)(reply.status, await reply.text(), reply.headers));
@@ -47,12 +90,12 @@ export function serves({ asked: { receipt } }: Work, { candidate, place }: Attem
 }
 
 /** No attempt came to anything: what was held goes back, and the caller hears why. */
-export async function failed(work: Work, last: Attempt | undefined, error: unknown): Promise<Answer> {
-  const { asked, purchase, facts, errorBody, parts } = work;
+async function failed(work: Work, { last, atWork }: Tried, error: unknown): Promise<Answer> {
+  const { asked, purchase, facts, errorBody } = work;
   const candidate = last?.candidate ?? purchase.candidates[0];
   if (!candidate) throw error;
   if (last) serves(work, last);
-  if (last && work.givenUp.aborted && asked.gone.aborted) {
+  if (last && atWork && asked.gone.aborted) {
     // The provider was at work for a caller that left, and nobody knows how far it came.
     const usage: Usage = new Tally().estimated(facts);
     await purchase.settle(candidate, last.place, usage, { status: 499, outcome: 'client_gone' });
@@ -72,13 +115,18 @@ export async function failed(work: Work, last: Attempt | undefined, error: unkno
       ? { answer: { status, headers: answer.headers, body: answer.body } }
       : {};
   await purchase.release(candidate, last?.place ?? 0, { status, outcome: 'failed', ...kept });
-  if (isOwnRejected)
-    await parts.credentials.markRejected(
-      purchase.accountId,
-      candidate.credential.kind === 'byok' ? candidate.credential.provider : '',
-      candidate.credential.kind === 'byok' ? candidate.credential.apiKey : undefined,
-    );
+  if (isOwnRejected) await markRejected(work, candidate);
   return answer;
+}
+
+/** For the caller's list of credentials; the answer says it, whether or not that can be written. */
+async function markRejected({ parts, asked, purchase }: Work, { credential }: Candidate): Promise<void> {
+  if (credential.kind !== 'byok') return;
+  try {
+    await parts.credentials.markRejected(purchase.accountId, credential.provider, credential.apiKey);
+  } catch (error) {
+    parts.onFault(asked.receipt.requestId, error);
+  }
 }
 
 /** What the caller hears of a failure. A fault of ours is told to the log. */

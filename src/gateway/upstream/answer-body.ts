@@ -1,3 +1,4 @@
+import { scanJson } from '../json-scan.ts';
 import type { SseFrame } from '../wires/wire.ts';
 import { Deadlines } from './deadlines.ts';
 import type { ProviderFaults } from './faults.ts';
@@ -9,6 +10,11 @@ const mostWaiting = 256 * 1024;
 /** Of the body of an error: what a message needs, and no longer than that is worth waiting for. */
 const errorBytes = 64 * 1024;
 const errorMs = 10_000;
+
+/** What is parsed is written again, recursively; what is short cannot be so deep as to hurt. */
+const mostDepth = 10_000;
+const isTooDeep = (text: string): boolean =>
+  text.length > 2 * mostDepth && scanJson(text, mostDepth) === 'too deep';
 
 export interface AnswerLimits {
   readonly totalMs: number;
@@ -117,7 +123,11 @@ export class AnswerBody {
       this.#deadlines.wait();
       this.#resume();
     }
-    return whole.then((bytes) => new TextDecoder().decode(bytes));
+    return whole.then((bytes) => {
+      const text = new TextDecoder().decode(bytes);
+      if (isTooDeep(text)) throw this.#tooDeep();
+      return text;
+    });
   }
 
   frames(): Frames {
@@ -144,7 +154,8 @@ export class AnswerBody {
 
   /** Nobody reads on. */
   cut(): void {
-    this.#break(this.#faults.cut());
+    // An error is dear, and most are cut when all is read.
+    if (!this.#over) this.#break(this.#faults.cut());
     this.#frames = [];
     this.#taken = 0;
   }
@@ -192,6 +203,12 @@ export class AnswerBody {
       else this.#break(failure);
       return false;
     }
+    if (frames.some(({ data }) => isTooDeep(data))) {
+      const failure = this.#tooDeep();
+      if (this.#over) this.#failure ??= failure;
+      else this.#break(failure);
+      return false;
+    }
     // A byte now and then that never makes a line is silence, too.
     if (parser.lines !== before) this.#deadlines.news();
     for (const frame of frames) this.#deliver(frame);
@@ -209,6 +226,10 @@ export class AnswerBody {
     this.#waiter = undefined;
     this.#deadlines.rest();
     waiter.resolve({ value: frame, done: false });
+  }
+
+  #tooDeep(): UpstreamFailure {
+    return this.#faults.nonsense(`its JSON has more than ${mostDepth} levels`);
   }
 
   #tooLarge(): UpstreamFailure {

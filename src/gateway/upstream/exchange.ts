@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { AnswerBody, type AnswerLimits, type BodySource } from './answer-body.ts';
-import type { ProviderFaults } from './faults.ts';
+import { codeOf, type ProviderFaults } from './faults.ts';
 import type { UpstreamFailure, UpstreamReply } from './types.ts';
 import { isPacked, Unpacking } from './unpacking.ts';
 import { AddressRefused } from './vetting.ts';
@@ -96,9 +96,6 @@ export class Exchange {
     return this.#begun ? faults.brokeOff(error) : faults.unreachable(error);
   }
 }
-
-const codeOf = (error: unknown): unknown =>
-  error instanceof Error && 'code' in error ? error.code : undefined;
 
 /** One request over a pooled connection, without a stream in between: its bytes go straight into the body. */
 export function ask(

@@ -108,7 +108,7 @@ function failure(
 
 const seconds = (ms: number): string => `${ms / 1000} seconds`;
 
-const codeOf = (error: unknown): string | undefined =>
+export const codeOf = (error: unknown): string | undefined =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 
 /** Only a code: messages of the system name addresses. */

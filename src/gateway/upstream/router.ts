@@ -4,7 +4,7 @@ import type { Limits } from '../config/types.ts';
 import { Breaker, type BreakerTicket } from './breaker.ts';
 import { nameOf } from './destination.ts';
 import { ProviderFaults } from './faults.ts';
-import { type Attempt, type Router, UpstreamFailure } from './types.ts';
+import { type Attempt, type Router, Unaskable, UpstreamFailure } from './types.ts';
 
 /** A provider that wants a longer pause is not asked again. */
 const longestPauseMs = 10_000;
@@ -62,6 +62,10 @@ export class UpstreamRouter implements Router {
           this.#options.onAttempt?.(about);
           return result;
         } catch (error) {
+          if (error instanceof Unaskable) {
+            ticket.dropped();
+            break;
+          }
           if (signal.aborted || !(error instanceof UpstreamFailure)) {
             ticket.dropped();
             throw error;

@@ -19,6 +19,9 @@ export class UpstreamFailure extends Error implements UpstreamFault {
   }
 }
 
+/** A candidate that this request cannot be put to at all. */
+export class Unaskable extends Error {}
+
 export interface Sending {
   readonly candidate: Candidate;
   readonly body: UpstreamBody;
@@ -64,7 +67,8 @@ export interface Attempt {
 /** Tries candidates in turn, each a few times with growing pauses, none whose provider's breaker is open. */
 export interface Router {
   /**
-   * `attempt` may reject with `UpstreamFailure`, as long as nothing was sent to the caller; anything else passes through.
+   * `attempt` may reject with `UpstreamFailure`, as long as nothing was sent to the caller, and with `Unaskable` for any
+   * candidate but the first, which then is passed by; anything else passes through.
    * Rejects with the last failure when nothing is left.
    */
   run<T>(

@@ -38,6 +38,10 @@ export const wires = {
       prompt: content,
     }),
   },
+  embeddings: {
+    path: '/v1/embeddings',
+    body: (model: string, _stream: boolean, content = 'Hello there.') => ({ model, input: content }),
+  },
 } as const;
 
 export type CallerWire = keyof typeof wires;

@@ -33,12 +33,18 @@ export function recordedFrames(name: string): SseFrame[] {
   const payloads = readFileSync(pathOf(`${name}.chunks.txt`), 'utf8')
     .split('\n')
     .filter((line) => line.trim() !== '');
-  const frames = payloads.map((payload) => {
-    const { type } = JSON.parse(payload) as { type?: string };
-    return frame(payload, type);
-  });
+  const frames = payloads.map((payload) => frame(payload, typeIn(payload)));
   const chat = payloads.some((payload) => payload.includes('"chat.completion.chunk"'));
   return chat ? [...frames, frame('[DONE]')] : frames;
+}
+
+function typeIn(payload: string): string | undefined {
+  try {
+    return (JSON.parse(payload) as { type?: string }).type;
+  } catch {
+    // One recording has a line that is no JSON.
+    return undefined;
+  }
 }
 
 /** The exchanges of one of OpenAI's. @param name as `openai/chat-basic` */

@@ -37,6 +37,13 @@ export function schemaFaults(kind: keyof typeof names, form: 'body' | 'chunk', v
 
 /** Without the nulls that OpenAI sends where its document has none. */
 function lenient(kind: keyof typeof names, form: 'body' | 'chunk', value: Json): Json {
+  if (kind === 'embeddings') {
+    // In base64, as its own clients ask for them.
+    const data = (value['data'] as Json[]).map((each) =>
+      typeof each['embedding'] === 'string' ? { ...each, embedding: [] } : each,
+    );
+    return { ...value, data };
+  }
   if (form === 'body') return value;
   if (kind === 'completions') {
     const choices = (value['choices'] as Json[] | undefined)?.map((choice) =>

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { AnswerEvent } from '../answer.ts';
-import { isRecord } from './usage.ts';
+import { isRecord } from '../json.ts';
 
 interface Call {
   readonly n: number;

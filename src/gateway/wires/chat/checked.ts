@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { Violations } from '../responses/violations.ts';
+import { Violations } from '../violations.ts';
 
 /** @param at where in the body the value stands @throws GatewayError 400 that names all that is wrong */
 export function checked<Shape extends z.ZodType>(

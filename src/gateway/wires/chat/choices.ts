@@ -1,9 +1,7 @@
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../answer.ts';
 import { faultInStream } from '../provider-faults.ts';
 import { CallReader } from './calls.ts';
-import { isRecord } from './usage.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { isRecord, type Json } from '../json.ts';
 
 export const reasons: Readonly<Record<string, FinishReason>> = {
   stop: 'stop',
@@ -57,7 +55,7 @@ export class ChoiceReader {
     else if (text !== '') events.push({ type: 'text', text });
     const refusal = textOf(delta['refusal']);
     if (refusal !== '') events.push({ type: 'refusal', text: refusal });
-    if (delta['tool_calls']) events.push(...this.calls.push(delta['tool_calls']));
+    if (delta['tool_calls']) for (const event of this.calls.push(delta['tool_calls'])) events.push(event);
   }
 
   #think(text: string, events: AnswerEvent[]): void {

@@ -10,8 +10,8 @@ import type {
   Reasoning,
   Tool,
 } from '../conversation.ts';
-import { dataUrl } from '../responses/data-url.ts';
-import { Violations } from '../responses/violations.ts';
+import { dataUrl } from '../data-url.ts';
+import { Violations } from '../violations.ts';
 import type { ClientRequest } from '../wire.ts';
 import { checked } from './checked.ts';
 import { type ChatMessage, type ChatRequest, chatRequest, type ReasoningDetail } from './request-schema.ts';

@@ -1,9 +1,7 @@
-import { kindOf, Violations } from '../responses/violations.ts';
+import { isRecord, type Json, kindOf } from '../json.ts';
+import { Violations } from '../violations.ts';
 import type { RequestFacts } from '../wire.ts';
 import { Measure, unknownSize } from './measure.ts';
-import { isRecord } from './usage.ts';
-
-type Json = Readonly<Record<string, unknown>>;
 
 export const mostAnswers = 128;
 

@@ -1,9 +1,7 @@
 import { providerFault } from '../provider-faults.ts';
 import type { UpstreamWire } from '../wire.ts';
 import { faultWords } from './reader.ts';
-import { isRecord } from './usage.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { isRecord, type Json } from '../json.ts';
 
 /** Of OpenAI's error body and of what others answer in its place. */
 export const failureOf: UpstreamWire['failure'] = (status, text, headers) =>

@@ -2,9 +2,7 @@ import type { Model } from '../../catalog/types.ts';
 import { isMarked } from '../seals.ts';
 import type { UpstreamOptions } from '../wire.ts';
 import { isStrict } from './dialect.ts';
-import { isRecord } from './usage.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { isRecord, type Json } from '../json.ts';
 
 /**
  * Members of messages that callers have from other models' answers, or for them: thoughts, seals, breakpoints. Providers

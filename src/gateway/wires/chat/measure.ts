@@ -1,5 +1,5 @@
 import type { RequestFacts } from '../wire.ts';
-import { isRecord } from './usage.ts';
+import { isRecord } from '../json.ts';
 
 /** A pool chooses by so much of the text which host may have it in its cache. */
 const longestPrefix = 4096;

@@ -16,7 +16,7 @@ export class ReasoningDetails {
     const details = this.#sealed(event);
     this.#open = '';
     this.#hasSeals = true;
-    this.all.push(...details);
+    for (const detail of details) this.all.push(detail);
     return details;
   }
 
@@ -53,7 +53,7 @@ export function choiceOf(events: readonly AnswerEvent[]): Choice {
     switch (event.type) {
       case 'text':
         text = (text ?? '') + event.text;
-        if (event.logprobs) logprobs.push(...event.logprobs);
+        for (const each of event.logprobs ?? []) logprobs.push(each);
         break;
       case 'refusal':
         refusal = (refusal ?? '') + event.text;

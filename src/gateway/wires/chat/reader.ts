@@ -3,9 +3,8 @@ import type { AnswerEvent } from '../answer.ts';
 import { faultInStream } from '../provider-faults.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
 import { ChoiceReader } from './choices.ts';
-import { isRecord, readUsage } from './usage.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { isRecord, type Json } from '../json.ts';
+import { readUsage } from './usage.ts';
 
 /** What a frame holds: a chunk, the end, nothing, or no JSON. */
 export type Held = Json | 'done' | 'nothing' | 'nonsense';
@@ -81,7 +80,7 @@ export class ChunkReader implements UpstreamReader {
   #read(choice: Json, events: AnswerEvent[]): void {
     const index = typeof choice['index'] === 'number' ? choice['index'] : 0;
     if (index === 0) {
-      events.push(...this.#choice.push(choice));
+      for (const event of this.#choice.push(choice)) events.push(event);
       return;
     }
     const other = this.#others.get(index) ?? new ChoiceReader();

@@ -1,6 +1,6 @@
 import type { AnswerAbout } from '../wire.ts';
 import { type ChoiceReader, partsIn, reasons } from './choices.ts';
-import { isRecord } from './usage.ts';
+import { isRecord } from '../json.ts';
 import { answerId } from './writer.ts';
 
 /**

@@ -11,9 +11,7 @@ import {
 } from './dialect.ts';
 import { historyEdits } from './history.ts';
 import { effort, reasoning } from './request-schema.ts';
-import { isRecord } from './usage.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { isRecord, type Json } from '../json.ts';
 
 /** The caller's text, byte by byte but for what the provider must be told otherwise. */
 export function sameRequest({ text, body }: ClientRequest, options: UpstreamOptions): UpstreamBody {

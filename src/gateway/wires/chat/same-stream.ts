@@ -3,7 +3,7 @@ import type { AnswerEvent } from '../answer.ts';
 import type { AnswerAbout, SseFrame, StreamTranslation } from '../wire.ts';
 import { ChunkReader, heldIn } from './reader.ts';
 import { repairChoice, repairHead } from './repair.ts';
-import { isRecord } from './usage.ts';
+import { isRecord } from '../json.ts';
 import { errorFrame, frameOf, lastFrame } from './writer.ts';
 
 type Open = Record<string, unknown>;

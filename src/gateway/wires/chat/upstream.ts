@@ -6,7 +6,7 @@ import type { UpstreamWire } from '../wire.ts';
 import { failureOf } from './failure.ts';
 import { ChunkReader, faultWords } from './reader.ts';
 import { requestOf } from './request.ts';
-import { isRecord } from './usage.ts';
+import { isRecord } from '../json.ts';
 
 /** OpenAI's chat completions and whoever speaks like them: Mistral, DeepSeek, xAI, our own host. */
 export const openaiChat: UpstreamWire = {

@@ -1,9 +1,8 @@
 import { commonFacts, mostAnswers } from '../chat/facts.ts';
 import { Measure } from '../chat/measure.ts';
-import { kindOf, Violations } from '../responses/violations.ts';
+import { type Json, kindOf } from '../json.ts';
+import { Violations } from '../violations.ts';
 import type { RequestFacts } from '../wire.ts';
-
-type Json = Readonly<Record<string, unknown>>;
 
 const mostBestOf = 20;
 

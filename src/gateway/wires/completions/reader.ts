@@ -1,7 +1,8 @@
 import { GatewayError } from '../../errors.ts';
 import type { AnswerEvent, FinishReason } from '../answer.ts';
 import { faultWords, type Held, isFault } from '../chat/reader.ts';
-import { isRecord, readUsage } from '../chat/usage.ts';
+import { isRecord } from '../json.ts';
+import { readUsage } from '../chat/usage.ts';
 import { faultInStream } from '../provider-faults.ts';
 import type { AnswerAbout } from '../wire.ts';
 

@@ -5,7 +5,7 @@ import { heldIn } from '../chat/reader.ts';
 import { fill, repairHead } from '../chat/repair.ts';
 import { commonEdits } from '../chat/same-request.ts';
 import { completionIn } from '../chat/upstream.ts';
-import { isRecord } from '../chat/usage.ts';
+import { isRecord } from '../json.ts';
 import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
 import { editMembers } from '../json-edit.ts';
 import type { AnswerAbout, SseFrame, StreamTranslation, Translation } from '../wire.ts';

@@ -1,4 +1,5 @@
-import { kindOf, Violations } from '../responses/violations.ts';
+import { kindOf } from '../json.ts';
+import { Violations } from '../violations.ts';
 import type { EmbeddingInput, EmbeddingsFacts } from './types.ts';
 
 const longestPrefix = 4096;

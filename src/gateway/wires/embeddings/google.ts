@@ -1,6 +1,6 @@
 import { unsupported } from '../../errors.ts';
 import { google } from '../google/index.ts';
-import { isRecord } from '../responses/violations.ts';
+import { isRecord } from '../json.ts';
 import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
 import type { EmbeddingsTranslation } from './types.ts';
 import { isVector, toBase64 } from './vectors.ts';

@@ -1,6 +1,6 @@
 import { openaiChat } from '../chat/upstream.ts';
 import { editMembers } from '../json-edit.ts';
-import { isRecord } from '../responses/violations.ts';
+import { isRecord } from '../json.ts';
 import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
 import type { EmbeddingsFacts, EmbeddingsTranslation } from './types.ts';
 import { fromBase64, isVector, toBase64 } from './vectors.ts';

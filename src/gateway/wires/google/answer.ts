@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts';
 import { UpstreamFailure } from '../../upstream/types.ts';
 import type { AnswerEvent, FinishReason } from '../answer.ts';
-import { isObject, type Json, parseExact } from '../messages/json.ts';
+import { isRecord, type Json, parseExact } from '../json.ts';
 import { markSeal } from '../seals.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
 import { streamFailure } from './faults.ts';
@@ -54,9 +54,9 @@ export class GoogleReader implements UpstreamReader {
   }
 
   *#chunk(chunk: unknown): Generator<AnswerEvent> {
-    if (!isObject(chunk)) throw new SyntaxError('no object');
+    if (!isRecord(chunk)) throw new SyntaxError('no object');
     const { error, candidates, promptFeedback, usageMetadata, responseId } = chunk;
-    if (isObject(error)) {
+    if (isRecord(error)) {
       this.#failed = true;
       const fault = streamFailure(error);
       return yield { type: 'failure', error: fault.error, again: fault.again };
@@ -65,20 +65,20 @@ export class GoogleReader implements UpstreamReader {
       this.#started = true;
       yield { type: 'start', ...(typeof responseId === 'string' ? { id: responseId } : {}) };
     }
-    const usage = isObject(usageMetadata) ? this.#usage.take(usageMetadata) : undefined;
+    const usage = isRecord(usageMetadata) ? this.#usage.take(usageMetadata) : undefined;
     if (usage) yield { type: 'usage', usage };
     const candidate: unknown = Array.isArray(candidates) ? (candidates as unknown[])[0] : undefined;
-    if (isObject(candidate)) yield* this.#candidate(candidate);
-    const blocked = isObject(promptFeedback) ? promptFeedback['blockReason'] : undefined;
+    if (isRecord(candidate)) yield* this.#candidate(candidate);
+    const blocked = isRecord(promptFeedback) ? promptFeedback['blockReason'] : undefined;
     if (typeof blocked === 'string') this.#finish = { reason: blocked, blocked: true };
   }
 
   *#candidate(candidate: Json): Generator<AnswerEvent> {
     const { content, finishReason: reason, logprobsResult } = candidate;
-    const parts = isObject(content) && Array.isArray(content['parts']) ? content['parts'] : [];
+    const parts = isRecord(content) && Array.isArray(content['parts']) ? content['parts'] : [];
     let logprobs = logprobsOf(logprobsResult);
     for (const part of parts as unknown[]) {
-      if (!isObject(part)) continue;
+      if (!isRecord(part)) continue;
       for (const event of this.#part(part)) {
         const carries = event.type === 'text' && logprobs.length > 0;
         yield carries ? { ...event, logprobs } : event;
@@ -91,7 +91,7 @@ export class GoogleReader implements UpstreamReader {
   *#part({ text, thought, functionCall, thoughtSignature }: Json): Generator<AnswerEvent> {
     const signature =
       typeof thoughtSignature === 'string' && thoughtSignature !== '' ? thoughtSignature : undefined;
-    if (isObject(functionCall)) return yield* this.#call(functionCall, signature);
+    if (isRecord(functionCall)) return yield* this.#call(functionCall, signature);
     const said = typeof text === 'string' ? text : '';
     if (said !== '' && thought === true) yield { type: 'reasoning', text: said };
     // Before the text that it came with: it seals the thoughts that led to it.
@@ -118,7 +118,7 @@ export class GoogleReader implements UpstreamReader {
       if (args !== undefined || partialArgs !== undefined) throw new SyntaxError('arguments of no call');
       return;
     }
-    if (isObject(args)) this.#open.merge(args);
+    if (isRecord(args)) this.#open.merge(args);
     for (const piece of Array.isArray(partialArgs) ? (partialArgs as unknown[]) : []) this.#open.take(piece);
     if (willContinue !== true) yield* this.#close();
   }

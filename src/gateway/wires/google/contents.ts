@@ -1,5 +1,5 @@
 import type { ImagePart, Message, Part, ToolCallPart } from '../conversation.ts';
-import { isObject } from '../messages/json.ts';
+import { isRecord } from '../json.ts';
 import { unmarkSeal } from '../seals.ts';
 import { absentSeal, givenId } from './seals.ts';
 
@@ -31,7 +31,8 @@ export function contentsOf(messages: readonly Message[], sealed: boolean): Conte
     const parts = speaker === 'model' ? modelParts(said, sealed) : said.flatMap(userParts);
     if (parts.length === 0) continue;
     const last = contents.at(-1);
-    if (last?.role === speaker) last.parts.push(...parts);
+    // One by one: as arguments a hundred thousand of them would not fit on the stack.
+    if (last?.role === speaker) for (const part of parts) last.parts.push(part);
     else contents.push({ role: speaker, parts });
   }
   for (const { role, parts } of contents) if (role === 'user') parts.sort(resultsFirst);
@@ -106,7 +107,7 @@ function argumentsOf(call: ToolCallPart): unknown {
   if (call.arguments.trim() === '') return {};
   try {
     const parsed: unknown = JSON.parse(call.arguments);
-    return isObject(parsed) ? parsed : { value: parsed };
+    return isRecord(parsed) ? parsed : { value: parsed };
   } catch {
     return { value: call.arguments };
   }

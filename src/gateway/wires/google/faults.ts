@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../messages/json.ts';
+import { isRecord, type Json } from '../json.ts';
 import { faultInStream, providerFault } from '../provider-faults.ts';
 import type { UpstreamFault } from '../wire.ts';
 
@@ -16,7 +16,7 @@ export function googleFailure(
   }
   // Streams that fail before they begin answer with a list.
   const whole: unknown = Array.isArray(body) ? (body as unknown[])[0] : body;
-  const error = isObject(whole) && isObject(whole['error']) ? whole['error'] : undefined;
+  const error = isRecord(whole) && isRecord(whole['error']) ? whole['error'] : undefined;
   const fault = providerFault(statusOf(status, error), wordsOf(error, text), headers);
   return withDelay(fault, error);
 }
@@ -52,6 +52,6 @@ const detailsOf = (error: Json | undefined, type: string): Json[] => {
   const details = error?.['details'];
   if (!Array.isArray(details)) return [];
   return details
-    .filter(isObject)
+    .filter(isRecord)
     .filter((each) => each['@type'] === `type.googleapis.com/google.rpc.${type}`);
 };

@@ -1,9 +1,9 @@
 import type { TokenLogprob } from '../answer.ts';
-import { isObject, type Json } from '../messages/json.ts';
+import { isRecord, type Json } from '../json.ts';
 
 /** `logprobsResult` of a candidate: the tokens chosen, and at each place the likeliest. */
 export function logprobsOf(result: unknown): TokenLogprob[] {
-  if (!isObject(result)) return [];
+  if (!isRecord(result)) return [];
   const likeliest = listOf(result['topCandidates']);
   return listOf(result['chosenCandidates']).map((chosen, place) => ({
     ...token(chosen),
@@ -11,7 +11,7 @@ export function logprobsOf(result: unknown): TokenLogprob[] {
   }));
 }
 
-const listOf = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isObject) : []);
+const listOf = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isRecord) : []);
 
 function token({ token: text, logProbability }: Json): Omit<TokenLogprob, 'top_logprobs'> {
   const said = typeof text === 'string' ? text : '';

@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../messages/json.ts';
+import { isRecord, type Json } from '../json.ts';
 
 /** Arguments of a call that come piece by piece, each with a JSON path (`$.places[0].name`); strings grow. */
 export class PartialArguments {
@@ -11,7 +11,7 @@ export class PartialArguments {
 
   /** @throws RangeError where a piece has no place */
   take(piece: unknown): void {
-    if (!isObject(piece) || typeof piece['jsonPath'] !== 'string') throw new RangeError('no path');
+    if (!isRecord(piece) || typeof piece['jsonPath'] !== 'string') throw new RangeError('no path');
     const path = segmentsOf(piece['jsonPath']);
     const name = path.pop();
     if (typeof name !== 'string' && typeof name !== 'number') throw new RangeError('the path is the whole');

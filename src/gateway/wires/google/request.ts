@@ -1,7 +1,7 @@
 import { unsupported } from '../../errors.ts';
 import type { Conversation, Tool } from '../conversation.ts';
 import { budgetOf, nearestEffort } from '../effort.ts';
-import { isObject, type Json } from '../messages/json.ts';
+import { isRecord, type Json } from '../json.ts';
 import type { UpstreamOptions } from '../wire.ts';
 import { contentsOf } from './contents.ts';
 import { reduceSchema } from './schema.ts';
@@ -28,7 +28,7 @@ const takesLevels = ({ model }: UpstreamOptions): boolean => model.efforts.lengt
 
 function declaration({ name, description, parameters }: Tool): Json {
   const { properties } = parameters;
-  const empty = isObject(properties) && Object.keys(properties).length === 0;
+  const empty = isRecord(properties) && Object.keys(properties).length === 0;
   const none = Object.keys(parameters).length === 0 || empty;
   return {
     name,

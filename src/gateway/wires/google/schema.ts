@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../messages/json.ts';
+import { isRecord, type Json } from '../json.ts';
 
 /** Keywords that Google reads in `responseJsonSchema` and `parametersJsonSchema`; at others it may refuse all. */
 const plain = new Set([
@@ -33,7 +33,7 @@ const named = new Map([
  */
 export function reduceSchema(schema: unknown): unknown {
   if (typeof schema === 'boolean') return schema;
-  if (!isObject(schema)) return {};
+  if (!isRecord(schema)) return {};
   const whole = merged(schema);
   const { $ref } = whole;
   if (typeof $ref !== 'string') return reduceMembers(whole);
@@ -50,7 +50,7 @@ function reduceMembers(schema: Json): Json {
     if (plain.has(keyword)) reduced[keyword] = value;
     else if (ofOne.has(keyword)) reduced[keyword] = Array.isArray(value) ? {} : reduceSchema(value);
     else if (ofMany.has(keyword) && Array.isArray(value)) reduced[keyword] = value.map(reduceSchema);
-    else if (group !== undefined && isObject(value)) {
+    else if (group !== undefined && isRecord(value)) {
       const members = Object.entries(value).map(([name, each]) => [name, reduceSchema(each)] as const);
       reduced[group] = { ...(reduced[group] as Json | undefined), ...Object.fromEntries(members) };
     }
@@ -66,7 +66,7 @@ function merged(schema: Json): Json {
   if (!Array.isArray(allOf)) return schema;
   let whole: Json = rest;
   for (const part of allOf as unknown[]) {
-    if (!isObject(part)) continue;
+    if (!isRecord(part)) continue;
     const other = merged(part);
     whole = {
       ...other,

@@ -1,5 +1,5 @@
 import type { Usage } from '../../catalog/types.ts';
-import type { Json } from '../messages/json.ts';
+import type { Json } from '../json.ts';
 
 const members = [
   'promptTokenCount',

@@ -1,36 +1,36 @@
 import type { CacheMark, ImagePart, Part } from '../conversation.ts';
-import { isObject, type Json } from './json.ts';
-import type { Problems } from './problems.ts';
+import { isRecord, type Json } from '../json.ts';
+import type { Violations } from '../violations.ts';
 import { readSeal } from './seals.ts';
 
 type TextPart = Extract<Part, { type: 'text' }>;
 
 /** `cache_control` of a block, a tool or a request. */
 export function cacheOf({ cache_control: control }: Json): { readonly cache?: CacheMark } {
-  if (!isObject(control)) return {};
+  if (!isRecord(control)) return {};
   return { cache: control.ttl === '5m' || control.ttl === '1h' ? { ttl: control.ttl } : {} };
 }
 
 /** Reads the contents of messages, in order: results of tools are named by the calls before them. */
 export class BlockReader {
-  readonly problems: Problems;
+  readonly faults: Violations;
   readonly #toolNames = new Map<string, string>();
 
-  constructor(problems: Problems) {
-    this.problems = problems;
+  constructor(faults: Violations) {
+    this.faults = faults;
   }
 
   read(content: unknown, path: string): Part[] {
     if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content }];
     if (!Array.isArray(content)) {
-      this.problems.add(path, 'expected a text or an array of blocks');
+      this.faults.add(path, 'expected a text or an array of blocks');
       return [];
     }
     return content.flatMap((block: unknown, n) => this.#block(block, `${path}.${n}`));
   }
 
   #block(block: unknown, path: string): Part[] {
-    if (!isObject(block)) return this.#wrong(path, "expected a block such as {type: 'text', text: '...'}");
+    if (!isRecord(block)) return this.#wrong(path, "expected a block such as {type: 'text', text: '...'}");
     const cache = cacheOf(block);
     switch (block.type) {
       case 'text':
@@ -56,7 +56,7 @@ export class BlockReader {
         return [{ type: 'sealed_reasoning', data: readSeal(block.data) }];
       case 'tool_use': {
         const { id, name, input } = block;
-        if (typeof id !== 'string' || typeof name !== 'string' || !isObject(input))
+        if (typeof id !== 'string' || typeof name !== 'string' || !isRecord(input))
           return this.#wrong(path, 'expected a call such as {id, name, input}');
         this.#toolNames.set(id, name);
         return [{ type: 'tool_call', id, name, arguments: JSON.stringify(input), ...cache }];
@@ -64,7 +64,7 @@ export class BlockReader {
       case 'tool_result':
         return this.#result(block, path);
       default:
-        this.problems.refuse(
+        this.faults.refuse(
           `${path}.type`,
           `blocks of type '${String(block.type)}' cannot be said to this model`,
         );
@@ -80,7 +80,7 @@ export class BlockReader {
       (part): part is ImagePart | TextPart => part.type === 'image' || part.type === 'text',
     );
     if (readable.length < parts.length)
-      this.problems.refuse(`${path}.content`, 'results of tools hold texts and images only for this model');
+      this.faults.refuse(`${path}.content`, 'results of tools hold texts and images only for this model');
     return [
       {
         type: 'tool_result',
@@ -95,9 +95,9 @@ export class BlockReader {
 
   #image(block: Json, path: string): Part[] {
     const { source } = block;
-    if (isObject(source) && typeof source.url === 'string')
+    if (isRecord(source) && typeof source.url === 'string')
       return [{ type: 'image', source: { url: source.url }, ...cacheOf(block) }];
-    if (isObject(source) && typeof source.data === 'string' && typeof source.media_type === 'string') {
+    if (isRecord(source) && typeof source.data === 'string' && typeof source.media_type === 'string') {
       const { media_type: mediaType, data } = source;
       return [{ type: 'image', source: { mediaType, data }, ...cacheOf(block) }];
     }
@@ -107,27 +107,27 @@ export class BlockReader {
   #document(block: Json, path: string): Part[] {
     const { source, title } = block;
     const name = typeof title === 'string' && title !== '' ? { name: title } : {};
-    if (isObject(source) && typeof source.data === 'string') {
+    if (isRecord(source) && typeof source.data === 'string') {
       const isText = source.type === 'text';
       const mediaType =
         typeof source.media_type === 'string' ? source.media_type : isText ? 'text/plain' : 'application/pdf';
       const data = isText ? Buffer.from(source.data).toString('base64') : source.data;
       return [{ type: 'file', mediaType, data, ...name, ...cacheOf(block) }];
     }
-    if (isObject(source) && source.type === 'content')
+    if (isRecord(source) && source.type === 'content')
       return this.read(source.content, `${path}.source.content`);
     return this.#notHere(source, `${path}.source`);
   }
 
   /** By URL or the id of a file at the provider. */
   #notHere(source: unknown, path: string): Part[] {
-    if (!isObject(source)) return this.#wrong(path, 'expected a source such as {type, media_type, data}');
-    this.problems.refuse(path, 'this model reads what is sent with the request; send it as base64');
+    if (!isRecord(source)) return this.#wrong(path, 'expected a source such as {type, media_type, data}');
+    this.faults.refuse(path, 'this model reads what is sent with the request; send it as base64');
     return [];
   }
 
   #wrong(path: string, message: string): Part[] {
-    this.problems.add(path, message);
+    this.faults.add(path, message);
     return [];
   }
 }

@@ -1,6 +1,6 @@
 import type { AnswerEvent } from '../answer.ts';
 import type { AnswerAbout } from '../wire.ts';
-import { isObject, parseExact } from './json.ts';
+import { isRecord, parseExact } from '../json.ts';
 import { writtenSeal } from './seals.ts';
 import { writeStop } from './stop-reasons.ts';
 import { noUsage, usageMember } from './usage.ts';
@@ -85,7 +85,7 @@ export function inputOf(text: string): unknown {
   if (text.trim() === '') return {};
   try {
     const value = parseExact(text);
-    if (isObject(value)) return value;
+    if (isRecord(value)) return value;
   } catch {
     // Cut off by the limit of tokens, or not written well.
   }

@@ -11,22 +11,22 @@ import type {
 import { efforts } from '../effort.ts';
 import type { ClientRequest } from '../wire.ts';
 import { BlockReader, cacheOf } from './blocks.ts';
-import { isObject, type Json, parseExact } from './json.ts';
-import { Problems } from './problems.ts';
+import { isRecord, type Json, parseExact } from '../json.ts';
+import { Violations } from '../violations.ts';
 import { isRunByCaller, listOf } from './unpriced.ts';
 
 /** A request on this wire in nobody's words. @throws GatewayError 400 with all that is wrong or cannot be said */
 export function conversationOf({ text, facts }: Pick<ClientRequest, 'text' | 'facts'>): Conversation {
   // Read again, so that long numbers in calls stay as they are.
   const body = parseExact(text) as Json;
-  const problems = new Problems();
-  const blocks = new BlockReader(problems);
+  const faults = new Violations();
+  const blocks = new BlockReader(faults);
   const messages = messagesOf(body, blocks);
-  const tools = listOf(body.tools).flatMap((tool, n) => toolOf(tool, `tools.${n}`, problems));
-  const choice = choiceOf(body.tool_choice, problems);
+  const tools = listOf(body.tools).flatMap((tool, n) => toolOf(tool, `tools.${n}`, faults));
+  const choice = choiceOf(body.tool_choice, faults);
   const reasoning = reasoningOf(body);
   const { temperature, top_p: topP, top_k: topK, stop_sequences: stop, metadata } = body;
-  problems.check();
+  faults.throwAny();
   return {
     messages: markLast(messages, cacheOf(body)),
     tools,
@@ -38,7 +38,7 @@ export function conversationOf({ text, facts }: Pick<ClientRequest, 'text' | 'fa
     stop: listOf(stop).filter((sequence) => typeof sequence === 'string'),
     ...(reasoning ? { reasoning } : {}),
     format: formatOf(body),
-    ...(isObject(metadata) && typeof metadata.user_id === 'string' ? { user: metadata.user_id } : {}),
+    ...(isRecord(metadata) && typeof metadata.user_id === 'string' ? { user: metadata.user_id } : {}),
   };
 }
 
@@ -50,13 +50,13 @@ function messagesOf(body: Json, blocks: BlockReader): Message[] {
   if (body.system !== undefined && body.system !== null) add('system', blocks.read(body.system, 'system'));
   listOf(body.messages).forEach((message, n) => {
     const path = `messages.${n}`;
-    if (!isObject(message)) {
-      blocks.problems.add(path, 'expected a message such as {role, content}');
+    if (!isRecord(message)) {
+      blocks.faults.add(path, 'expected a message such as {role, content}');
       return;
     }
     const { role, content } = message;
     if (role !== 'user' && role !== 'assistant' && role !== 'system') {
-      blocks.problems.add(`${path}.role`, "expected 'user', 'assistant' or 'system'");
+      blocks.faults.add(`${path}.role`, "expected 'user', 'assistant' or 'system'");
       return;
     }
     const parts = blocks.read(content, `${path}.content`);
@@ -76,19 +76,19 @@ function messagesOf(body: Json, blocks: BlockReader): Message[] {
   return messages;
 }
 
-function toolOf(tool: unknown, path: string, problems: Problems): Tool[] {
-  if (!isObject(tool) || typeof tool.name !== 'string') {
-    problems.add(path, 'expected a tool such as {name, input_schema}');
+function toolOf(tool: unknown, path: string, faults: Violations): Tool[] {
+  if (!isRecord(tool) || typeof tool.name !== 'string') {
+    faults.add(path, 'expected a tool such as {name, input_schema}');
     return [];
   }
-  if (!isObject(tool.input_schema)) {
+  if (!isRecord(tool.input_schema)) {
     const { type } = tool;
     if (typeof type === 'string' && type !== 'custom' && isRunByCaller(tool))
-      problems.refuse(
+      faults.refuse(
         `${path}.type`,
         `the model knows no tool of type '${type}'; define it with an input_schema`,
       );
-    else problems.add(`${path}.input_schema`, 'expected a JSON schema of an object');
+    else faults.add(`${path}.input_schema`, 'expected a JSON schema of an object');
     return [];
   }
   return [
@@ -104,12 +104,12 @@ function toolOf(tool: unknown, path: string, problems: Problems): Tool[] {
 
 function choiceOf(
   choice: unknown,
-  problems: Problems,
+  faults: Violations,
 ): Pick<Conversation, 'toolChoice' | 'parallelToolCalls'> {
   if (choice === undefined || choice === null) return {};
   const form = "expected {type: 'auto'}, {type: 'any'}, {type: 'tool', name} or {type: 'none'}";
-  if (!isObject(choice)) {
-    problems.add('tool_choice', form);
+  if (!isRecord(choice)) {
+    faults.add('tool_choice', form);
     return {};
   }
   const alone =
@@ -120,14 +120,14 @@ function choiceOf(
   if (choice.type === 'any') return { toolChoice: 'required', ...alone };
   if (choice.type === 'tool' && typeof choice.name === 'string')
     return { toolChoice: { name: choice.name }, ...alone };
-  problems.add('tool_choice', form);
+  faults.add('tool_choice', form);
   return {};
 }
 
 function reasoningOf({ thinking, output_config: config }: Json): Reasoning | undefined {
-  const wanted = isObject(config) ? config.effort : undefined;
+  const wanted = isRecord(config) ? config.effort : undefined;
   const effort = efforts.find((level): level is Effort => level === wanted);
-  if (isObject(thinking)) {
+  if (isRecord(thinking)) {
     if (thinking.type === 'disabled') return { effort: 'none' };
     if (thinking.type === 'enabled' && typeof thinking.budget_tokens === 'number')
       return { maxTokens: thinking.budget_tokens, ...(effort === undefined ? {} : { effort }) };
@@ -139,8 +139,8 @@ function reasoningOf({ thinking, output_config: config }: Json): Reasoning | und
 
 /** The older place is `output_format`. */
 function formatOf({ output_config: config, output_format: older }: Json): AnswerFormat {
-  const format = (isObject(config) ? config.format : undefined) ?? older;
-  return isObject(format) && isObject(format.schema)
+  const format = (isRecord(config) ? config.format : undefined) ?? older;
+  return isRecord(format) && isRecord(format.schema)
     ? { type: 'schema', name: 'answer', schema: format.schema, strict: true }
     : { type: 'text' };
 }

@@ -1,7 +1,7 @@
 import { invalidRequest } from '../../errors.ts';
 import type { RequestFacts } from '../wire.ts';
-import { isObject, type Json } from './json.ts';
-import { Problems } from './problems.ts';
+import { isRecord, type Json } from '../json.ts';
+import { Violations } from '../violations.ts';
 import { listOf, refuseProviderTool, refuseUnpriced } from './unpriced.ts';
 
 const prefixLength = 4096;
@@ -18,35 +18,35 @@ const partsOfFormat = 8;
 /** @throws GatewayError 400 with all violations at once */
 export function factsOf(body: Json): RequestFacts {
   refuseThread(body);
-  const problems = new Problems();
+  const faults = new Violations();
   const { model, max_tokens: maxTokens, stream, messages, tools } = body;
-  if (typeof model !== 'string' || model === '') problems.add('model', 'expected the id of a model');
+  if (typeof model !== 'string' || model === '') faults.add('model', 'expected the id of a model');
   if (!isCount(maxTokens))
-    problems.add(
+    faults.add(
       'max_tokens',
       maxTokens === undefined ? 'is required on this wire: a whole number' : 'expected a whole number',
     );
   if (stream !== undefined && stream !== null && typeof stream !== 'boolean')
-    problems.add('stream', 'expected true or false');
-  if (!Array.isArray(messages)) problems.add('messages', 'expected an array of messages');
-  else if (messages.length === 0) problems.add('messages', 'must hold at least one message');
+    faults.add('stream', 'expected true or false');
+  if (!Array.isArray(messages)) faults.add('messages', 'expected an array of messages');
+  else if (messages.length === 0) faults.add('messages', 'must hold at least one message');
   if (tools !== undefined && tools !== null && !Array.isArray(tools))
-    problems.add('tools', 'expected an array of tools');
-  refuseUnpriced(body, problems);
+    faults.add('tools', 'expected an array of tools');
+  refuseUnpriced(body, faults);
 
-  const reading = new Reading(problems);
+  const reading = new Reading(faults);
   if (body.system !== undefined && body.system !== null) reading.content(body.system, 'system');
   listOf(messages).forEach((message, n) => reading.message(message, `messages.${n}`));
   if (listOf(tools).length > 0) reading.toolAt = 'tools';
   listOf(tools).forEach((tool, n) => reading.tool(tool, `tools.${n}`));
   const format = formatOf(body);
   if (format) reading.format(format.value);
-  problems.check();
+  faults.throwAny();
 
   const needs: { cap: RequestFacts['needs'][number]['cap']; param: string }[] = [];
   if (reading.toolAt !== undefined) needs.push({ cap: 'tools', param: reading.toolAt });
   if (reading.imageAt !== undefined) needs.push({ cap: 'images', param: reading.imageAt });
-  if (isObject(body.thinking) && body.thinking.type !== 'disabled')
+  if (isRecord(body.thinking) && body.thinking.type !== 'disabled')
     needs.push({ cap: 'reasoning', param: 'thinking' });
   if (format) needs.push({ cap: 'structured_output', param: format.param });
   return {
@@ -85,9 +85,9 @@ function refuseThread({ thread }: Json): void {
 
 /** The older place of the format is `output_format`. */
 function formatOf(body: Json): { readonly value: unknown; readonly param: string } | undefined {
-  if (isObject(body.output_config) && isObject(body.output_config.format))
+  if (isRecord(body.output_config) && isRecord(body.output_config.format))
     return { value: body.output_config.format, param: 'output_config.format' };
-  return isObject(body.output_format) ? { value: body.output_format, param: 'output_format' } : undefined;
+  return isRecord(body.output_format) ? { value: body.output_format, param: 'output_format' } : undefined;
 }
 
 /** Counts what the model will read. */
@@ -102,21 +102,21 @@ class Reading {
   /** The first definition of a tool. */
   toolAt: string | undefined;
   #tools = 0;
-  readonly #problems: Problems;
+  readonly #faults: Violations;
 
-  constructor(problems: Problems) {
-    this.#problems = problems;
+  constructor(faults: Violations) {
+    this.#faults = faults;
   }
 
   message(message: unknown, path: string): void {
-    if (!isObject(message)) {
-      this.#problems.add(path, 'expected a message such as {role, content}');
+    if (!isRecord(message)) {
+      this.#faults.add(path, 'expected a message such as {role, content}');
       return;
     }
     if (typeof message.role !== 'string')
-      this.#problems.add(`${path}.role`, "expected 'user', 'assistant' or 'system'");
+      this.#faults.add(`${path}.role`, "expected 'user', 'assistant' or 'system'");
     // A message of the system may only change how the model is to answer from here on.
-    if (message.role === 'system' && message.content === undefined && isObject(message.output_config)) return;
+    if (message.role === 'system' && message.content === undefined && isRecord(message.output_config)) return;
     this.content(message.content, `${path}.content`);
   }
 
@@ -127,13 +127,13 @@ class Reading {
     } else if (Array.isArray(content)) {
       content.forEach((block, n) => this.#block(block, `${path}.${n}`));
     } else {
-      this.#problems.add(path, 'expected a text or an array of blocks');
+      this.#faults.add(path, 'expected a text or an array of blocks');
     }
   }
 
   tool(tool: unknown, path: string): void {
-    if (!isObject(tool)) {
-      this.#problems.add(path, 'expected a tool such as {name, input_schema}');
+    if (!isRecord(tool)) {
+      this.#faults.add(path, 'expected a tool such as {name, input_schema}');
       return;
     }
     if (this.#tools++ === 0) this.parts += partsOfTools;
@@ -151,8 +151,8 @@ class Reading {
       this.#text(block);
       return;
     }
-    if (!isObject(block)) {
-      this.#problems.add(path, "expected a block such as {type: 'text', text: '...'}");
+    if (!isRecord(block)) {
+      this.#faults.add(path, "expected a block such as {type: 'text', text: '...'}");
       return;
     }
     this.parts++;
@@ -162,15 +162,15 @@ class Reading {
       this.imageAt ??= path;
       return;
     }
-    if (type === 'document' && isObject(source)) {
+    if (type === 'document' && isRecord(source)) {
       this.#document(source, path);
       for (const name of ['title', 'context']) if (typeof block[name] === 'string') this.#text(block[name]);
       return;
     }
-    if (type === 'tool_addition' && isObject(block.tool) && block.tool.definition !== undefined) {
+    if (type === 'tool_addition' && isRecord(block.tool) && block.tool.definition !== undefined) {
       const at = `${path}.tool.definition`;
       this.toolAt ??= at;
-      refuseProviderTool(block.tool.definition, at, this.#problems);
+      refuseProviderTool(block.tool.definition, at, this.#faults);
       this.tool(block.tool.definition, at);
       return;
     }

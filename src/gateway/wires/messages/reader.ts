@@ -3,7 +3,7 @@ import type { AnswerEvent } from '../answer.ts';
 import { faultInStream } from '../provider-faults.ts';
 import { markSeal } from '../seals.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
-import { isObject, type Json, parseExact } from './json.ts';
+import { isRecord, type Json, parseExact } from '../json.ts';
 import { explanationOf, readStop } from './stop-reasons.ts';
 import { UsageMeter } from './usage.ts';
 
@@ -36,20 +36,20 @@ export class MessagesReader implements UpstreamReader {
       event = undefined;
     }
     if (frame.event === 'error') return this.#fault(event ?? { error: { message: frame.data } });
-    if (!isObject(event)) return this.#fail('The provider sent an event that is no JSON object; ask again.');
+    if (!isRecord(event)) return this.#fail('The provider sent an event that is no JSON object; ask again.');
     return this.take(event);
   }
 
   take(event: Json): AnswerEvent[] {
     switch (event.type) {
       case 'content_block_delta':
-        return isObject(event.delta) ? this.#delta(event.index, event.delta) : [];
+        return isRecord(event.delta) ? this.#delta(event.index, event.delta) : [];
       case 'content_block_start':
-        return isObject(event.content_block) ? this.#block(event.index, event.content_block) : [];
+        return isRecord(event.content_block) ? this.#block(event.index, event.content_block) : [];
       case 'content_block_stop':
         return this.#blockEnd(event.index);
       case 'message_start':
-        return isObject(event.message) ? this.#start(event.message) : [];
+        return isRecord(event.message) ? this.#start(event.message) : [];
       case 'message_delta':
         return this.#messageDelta(event);
       case 'message_stop':
@@ -80,7 +80,7 @@ export class MessagesReader implements UpstreamReader {
     if (Array.isArray(message.content)) {
       message.content.forEach((block, n) => {
         const index = `start ${n}`;
-        if (isObject(block)) events.push(...this.#block(index, block), ...this.#blockEnd(index));
+        if (isRecord(block)) events.push(...this.#block(index, block), ...this.#blockEnd(index));
       });
     }
     this.#stopped = message;
@@ -145,7 +145,7 @@ export class MessagesReader implements UpstreamReader {
   }
 
   #messageDelta({ delta, usage }: Json): AnswerEvent[] {
-    const events = isObject(delta) && typeof delta.stop_reason === 'string' ? this.#finish(delta) : [];
+    const events = isRecord(delta) && typeof delta.stop_reason === 'string' ? this.#finish(delta) : [];
     return [...events, ...this.#usage(usage)];
   }
 
@@ -166,7 +166,7 @@ export class MessagesReader implements UpstreamReader {
 
   #fault(event: unknown): AnswerEvent[] {
     this.#isOver = true;
-    const words = isObject(event) && isObject(event.error) ? event.error : {};
+    const words = isRecord(event) && isRecord(event.error) ? event.error : {};
     const { error, again } = faultInStream({ message: words.message, type: words.type });
     return [{ type: 'failure', error, again }];
   }
@@ -194,7 +194,7 @@ export function readMessage(text: string): AnswerEvent[] | undefined {
   } catch {
     return undefined;
   }
-  if (!isObject(message) || message.type !== 'message' || !Array.isArray(message.content)) return undefined;
+  if (!isRecord(message) || message.type !== 'message' || !Array.isArray(message.content)) return undefined;
   const reader = new MessagesReader();
   return [...reader.take({ type: 'message_start', message }), ...reader.take({ type: 'message_stop' })];
 }

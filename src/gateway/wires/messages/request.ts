@@ -1,7 +1,7 @@
 import type { Conversation, Tool } from '../conversation.ts';
 import type { UpstreamBody, UpstreamOptions } from '../wire.ts';
-import type { Json } from './json.ts';
-import { Problems } from './problems.ts';
+import type { Json } from '../json.ts';
+import { Violations } from '../violations.ts';
 import { OpenObject, portableSchema } from './schema.ts';
 import { type Thinking, thinkingOf } from './thinking.ts';
 import { type Block, type Turns, turnsOf } from './turns.ts';
@@ -20,12 +20,12 @@ export function requestOf(
   conversation: Conversation,
   { model, stream, maxTokens }: UpstreamOptions,
 ): UpstreamBody {
-  const problems = new Problems();
-  refuseUnsayable(conversation, problems);
-  const said = turnsOf(conversation, problems);
-  const thinking = thinkingOf({ conversation, turns: said.turns, model, maxTokens }, problems);
-  const format = formatOf(conversation, problems);
-  problems.check();
+  const faults = new Violations();
+  refuseUnsayable(conversation, faults);
+  const said = turnsOf(conversation, faults);
+  const thinking = thinkingOf({ conversation, turns: said.turns, model, maxTokens }, faults);
+  const format = formatOf(conversation, faults);
+  faults.throwAny();
 
   const system = conversation.format.type === 'json' ? [...said.system, jsonOnly] : said.system;
   const tools = toolsOf(conversation, said, model.caps.has('structured_output'));
@@ -51,16 +51,16 @@ export function requestOf(
   };
 }
 
-function refuseUnsayable(conversation: Conversation, problems: Problems): void {
+function refuseUnsayable(conversation: Conversation, faults: Violations): void {
   const { topLogprobs, presencePenalty, frequencyPenalty, stop } = conversation;
   if (topLogprobs !== undefined)
-    problems.refuse('logprobs', "this model's provider gives no log probabilities; leave it out");
+    faults.refuse('logprobs', "this model's provider gives no log probabilities; leave it out");
   if (presencePenalty)
-    problems.refuse('presence_penalty', "this model's provider knows no penalties; leave it out, or say 0");
+    faults.refuse('presence_penalty', "this model's provider knows no penalties; leave it out, or say 0");
   if (frequencyPenalty)
-    problems.refuse('frequency_penalty', "this model's provider knows no penalties; leave it out, or say 0");
+    faults.refuse('frequency_penalty', "this model's provider knows no penalties; leave it out, or say 0");
   if (stop.some((text) => text.trim() === ''))
-    problems.refuse('stop', 'this model stops at no text of white space only; leave it out');
+    faults.refuse('stop', 'this model stops at no text of white space only; leave it out');
 }
 
 function systemOf(system: readonly Block[]): string | readonly Block[] {
@@ -68,14 +68,14 @@ function systemOf(system: readonly Block[]): string | readonly Block[] {
   return system.length === 1 && only && only.cache_control === undefined ? String(only.text) : system;
 }
 
-function formatOf({ format }: Conversation, problems: Problems): Json | undefined {
+function formatOf({ format }: Conversation, faults: Violations): Json | undefined {
   if (format.type !== 'schema') return undefined;
   try {
     return { type: 'json_schema', schema: portableSchema(format.schema) };
   } catch (error) {
     if (!(error instanceof OpenObject)) throw error;
     const place = error.path === '' ? 'the schema' : `'${error.path}' of the schema`;
-    problems.refuse(
+    faults.refuse(
       'response_format',
       `${place} is an object with members of any name, which this model's provider cannot hold an answer to; ` +
         'name them in properties, or ask for json_object',

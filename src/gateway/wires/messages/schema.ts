@@ -1,4 +1,4 @@
-import { isObject, type Json } from './json.ts';
+import { isRecord, type Json } from '../json.ts';
 
 /** Formats of texts that the provider holds an answer to. */
 const formats = new Set<unknown>([
@@ -48,8 +48,8 @@ export function portableSchema(schema: Json, path = ''): Json {
   if (schema.$ref !== undefined) {
     const { $ref, $defs, definitions } = schema;
     const beside = {
-      ...(isObject($defs) ? { $defs } : {}),
-      ...(isObject(definitions) ? { definitions } : {}),
+      ...(isRecord($defs) ? { $defs } : {}),
+      ...(isRecord(definitions) ? { definitions } : {}),
     };
     return { $ref, ...portableSchema(beside, path) };
   }
@@ -60,18 +60,18 @@ export function portableSchema(schema: Json, path = ''): Json {
     const choice = choices.get(name);
     if (plain.has(name) || (name === 'format' && formats.has(value))) {
       portable[name] = value;
-    } else if (named.has(name) && isObject(value)) {
+    } else if (named.has(name) && isRecord(value)) {
       portable[name] = Object.fromEntries(
         Object.entries(value).map(([key, inner]) => [
           key,
-          isObject(inner) ? portableSchema(inner, at(`${name}.${key}`)) : inner,
+          isRecord(inner) ? portableSchema(inner, at(`${name}.${key}`)) : inner,
         ]),
       );
     } else if (choice !== undefined && Array.isArray(value)) {
       portable[choice] = value.map((inner: unknown, n) =>
-        isObject(inner) ? portableSchema(inner, at(`${name}.${n}`)) : inner,
+        isRecord(inner) ? portableSchema(inner, at(`${name}.${n}`)) : inner,
       );
-    } else if (name === 'items' && isObject(value)) {
+    } else if (name === 'items' && isRecord(value)) {
       portable.items = portableSchema(value, at('items'));
     } else if (name === 'minItems' && (value === 0 || value === 1)) {
       portable.minItems = value;
@@ -79,7 +79,7 @@ export function portableSchema(schema: Json, path = ''): Json {
       said.push(`${name}: ${JSON.stringify(value)}`);
     }
   }
-  if (isObjectType(schema)) {
+  if (isRecordType(schema)) {
     if (isOpen(schema)) throw new OpenObject(path);
     portable.additionalProperties = false;
   }
@@ -93,9 +93,9 @@ export function portableSchema(schema: Json, path = ''): Json {
 
 /** The provider closes every object, so that one which lives by members of any name could only be empty. */
 function isOpen({ properties, additionalProperties }: Json): boolean {
-  const hasNames = isObject(properties) && Object.keys(properties).length > 0;
-  return hasNames ? isObject(additionalProperties) : additionalProperties !== false;
+  const hasNames = isRecord(properties) && Object.keys(properties).length > 0;
+  return hasNames ? isRecord(additionalProperties) : additionalProperties !== false;
 }
 
-const isObjectType = ({ type }: Json): boolean =>
+const isRecordType = ({ type }: Json): boolean =>
   type === 'object' || (Array.isArray(type) && type.includes('object'));

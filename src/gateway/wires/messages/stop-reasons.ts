@@ -1,5 +1,5 @@
 import type { AnswerEvent, FinishReason } from '../answer.ts';
-import { isObject } from './json.ts';
+import { isRecord } from '../json.ts';
 
 type Finish = Extract<AnswerEvent, { type: 'finish' }>;
 
@@ -30,7 +30,7 @@ export function readStop(stopped: {
 
 /** Why the model refused, where the provider says so. */
 export function explanationOf(details: unknown): string | undefined {
-  if (!isObject(details) || details.type !== 'refusal') return undefined;
+  if (!isRecord(details) || details.type !== 'refusal') return undefined;
   return typeof details.explanation === 'string' && details.explanation !== ''
     ? details.explanation
     : undefined;

@@ -1,7 +1,7 @@
 import type { Model } from '../../catalog/types.ts';
 import type { Conversation } from '../conversation.ts';
 import { budgetOf, effortOf, nearestEffort } from '../effort.ts';
-import type { Problems } from './problems.ts';
+import type { Violations } from '../violations.ts';
 import type { Turn } from './turns.ts';
 
 /** Members of the request that say how to think; empty where the model decides. */
@@ -25,7 +25,7 @@ export interface ThinkingWish {
  * tool cannot go with thinking, and wins: effort and budget say how much the model may think at the most, `tool_choice`
  * says what the answer must be.
  */
-export function thinkingOf(wish: ThinkingWish, problems: Problems): Thinking {
+export function thinkingOf(wish: ThinkingWish, faults: Violations): Thinking {
   const { conversation, turns, model, maxTokens } = wish;
   const { reasoning, toolChoice } = conversation;
   if (!model.caps.has('reasoning') || !reasoning) return {};
@@ -33,7 +33,7 @@ export function thinkingOf(wish: ThinkingWish, problems: Problems): Thinking {
     conversation.tools.length > 0 && (toolChoice === 'required' || typeof toolChoice === 'object');
   if (model.efforts.length > 0) return adaptive(wish, isForced);
 
-  const budget = budgetFor(wish, problems);
+  const budget = budgetFor(wish, faults);
   if (budget === undefined) return {};
   if (budget === 0 || isForced || !mayThink(turns)) return { thinking: { type: 'disabled' } };
   return { thinking: { type: 'enabled', budget_tokens: Math.min(budget, maxTokens - 1) } };
@@ -61,17 +61,17 @@ function adaptive(
 /** 0: no thinking. */
 function budgetFor(
   { conversation: { reasoning }, maxTokens }: ThinkingWish,
-  problems: Problems,
+  faults: Violations,
 ): number | undefined {
   const asked = reasoning?.maxTokens;
   if (asked !== undefined) {
     if (asked !== 0 && asked < leastBudget)
-      problems.add(
+      faults.add(
         'reasoning.max_tokens',
         `must be at least ${leastBudget} for this model, or 0, and is ${asked}`,
       );
     else if (asked >= maxTokens)
-      problems.add(
+      faults.add(
         'reasoning.max_tokens',
         `${asked} tokens to think leave no room for the answer within max_tokens, ${maxTokens}; ` +
           'raise max_tokens above it, or think less',

@@ -1,7 +1,7 @@
 import type { CacheMark, Conversation, FilePart, ImagePart, Message, Part } from '../conversation.ts';
 import { unmarkSeal } from '../seals.ts';
 import { inputOf } from './body.ts';
-import type { Problems } from './problems.ts';
+import type { Violations } from '../violations.ts';
 
 export type Block = { readonly type: string; readonly [member: string]: unknown };
 
@@ -27,16 +27,16 @@ interface OpenTurn {
  * head of the user's turn. Texts of white space only, which the wire refuses, are left out, and so are thoughts without
  * this provider's seal.
  */
-export function turnsOf({ messages }: Conversation, problems: Problems): Turns {
+export function turnsOf({ messages }: Conversation, faults: Violations): Turns {
   const ids = new ToolIds();
   const system: Block[] = [];
   const open: OpenTurn[] = [];
   messages.forEach((message, n) => {
     const blocks = message.parts.flatMap((part, m) =>
-      blocksOf(part, { ids, problems, path: `messages.${n}.content.${m}` }),
+      blocksOf(part, { ids, faults, path: `messages.${n}.content.${m}` }),
     );
     if (message.role === 'system') {
-      system.push(...blocks);
+      for (const block of blocks) system.push(block);
       return;
     }
     const role = roleOf(message);
@@ -66,7 +66,7 @@ function withoutTrailingSpace(turns: readonly Turn[]): Turn[] {
 
 interface Place {
   readonly ids: ToolIds;
-  readonly problems: Problems;
+  readonly faults: Violations;
   readonly path: string;
 }
 
@@ -138,7 +138,7 @@ function asData(url: string): ImagePart['source'] {
   return mediaType === undefined || data === undefined ? { url } : { mediaType, data };
 }
 
-function fileBlocks({ mediaType, data, name, cache }: FilePart, { problems, path }: Place): Block[] {
+function fileBlocks({ mediaType, data, name, cache }: FilePart, { faults, path }: Place): Block[] {
   const title = name === undefined || name === '' ? {} : { title: name };
   const kind = mediaType.split(';')[0]?.trim().toLowerCase() ?? '';
   if (kind.startsWith('image/'))
@@ -152,7 +152,7 @@ function fileBlocks({ mediaType, data, name, cache }: FilePart, { problems, path
     const source = { type: 'text', media_type: 'text/plain', data: text };
     return [{ type: 'document', source, ...title, ...marked(cache) }];
   }
-  problems.refuse(path, `files of type '${mediaType}' cannot be read by this model; it reads PDF and text`);
+  faults.refuse(path, `files of type '${mediaType}' cannot be read by this model; it reads PDF and text`);
   return [];
 }
 

@@ -1,5 +1,5 @@
-import { isObject, type Json } from './json.ts';
-import type { Problems } from './problems.ts';
+import { isRecord, type Json } from '../json.ts';
+import type { Violations } from '../violations.ts';
 
 /**
  * What makes the provider run more than the one answer asked for, or at another price than the model's rate card: its cost
@@ -46,28 +46,28 @@ export const isRunByCaller = (tool: Json): boolean =>
   tool.type === 'custom' ||
   (typeof tool.type === 'string' && runByCaller.test(tool.type));
 
-export function refuseUnpriced(body: Json, problems: Problems): void {
+export function refuseUnpriced(body: Json, faults: Violations): void {
   for (const { name, isHarmless, why } of unpricedMembers) {
     const value = body[name];
-    if (value !== undefined && value !== null && !isHarmless(value)) problems.refuse(name, why);
+    if (value !== undefined && value !== null && !isHarmless(value)) faults.refuse(name, why);
   }
-  listOf(body.tools).forEach((tool, n) => refuseProviderTool(tool, `tools.${n}`, problems));
-  const edits = isObject(body.context_management) ? listOf(body.context_management.edits) : [];
+  listOf(body.tools).forEach((tool, n) => refuseProviderTool(tool, `tools.${n}`, faults));
+  const edits = isRecord(body.context_management) ? listOf(body.context_management.edits) : [];
   edits.forEach((edit, n) => {
-    if (isObject(edit) && typeof edit.type === 'string' && edit.type.startsWith('compact')) {
+    if (isRecord(edit) && typeof edit.type === 'string' && edit.type.startsWith('compact')) {
       const why = `'${edit.type}' has no bound on its cost here; shorten the conversation yourself`;
-      problems.refuse(`context_management.edits.${n}.type`, why);
+      faults.refuse(`context_management.edits.${n}.type`, why);
     }
   });
 }
 
 /** @param path of the tool in the request, also within a message that adds it */
-export function refuseProviderTool(tool: unknown, path: string, problems: Problems): void {
-  if (!isObject(tool) || isRunByCaller(tool)) return;
+export function refuseProviderTool(tool: unknown, path: string, faults: Violations): void {
+  if (!isRecord(tool) || isRunByCaller(tool)) return;
   const why =
     `'${String(tool.type)}' runs at the provider and has no bound on its cost here; ` +
     'define a tool with an input_schema and run it yourself';
-  problems.refuse(`${path}.type`, why);
+  faults.refuse(`${path}.type`, why);
 }
 
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);

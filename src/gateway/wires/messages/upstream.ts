@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors.ts';
 import { UpstreamFailure } from '../../upstream/types.ts';
 import { faultInStream, providerFault } from '../provider-faults.ts';
 import type { UpstreamWire } from '../wire.ts';
-import { isObject } from './json.ts';
+import { isRecord } from '../json.ts';
 import { MessagesReader, readMessage } from './reader.ts';
 import { requestOf } from './request.ts';
 
@@ -26,7 +26,7 @@ export const anthropicMessages: UpstreamWire = {
 function wordsOf(text: string): { readonly message?: unknown; readonly type?: unknown } {
   try {
     const body: unknown = JSON.parse(text);
-    if (isObject(body) && isObject(body.error)) return { message: body.error.message, type: body.error.type };
+    if (isRecord(body) && isRecord(body.error)) return { message: body.error.message, type: body.error.type };
   } catch {
     // A page of a proxy: nothing to repeat.
   }

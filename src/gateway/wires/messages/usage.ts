@@ -1,5 +1,5 @@
 import type { Usage } from '../../catalog/types.ts';
-import { isObject, type Json } from './json.ts';
+import { isRecord, type Json } from '../json.ts';
 
 export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
 
@@ -21,17 +21,17 @@ export class UsageMeter {
 
   /** @param report `usage` of an event or a message; undefined as long as no report counts anything */
   take(report: unknown): Usage | undefined {
-    if (!isObject(report)) return undefined;
+    if (!isRecord(report)) return undefined;
     this.#isKnown ||= typeof report.input_tokens === 'number' || typeof report.output_tokens === 'number';
     this.#input = countOr(report.input_tokens, this.#input);
     this.#output = countOr(report.output_tokens, this.#output);
     this.#read = countOr(report.cache_read_input_tokens, this.#read);
     this.#written = countOr(report.cache_creation_input_tokens, this.#written);
-    if (isObject(report.cache_creation)) {
+    if (isRecord(report.cache_creation)) {
       this.#written5m = countOr(report.cache_creation.ephemeral_5m_input_tokens, this.#written5m);
       this.#written1h = countOr(report.cache_creation.ephemeral_1h_input_tokens, this.#written1h);
     }
-    if (isObject(report.output_tokens_details))
+    if (isRecord(report.output_tokens_details))
       this.#thought = countOr(report.output_tokens_details.thinking_tokens, this.#thought);
     if (Array.isArray(report.iterations)) this.#elsewhere = sumElsewhere(report.iterations);
     return this.#isKnown ? this.#usage() : undefined;
@@ -57,7 +57,7 @@ const elsewhere = new Set<unknown>(['compaction', 'advisor_message']);
 
 function sumElsewhere(iterations: readonly unknown[]): Usage {
   return iterations
-    .filter((iteration): iteration is Json => isObject(iteration) && elsewhere.has(iteration.type))
+    .filter((iteration): iteration is Json => isRecord(iteration) && elsewhere.has(iteration.type))
     .map((iteration) => new UsageMeter().take(iteration) ?? noUsage)
     .reduce(
       (sum, one) => ({

@@ -1,8 +1,7 @@
 import type { Cap } from '../../catalog/types.ts';
 import type { RequestFacts } from '../wire.ts';
-import { isRecord, kindOf, Violations } from './violations.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { isRecord, type Json, kindOf } from '../json.ts';
+import { Violations } from '../violations.ts';
 
 const longestPrefix = 4096;
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { AnswerAbout } from '../wire.ts';
-import { isRecord } from './violations.ts';
+import { isRecord } from '../json.ts';
 
 /** `resp_…`, `msg_…`, `fc_…`, `rs_…`: nothing is found by them, as nothing is stored. */
 export const freshId = (kind: 'resp' | 'msg' | 'fc' | 'rs'): string =>

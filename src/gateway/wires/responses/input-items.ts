@@ -1,9 +1,9 @@
 import type { CacheMark, ImagePart, Message, Part } from '../conversation.ts';
-import { dataUrl } from './data-url.ts';
+import { dataUrl } from '../data-url.ts';
 import { decodeSeal } from './sealed.ts';
-import { isRecord, kindOf, type Violations } from './violations.ts';
+import { isRecord, type Json, kindOf } from '../json.ts';
+import { type Violations } from '../violations.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 type ResultPart = Extract<Part, { type: 'tool_result' }>['parts'][number];
 
 /** The messages that the items of a request make: what one side says in several items is one message. */
@@ -33,8 +33,9 @@ class ItemReader {
   say(role: Message['role'], parts: readonly Part[]): void {
     if (parts.length === 0) return;
     const last = this.messages.at(-1);
-    if (last?.role === role && (role === 'assistant' || role === 'tool')) last.parts.push(...parts);
-    else this.messages.push({ role, parts: [...parts] });
+    if (last?.role === role && (role === 'assistant' || role === 'tool')) {
+      for (const part of parts) last.parts.push(part);
+    } else this.messages.push({ role, parts: [...parts] });
   }
 
   readAll(items: readonly Json[]): void {

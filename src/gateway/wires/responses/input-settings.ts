@@ -1,9 +1,9 @@
 import type { Effort } from '../../catalog/types.ts';
 import type { AnswerFormat, Conversation, Reasoning, Tool } from '../conversation.ts';
 import { efforts } from '../effort.ts';
-import { isRecord, kindOf, type Violations } from './violations.ts';
+import { isRecord, type Json, kindOf } from '../json.ts';
+import { type Violations } from '../violations.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 type ToolChoice = Conversation['toolChoice'];
 
 const hosted = 'only models of OpenAI itself can use it; send tools of type function and run them yourself';

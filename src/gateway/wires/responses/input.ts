@@ -2,7 +2,7 @@ import type { Conversation } from '../conversation.ts';
 import type { ClientRequest } from '../wire.ts';
 import { messagesOf } from './input-items.ts';
 import { formatOf, reasoningOf, toolsOf } from './input-settings.ts';
-import { Violations } from './violations.ts';
+import { Violations } from '../violations.ts';
 
 /** What was asked, in nobody's words. @throws GatewayError 400 with all that is wrong or cannot be translated */
 export function conversationOf({ body }: Pick<ClientRequest, 'body'>): Conversation {

@@ -1,8 +1,6 @@
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../answer.ts';
 import { markSeal } from '../seals.ts';
-import { isRecord } from './violations.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { isRecord, type Json } from '../json.ts';
 
 const records = (list: unknown): Json[] => (Array.isArray(list) ? list.filter(isRecord) : []);
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');

@@ -4,9 +4,8 @@ import { faultInStream } from '../provider-faults.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
 import { finishOf, ItemReader } from './items.ts';
 import { readUsage } from './usage.ts';
-import { isRecord } from './violations.ts';
+import { isRecord, type Json } from '../json.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 
 /** Reads the events of a response; those it does not know say nothing. */

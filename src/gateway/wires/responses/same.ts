@@ -18,9 +18,8 @@ import { reasoningOf } from './input-settings.ts';
 import { isRead, ResponseReader } from './reader.ts';
 import { sealMark } from './sealed.ts';
 import { openaiResponses } from './upstream.ts';
-import { isRecord, Violations } from './violations.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { isRecord, type Json } from '../json.ts';
+import { Violations } from '../violations.ts';
 
 /** Both sides speak Responses: all passes as it came but for what has to change. */
 export const responsesSame: Translation = {

@@ -7,7 +7,7 @@ import { finishOf, ItemReader } from './items.ts';
 import { failureOf, ResponseReader } from './reader.ts';
 import { requestOf } from './request.ts';
 import { readUsage } from './usage.ts';
-import { isRecord } from './violations.ts';
+import { isRecord } from '../json.ts';
 
 export const openaiResponses: UpstreamWire = {
   request: requestOf,

@@ -1,5 +1,5 @@
 import type { Usage } from '../../catalog/types.ts';
-import { isRecord } from './violations.ts';
+import { isRecord } from '../json.ts';
 
 const count = (value: unknown): number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0;

@@ -1,6 +1,5 @@
-import { invalidRequest } from '../../errors.ts';
-
-type Json = Readonly<Record<string, unknown>>;
+import { invalidRequest } from '../errors.ts';
+import { isRecord, type Json, kindOf } from './json.ts';
 
 /** A body can be wrong in a million places; whoever mends the first ones hears of the others. */
 const mostTold = 50;
@@ -86,13 +85,3 @@ export class Violations {
     return [];
   }
 }
-
-export const isRecord = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-export const kindOf = (value: unknown): string => {
-  if (value === undefined) return 'nothing';
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return 'an array';
-  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
-};

@@ -1,0 +1,179 @@
+import { expect } from 'vitest';
+import { pairs, wires } from './asks.ts';
+import { framesOf } from './frames.ts';
+import { ask, type Customer, type RequestRow, type Witness } from './world.ts';
+
+/** What a caller saw of one request, all its attempts under one idempotency key together. */
+export interface Bought {
+  readonly key: string;
+  readonly stream: boolean;
+  /** Requests that were answered with 200, by id; those of a replay too. */
+  readonly ids: Set<string>;
+  /** What the answer said that it cost; undefined where nothing said so. */
+  cost: bigint | undefined;
+  /** The end of the last answer. */
+  tail: string;
+  end: 'answered' | 'left' | 'lost' | 'refused' | 'given up';
+}
+
+export interface LoadOptions {
+  readonly customers: readonly Customer[];
+  /** Where a gateway may be listening at the moment. */
+  readonly gateways: () => readonly string[];
+  readonly random: (below: number) => number;
+  readonly choices?: typeof pairs;
+  /** Of a hundred callers, how many leave in the middle. */
+  readonly leaving?: number;
+  /** The most attempts of a request. */
+  readonly attempts?: number;
+  readonly content?: (n: number) => string;
+  /** What refusals may say; any other is odd. */
+  readonly refusals?: RegExp;
+}
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+/** Callers that ask, and ask again under the same key whenever that may help, as clients of OpenAI's do. */
+export class Load {
+  readonly bought: Bought[] = [];
+  /** Answers that nobody should get. */
+  readonly odd: string[] = [];
+  readonly #options: LoadOptions;
+  #n = 0;
+  #running = true;
+  #workers: Promise<void>[] = [];
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+  }
+
+  /** @param total ends by itself after so many */
+  start(workers: number, total = Number.POSITIVE_INFINITY): void {
+    this.#running = true;
+    this.#workers = Array.from({ length: workers }, async () => {
+      while (this.#running && this.#n < total) await this.#buy(this.#n++);
+    });
+  }
+
+  /** When all that was begun has come to an end. */
+  async stop(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#workers);
+  }
+
+  async over(): Promise<void> {
+    await Promise.all(this.#workers);
+  }
+
+  async #buy(n: number): Promise<void> {
+    const { customers, random, choices = pairs, leaving = 0, attempts = 60, content } = this.#options;
+    const [wire, model] = choices[random(choices.length)] ?? ['chat', 'chat'];
+    const stream = random(2) === 0;
+    const bought: Bought = {
+      key: crypto.randomUUID(),
+      stream,
+      ids: new Set(),
+      cost: undefined,
+      tail: '',
+      end: 'given up',
+    };
+    this.bought.push(bought);
+    const customer = customers[random(customers.length)];
+    if (!customer) throw new Error('nobody asks');
+    const { path, body } = wires[wire];
+    const asked = body(model, stream, content?.(n) ?? 'word '.repeat(1 + random(60)));
+    const leaves = random(100) < leaving;
+    for (let attempt = 0; attempt < attempts; attempt++) {
+      const gateways = this.#options.gateways();
+      const at = gateways[random(Math.max(1, gateways.length))];
+      const end =
+        at === undefined ? undefined : await this.#try(at, { path, asked, customer, leaves }, bought);
+      if (end) {
+        bought.end = end;
+        return;
+      }
+      await pause(20 + random(80));
+    }
+  }
+
+  /** @returns undefined where asking again may help */
+  async #try(
+    at: string,
+    { path, asked, customer, leaves }: { path: string; asked: object; customer: Customer; leaves: boolean },
+    bought: Bought,
+  ): Promise<Bought['end'] | undefined> {
+    const leaving = new AbortController();
+    if (leaves) setTimeout(() => leaving.abort(), this.#options.random(60));
+    try {
+      const headers = { 'idempotency-key': bought.key };
+      const response = await ask(at, path, { customer, body: asked, headers, signal: leaving.signal });
+      const { status } = response;
+      if (status === 200) bought.ids.add(response.headers.get('x-svc-request-id') ?? '');
+      const text = await response.text();
+      bought.tail = text.slice(-500);
+      if (status === 200) return this.#answered(response, text, bought);
+      if (status === 409 && text.includes('idempotency_answer_lost')) return 'lost';
+      if (response.headers.get('x-should-retry') === 'false') return 'refused';
+      if (status === 409 || status === 429 || status >= 500) return undefined;
+      if (!this.#options.refusals?.test(text)) this.odd.push(`${status} ${text}`);
+      return 'refused';
+    } catch {
+      return leaving.signal.aborted ? 'left' : undefined;
+    }
+  }
+
+  #answered(response: Response, text: string, bought: Bought): Bought['end'] | undefined {
+    const header = response.headers.get('x-svc-cost-nanousd');
+    if (header !== null) bought.cost = BigInt(header);
+    else {
+      // Cut off, or ended by an error: nobody has an answer.
+      if (/^(data|event): ?\{?"?error|"type":"error"|^data: \{"error"/m.test(text)) return undefined;
+      try {
+        const receipt = framesOf(text).find(({ event }) => event === 'svc_receipt');
+        if (receipt)
+          bought.cost = BigInt(
+            (JSON.parse(receipt.data) as { svc_receipt: { cost_nanousd: number } }).svc_receipt.cost_nanousd,
+          );
+      } catch (error) {
+        this.odd.push(`${String(error)}: ${text.slice(-200)}`);
+      }
+    }
+    return 'answered';
+  }
+}
+
+/** Sets what callers saw beside what the ledger has. All gateways are idle or gone, and what they left is settled. */
+export async function expectHonest(
+  witness: Witness,
+  load: Load,
+  { customers, credit, about }: { customers: readonly Customer[]; credit: bigint; about: string },
+): Promise<RequestRow[]> {
+  expect(await witness.faults(), about).toEqual([]);
+  expect(load.odd, about).toEqual([]);
+  const rows = await witness.rows();
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  const byKey = Map.groupBy(rows, (row) => row.idempotency_key);
+  for (const { key, ids, cost, end, tail } of load.bought) {
+    const paid = (byKey.get(key) ?? []).filter(({ charged }) => charged > 0n);
+    // Whatever was tried under a key is billed once at most.
+    expect(paid.length, `${about}: ${key}`).toBeLessThanOrEqual(1);
+    for (const id of ids) expect(byId.has(id), `${about}: ${id} is in the ledger`).toBe(true);
+    if (end === 'answered') {
+      expect(paid.length, `${about}: ${key} was answered ${tail}`).toBe(1);
+      if (cost !== undefined) expect(paid[0]?.charged, `${about}: ${key}`).toBe(cost);
+    }
+    // What is said to be paid for is.
+    if (end === 'lost') expect(byKey.get(key)?.length, `${about}: ${key} is lost`).toBe(1);
+  }
+  for (const row of rows)
+    if (row.ended === 'crash')
+      expect(row.cost, about).toBe(row.estimate < row.amount ? row.estimate : row.amount);
+  for (const { accountId } of customers) {
+    const spent = rows
+      .filter(({ account_id }) => account_id === accountId)
+      .reduce((sum, { charged }) => sum + charged, 0n);
+    const { remaining } = await witness.books.ledger.balance(accountId);
+    expect(remaining, about).toBe(credit - spent);
+  }
+  return rows;
+}

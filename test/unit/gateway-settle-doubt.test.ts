@@ -1,0 +1,109 @@
+import { afterAll, expect, it } from 'vitest';
+import { openAuthenticator } from '../../src/gateway/access/authenticator.ts';
+import { Credentials } from '../../src/gateway/access/credentials.ts';
+import { memoryLimiter } from '../../src/gateway/access/memory-limiter.ts';
+import { Catalog } from '../../src/gateway/catalog/catalog.ts';
+import type { Ledger } from '../../src/gateway/ledger/types.ts';
+import { createGatewayApp } from '../../src/gateway/serve/app.ts';
+import { BodyShares } from '../../src/gateway/serve/body-shares.ts';
+import { InFlight } from '../../src/gateway/serve/in-flight.ts';
+import { UpstreamRouter } from '../../src/gateway/upstream/router.ts';
+import { UndiciTransport } from '../../src/gateway/upstream/transport.ts';
+import { StoreError } from '../../src/store/index.ts';
+import { freshSqlite } from '../support/databases.ts';
+import { wires } from '../support/gateway/asks.ts';
+import { fakeProvider } from '../support/gateway/provider.ts';
+import { configOf, customerOf, nanoOf, soldAt, Witness } from '../support/gateway/world.ts';
+import { ledgerOn } from '../support/ledger.ts';
+
+const undo: (() => Promise<unknown>)[] = [];
+afterAll(async () => {
+  for (const step of undo.splice(0).toReversed()) await step();
+});
+
+const cost = nanoOf({ fresh: 11, output: 7 });
+const unsure = () => new StoreError('storage_unsure', 'the connection was lost while it was saving');
+
+/** A gateway whose ledger settles as `settle` has it. */
+async function gatewayWith(settle: (real: Ledger) => Ledger['settle']) {
+  const provider = await fakeProvider([{ say: { text: 'Yes.', usage: { input: 11, output: 7 } } }]);
+  const books = await ledgerOn(freshSqlite());
+  const { ledger: real, store } = books;
+  const ledger: Ledger = Object.assign(
+    Object.fromEntries(
+      (['reserve', 'release', 'note', 'claimed', 'findKey'] as const).map((name) => [
+        name,
+        (real[name] as (...given: unknown[]) => unknown).bind(real),
+      ]),
+    ) as unknown as Ledger,
+    { settle: settle(real) },
+  );
+  const config = configOf(soldAt(provider));
+  const transport = new UndiciTransport();
+  undo.push(async () => {
+    await transport.close();
+    await books.close();
+    await provider.close();
+  });
+  const app = createGatewayApp({
+    catalog: new Catalog(config),
+    ledger,
+    authenticator: openAuthenticator({ ledger: real }),
+    limiter: memoryLimiter(config.limits),
+    credentials: new Credentials({
+      store,
+      byok: [],
+      masterKeys: [],
+      probe: () => Promise.reject(new Error()),
+    }),
+    transport,
+    router: new UpstreamRouter({ limits: config.limits }),
+    limits: config.limits,
+    bodies: new BodyShares(config.limits.maxBodyBytes),
+    inFlight: new InFlight(),
+    readerMs: 1000,
+    ready: () => Promise.resolve(),
+    onFault: () => undefined,
+  });
+  const witness = new Witness(books);
+  const { secret } = await customerOf(books);
+  const { path, body } = wires.chat;
+  const response = await app.request(path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body('chat', false)),
+  });
+  const row = await witness.row(response.headers.get('x-svc-request-id') ?? '');
+  expect(await witness.faults()).toEqual([]);
+  return { response, row, cost: BigInt(response.headers.get('x-svc-cost-nanousd') ?? '-1') };
+}
+
+it('gives the answer where it was paid for, though nobody could say so at first', async () => {
+  const given = await gatewayWith((real) => async (id, settlement) => {
+    await real.settle(id, settlement);
+    throw unsure();
+  });
+  expect(given.response.status).toBe(200);
+  expect(given.cost).toBe(cost);
+  expect(given.row.charged).toBe(cost);
+});
+
+it('takes no money where it gives no answer', async () => {
+  const given = await gatewayWith(() => () => Promise.reject(unsure()));
+  expect(given.response.status).toBe(503);
+  expect(given.cost).toBe(0n);
+  expect(given.row).toMatchObject({ ended: 'released', charged: 0n });
+});
+
+it('says what was paid where others took it for dead and settled first', async () => {
+  const given = await gatewayWith((real) => async (id, settlement) => {
+    await real.settle(id, {
+      ...settlement,
+      cost: { total: 5n, components: { fresh: 5n, cache_write: 0n, cache_read: 0n, output: 0n } },
+    });
+    return await real.settle(id, settlement);
+  });
+  expect(given.response.status).toBe(200);
+  expect(given.cost).toBe(5n);
+  expect(given.row.charged).toBe(5n);
+});

@@ -1,0 +1,120 @@
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { CompiledQuery } from 'kysely';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openSqlite } from '../../src/store/sqlite.ts';
+import { SqliteLog } from '../../src/store/sqlite-log.ts';
+
+const undo: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step();
+});
+
+async function opened() {
+  const folder = mkdtempSync(join(tmpdir(), 'lathe-sqlite-log-'));
+  undo.push(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'a.db');
+  const database = await openSqlite(path, { syncApart: true, keepStatements: true });
+  undo.push(async () => {
+    await database.reading.close();
+    await database.writing.close();
+  });
+  const writer = await database.writing.acquire();
+  const reader = await database.reading.acquire();
+  const run = (sql: string) => writer.executeQuery(CompiledQuery.raw(sql));
+  await run('create table t (n integer)');
+  const insert = async (n: number) => {
+    await writer.begin();
+    await run(`insert into t values (${n})`);
+    await writer.commit();
+  };
+  const { log } = writer as unknown as { log: SqliteLog };
+  const read = async () =>
+    (await reader.executeQuery<{ n: number }>(CompiledQuery.raw('select n from t'))).rows.map(({ n }) => n);
+  return { path, log, insert, read };
+}
+
+/** Holds syncs up until `go`; `asked` tells how many were asked for. */
+function slowed(log: SqliteLog) {
+  const state = { asked: 0, go: () => undefined as unknown };
+  let syncing: Promise<void> | undefined;
+  Object.defineProperty(log, 'syncing', { get: () => syncing });
+  log.sync = () => {
+    state.asked++;
+    syncing = new Promise((resolve) => {
+      state.go = () => {
+        syncing = undefined;
+        resolve();
+      };
+    });
+    return syncing;
+  };
+  return state;
+}
+
+const later = () => new Promise((resolve) => setImmediate(resolve));
+
+describe("SQLite's commits, synced from another thread", () => {
+  it('resolve when the log is on the disk, and not before', async () => {
+    const { log, insert } = await opened();
+    const slow = slowed(log);
+    let done = false;
+    const inserting = insert(1).then(() => {
+      done = true;
+    });
+    await later();
+    expect({ done, asked: slow.asked }).toEqual({ done: false, asked: 1 });
+    slow.go();
+    await inserting;
+  });
+
+  it('are read by nobody before they are on the disk', async () => {
+    const { log, insert, read } = await opened();
+    const slow = slowed(log);
+    const inserting = insert(1);
+    await later();
+    let found: number[] | undefined;
+    const reading = read().then((rows) => {
+      found = rows;
+    });
+    await later();
+    expect(found).toBeUndefined();
+    slow.go();
+    await Promise.all([inserting, reading]);
+    expect(found).toEqual([1]);
+  });
+
+  it('are written once more, into the database, where the log cannot be synced', async () => {
+    const { path, log, insert, read } = await opened();
+    log.sync = () => Promise.reject(new Error('the disk is ill'));
+    await insert(1);
+    await insert(2);
+    expect(statSync(`${path}-wal`).size).toBe(0);
+    expect(await read()).toEqual([1, 2]);
+  });
+
+  it('are unsure where neither works, until it does', async () => {
+    const { path, log, insert, read } = await opened();
+    await insert(1);
+    // Somebody who reads holds the log as it is.
+    const other = new DatabaseSync(path);
+    undo.push(() => other.isOpen && other.close());
+    other.exec('begin; select * from t');
+    const real = log.sync.bind(log);
+    log.sync = () => Promise.reject(new Error('the disk is ill'));
+    await expect(insert(2)).rejects.toMatchObject({ code: 'storage_unsure' });
+    log.sync = real;
+    // Also where the disk is well again: nobody knows what of the log is on it.
+    await expect(insert(3)).rejects.toMatchObject({ code: 'storage_unsure' });
+    other.close();
+    await insert(4);
+    expect(await read()).toEqual([1, 2, 4]);
+  });
+
+  it('are synced for real', async () => {
+    const { path } = await opened();
+    await new SqliteLog(path).sync();
+  });
+});
