@@ -68,8 +68,10 @@ const bytesOf = ({ body }: Recording): string =>
 
 /** What the recording says, by the reader of its wire. */
 function eventsOf({ body, status }: Recording, upstream: Upstream): AnswerEvent[] {
-  if (status >= 300) throw new UpstreamFailure(upstream.failure(status, String(body), {}));
-  if (typeof body === 'string') return upstream.answer(body);
+  if (typeof body === 'string') {
+    if (status >= 300) throw new UpstreamFailure(upstream.failure(status, body, {}));
+    return upstream.answer(body);
+  }
   const reader = upstream.reader();
   return [...body.flatMap((frame) => reader.push(frame)), ...reader.end()];
 }

@@ -33,7 +33,7 @@ const calling = { say: { text: 'Looking.', calls, usage, piece: 4 }, split: 11 }
 const cost = nanoOf({ fresh: 23, cacheRead: 8, output: 17 });
 
 const hi = [{ role: 'user' as const, content: 'Hi.' }];
-const parsed = (text: string): unknown => JSON.parse(text);
+const parsed = (json: string): unknown => JSON.parse(json);
 const schema = weather().function.parameters;
 const tool = { type: 'function' as const, name: 'weather', parameters: schema, strict: true };
 

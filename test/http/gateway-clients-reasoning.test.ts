@@ -130,7 +130,9 @@ async function addedUp(
           whole.arguments += called?.arguments ?? '';
         }
       else if (Array.isArray(value)) message[name] = [...((before as unknown[]) ?? []), ...value];
-      else message[name] = name === 'role' || value === null ? value : `${String(before ?? '')}${value}`;
+      else
+        message[name] =
+          name === 'role' || value === null ? value : `${typeof before === 'string' ? before : ''}${value}`;
     }
   return { ...message, tool_calls: made } as unknown as OpenAI.ChatCompletionMessage;
 }
@@ -160,7 +162,7 @@ const responsesTurns = (openai: () => OpenAI): [string, Turn<Item>][] => [
     "added up by the client's helper",
     async (model, input) => {
       const stream = openai().responses.stream({ ...asked, model, input: [...input] });
-      return handedBack((await stream.finalResponse()) as never);
+      return handedBack(await stream.finalResponse());
     },
   ],
   [

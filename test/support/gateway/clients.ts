@@ -72,7 +72,7 @@ function faultsOf(kind: (typeof kinds)[number][1], { ok, headers }: Response, te
   if (sharedPath(openApiDocument) === undefined) return [];
   if (!headers.get('content-type')?.startsWith('text/event-stream')) {
     const body = JSON.parse(text) as Json;
-    if (!ok) return schemaFaults('error' as typeof kind, 'body', body);
+    if (!ok) return schemaFaults('error', 'body', body);
     return [...schemaFaults(kind, 'body', body), ...(kind === 'responses' ? missingKeys(body) : [])];
   }
   return payloadsOf<Json>(text).flatMap((chunk) => [
