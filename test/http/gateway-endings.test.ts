@@ -10,7 +10,7 @@ afterEach(async () => {
 
 async function start(options?: WorldOptions) {
   const world = await gatewayWorld(options);
-  undo.push(world.close);
+  undo.push(() => world.close());
   const customer = await world.customer();
   const { path, body } = wires.chat;
   return {

@@ -130,7 +130,7 @@ const spoken = (secret: string): readonly string[] => [
   `Incorrect API key provided: ${secret}.`,
   `bad key ${secret.slice(0, 12)}...${secret.slice(-4)}`,
   `key=${secret.slice(4, 24)} and then ${secret.slice(20)}`,
-  `${encodeURIComponent(secret)} \\u0041 ${[...secret].join('')}`,
+  `${encodeURIComponent(secret)} \\u0041 ${secret}`,
   secret.slice(18, 30),
   `https://x/?key=${secret}#${secret}`,
   `token ${Buffer.from(secret).toString('latin1').slice(8)}`,

@@ -94,7 +94,7 @@ describeDatabases('a ledger whose database fails', (url) => {
     const { ledger, payer, store, free } = await start(20);
     const asked = reservation(payer, 100n);
     await ledger.reserve(asked);
-    const real = store.batch;
+    const real = store.batch.bind(store);
     store.batch = () => Promise.reject(new TypeError('of undefined'));
     await expect(ledger.settle(asked.requestId, settlement(30n))).rejects.toThrow(/of undefined/);
     store.batch = real;

@@ -94,7 +94,7 @@ function each(incoming: IncomingMessage, take: (part: Uint8Array) => void): Prom
     const over = (error?: unknown) => {
       incoming.off('data', data).off('end', over).off('error', over).off('close', closed);
       if (error === undefined) resolve();
-      else reject(error as Error);
+      else reject(error);
     };
     const data = (part: Uint8Array) => {
       try {

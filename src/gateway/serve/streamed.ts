@@ -198,7 +198,7 @@ class StreamedAnswer {
     await purchase.settle(candidate, place, usage, {
       status: 200,
       outcome: cutByUs && outcome === 'failed' ? 'cut' : outcome,
-      ...(error ? {} : this.#answer()),
+      ...(error && !whole ? {} : this.#answer()),
     });
     return last;
   }

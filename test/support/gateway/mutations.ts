@@ -87,4 +87,4 @@ export const mutated = (body: object): fc.Arbitrary<unknown> =>
       }),
       { minLength: 1, maxLength: 3 },
     )
-    .map((edits) => edits.reduce<unknown>((one, edit) => edited(one, edit as Edit), body));
+    .map((edits) => edits.reduce<unknown>((one, edit) => edited(one, edit), body));
