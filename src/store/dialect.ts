@@ -15,7 +15,8 @@ import {
 export interface Connection extends DatabaseConnection {
   /** From here on nobody else writes, in no other process either, until `commit` or `rollback`. */
   begin(): Promise<void>;
-  commit(): Promise<void>;
+  /** @param here on the disk by this thread, which waits, if the disk is quick: cheaper where there is nothing else to do meanwhile */
+  commit(here?: boolean): Promise<void>;
   /** Never rejects: a connection that cannot roll back is given up, and the database does it. */
   rollback(): Promise<void>;
   release(): void;

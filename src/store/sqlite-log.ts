@@ -1,4 +1,7 @@
-import { closeSync, fdatasync, openSync, realpathSync } from 'node:fs';
+import { closeSync, fdatasync, fdatasyncSync, openSync, realpathSync } from 'node:fs';
+
+/** What holding everything else up is worth, in ms. */
+const quickMs = 1;
 
 /**
  * Brings SQLite's write-ahead log to the disk from another thread. With `synchronous=normal` SQLite leaves what was
@@ -8,6 +11,7 @@ import { closeSync, fdatasync, openSync, realpathSync } from 'node:fs';
 export class SqliteLog {
   readonly #file: number;
   #syncing: Promise<void> | undefined;
+  #isQuick = true;
 
   /** The log of an open database. */
   constructor(path: string) {
@@ -19,17 +23,31 @@ export class SqliteLog {
     return this.#syncing;
   }
 
+  /** Whether the disk takes less time than going to another thread and back is worth. */
+  get isQuick(): boolean {
+    return this.#isQuick;
+  }
+
   /** All that was committed until now. One at a time. Rejects with Node's error. */
   sync(): Promise<void> {
+    const begun = performance.now();
     const syncing = new Promise<void>((resolve, reject) => {
       fdatasync(this.#file, (error) => {
         if (this.#syncing === syncing) this.#syncing = undefined;
+        this.#isQuick = performance.now() - begun < quickMs;
         if (error) reject(error);
         else resolve();
       });
     });
     this.#syncing = syncing;
     return syncing;
+  }
+
+  /** As `sync`, by this thread. */
+  syncHere(): void {
+    const begun = performance.now();
+    fdatasyncSync(this.#file);
+    this.#isQuick = performance.now() - begun < quickMs;
   }
 
   close(): void {

@@ -179,12 +179,13 @@ class SqliteConnection implements Connection {
     }
   }
 
-  async commit(): Promise<void> {
+  async commit(here = false): Promise<void> {
     if (this.#transaction?.failure) throw this.#transaction.failure;
     try {
       this.#db.exec('commit');
       this.#transaction = undefined;
-      await this.#synced();
+      if (here && this.log?.isQuick) this.#syncedHere();
+      else await this.#synced();
     } catch (error) {
       throw explainSqlite(error, this.#path);
     }
@@ -193,6 +194,14 @@ class SqliteConnection implements Connection {
   async #synced(): Promise<void> {
     try {
       await this.log?.sync();
+    } catch (cause) {
+      this.#bringIn(cause);
+    }
+  }
+
+  #syncedHere(): void {
+    try {
+      this.log?.syncHere();
     } catch (cause) {
       this.#bringIn(cause);
     }

@@ -479,3 +479,35 @@ describe('text completions', () => {
     expect(cut.events.at(-1)?.type).toBe('failure');
   });
 });
+
+it('tells what chunks say, however alike they look', () => {
+  const tricky = fc.string({
+    unit: fc.constantFrom('a', ' ', '"', '\\', '\n', '\u0000', 'é', '"}', '"content":"', '},"logprobs":null'),
+    maxLength: 6,
+  });
+  const shape = fc.record({
+    content: tricky,
+    finish: fc.constantFrom(null, null, null, 'stop'),
+    more: fc.constantFrom({}, {}, {}, { reasoning_content: 'so' }, { content: 'twice' }),
+  });
+  fc.assert(
+    fc.property(fc.array(shape, { minLength: 1, maxLength: 12 }), (chunks) => {
+      const stream = chatSame.stream(aboutOf(ask({ stream: true })));
+      const reader = openaiChat.reader();
+      const data = chunks.map(({ content, finish, more }) =>
+        JSON.stringify({
+          id: 'c',
+          object: 'chat.completion.chunk',
+          created: 1,
+          model: 'm',
+          choices: [{ index: 0, delta: { content, ...more }, logprobs: null, finish_reason: finish }],
+        }),
+      );
+      for (const text of data) {
+        const one = { event: undefined, data: text, raw: `data: ${text}\n\n` };
+        expect(stream.push(one).events).toEqual(reader.push(one));
+      }
+    }),
+    { numRuns: 500 },
+  );
+});

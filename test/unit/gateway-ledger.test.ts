@@ -475,6 +475,8 @@ describeDatabases('the ledger', (url) => {
       const [slow, other] = [await start(at, { beatMs: 1 }), await start(at)];
       const payer = await payerOf(slow.ledger, { credit: 1000n });
       await die(slow);
+      // Longer than it takes a beat for fresh.
+      await new Promise((resolve) => setTimeout(resolve, 10));
       await slow.ledger.reserve(reservation(payer, 100n));
       expect(await other.ledger.recover()).toEqual({ settled: 0 });
     });

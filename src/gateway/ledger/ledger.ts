@@ -219,8 +219,9 @@ class StoredLedger implements Ledger {
     for (let attempt = 0; ; attempt++) {
       try {
         const began = Date.now();
-        const outcomes = await this.#store.batch((connection) =>
-          this.#commit(connection, operations, replica),
+        const outcomes = await this.#store.batch(
+          (connection) => this.#commit(connection, operations, replica),
+          operations.length === 1,
         );
         if (replica) this.#beatAt = began;
         return outcomes;

@@ -95,9 +95,12 @@ export class GatewayStore {
     return this.#track(() => this.#turns.transaction(() => this.#writer.transaction().execute(work)));
   }
 
-  /** As `transaction`, for few statements that come thousands of times a second: without Kysely, on a way of its own. */
-  batch<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
-    return this.#track(() => this.#turns.batch(() => within(this.#database, work)));
+  /**
+   * As `transaction`, for few statements that come thousands of times a second: without Kysely, on a way of its own.
+   * @param alone nobody else waits: going to another thread and back would take longer than the disk
+   */
+  batch<T>(work: (connection: Connection) => Promise<T>, alone = false): Promise<T> {
+    return this.#track(() => this.#turns.batch(() => within(this.#database, work, alone)));
   }
 
   /** When what is under way is over; nothing new begins. */
@@ -121,13 +124,17 @@ export class GatewayStore {
 
 type Turn = ReturnType<typeof turns>;
 
-async function within<T>(database: Database, work: (connection: Connection) => Promise<T>): Promise<T> {
+async function within<T>(
+  database: Database,
+  work: (connection: Connection) => Promise<T>,
+  alone: boolean,
+): Promise<T> {
   const connection = await database.writing.acquire();
   try {
     await connection.begin();
     try {
       const result = await work(connection);
-      await connection.commit();
+      await connection.commit(alone);
       return result;
     } catch (error) {
       await connection.rollback();

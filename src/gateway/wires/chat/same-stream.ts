@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../errors.ts';
 import type { AnswerEvent } from '../answer.ts';
 import type { AnswerAbout, SseFrame, StreamTranslation } from '../wire.ts';
-import { ChunkReader, heldIn } from './reader.ts';
+import { ChunkReader, type Held, heldIn } from './reader.ts';
 import { repairChoice, repairHead } from './repair.ts';
 import { isRecord } from '../json.ts';
 import { errorFrame, frameOf, lastFrame } from './writer.ts';
@@ -15,6 +15,33 @@ interface Passed {
 /** OpenAI itself writes it into every chunk, where its schema knows no null. */
 const nullFingerprint = '"system_fingerprint":null,';
 
+/** What stands around the text of a chunk that has nothing else to say; the next one mostly has the same. */
+interface Around {
+  readonly before: string;
+  readonly after: string;
+}
+
+const contentStarts = '"content":"';
+/** What ends a JSON text or stands for something else in it. */
+const special = /["\\\u0000-\u001f]/;
+
+/** @param content the text that was read from the chunk */
+function around(data: string, content: string): Around | undefined {
+  const start = data.indexOf(contentStarts) + contentStarts.length;
+  const end = start + content.length;
+  if (start < contentStarts.length || special.test(content)) return undefined;
+  if (data.slice(start, end) !== content || data[end] !== '"') return undefined;
+  return { before: data.slice(0, start), after: data.slice(end) };
+}
+
+/** The text of a chunk that differs in it alone; undefined where it may differ in more. */
+function textWithin(data: string, { before, after }: Around): string | undefined {
+  if (data.length < before.length + after.length || !data.startsWith(before) || !data.endsWith(after))
+    return undefined;
+  const text = data.slice(before.length, data.length - after.length);
+  return text === '' || special.test(text) ? undefined : text;
+}
+
 /** Chunks as they came, but for usage that is not where it belongs and members that are missing. */
 export class SameStream implements StreamTranslation {
   readonly #about: AnswerAbout;
@@ -22,6 +49,8 @@ export class SameStream implements StreamTranslation {
   readonly #includeUsage: boolean;
   /** Answers whose first chunk came. */
   readonly #begun = new Set<number>();
+  /** Of the last chunk, where it passed as it came and held nothing but a text: parsing the next one is saved. */
+  #plain: Around | undefined;
   /** The frame that tells the usage, sent last. */
   #usage = '';
 
@@ -32,10 +61,20 @@ export class SameStream implements StreamTranslation {
   }
 
   push(frame: SseFrame): Passed {
+    if (this.#plain && frame.event === undefined) {
+      const text = textWithin(frame.data, this.#plain);
+      if (text !== undefined) return { text: frame.raw, events: [{ type: 'text', text }] };
+    }
     const held = heldIn(frame);
     const events = this.#reader.read(held, frame.event);
     const isFailed = events.some(({ type }) => type === 'failure');
-    return { text: typeof held === 'string' || isFailed ? '' : this.#passed(frame, held), events };
+    const text = typeof held === 'string' || isFailed ? '' : this.#passed(frame, held);
+    const [only] = events;
+    this.#plain =
+      events.length === 1 && only?.type === 'text' && !only.logprobs && text === frame.raw && isAlone(held)
+        ? around(frame.data, only.text)
+        : undefined;
+    return { text, events };
   }
 
   #passed(frame: SseFrame, chunk: Open): string {
@@ -111,6 +150,20 @@ export class SameStream implements StreamTranslation {
   fail(error: GatewayError): string {
     return errorFrame(error);
   }
+}
+
+/** Whether a chunk holds one answer, and of it nothing but the text. */
+function isAlone(held: Held): boolean {
+  const choices = typeof held === 'string' ? undefined : held['choices'];
+  if (!Array.isArray(choices) || choices.length !== 1) return false;
+  const [choice] = choices as unknown[];
+  if (!isRecord(choice) || !isRecord(choice['delta'])) return false;
+  const { delta } = choice;
+  return (
+    Object.keys(delta).length === 1 &&
+    typeof delta['content'] === 'string' &&
+    choice['finish_reason'] === null
+  );
 }
 
 /** Chunks have data only; what names its events otherwise loses the name. */
