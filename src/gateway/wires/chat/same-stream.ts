@@ -23,7 +23,7 @@ interface Around {
 
 const contentStarts = '"content":"';
 /** What ends a JSON text or stands for something else in it. */
-const special = /["\\\u0000-\u001f]/;
+const special = /["\\\p{Cc}]/u;
 
 /** @param content the text that was read from the chunk */
 function around(data: string, content: string): Around | undefined {
