@@ -326,7 +326,8 @@ describeDatabases('the ledger', (url) => {
       const { ledger } = await start();
       await ledger.createAccount('acme', {});
       await expect(ledger.createAccount(' acme', {})).rejects.toMatchObject({ code: 'account_exists' });
-      await expect(ledger.createAccount('  ', {})).rejects.toMatchObject({ code: 'invalid' });
+      for (const name of ['  ', 'a\u001b[2Jb', 'a\nb'])
+        await expect(ledger.createAccount(name, {})).rejects.toMatchObject({ code: 'invalid' });
       await expect(ledger.credit('nobody', 1n)).rejects.toMatchObject({ code: 'unknown_account' });
       await expect(ledger.credit('revenue', 1n)).rejects.toMatchObject({ code: 'unknown_account' });
       await expect(ledger.revokeKey('k_1')).rejects.toMatchObject({ code: 'unknown_key' });

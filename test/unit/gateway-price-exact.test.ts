@@ -37,7 +37,7 @@ const usages: fc.Arbitrary<Usage> = fc.record({
 describe('prices as text', () => {
   test('every price of whole picodollars a token is read exactly, and shown as short as it can be', () => {
     fc.assert(
-      fc.property(fc.bigInt({ min: 0n, max: 10n ** 15n - 1n }), (price) => {
+      fc.property(fc.bigInt({ min: 0n, max: 10n ** 11n }), (price) => {
         expect(picodollars(usdPerMtok(price))).toBe(price);
       }),
     );
@@ -60,6 +60,8 @@ describe('prices as text', () => {
     ['-1', /negative/],
     ['1e-3', /without an exponent/],
     ['2E5', /without an exponent/],
+    ['100000.000001', /at most 100000/],
+    ['999999999', /at most 100000/],
     ['0.0000001', /at most 6 decimals/],
     ['1.2345678', /at most 6 decimals/],
     ['', /decimal text/],

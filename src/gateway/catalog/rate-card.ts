@@ -21,12 +21,17 @@ export interface RateCard extends Rates {
 /** A dollar a million tokens is a million picodollars a token. */
 const decimals = 6;
 
+/** Far above what anybody asks; a full window at that price still is a sum that accounts can hold. */
+const mostDollars = 100_000;
+
 /** @returns picodollars a token, or in words why the text is no price */
 export function picodollars(text: string): bigint | string {
   if (text.startsWith('-')) return 'must not be negative';
   if (/^\d*\.?\d+e[+-]?\d+$/i.test(text)) return 'must be written out, without an exponent, as "0.075"';
-  const [, dollars, fraction = ''] = /^(\d{1,9})(?:\.(\d{1,30}))?$/.exec(text) ?? [];
+  const [, dollars, fraction = ''] = /^(\d{1,15})(?:\.(\d{1,30}))?$/.exec(text) ?? [];
   if (dollars === undefined) return 'expected US dollars a million tokens as decimal text, as "0.075"';
+  if (Number(dollars) > mostDollars || (Number(dollars) === mostDollars && /[1-9]/.test(fraction)))
+    return `must be at most ${mostDollars} US dollars a million tokens`;
   if (/[1-9]/.test(fraction.slice(decimals)))
     return `must have at most ${decimals} decimals: the smallest price is a picodollar a token, "0.000001"`;
   return BigInt(dollars + fraction.slice(0, decimals).padEnd(decimals, '0'));

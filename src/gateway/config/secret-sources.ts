@@ -65,12 +65,10 @@ export class SecretSources {
   async #file(name: string, path: KeyPath): Promise<string | undefined> {
     const where = resolve(this.#folder, name);
     try {
-      const { size } = await stat(where);
-      if (size > mostBytes) {
-        this.#faults.add(
-          path,
-          `${where} is ${size} bytes, which is no secret; name a file with nothing else in it`,
-        );
+      const found = await stat(where);
+      if (found.size > mostBytes || found.isCharacterDevice()) {
+        const what = found.size > mostBytes ? `${found.size} bytes` : 'no file';
+        this.#faults.add(path, `${where} is ${what}, which is no secret; name a file with nothing else in it`);
         return undefined;
       }
       const value = (await readFile(where, 'utf8')).trim();

@@ -32,6 +32,9 @@ export class Accounts {
     const cleaned = keepable(name.trim());
     if (cleaned === '' || cleaned.length > 200)
       throw invalid(`An account's name must have 1 to 200 characters, got ${cleaned.length}.`);
+    // They would be written to terminals as they are.
+    if (/\p{Cc}/u.test(cleaned))
+      throw invalid(`An account's name must have no control characters, got ${JSON.stringify(cleaned)}.`);
     if (credit < 0n || included < 0n || credit > mostCredit || included > mostCredit)
       throw invalid(
         `A new account begins with 0 to ${mostCredit} nanodollars, got ${credit} and ${included}.`,
