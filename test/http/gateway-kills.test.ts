@@ -13,7 +13,7 @@ import { killCount, killsOn, pause, randomFrom, report } from '../support/kills/
 import { ledgerOn } from '../support/ledger.ts';
 
 describeDatabases('a gateway that is killed under load', (url, kind) => {
-  const kills = killCount(kind === 'sqlite' ? 6 : 3);
+  const kills = killCount(kind === 'sqlite' ? 4 : 2);
   const undo: (() => Promise<unknown>)[] = [];
   afterAll(async () => {
     for (const step of undo.splice(0).toReversed()) await step();

@@ -45,7 +45,7 @@ function anyReply(random: (below: number) => number): ProviderReply {
 }
 
 describeDatabases('thousands of random requests on all wires', (url, kind) => {
-  const total = Number(process.env['LATHE_TEST_REQUESTS'] ?? (kind === 'sqlite' ? 1200 : 500));
+  const total = Number(process.env['LATHE_TEST_REQUESTS'] ?? (kind === 'sqlite' ? 600 : 250));
   const undo: (() => Promise<unknown>)[] = [];
   afterAll(async () => {
     for (const step of undo.splice(0).toReversed()) await step();

@@ -22,7 +22,7 @@ const eventGate = 'gate = { kind = "event", name = "user.go" }';
 const armedEntry = '[entry]\nkind = "armed"\n';
 
 describeDatabases('a host that is killed while it acts', (url, kind) => {
-  const kills = killCount(kind === 'sqlite' ? 8 : 4);
+  const kills = killCount(kind === 'sqlite' ? 5 : 3);
   const folder = join(freshDataDir(), 'written');
   mkdirSync(folder);
   let script: Awaited<ReturnType<typeof scriptedOpenAi>> | undefined;

@@ -9,7 +9,7 @@ import { ledgerOn, type OpenLedger, payerOf } from '../support/ledger.ts';
 const program = fileURLToPath(new URL('../support/kills/ledger-acts.ts', import.meta.url));
 
 describeDatabases('a gateway that is killed while it reserves and settles', (url, kind) => {
-  const kills = killCount(kind === 'sqlite' ? 8 : 4);
+  const kills = killCount(kind === 'sqlite' ? 5 : 3);
   it.runIf(killsOn(kind))(`${kills} times`, { timeout: 60_000 + kills * 8_000 }, async () => {
     const at = await url();
     const watcher = await ledgerOn(at);

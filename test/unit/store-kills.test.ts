@@ -6,7 +6,7 @@ import { describeDatabases } from '../support/databases.ts';
 import { killCount, killsOn, linesOf, pause, randomFrom, report } from '../support/kills/process.ts';
 
 const program = fileURLToPath(new URL('../support/kills/store-acts.ts', import.meta.url));
-const kills = killCount(15);
+const kills = killCount(8);
 /** In which part of its life a process is killed. */
 const moments = ['starting', 'transaction', 'anywhere', 'acknowledged'] as const;
 

@@ -68,7 +68,10 @@ export class SecretSources {
       const found = await stat(where);
       if (found.size > mostBytes || found.isCharacterDevice()) {
         const what = found.size > mostBytes ? `${found.size} bytes` : 'no file';
-        this.#faults.add(path, `${where} is ${what}, which is no secret; name a file with nothing else in it`);
+        this.#faults.add(
+          path,
+          `${where} is ${what}, which is no secret; name a file with nothing else in it`,
+        );
         return undefined;
       }
       const value = (await readFile(where, 'utf8')).trim();

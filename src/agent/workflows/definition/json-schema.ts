@@ -35,6 +35,13 @@ export function schemaCost(schema: unknown): number {
 
 /** Knows what a schema may look like; compiles none, because what it compiled would be kept for ever. */
 const judge = new Ajv2020({ strict: false, logger: false });
+let isReady = false;
+
+/** It compiles the schema of schemas when it is first asked, and is of no use any more where that was cut off. */
+function readyJudge(): void {
+  if (!isReady) judge.validateSchema({});
+  isReady = true;
+}
 
 function compile(schema: Schema) {
   const { $schema: _, ...plain } = schema;
@@ -55,6 +62,7 @@ function compile(schema: Schema) {
 
 /** Why it is no JSON schema that we could check something with. */
 export function schemaFault(schema: Schema): string | undefined {
+  readyJudge();
   try {
     withinTime(mostMs, () => compile(schema));
     return undefined;
@@ -74,6 +82,7 @@ export interface Fitted {
 /** A value against a schema: every violation, or the value with the schema's defaults. What was given is not changed. */
 export function fitSchema(schema: Schema, given: unknown): Fitted {
   const value: unknown = structuredClone(given);
+  readyJudge();
   try {
     return withinTime(mostMs, () => {
       const validate = compile(schema);
