@@ -19,7 +19,7 @@ describePostgres('three gateways before three hosts, each a process', (url) => {
   });
 
   it('lose one each to kill -9 under load without a wrong receipt', { timeout: 120_000 }, async () => {
-    const hosts = await Promise.all([1, 2, 3].map(() => startHost('0')));
+    const hosts = [1, 2, 3].map(() => startHost('0'));
     undo.push(() => Promise.all(hosts.map((host) => host.end())));
     const urls = await Promise.all(hosts.map((host) => host.url()));
     const config = writeConfig([{ id: 'pool', wire: 'lathe', baseUrls: urls.map((one) => `${one}/v1`) }]);

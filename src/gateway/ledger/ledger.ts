@@ -51,6 +51,8 @@ class StoredLedger implements Ledger {
   readonly #timers: NodeJS.Timeout[] = [];
   /** What the database refused and must not be lost, by request. Asked for again with every beat. */
   readonly #owed = new Map<string, Operation>();
+  /** Requests of this gateway whose money is held. */
+  readonly #held = new Set<string>();
   /** By `Date.now()`, which goes on while the machine sleeps. */
   #beatAt = 0;
   #closing: Promise<void> | undefined;
@@ -90,7 +92,13 @@ class StoredLedger implements Ledger {
     const { requestId, idempotency } = reservation;
     this.#owed.delete(requestId);
     try {
-      return (await this.#do({ kind: 'reserve', hold, bodyHash: idempotency?.bodyHash })) as Reserved;
+      const reserved = (await this.#do({
+        kind: 'reserve',
+        hold,
+        bodyHash: idempotency?.bodyHash,
+      })) as Reserved;
+      if (reserved.outcome === 'reserved') this.#held.add(requestId);
+      return reserved;
     } catch (error) {
       // The caller takes it for refused; a hold that is there all the same goes back.
       if (error instanceof StoreError && error.code === 'storage_unsure')
@@ -182,6 +190,7 @@ class StoredLedger implements Ledger {
   }
 
   async #finish(operation: Operation & { kind: 'finish' }): Promise<Settled> {
+    this.#held.delete(operation.requestId);
     try {
       return (await this.#do(operation)) as Settled;
     } catch (error) {
@@ -221,7 +230,8 @@ class StoredLedger implements Ledger {
         const began = Date.now();
         const outcomes = await this.#store.batch(
           (connection) => this.#commit(connection, operations, replica),
-          operations.length === 1,
+          // Where requests come one by one. Of many at once, those that wait for a commit share the next.
+          operations.length === 1 && this.#held.size <= 1,
         );
         if (replica) this.#beatAt = began;
         return outcomes;

@@ -39,7 +39,7 @@ let isReady = false;
 
 /** It compiles the schema of schemas when it is first asked, and is of no use any more where that was cut off. */
 function readyJudge(): void {
-  if (!isReady) judge.validateSchema({});
+  if (!isReady) void judge.validateSchema({});
   isReady = true;
 }
 
