@@ -4,7 +4,8 @@ import { Access } from '../planes/access.ts';
 import type { Gateway } from '../gateway/open.ts';
 import { createApp } from '../planes/app.ts';
 import { hostGuard, isLoopback } from '../planes/ingress.ts';
-import { type Listener, listen } from '../planes/listen.ts';
+import type { Listening } from '../listening/listening.ts';
+import { listen } from '../planes/listen.ts';
 import { controlPlanes, hostPlanes } from '../planes/mount.ts';
 import { Problem } from '../planes/problem.ts';
 import { Resident } from '../planes/resident.ts';
@@ -106,7 +107,7 @@ export async function startHost(options: Settings, version: string, world: World
     await agent.closeStore();
     throw error;
   });
-  const listeners: Listener[] = [];
+  const listeners: Listening[] = [];
   const open = async (
     planes: readonly Plane[],
     own: typeof gateway | undefined,
@@ -181,7 +182,7 @@ const embeddedLimits =
   '(models/README.md). For real work: --model PATH.gguf';
 
 async function stopHost(
-  listeners: readonly Listener[],
+  listeners: readonly Listening[],
   stopping: AbortController,
   {
     agent,

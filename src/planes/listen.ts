@@ -2,30 +2,21 @@ import {
   createServer,
   type IncomingMessage,
   maxHeaderSize,
-  type Server,
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
+import { type Listening, listening } from '../listening/listening.ts';
 import type { HostGuard } from './ingress.ts';
 import { hostEnvelope, Problem } from './problem.ts';
 import { newRequestId } from './request-id.ts';
-
-export interface Listener {
-  readonly port: number;
-  /** Stops accepting; resolves when the last connection is done. */
-  close(): Promise<void>;
-  /** Cuts what is still open. */
-  cut(): void;
-}
 
 /** Takes the port (0: a free one) and serves the app behind the guard. Rejects with Node's error when the port is in use. */
 export async function listen(
   app: { fetch: (request: Request, env: object) => Response | Promise<Response> },
   guard: HostGuard,
   address: { host: string; port: number },
-): Promise<Listener> {
+): Promise<Listening> {
   let closing = false;
   const serve = getRequestListener(app.fetch, { overrideGlobalObjects: false });
   // The guard below says what is wrong with a missing Host; Node's own check would answer an empty 400.
@@ -48,33 +39,14 @@ export async function listen(
     const message = `'Expect: ${expected}' is not supported; leave it out.`;
     refuse(incoming, outgoing, new Problem(417, 'expectation_failed', message));
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(address.port, address.host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  const open = await listening(server, address);
   return {
-    port: (server.address() as AddressInfo).port,
+    ...open,
     close() {
       closing = true;
-      return closed(server);
+      return open.close();
     },
-    cut: () => server.closeAllConnections(),
   };
-}
-
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    // A kept-alive connection counts as open until its client leaves it, so cut each once it has its answer.
-    const sweep = setInterval(() => server.closeIdleConnections(), 50);
-    server.close(() => {
-      clearInterval(sweep);
-      resolve();
-    });
-    server.closeIdleConnections();
-  });
 }
 
 /** Of a request that Node's parser gave up. */

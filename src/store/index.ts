@@ -1,3 +1,4 @@
+export { again } from './again.ts';
 /** The only door of the store. */
 export { closeDatabase, openDatabase } from './database.ts';
 export { type Connection, type Database, dialectOf } from './dialect.ts';

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Insertable, Kysely, sql, type Transaction } from 'kysely';
 import { closeDatabase, openDatabase } from './database.ts';
 import { type Database, dialectOf } from './dialect.ts';
+import { again } from './again.ts';
 import { StoreError } from './errors.ts';
 import { migrate } from './migrate.ts';
 import type { Tables } from './schema.ts';
@@ -54,7 +55,7 @@ export class Store {
     const database = await openDatabase(url, (error) => onNotice?.(error.message));
     const store = new Store(database, { endpointId, now });
     try {
-      await store.#again(() => migrate(store.#writer, now));
+      await again(pauses, () => migrate(store.#writer, now));
     } catch (error) {
       await closeDatabase(database);
       throw error;
@@ -128,7 +129,7 @@ export class Store {
       throw new Error(`store.${what} within store.transaction: use the transaction that is there`);
     if (this.#closing)
       throw new StoreError('storage_failed', 'the database is closed, because the host is stopping');
-    const working = this.#again(work);
+    const working = again(pauses, work);
     this.#working.add(working);
     try {
       return await working;
@@ -148,19 +149,5 @@ export class Store {
     } finally {
       turn.resolve();
     }
-  }
-
-  /** Does what certainly was not done once more, a few times. */
-  async #again<T>(work: () => Promise<T>): Promise<T> {
-    for (const pause of pauses) {
-      try {
-        return await work();
-      } catch (error) {
-        if (!(error instanceof StoreError && error.again)) throw error;
-      }
-      const ms = pause * (0.5 + Math.random());
-      await new Promise((resolve) => setTimeout(resolve, ms));
-    }
-    return await work();
   }
 }

@@ -2,19 +2,8 @@
 import type { OwnCredential } from '../access/types.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { free } from './rate-card.ts';
-import type { Candidate, Cap, Effort, Model, Provider } from './types.ts';
+import { caps, type Candidate, type Effort, type Model, type Provider } from './types.ts';
 
-/** The provider judges what it can do. */
-const allCaps: readonly Cap[] = [
-  'chat',
-  'tools',
-  'images',
-  'reasoning',
-  'structured_output',
-  'completions',
-  'embeddings',
-  'caching',
-];
 /** As OpenAI names them: the caller's goes through as it is, and only `max` becomes the one below. */
 const efforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh'];
 /** Of the largest that there are; the provider refuses what is too much for the one. */
@@ -60,7 +49,8 @@ function owned(
       provider,
       upstream,
       family,
-      caps: new Set(allCaps),
+      // The provider judges what it can do.
+      caps: new Set(caps),
       contextWindow,
       maxOutputTokens,
       ...free,

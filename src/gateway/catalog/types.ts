@@ -1,15 +1,18 @@
 /** What an upstream speaks. `lathe` is our own host: OpenAI's chat wire, several base URLs form a pool. */
 export type WireKind = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'google' | 'lathe';
 
-export type Cap =
-  | 'chat'
-  | 'tools'
-  | 'images'
-  | 'reasoning'
-  | 'structured_output'
-  | 'completions'
-  | 'embeddings'
-  | 'caching';
+/** What a model can do. */
+export const caps = [
+  'chat',
+  'tools',
+  'images',
+  'reasoning',
+  'structured_output',
+  'completions',
+  'embeddings',
+  'caching',
+] as const;
+export type Cap = (typeof caps)[number];
 
 export type Effort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
 

@@ -1,6 +1,7 @@
 /** The tables of `gateway.toml`, each member as people write it. */
 import { z } from 'zod';
 import { picodollars } from '../catalog/rate-card.ts';
+import { caps } from '../catalog/types.ts';
 import { efforts } from '../wires/effort.ts';
 
 const text = z.string({ error: 'expected a text' });
@@ -53,16 +54,6 @@ const rates = {
 };
 
 export const wires = ['openai-chat', 'openai-responses', 'anthropic-messages', 'google', 'lathe'] as const;
-const caps = [
-  'chat',
-  'tools',
-  'images',
-  'reasoning',
-  'structured_output',
-  'completions',
-  'embeddings',
-  'caching',
-] as const;
 const mostTokens = 100_000_000;
 
 const provider = z.strictObject({

@@ -40,19 +40,17 @@ export const jsonAnswer = (
 ): Answer<string> =>
   new Answer(status, { 'content-type': json, ...safe, ...receiptHeaders(receipt), ...more }, body);
 
+export const streamHeaders = (receipt: Receipt): Record<string, string> => ({
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  // Proxies would hold back what belongs on the screen now.
+  'x-accel-buffering': 'no',
+  ...safe,
+  ...receiptHeaders(receipt),
+});
+
 export const streamAnswer = (receipt: Receipt, body: LiveFrames): Answer =>
-  new Answer(
-    200,
-    {
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-cache',
-      // Proxies would hold back what belongs on the screen now.
-      'x-accel-buffering': 'no',
-      ...safe,
-      ...receiptHeaders(receipt),
-    },
-    body,
-  );
+  new Answer(200, streamHeaders(receipt), body);
 
 type ErrorBody = ClientWire['errorBody'];
 export const plainErrorBody: ErrorBody = (error) => ({ error: error.body });

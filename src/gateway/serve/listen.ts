@@ -1,17 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
+import { type Listening, listening } from '../../listening/listening.ts';
 import { GatewayError } from '../errors.ts';
 import { plainErrorBody } from './answers.ts';
 import { newReceipt, receiptHeaders } from './receipt.ts';
-
-export interface GatewayListener {
-  readonly port: number;
-  /** Stops accepting; resolves when the last connection is done. */
-  close(): Promise<void>;
-  /** Cuts what is still open. */
-  cut(): void;
-}
 
 /** How long callers may take, in ms: who sends a byte a minute holds a connection for this long and no longer. */
 export interface Patience {
@@ -25,7 +17,7 @@ const patience: Patience = { headersMs: 15_000, requestMs: 120_000, keepAliveMs:
 export async function listen(
   app: { fetch: (request: Request, env: object) => Response | Promise<Response> },
   { host, port, headersMs, requestMs, keepAliveMs }: { host: string; port: number } & Partial<Patience>,
-): Promise<GatewayListener> {
+): Promise<Listening> {
   let closing = false;
   const serve = getRequestListener(app.fetch, {
     overrideGlobalObjects: false,
@@ -60,33 +52,14 @@ export async function listen(
     const { body, headers } = refusalOf(unreadable('expectation'));
     outgoing.writeHead(417, headers).end(body);
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  const open = await listening(server, { host, port });
   return {
-    port: (server.address() as AddressInfo).port,
+    ...open,
     close() {
       closing = true;
-      return closed(server);
+      return open.close();
     },
-    cut: () => server.closeAllConnections(),
   };
-}
-
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    // A kept-alive connection counts as open until its client leaves it, so cut each once it has its answer.
-    const sweep = setInterval(() => server.closeIdleConnections(), 50);
-    server.close(() => {
-      clearInterval(sweep);
-      resolve();
-    });
-    server.closeIdleConnections();
-  });
 }
 
 /** Of a request that does not get as far as the app. @param code of Node's error */

@@ -27,6 +27,10 @@ export type End = Pick<Settlement, 'status' | 'outcome'> & { readonly answer?: S
 
 const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 
+/** The most that a candidate can cost the caller. */
+const boundOf = (candidate: Candidate, { facts, maxTokensOf }: Order): bigint =>
+  isByok(candidate) ? 0n : bound({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) });
+
 /** Whole nanodollars. @throws GatewayError 400 */
 function ceilingOf(header: string | undefined): bigint | undefined {
   if (header === undefined) return undefined;
@@ -75,10 +79,8 @@ export class Purchase {
    */
   static async open(ledger: Ledger, asked: Asked, order: Order): Promise<Purchase | Answer> {
     const { facts, caller } = order;
-    const mostOf = (candidate: Candidate) =>
-      isByok(candidate)
-        ? 0n
-        : bound({ model: candidate.model, facts, maxTokens: order.maxTokensOf(candidate) });
+    const bounds = new Map(order.candidates.map((one) => [one, boundOf(one, order)]));
+    const mostOf = (candidate: Candidate) => bounds.get(candidate) ?? 0n;
     const ceiling = ceilingOf(asked.header('x-svc-max-cost-nanousd'));
     const [first] = order.candidates;
     if (!first) throw new Error('nothing to buy');
@@ -117,16 +119,18 @@ export class Purchase {
         ),
       );
     let candidates = fits;
-    let reserved = await ledger.reserve(reservation(candidates));
+    let wanted = reservation(candidates);
+    let reserved = await ledger.reserve(wanted);
     if (
       reserved.outcome !== 'reserved' &&
       reserved.outcome !== 'idempotency' &&
-      mostOf(first) < reservation(candidates).amount
+      mostOf(first) < wanted.amount
     ) {
       candidates = candidates.filter((one) => mostOf(one) <= mostOf(first));
-      reserved = await ledger.reserve(reservation(candidates));
+      wanted = reservation(candidates);
+      reserved = await ledger.reserve(wanted);
     }
-    const needed = reservation(candidates).amount;
+    const needed = wanted.amount;
     switch (reserved.outcome) {
       case 'reserved':
         return new Purchase(ledger, asked, order, { candidates, held: needed });

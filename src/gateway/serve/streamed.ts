@@ -2,8 +2,7 @@ import type { Redact } from '../access/redact.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Attempt, UpstreamReply } from '../upstream/types.ts';
 import type { StreamTranslation } from '../wires/wire.ts';
-import { Answer, type LiveFrames, streamAnswer } from './answers.ts';
-import { receiptHeaders } from './receipt.ts';
+import { Answer, type LiveFrames, streamAnswer, streamHeaders } from './answers.ts';
 import { Relay, unserved } from './relay.ts';
 import { frameRedactor, ownFault, served, serves, shownError, type Work } from './work.ts';
 
@@ -217,13 +216,6 @@ class StreamedAnswer {
   /** To be given again, where it is whole. */
   #answer() {
     if (!this.#work.purchase.keeps || this.#kept.length > mostKept) return {};
-    const headers = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' };
-    return {
-      answer: {
-        status: 200,
-        headers: { ...headers, ...receiptHeaders(this.#work.asked.receipt) },
-        body: this.#kept,
-      },
-    };
+    return { answer: { status: 200, headers: streamHeaders(this.#work.asked.receipt), body: this.#kept } };
   }
 }

@@ -1,5 +1,6 @@
 import { Kysely, sql, type Transaction } from 'kysely';
 import {
+  again,
   bringUpToDate,
   closeDatabase,
   type Connection,
@@ -112,7 +113,7 @@ export class GatewayStore {
   async #track<T>(work: () => Promise<T>): Promise<T> {
     if (this.#closing)
       throw new StoreError('storage_failed', 'the database is closed, because the gateway is stopping');
-    const working = again(work);
+    const working = again(pauses, work);
     this.#working.add(working);
     try {
       return await working;
@@ -143,18 +144,4 @@ async function within<T>(
   } finally {
     connection.release();
   }
-}
-
-/** Does what certainly was not done once more, a few times. */
-async function again<T>(work: () => Promise<T>): Promise<T> {
-  for (const pause of pauses) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof StoreError && error.again)) throw error;
-    }
-    const ms = pause * (0.5 + Math.random());
-    await new Promise((resolve) => setTimeout(resolve, ms));
-  }
-  return await work();
 }
