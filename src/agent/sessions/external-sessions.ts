@@ -102,15 +102,11 @@ export class ExternalSessions implements LiveRows {
             'not_external',
             `${id.slice(0, 80)} is not an external session; only those (x...) have heartbeats.`,
           );
-    const row = await this.#options.store.read((db) =>
-      db
-        .selectFrom('external_sessions')
-        .select('secret_hash')
-        .where('id', '=', id)
-        .where('endpoint_id', '=', this.#options.store.endpointId)
-        .where('ended_at', 'is', null)
-        .executeTakeFirst(),
-    );
+    const row = await this.#secretHash(id).catch((error: unknown) => {
+      // Whoever beats while the database is away is not lost for it.
+      this.#pulses.excuse(id);
+      throw error;
+    });
     if (!row) throw unknown(id);
     if (!secretFits(row.secret_hash, secret)) throw unauthorized();
   }
@@ -181,6 +177,18 @@ export class ExternalSessions implements LiveRows {
         if (!(error instanceof Renewed)) this.#options.onFault(error);
       }
     }
+  }
+
+  #secretHash(id: string): Promise<{ secret_hash: string } | undefined> {
+    return this.#options.store.read((db) =>
+      db
+        .selectFrom('external_sessions')
+        .select('secret_hash')
+        .where('id', '=', id)
+        .where('endpoint_id', '=', this.#options.store.endpointId)
+        .where('ended_at', 'is', null)
+        .executeTakeFirst(),
+    );
   }
 
   #open(): Promise<Tables['external_sessions'][]> {

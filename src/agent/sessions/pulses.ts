@@ -28,6 +28,11 @@ export class Pulses {
     this.#beats.set(id, this.#clock.monotonic());
   }
 
+  /** A heartbeat that could not be taken down, and so could not be told from a stranger's either. */
+  excuse(id: string): void {
+    if (this.#beats.has(id)) this.beat(id);
+  }
+
   forget(id: string): void {
     this.#beats.delete(id);
   }
