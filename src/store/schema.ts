@@ -227,6 +227,97 @@ interface Peers {
   revoked_at: Time | null;
 }
 
+/** An answer of the resident model, or of an agent's model (`wire` is then `agent`). What is not known is null. */
+interface Completions {
+  /** Of the request; of an agent's answer `<task or run>:<n>`. */
+  id: string;
+  endpoint_id: string;
+  wire: string;
+  operation: 'chat' | 'text_completion' | 'embeddings';
+  /** As `acts.by`; of an agent `agent:<name>`. */
+  by: string;
+  stream: Flag;
+  requested_model: string | null;
+  model: string | null;
+  answers: number | null;
+  /** As `Ending` of src/watch/work.ts. */
+  outcome: 'ok' | 'refused' | 'failed' | 'abandoned';
+  status: number | null;
+  code: string | null;
+  finish: string | null;
+  started_at: Time;
+  ended_at: Time;
+  prompt_tokens: number | null;
+  cached_tokens: number | null;
+  completion_tokens: number | null;
+  first_token_ms: number | null;
+  queued_ms: number | null;
+  prefill_ms: number | null;
+  decode_ms: number | null;
+  total_ms: number | null;
+  /** The task or run that it is for. */
+  subject: string | null;
+  agent: string | null;
+  trace_id: string | null;
+}
+
+/** What the lab's gate said of a kernel, or a parity run of the whole graph. */
+interface Parity {
+  id: string;
+  endpoint_id: string;
+  at: Time;
+  source: 'gate' | 'run';
+  /** Of a run: those that are bound, a comma between them. */
+  kernel: string;
+  op: string | null;
+  digest: string | null;
+  model: string | null;
+  mode: 'strict' | 'standard' | 'off';
+  ok: Flag;
+  failed_stage: string | null;
+  cases: number | null;
+  failed_cases: number | null;
+  seed: number | null;
+  /** The worst of all cases. */
+  nmse: number | null;
+  max_abs: number | null;
+  kl: number | null;
+  top1_agreement: number | null;
+  elapsed_ms: number | null;
+}
+
+interface Bench {
+  id: string;
+  endpoint_id: string;
+  at: Time;
+  model: string;
+  /** Those that are bound, a comma between them. */
+  kernels: string;
+  verdict: string;
+  method: string;
+  fingerprint: string;
+  rounds: number;
+  baseline_prefill_tps: number | null;
+  baseline_decode_tps: number | null;
+  bound_prefill_tps: number | null;
+  bound_decode_tps: number | null;
+  /** The 95% confidence interval of the ratio of bound to baseline. */
+  ratio_low: number | null;
+  ratio_high: number | null;
+  elapsed_ms: number | null;
+}
+
+/** Rows that a surface lacks, and why. */
+interface FeedGaps {
+  id: string;
+  endpoint_id: string;
+  surface: string;
+  from_at: Time;
+  to_at: Time;
+  rows: number;
+  reason: string;
+}
+
 export interface Tables {
   counters: Counters;
   acts: Acts;
@@ -242,4 +333,8 @@ export interface Tables {
   store_sessions: StoreSessions;
   receipts: Receipts;
   peers: Peers;
+  completions: Completions;
+  parity: Parity;
+  bench: Bench;
+  feed_gaps: FeedGaps;
 }

@@ -1,13 +1,5 @@
-import { type CreateTableBuilder, type Kysely, PostgresAdapter, sql } from 'kysely';
-
-/** Names of columns, a space between them. */
-interface Table {
-  readonly key: string;
-  readonly text: string;
-  readonly optionalText?: string;
-  readonly count?: string;
-  readonly optionalCount?: string;
-}
+import { type Kysely, sql } from 'kysely';
+import { createTable, type Table } from './create-table.ts';
 
 const started = 'started_at endpoint_id state';
 const ended = 'ended_at outcome last_event result session_id';
@@ -117,20 +109,4 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       .columns([...columns])
       .execute();
   for (const name of counters) await sql`insert into counters (name, value) values (${name}, 0)`.execute(db);
-}
-
-async function createTable(db: Kysely<unknown>, name: string, table: Table): Promise<void> {
-  // In the order of its code points, whatever the language of the server.
-  const text = db.getExecutor().adapter instanceof PostgresAdapter ? sql`text collate "C"` : 'text';
-  const columns = (names: string | undefined, type: typeof text | 'bigint', required: boolean) =>
-    (names?.split(' ') ?? []).map((column) => ({ column, type, required }));
-  let made: CreateTableBuilder<string, string> = db.schema.createTable(name);
-  for (const { column, type, required } of [
-    ...columns(table.text, text, true),
-    ...columns(table.optionalText, text, false),
-    ...columns(table.count, 'bigint', true),
-    ...columns(table.optionalCount, 'bigint', false),
-  ])
-    made = made.addColumn(column, type, (one) => (required ? one.notNull() : one));
-  await made.addPrimaryKeyConstraint(`${name}_key`, table.key.split(' ')).execute();
 }

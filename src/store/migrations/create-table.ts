@@ -1,0 +1,31 @@
+import { type CreateTableBuilder, type Kysely, PostgresAdapter, sql } from 'kysely';
+
+/** Names of columns, a space between them: texts, whole numbers and floating ones, which both databases treat alike. */
+export interface Table {
+  readonly key: string;
+  readonly text: string;
+  readonly optionalText?: string;
+  readonly count?: string;
+  readonly optionalCount?: string;
+  readonly optionalNumber?: string;
+}
+
+export async function createTable(db: Kysely<unknown>, name: string, table: Table): Promise<void> {
+  // In the order of its code points, whatever the language of the server.
+  const text = db.getExecutor().adapter instanceof PostgresAdapter ? sql`text collate "C"` : 'text';
+  const columns = (
+    names: string | undefined,
+    type: typeof text | 'bigint' | 'double precision',
+    required: boolean,
+  ) => (names?.split(' ') ?? []).map((column) => ({ column, type, required }));
+  let made: CreateTableBuilder<string, string> = db.schema.createTable(name);
+  for (const { column, type, required } of [
+    ...columns(table.text, text, true),
+    ...columns(table.optionalText, text, false),
+    ...columns(table.count, 'bigint', true),
+    ...columns(table.optionalCount, 'bigint', false),
+    ...columns(table.optionalNumber, 'double precision', false),
+  ])
+    made = made.addColumn(column, type, (one) => (required ? one.notNull() : one));
+  await made.addPrimaryKeyConstraint(`${name}_key`, table.key.split(' ')).execute();
+}

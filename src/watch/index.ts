@@ -1,0 +1,17 @@
+/** What is being done, told to whoever watches. Stands below all planes and imports nothing. */
+export { rackOf, type Sink, unwatched, Watch, Work, type WorkOptions } from './watch.ts';
+export {
+  type CompletionFacts,
+  type Ending,
+  type FactsOf,
+  type GatewayFacts,
+  racks,
+  type RackId,
+  type RunFacts,
+  type Said,
+  type StepFacts,
+  type TaskFacts,
+  type ToolFacts,
+  type TurnFacts,
+  type WorkKind,
+} from './work.ts';
