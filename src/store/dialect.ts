@@ -6,6 +6,7 @@ import {
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
+  type QueryResult,
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
@@ -13,6 +14,8 @@ import {
 
 /** What one connection can do, in either database. */
 export interface Connection extends DatabaseConnection {
+  /** As `executeQuery`, within a transaction; at once in SQLite, where a promise costs as much as a statement. */
+  run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> | Promise<QueryResult<R>>;
   /** From here on nobody else writes, in no other process either, until `commit` or `rollback`. */
   begin(): Promise<void>;
   /** @param here on the disk by this thread, which waits, if the disk is quick: cheaper where there is nothing else to do meanwhile */

@@ -84,7 +84,7 @@ export function openPostgres(
 }
 
 /** Host, port and database, without the password. @throws StoreError where the URL is none */
-function describeServer(url: string): string {
+export function describeServer(url: string): string {
   try {
     const { host, port, database } = new pg.Client({ connectionString: url });
     return `PostgreSQL database "${database ?? ''}" at ${host}:${port}`;
@@ -167,7 +167,11 @@ class PostgresConnection implements Connection {
     this.#fateOf = fate;
   }
 
-  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+  executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    return this.run(sql, parameters);
+  }
+
+  async run<R>(sql: string, parameters: readonly unknown[]): Promise<QueryResult<R>> {
     const { command, rowCount, rows } = await this.#query(sql, storable(parameters), this.#nameOf(sql));
     const changes = command !== 'SELECT' && rowCount !== null;
     return { rows: rows as R[], ...(changes ? { numAffectedRows: BigInt(rowCount) } : {}) };

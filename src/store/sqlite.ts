@@ -132,16 +132,23 @@ class SqliteConnection implements Connection {
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    if (this.#transaction) return this.run(sql, parameters);
+    try {
+      const result = await patiently(() => this.#run<R>(sql, parameters));
+      // What was read may be of a commit that is not on the disk yet. Who made it hears of what goes wrong.
+      if (this.log?.syncing) await this.log.syncing.catch(() => undefined);
+      return result;
+    } catch (error) {
+      throw explainSqlite(error, this.#path);
+    }
+  }
+
+  run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
     const transaction = this.#transaction;
     // As PostgreSQL has it. And SQLite itself rolls back when the disk is full: what came after would stand alone.
     if (transaction?.failure) throw transaction.failure;
     try {
-      const run = () => this.#run<R>(sql, parameters);
-      if (transaction) return run();
-      const result = await patiently(run);
-      // What was read may be of a commit that is not on the disk yet. Who made it hears of what goes wrong.
-      if (this.log?.syncing) await this.log.syncing.catch(() => undefined);
-      return result;
+      return this.#run(sql, parameters);
     } catch (error) {
       const failure = explainSqlite(error, this.#path);
       if (transaction) transaction.failure = failure;

@@ -72,9 +72,14 @@ describeDatabases('the ledger', (url) => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
       const asked = reservation(payer, 600n);
-      const twice = await Promise.all([ledger.reserve(asked), ledger.reserve(asked)]);
+      const other = { ...asked, amount: 300n };
+      const twice = await Promise.all([ledger.reserve(asked), ledger.reserve(other)]);
       expect(twice).toEqual([{ outcome: 'reserved' }, { outcome: 'reserved' }]);
+      expect(await ledger.reserve(other)).toEqual({ outcome: 'reserved' });
       expect((await ledger.balance(payer.accountId)).remaining).toBe(400n);
+      expect(await ledger.settle(asked.requestId, settlement(500n))).toEqual({ charged: 500n, overrun: 0n });
+      expect((await ledger.keys())[0]).toMatchObject({ spent: 500n, held: 0n });
+      await expectSound(ledger);
     });
 
     it('that cost more than was held is paid in full by caller and house', async () => {

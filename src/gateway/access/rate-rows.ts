@@ -14,33 +14,33 @@ export function rateRows(kind: Kind) {
      */
     take: write<typeof rateColumns, { key_id: string; full_at: bigint }>(
       rateColumns,
-      `insert into gateway_rate (key_id, full_at) select key_id, full_at from {given} where true
+      `insert into gateway_rate (key_id, full_at) select given.key_id, given.full_at from {given} where true
         on conflict (key_id) do update set full_at = gateway_rate.full_at
         returning key_id, full_at`,
     ),
     fill: write(
       rateColumns,
-      `insert into gateway_rate (key_id, full_at) select key_id, full_at from {given} where true
+      `insert into gateway_rate (key_id, full_at) select given.key_id, given.full_at from {given} where true
         on conflict (key_id) do update set full_at = excluded.full_at`,
     ),
     /** What other gateways than `replica_id` have under way at `expires_at`. */
     elsewhere: write<typeof runningColumns, { key_id: string; running: bigint }>(
       runningColumns,
       `select one.key_id as key_id, cast(sum(one.running) as bigint) as running
-        from {given} join gateway_running one on one.key_id = given.key_id
-        where one.replica_id <> given.replica_id and one.expires_at > given.expires_at
+        from gateway_running as one, {given}
+        where one.key_id = given.key_id and one.replica_id <> given.replica_id and one.expires_at > given.expires_at
         group by one.key_id`,
     ),
     say: write(
       runningColumns,
       `insert into gateway_running (key_id, replica_id, running, expires_at)
-        select key_id, replica_id, running, expires_at from {given} where true
+        select given.key_id, given.replica_id, given.running, given.expires_at from {given} where true
         on conflict (key_id, replica_id) do update set running = excluded.running, expires_at = excluded.expires_at`,
     ),
     /** Of gateways that died. */
     forget: write(
       { expires_at: 'integer' },
-      'delete from gateway_running where expires_at < (select expires_at from {given})',
+      'delete from gateway_running as one using {given} where one.expires_at < given.expires_at',
     ),
   };
 }

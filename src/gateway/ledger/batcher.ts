@@ -16,6 +16,8 @@ export interface BatcherOptions<O, R> {
   /** In characters; one that is heavier goes alone. */
   readonly mostWeight: number;
   readonly weigh: (operation: O) => number;
+  /** Whether nobody else is about to ask. */
+  readonly isAlone: () => boolean;
 }
 
 /** Group commit: operations that arrive while a commit is under way share the next one. */
@@ -43,7 +45,7 @@ export class Batcher<O, R> {
   async #run(): Promise<void> {
     while (this.#waiting.length > 0) {
       // What other connections bring at the same moment comes along, and streams have their turn between commits.
-      await new Promise((resolve) => setImmediate(resolve));
+      if (!this.#options.isAlone()) await new Promise((resolve) => setImmediate(resolve));
       await this.#commit(this.#next());
     }
     this.#running = undefined;

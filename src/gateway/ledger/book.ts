@@ -21,6 +21,7 @@ export type ClaimRow = Row<'gateway_idempotency'>;
 export interface Page {
   readonly accounts: readonly AccountSums[];
   readonly keys: readonly KeySums[];
+  /** Those that are open still. */
   readonly holds: readonly HoldRow[];
   readonly requests: readonly Pick<RequestRow, 'id' | 'charged' | 'overrun'>[];
   readonly claims: readonly ClaimRow[];
@@ -84,9 +85,9 @@ export class Book {
       case 'note':
         return this.#note(operation.request);
       case 'crash':
-        return this.#crash(operation.requestId, operation.at);
+        return this.#crash(operation.hold.request_id, operation.at);
       case 'undo':
-        return this.#undo(operation.requestId);
+        return this.#undo(operation.hold.request_id);
       case 'beat':
         return { done: true };
     }

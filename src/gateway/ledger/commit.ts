@@ -3,39 +3,44 @@ import { insertInto, type Statements, statementsOf } from '../store/index.ts';
 import type { Outcome } from './batcher.ts';
 import { type AccountSums, Book, type Changes, type ClaimRow, type KeySums, type Page } from './book.ts';
 import { beatStatement, type thisReplica } from './heart.ts';
-import type { HoldRow, Operation, RequestRow, Result } from './operations.ts';
+import type { HoldRow, Operation, Result } from './operations.ts';
 
 const value = { value: 'text' } as const;
 const claimKey = { account_id: 'text', key: 'text' } as const;
-const claimEnd = { ...claimKey, request_id: 'text', state: 'text', answer: 'text?' } as const;
+const claimMade = { ...claimKey, request_id: 'text' } as const;
+const claimEnd = { ...claimMade, state: 'text', answer: 'text?' } as const;
 
-/** Rows by their ids, and those of the holds of requests: the values are both. */
-const ofRequests = (table: string, holder: string, names: string) =>
-  `with asked as (select value from {given})
-   select ${names} from ${table} where id in (
-     select value from asked
-     union select ${holder} from gateway_holds where request_id in (select value from asked))`;
+/** A request's hold, and what it came to. */
+interface RequestState {
+  readonly open: string | null;
+  readonly id: string | null;
+  readonly charged: bigint;
+  readonly overrun: bigint;
+}
 
 /** What it takes to commit operations; the same few statements however many they are. */
 const written = ({ write, change }: Statements) => ({
   accounts: write<typeof value, AccountSums>(
     value,
-    `${ofRequests('gateway_accounts', 'account_id', 'id, balance, held, allowance')} order by id {lock}`,
+    `select id, balance, held, allowance from gateway_accounts as account, {given}
+     where account.id = given.value order by id {lock account}`,
   ),
   keys: write<typeof value, KeySums>(
     value,
-    ofRequests('gateway_keys', 'key_id', 'id, account_id, cap, spent, held, expires_at, revoked_at'),
+    `select id, account_id, cap, spent, held, expires_at, revoked_at from gateway_keys as api_key, {given}
+     where api_key.id = given.value`,
   ),
-  requests: write<typeof value, HoldRow & Pick<RequestRow, 'charged' | 'overrun'> & { over: string | null }>(
+  requests: write<typeof value, RequestState>(
     value,
-    `select hold.*, request.id as over, request.charged, request.overrun from {given}
+    `select hold.request_id as open, request.id, request.charged, request.overrun
+     from (select 1) as one, {given}
      left join gateway_holds as hold on hold.request_id = given.value
      left join gateway_requests as request on request.id = given.value`,
   ),
   claims: write<typeof claimKey, ClaimRow>(
     claimKey,
-    `select claim.* from gateway_idempotency as claim
-     join {given} on claim.account_id = given.account_id and claim.key = given.key`,
+    `select claim.* from gateway_idempotency as claim, {given}
+     where claim.account_id = given.account_id and claim.key = given.key`,
   ),
   save: change({
     // The sums are conditions of the updates: what does not fit is not done, whatever was read before.
@@ -60,7 +65,7 @@ const written = ({ write, change }: Statements) => ({
     opened: insertInto('gateway_holds'),
     closed: {
       given: value,
-      text: 'delete from gateway_holds where request_id in (select value from {given})',
+      text: 'delete from gateway_holds as hold using {given} where hold.request_id = given.value',
     },
     requests: insertInto('gateway_requests'),
     transactions: insertInto('gateway_transactions'),
@@ -73,9 +78,10 @@ const written = ({ write, change }: Statements) => ({
        and claim.request_id = given.request_id`,
   ),
   freeClaims: write(
-    claimEnd,
-    `delete from gateway_idempotency where (account_id, key, request_id) in (
-       select account_id, key, request_id from {given})`,
+    claimMade,
+    `delete from gateway_idempotency as claim using {given}
+     where claim.account_id = given.account_id and claim.key = given.key
+       and claim.request_id = given.request_id`,
   ),
   claim: change({
     claims: insertInto(
@@ -113,36 +119,38 @@ export function committer(kind: Database['kind']) {
 type Written = ReturnType<typeof written>;
 
 async function read(known: Written, connection: Connection, operations: readonly Operation[]): Promise<Page> {
-  const accounts = new Set<string>();
-  const keys = new Set<string>();
   const requests = new Set<string>();
+  const holds = new Map<string, HoldRow>();
   const claims: { account_id: string; key: string }[] = [];
   for (const operation of operations) {
-    if (operation.kind === 'reserve') {
-      const { account_id, key_id, request_id, idempotency_key: key } = operation.hold;
-      accounts.add(account_id);
-      keys.add(key_id);
-      requests.add(request_id);
-      if (key !== null) claims.push({ account_id, key });
-    } else if (operation.kind === 'note') requests.add(operation.request.id);
-    else if (operation.kind !== 'beat') requests.add(operation.requestId);
+    if (operation.kind === 'beat') continue;
+    requests.add(requestOf(operation));
+    if (operation.kind === 'note') continue;
+    const { hold } = operation;
+    if (hold) holds.set(hold.request_id, hold);
+    if (operation.kind !== 'reserve') continue;
+    const { account_id, idempotency_key: key } = operation.hold;
+    if (key !== null) claims.push({ account_id, key });
   }
-  const about = (...sets: ReadonlySet<string>[]) =>
-    sets.flatMap((set) => [...set].map((id) => ({ value: id })));
+  const about = (ids: Iterable<string>) => Array.from(new Set(ids), (id) => ({ value: id }));
+  const payers = [...holds.values()];
   // First, and in the order of their ids everywhere: nobody waits for somebody who waits for him. Whoever changes a
   // hold or a key's sums has locked its account, so what is read after this stays true until the commit.
-  const locked = (await known.accounts(connection, about(accounts, requests))).rows;
+  const accounts = await known.accounts(connection, about(payers.map(({ account_id }) => account_id)));
   const states = (await known.requests(connection, about(requests))).rows;
   return {
-    accounts: locked,
-    keys: (await known.keys(connection, about(keys, requests))).rows,
+    accounts: accounts.rows,
+    keys: (await known.keys(connection, about(payers.map(({ key_id }) => key_id)))).rows,
+    holds: states.flatMap(({ open }) => (open === null ? [] : (holds.get(open) ?? []))),
     // Of a left join: null where there is none.
-    holds: states.filter(({ request_id }) => request_id !== null),
-    requests: states.flatMap(({ over, charged, overrun }) =>
-      over === null ? [] : [{ id: over, charged, overrun }],
-    ),
+    requests: states.flatMap(({ id, charged, overrun }) => (id === null ? [] : [{ id, charged, overrun }])),
     claims: (await known.claims(connection, claims)).rows,
   };
+}
+
+function requestOf(operation: Exclude<Operation, { kind: 'beat' }>): string {
+  if (operation.kind === 'finish') return operation.requestId;
+  return operation.kind === 'note' ? operation.request.id : operation.hold.request_id;
 }
 
 async function save(known: Written, connection: Connection, changes: Changes): Promise<void> {

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { sql } from 'kysely';
 import type { Database } from '../../store/index.ts';
 import { type GatewayStore, type RowOf, type Statement, statementsOf } from '../store/index.ts';
+import type { HoldRow } from './operations.ts';
 
 /** A gateway that has not said for so long that it lives is dead, in ms. */
 const patience = 30_000n;
@@ -20,7 +21,7 @@ export const beatStatement = (kind: Database['kind']): Statement<typeof replica>
   statementsOf(kind).write(
     replica,
     `insert into gateway_replicas (id, host, pid, origin, beat_at)
-     select id, host, pid, origin, ${clockOf(kind)} from {given} where true
+     select given.id, given.host, given.pid, given.origin, ${clockOf(kind)} from {given} where true
      on conflict (id) do update set beat_at = excluded.beat_at`,
   );
 
@@ -31,10 +32,10 @@ export function thisReplica(id: string): RowOf<typeof replica> {
 }
 
 /**
- * Requests that gateways left behind which are dead: silent for too long, ended in order, or, where the database is a
+ * What is held for requests that gateways left behind which are dead: silent for too long, ended in order, or, where the database is a
  * file of this machine, without their process.
  */
-export async function leftBehind(store: GatewayStore, most: number): Promise<string[]> {
+export async function leftBehind(store: GatewayStore, most: number): Promise<HoldRow[]> {
   const own = thisReplica(store.replicaId);
   const silent = sql<bigint>`${sql.raw(clockOf(store.kind))} - beat_at`;
   return await store.read(async (db) => {
@@ -59,13 +60,12 @@ export async function leftBehind(store: GatewayStore, most: number): Promise<str
     );
     const dead = holders.map(({ replica_id }) => replica_id).filter((id) => !alive.has(id));
     if (dead.length === 0) return [];
-    const holds = await db
+    return await db
       .selectFrom('gateway_holds')
-      .select('request_id')
+      .selectAll()
       .where('replica_id', 'in', dead)
       .limit(most)
       .execute();
-    return holds.map(({ request_id }) => request_id);
   });
 }
 

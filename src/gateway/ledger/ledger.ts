@@ -7,7 +7,15 @@ import { claimedBy, claimLife, isStale } from './book.ts';
 import { committer } from './commit.ts';
 import { LedgerError } from './errors.ts';
 import { forget, leftBehind, thisReplica } from './heart.ts';
-import { claimEnd, endRow, holdRow, noTokens, type Operation, type Result } from './operations.ts';
+import {
+  claimEnd,
+  endRow,
+  type HoldRow,
+  holdRow,
+  noTokens,
+  type Operation,
+  type Result,
+} from './operations.ts';
 import type { Claimed, Ledger, Reservation, Reserved, Settled, Settlement } from './types.ts';
 
 export interface LedgerOptions {
@@ -40,6 +48,9 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   return ledger;
 }
 
+type Finish = Operation & { readonly kind: 'finish' };
+type Owed = Operation & { readonly kind: 'finish' | 'undo' };
+
 class StoredLedger implements Ledger {
   readonly #store: GatewayStore;
   readonly #accounts: Accounts;
@@ -50,9 +61,9 @@ class StoredLedger implements Ledger {
   readonly #recoverMs: number;
   readonly #timers: NodeJS.Timeout[] = [];
   /** What the database refused and must not be lost, by request. Asked for again with every beat. */
-  readonly #owed = new Map<string, Operation>();
-  /** Requests of this gateway whose money is held. */
-  readonly #held = new Set<string>();
+  readonly #owed = new Map<string, Owed>();
+  /** What is held for requests of this gateway. */
+  readonly #held = new Map<string, HoldRow>();
   /** By `Date.now()`, which goes on while the machine sleeps. */
   #beatAt = 0;
   #closing: Promise<void> | undefined;
@@ -66,6 +77,7 @@ class StoredLedger implements Ledger {
     this.#commit = committer(store.kind);
     this.#batcher = new Batcher({
       commit: (operations) => this.#commitSurely(operations),
+      isAlone: () => this.#isAlone(),
       mostOperations,
       mostWeight,
       weigh: (operation) =>
@@ -88,8 +100,10 @@ class StoredLedger implements Ledger {
   }
 
   async reserve(reservation: Reservation): Promise<Reserved> {
-    const hold = holdRow(reservation, this.#store.replicaId, this.#store.time());
     const { requestId, idempotency } = reservation;
+    // Asked for once more, it is about what may have been written the first time.
+    const asked = this.#held.get(requestId) ?? this.#owed.get(requestId)?.hold;
+    const hold = asked ?? holdRow(reservation, this.#store.replicaId, this.#store.time());
     this.#owed.delete(requestId);
     try {
       const reserved = (await this.#do({
@@ -97,12 +111,12 @@ class StoredLedger implements Ledger {
         hold,
         bodyHash: idempotency?.bodyHash,
       })) as Reserved;
-      if (reserved.outcome === 'reserved') this.#held.add(requestId);
+      if (reserved.outcome === 'reserved' && !this.#held.has(requestId)) this.#held.set(requestId, hold);
       return reserved;
     } catch (error) {
       // The caller takes it for refused; a hold that is there all the same goes back.
       if (error instanceof StoreError && error.code === 'storage_unsure')
-        this.#owed.set(requestId, { kind: 'undo', requestId });
+        this.#owed.set(requestId, { kind: 'undo', hold });
       throw error;
     }
   }
@@ -110,12 +124,12 @@ class StoredLedger implements Ledger {
   async settle(requestId: string, settlement: Settlement): Promise<Settled> {
     const end = endRow(requestId, 'settled', settlement, this.#store.time());
     const claim = claimEnd(settlement.answer, true);
-    return await this.#finish({ kind: 'finish', requestId, end, claim });
+    return await this.#finish(requestId, end, claim);
   }
 
   async release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<Settled> {
     const end = endRow(requestId, 'released', settlement, this.#store.time());
-    return await this.#finish({ kind: 'finish', requestId, end, claim: claimEnd(settlement.answer, false) });
+    return await this.#finish(requestId, end, claimEnd(settlement.answer, false));
   }
 
   note(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void {
@@ -157,15 +171,15 @@ class StoredLedger implements Ledger {
   async recover(): Promise<{ settled: number }> {
     let settled = 0;
     for (;;) {
-      const requests = await leftBehind(this.#store, together);
+      const holds = await leftBehind(this.#store, together);
       const at = this.#store.time();
       const results = await Promise.all(
-        requests.map((requestId) => this.#do({ kind: 'crash', requestId, at }) as Promise<{ done: boolean }>),
+        holds.map((hold) => this.#do({ kind: 'crash', hold, at }) as Promise<{ done: boolean }>),
       );
       const done = results.filter((result) => result.done).length;
       settled += done;
       // Others do the same at the same time.
-      if (requests.length < together || done === 0) return { settled };
+      if (holds.length < together || done === 0) return { settled };
     }
   }
 
@@ -189,15 +203,25 @@ class StoredLedger implements Ledger {
     }
   }
 
-  async #finish(operation: Operation & { kind: 'finish' }): Promise<Settled> {
-    this.#held.delete(operation.requestId);
+  async #finish(requestId: string, end: Finish['end'], claim: Finish['claim']): Promise<Settled> {
+    const known = this.#held.get(requestId) ?? this.#owed.get(requestId)?.hold;
+    const hold = known ?? (await this.#holdOf(requestId));
+    const operation: Finish = { kind: 'finish', requestId, hold, end, claim };
+    this.#held.delete(requestId);
     try {
       return (await this.#do(operation)) as Settled;
     } catch (error) {
       // A fault of ours in the middle of a commit, too: the hold would be open for as long as this gateway lives.
-      if (!(error instanceof LedgerError)) this.#owed.set(operation.requestId, operation);
+      if (!(error instanceof LedgerError)) this.#owed.set(requestId, operation);
       throw error;
     }
+  }
+
+  /** Another gateway's. */
+  #holdOf(requestId: string): Promise<HoldRow | undefined> {
+    return this.#store.read((db) =>
+      db.selectFrom('gateway_holds').selectAll().where('request_id', '=', requestId).executeTakeFirst(),
+    );
   }
 
   async #do(operation: Operation): Promise<Result> {
@@ -230,8 +254,7 @@ class StoredLedger implements Ledger {
         const began = Date.now();
         const outcomes = await this.#store.batch(
           (connection) => this.#commit(connection, operations, replica),
-          // Where requests come one by one. Of many at once, those that wait for a commit share the next.
-          operations.length === 1 && this.#held.size <= 1,
+          operations.length === 1 && this.#isAlone(),
         );
         if (replica) this.#beatAt = began;
         return outcomes;
@@ -240,6 +263,11 @@ class StoredLedger implements Ledger {
         if (doubt !== error || attempt === attempts) throw doubt ?? error;
       }
     }
+  }
+
+  /** Requests come one by one. Of many at once, those that wait for a commit share the next. */
+  #isAlone(): boolean {
+    return this.#held.size <= 1;
   }
 
   async #forgetClaims(): Promise<void> {

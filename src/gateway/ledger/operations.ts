@@ -8,12 +8,14 @@ export type RequestRow = Row<'gateway_requests'>;
 /** What a request's row has beside what its hold had. */
 export type EndRow = Omit<RequestRow, keyof HoldRow | 'id' | 'charged' | 'overrun'>;
 
-/** What shares commits. Each may be done twice, and then changes nothing the second time. */
+/** What shares commits. A hold never changes: it is as it was made, or gone. Each may be done twice, and then changes nothing the second time. */
 export type Operation =
   | { readonly kind: 'reserve'; readonly hold: HoldRow; readonly bodyHash: string | undefined }
   | {
       readonly kind: 'finish';
       readonly requestId: string;
+      /** Undefined where there is none any more, or never was. */
+      readonly hold: HoldRow | undefined;
       /** Also says anew who served it. */
       readonly end: EndRow & Partial<Pick<RequestRow, 'effective_model' | 'provider'>>;
       /** For the idempotency key, where the request has one. */
@@ -21,9 +23,9 @@ export type Operation =
     }
   | { readonly kind: 'note'; readonly request: RequestRow }
   /** Its gateway died: settled by estimate, unless it is settled already. */
-  | { readonly kind: 'crash'; readonly requestId: string; readonly at: string }
+  | { readonly kind: 'crash'; readonly hold: HoldRow; readonly at: string }
   /** Nobody knows whether its reservation was saved, and nobody was told that it was. */
-  | { readonly kind: 'undo'; readonly requestId: string }
+  | { readonly kind: 'undo'; readonly hold: HoldRow }
   /** This gateway lives. */
   | { readonly kind: 'beat' };
 

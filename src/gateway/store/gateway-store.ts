@@ -100,7 +100,7 @@ export class GatewayStore {
    * As `transaction`, for few statements that come thousands of times a second: without Kysely, on a way of its own.
    * @param alone nobody else waits: going to another thread and back would take longer than the disk
    */
-  batch<T>(work: (connection: Connection) => Promise<T>, alone = false): Promise<T> {
+  batch<T>(work: (connection: Connection) => T | Promise<T>, alone = false): Promise<T> {
     return this.#track(() => this.#turns.batch(() => within(this.#database, work, alone)));
   }
 
@@ -127,7 +127,7 @@ type Turn = ReturnType<typeof turns>;
 
 async function within<T>(
   database: Database,
-  work: (connection: Connection) => Promise<T>,
+  work: (connection: Connection) => T | Promise<T>,
   alone: boolean,
 ): Promise<T> {
   const connection = await database.writing.acquire();

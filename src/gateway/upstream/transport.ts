@@ -53,6 +53,8 @@ export class UndiciTransport implements Transport {
   readonly #resolve: Resolve;
   readonly #connections: Connections;
   readonly #pools = new Map<string, HostPool>();
+  /** Of the house's own providers, which lead to the same place each time. */
+  readonly #houses = new WeakMap<Provider, Destination>();
 
   constructor({ limits = {}, byok = [], local, resolve = systemResolve }: TransportOptions = {}) {
     this.#limits = { ...usualLimits, ...limits };
@@ -81,8 +83,13 @@ export class UndiciTransport implements Transport {
   }
 
   #destination({ candidate }: Sending, faults: ProviderFaults): Destination {
+    const { credential, model } = candidate;
+    const known = credential.kind === 'house' ? this.#houses.get(model.provider) : undefined;
+    if (known) return known;
     try {
-      return destinationOf(candidate, this.#byok);
+      const to = destinationOf(candidate, this.#byok);
+      if (credential.kind === 'house') this.#houses.set(model.provider, to);
+      return to;
     } catch (error) {
       if (!(error instanceof AddressRefused)) throw error;
       throw faults.unusable(`look at its base URL. ${error.message}`, error);

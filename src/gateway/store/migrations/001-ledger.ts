@@ -73,9 +73,8 @@ const tables: Readonly<Record<string, Table>> = {
 const unique: Readonly<Record<string, string>> = { gateway_accounts: 'name', gateway_keys: 'hash' };
 const indices: readonly (readonly [table: string, columns: string])[] = [
   ['gateway_keys', 'account_id'],
-  ['gateway_holds', 'replica_id'],
+  // Of the observe plane, newest first.
   ['gateway_requests', 'ended_at'],
-  ['gateway_requests', 'account_id ended_at'],
   ['gateway_idempotency', 'claimed_at'],
 ];
 

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { Batcher } from '../../src/gateway/ledger/batcher.ts';
+
+function batcher(isAlone: boolean) {
+  const commits: string[][] = [];
+  const made = new Batcher<string, string>({
+    async commit(operations) {
+      commits.push([...operations]);
+      return operations.map((operation) => ({ value: `${operation} done` }));
+    },
+    mostOperations: 3,
+    mostWeight: 100,
+    weigh: () => 1,
+    isAlone: () => isAlone,
+  });
+  return { made, commits };
+}
+
+describe('commits that are shared', () => {
+  it('begin at once where nobody else is about to ask', async () => {
+    const { made, commits } = batcher(true);
+    const done = made.do('a');
+    expect(commits).toEqual([['a']]);
+    expect(await done).toBe('a done');
+  });
+
+  it('take along what comes while one is under way', async () => {
+    const { made, commits } = batcher(true);
+    await Promise.all(['a', 'b', 'c'].map((operation) => made.do(operation)));
+    expect(commits).toEqual([['a'], ['b', 'c']]);
+  });
+
+  it('wait for what others bring in the same turn, up to as many as one may have', async () => {
+    const { made, commits } = batcher(false);
+    const done = await Promise.all(['a', 'b', 'c', 'd'].map((operation) => made.do(operation)));
+    expect(commits).toEqual([['a', 'b', 'c'], ['d']]);
+    expect(done).toEqual(['a done', 'b done', 'c done', 'd done']);
+    await made.idle();
+  });
+});
