@@ -19,6 +19,8 @@ export default defineConfig({
         lab: 'src/lab.ts',
         'lab-child': 'src/lab-child.ts',
         'grammar-worker': 'src/grammar-worker.ts',
+        'observe-worker': 'src/observe-worker.ts',
+        'recorder-worker': 'src/recorder-worker.ts',
         'define-kernel': 'src/define-kernel.ts',
       },
       output: { format: 'es', entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js' },

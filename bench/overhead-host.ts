@@ -10,6 +10,7 @@ import { listen } from '../src/planes/listen.ts';
 import { hostPlanes } from '../src/planes/mount.ts';
 import { Resident } from '../src/planes/resident.ts';
 import { Served } from '../src/planes/served.ts';
+import { Watch } from '../src/watch/index.ts';
 import { ownCpuMs } from './others.ts';
 import { benchPlatform } from './platform.ts';
 import { storeAt } from '../test/support/model-store.ts';
@@ -38,12 +39,14 @@ engine.runner.submit = (step) => {
 const resident = new Resident('loading');
 resident.ready(engine);
 const store = storeAt('/nowhere');
-const planes = hostPlanes({ resident, store, served: new Served(), version: 'bench', endpointId: 'bench' });
+const served = new Served();
+const planes = hostPlanes({ resident, store, served, version: 'bench', endpointId: 'bench' });
 const app = createApp({
   planes,
   access: openAccess,
   stopping: new AbortController().signal,
   onFault: (_, error) => console.error(error),
+  watch: new Watch([served]),
 });
 const { port } = await listen(app, hostGuard(host, []), { host, port: 0 });
 

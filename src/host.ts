@@ -23,6 +23,7 @@ await main({
   signals: process,
   exit: (code) => process.exit(code),
   elapsedMs: () => performance.now(),
+  entry: entryBeside,
   // Imported only when asked for: without --gpu the host runs where Dawn's binding does not load.
   async loadEngine(options) {
     const { loadEngine } = await import('./engine/index.ts');

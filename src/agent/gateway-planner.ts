@@ -76,6 +76,7 @@ export class GatewayPlanner implements Planner {
           'content-type': 'application/json',
           accept: 'text/event-stream',
           ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+          ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
         },
         body: JSON.stringify(asked(this.route.model, request)),
         // A key goes nowhere but where it was meant for.

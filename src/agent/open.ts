@@ -1,6 +1,7 @@
 import type { Builtins } from './workflows/builtins.ts';
 import type { SigningKey } from '../signing/ed25519.ts';
 import type { Store } from '../store/index.ts';
+import { unwatched, type Watch } from '../watch/index.ts';
 import { StoredAgents } from './agents/stored-agents.ts';
 import type { Clock } from './clock.ts';
 import { AgentError } from './errors.ts';
@@ -51,6 +52,8 @@ export interface AgentHostOptions {
   /** False: cancelled runs are shown as failed. */
   readonly cancelledState: boolean;
   readonly external: { readonly heartbeatSecs: number; readonly most: number };
+  /** Hears of tasks, runs, and what agents do in them. */
+  readonly watch?: Watch;
   /** Hears of what nobody foresaw. */
   readonly onFault: (where: string, error: unknown) => void;
   readonly onNotice: (message: string) => void;
@@ -77,9 +80,9 @@ export class AgentHost {
   #resumed = false;
 
   private constructor(options: AgentHostOptions, sandbox: Bubblewrap | string) {
-    const { store, key, clock, planners, onFault, cancelledState, isEnabled } = options;
+    const { store, key, clock, planners, watch = unwatched, onFault, cancelledState, isEnabled } = options;
     this.#onFault = onFault;
-    const shared = { store, clock, planners, onFault };
+    const shared = { store, clock, planners, watch, onFault };
     const log = new EventLog(store);
     const signals = new StoredSignals(store);
     const receipts = new ReceiptChain({ store, key });

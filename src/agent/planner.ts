@@ -14,6 +14,8 @@ export interface PlannerRequest {
   readonly sampling: AgentSampling;
   /** Tokens that this answer may have. */
   readonly maxTokens: number;
+  /** W3C trace context of the turn, where it has one. */
+  readonly traceparent?: string;
 }
 
 export type PlannerMessage =

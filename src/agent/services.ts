@@ -1,4 +1,5 @@
 import type { Tx } from '../store/index.ts';
+import type { Work } from '../watch/index.ts';
 import type { AgentLimits, AgentSpec } from './shapes/agent-spec.ts';
 import type { ControlAct } from './shapes/control-act.ts';
 import type { PendingChange } from './shapes/pending-change.ts';
@@ -23,6 +24,8 @@ export interface TurnsRequest {
   /** Over the agent's own. */
   readonly limits?: AgentLimits;
   readonly about: Pick<ToolContext, 'taskId' | 'runId' | 'step' | 'sessionId'>;
+  /** What its turns and tools are a part of, for who watches; their ids begin with `ids`, as no others do. */
+  readonly within: { readonly work: Work; readonly ids: string };
   /** A task tells the model that the change waits for a person, and goes on; a step waits for the decision. */
   readonly onStaged: 'go_on' | 'wait';
   /** Awaited before anything is applied that may have effects. */

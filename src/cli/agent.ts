@@ -12,16 +12,18 @@ import type { HostAgentFacts } from '../planes/host/routes.ts';
 import type { Resident } from '../planes/resident.ts';
 import type { Served } from '../planes/served.ts';
 import { hostKey } from '../signing/host-key.ts';
-import { Store } from '../store/index.ts';
+import type { Store } from '../store/index.ts';
+import type { Watch } from '../watch/index.ts';
 import type { Credentials } from './credentials.ts';
-import { databaseUrl, type DataDir } from './data-dir.ts';
-import { messageOf, StartError } from './start-error.ts';
+import type { DataDir } from './data-dir.ts';
 
 export interface AgentSetting {
   readonly settings: Settings;
   readonly secrets: Secrets;
   readonly credentials: Credentials;
   readonly dataDir: DataDir;
+  readonly store: Store;
+  readonly watch: Watch;
   readonly packageRoot: string;
   readonly version: string;
   readonly resident: Resident;
@@ -34,67 +36,51 @@ export interface AgentSetting {
 export interface OpenAgent {
   readonly host: AgentHost;
   readonly facts: HostAgentFacts;
-  /** What is at work has ended before; this closes the database. */
-  readonly closeStore: () => Promise<void>;
 }
 
-/** Opens the database and the agent plane over it. */
+/** Opens the agent plane over the database. */
 export async function openAgent(setting: AgentSetting): Promise<OpenAgent> {
-  const { settings, secrets, credentials, dataDir, resident, served, onFault, say } = setting;
-  const store = await openStore(setting);
-  try {
-    const key = await hostKey(dataDir.path);
-    const planners = new HostPlanners({
-      resident,
-      gateway: secrets.gateway,
-    });
-    const sources = { served, resident, countWork: await countWork(store) };
-    const enabled = new Set(settings.enable_workflow ?? []);
-    const host = await AgentHost.open({
-      store,
-      key,
-      planners,
-      onFault,
-      onNotice: say,
-      clock: systemClock,
-      version: setting.version,
-      lab: () => heldLab(resident),
-      observe: {
-        telemetry: () => telemetry(sources),
-        health: () => Promise.resolve(health(resident)),
-      },
-      served: () => ({
-        completions_served: served.completions,
-        model: resident.engine?.model.id ?? '',
-      }),
-      mcp: secrets.mcp,
-      builtins: await Builtins.open(join(setting.packageRoot, 'workflows')),
-      forbidden: [dataDir.path],
-      operatorHash: credentials.operatorHash,
-      isEnabled: (name) => settings.enable_all_workflows === true || enabled.has(name),
-      cancelledState: settings.no_cancelled_state !== true,
-      external: { heartbeatSecs: settings.heartbeat_secs ?? 15, most: settings.external_sessions ?? 64 },
-    });
-    const facts: HostAgentFacts = {
-      store,
-      planners,
-      toolbox: host.toolbox,
-      receiptKey: key,
-      countWork: sources.countWork,
-      reach: { ...setting.reach, operatorCredential: credentials.operatorHash !== undefined },
-    };
-    return { host, facts, closeStore: () => store.close() };
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
-}
-
-async function openStore({ settings, dataDir, say }: AgentSetting): Promise<Store> {
-  const url = databaseUrl(settings.database, dataDir.path);
-  try {
-    return await Store.open({ url, endpointId: dataDir.endpointId, onNotice: say });
-  } catch (error) {
-    throw new StartError(messageOf(error));
-  }
+  const { settings, secrets, credentials, dataDir, store, watch, resident, served, onFault, say } = setting;
+  const key = await hostKey(dataDir.path);
+  const planners = new HostPlanners({
+    resident,
+    gateway: secrets.gateway,
+  });
+  const sources = { served, resident, countWork: await countWork(store) };
+  const enabled = new Set(settings.enable_workflow ?? []);
+  const host = await AgentHost.open({
+    store,
+    key,
+    planners,
+    watch,
+    onFault,
+    onNotice: say,
+    clock: systemClock,
+    version: setting.version,
+    lab: () => heldLab(resident),
+    observe: {
+      telemetry: () => telemetry(sources),
+      health: () => Promise.resolve(health(resident)),
+    },
+    served: () => ({
+      completions_served: served.completions,
+      model: resident.engine?.model.id ?? '',
+    }),
+    mcp: secrets.mcp,
+    builtins: await Builtins.open(join(setting.packageRoot, 'workflows')),
+    forbidden: [dataDir.path],
+    operatorHash: credentials.operatorHash,
+    isEnabled: (name) => settings.enable_all_workflows === true || enabled.has(name),
+    cancelledState: settings.no_cancelled_state !== true,
+    external: { heartbeatSecs: settings.heartbeat_secs ?? 15, most: settings.external_sessions ?? 64 },
+  });
+  const facts: HostAgentFacts = {
+    store,
+    planners,
+    toolbox: host.toolbox,
+    receiptKey: key,
+    countWork: sources.countWork,
+    reach: { ...setting.reach, operatorCredential: credentials.operatorHash !== undefined },
+  };
+  return { host, facts };
 }

@@ -5,10 +5,12 @@ import { makeOnce } from '../signing/make-once.ts';
 import { newSecret, secretHash } from '../signing/secret.ts';
 import { messageOf, StartError, systemCode } from './start-error.ts';
 
-/** What is kept in memory of the host's credentials: SHA-256 in hex. Undefined where there is none. */
+/** The host's credentials: SHA-256 in hex, undefined where there is none, which is all that is needed to let somebody in. */
 export interface Credentials {
   readonly bearerHash: string | undefined;
   readonly operatorHash: string | undefined;
+  /** Themselves, for whoever has to take them out of texts. */
+  readonly texts: readonly string[];
 }
 
 /** Shorter ones can be guessed, and what is no visible ASCII cannot be sent in a header. */
@@ -33,6 +35,7 @@ export async function openCredentials(
   return {
     bearerHash: bearer === undefined ? undefined : secretHash(bearer),
     operatorHash: operator === undefined ? undefined : secretHash(operator),
+    texts: [bearer, operator].filter((token) => token !== undefined),
   };
 }
 

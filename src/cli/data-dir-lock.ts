@@ -1,11 +1,14 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
 import { messageOf, StartError } from './start-error.ts';
 
 /** SQLite's code for a file that another process holds. */
 const busy = 5;
+/** In ms: whoever looks (`holderOf`) is in the way for less than one. */
+const patience = 100;
 
 /**
  * Takes the data directory for this process, for as long as it lives: two hosts on one would end each other's tasks as
@@ -15,7 +18,7 @@ const busy = 5;
 export function lockDataDir(path: string): { release(): void } {
   const pidFile = join(path, 'host.pid');
   try {
-    const lock = new DatabaseSync(join(path, 'host.lock'), { timeout: 0 });
+    const lock = new DatabaseSync(join(path, 'host.lock'), { timeout: patience });
     try {
       lock.exec('begin exclusive');
     } catch (error) {
@@ -30,7 +33,7 @@ export function lockDataDir(path: string): { release(): void } {
       },
     };
   } catch (error) {
-    if ((error as { errcode?: number }).errcode === busy) {
+    if (isBusy(error)) {
       throw new StartError(
         `another host${processOf(pidFile)} uses the data directory ${path}; stop it, or give this one its own with --data-dir DIR.`,
       );
@@ -38,6 +41,31 @@ export function lockDataDir(path: string): { release(): void } {
     throw new StartError(`the data directory ${path} cannot be locked: ${messageOf(error)}.`);
   }
 }
+
+/**
+ * Who has a data directory, as ` (process 7)` or without a number; undefined where nobody has it. Nothing is written, and
+ * nothing is held when it returns.
+ */
+export function holderOf(path: string): string | undefined {
+  const file = join(path, 'host.lock');
+  if (!existsSync(file)) return undefined;
+  try {
+    const lock = new DatabaseSync(`${pathToFileURL(file).href}?mode=ro`, { readOnly: true, timeout: 0 });
+    try {
+      lock.prepare('select count(*) from sqlite_schema').get();
+      return undefined;
+    } finally {
+      lock.close();
+    }
+  } catch (error) {
+    if (isBusy(error)) return processOf(join(path, 'host.pid'));
+    throw new StartError(
+      `whether a host has the data directory ${path} cannot be told: ${messageOf(error)}. Check its owner and mode, or name the host with --url.`,
+    );
+  }
+}
+
+const isBusy = (error: unknown): boolean => (error as { errcode?: number }).errcode === busy;
 
 /** A full disk keeps nobody from starting. */
 function tell(pidFile: string): void {

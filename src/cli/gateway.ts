@@ -1,6 +1,7 @@
 import { free } from '../gateway/catalog/rate-card.ts';
 import type { Cap, Model, Provider } from '../gateway/catalog/types.ts';
 import { GatewayFile } from '../gateway/config/file.ts';
+import type { GatewayConfig } from '../gateway/config/types.ts';
 import { shownDatabase } from '../gateway/config/shown-database.ts';
 import { type Gateway, openGateway } from '../gateway/open.ts';
 import type { ModelInfo } from '../engine/index.ts';
@@ -15,42 +16,56 @@ import type { Resident } from '../planes/resident.ts';
 const basePath = '/gateway';
 
 /** The resident model's provider: reached in this process. */
-const local: Provider = { id: 'local', wire: 'lathe', baseUrls: [], apiKey: undefined, access: 'house' };
+const localProvider: Provider = {
+  id: 'local',
+  wire: 'lathe',
+  baseUrls: [],
+  apiKey: undefined,
+  access: 'house',
+};
 
-export interface HostGatewayOptions extends Pick<AppOptions, 'planes' | 'stopping' | 'onFault'> {
-  /** Its `gateway.toml`; without one the resident model is all there is. */
-  readonly config: string | undefined;
+/** Reads its file; without one the resident model is all there is. Rejects with `UsageError`. */
+export async function readHostGateway({
+  path,
+  database,
+  env,
+  onNotice,
+}: {
+  readonly path: string | undefined;
   readonly database: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly resident: Resident;
   readonly onNotice: (message: string) => void;
-}
-
-/** The gateway within a host, with the resident model in its catalog. Rejects with `UsageError` or `StoreError`. */
-export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
-  const { config: path, env, resident, planes, stopping, onFault, onNotice } = options;
+}): Promise<GatewayConfig> {
   const file =
     path === undefined
       ? new GatewayFile('', { name: '', folder: '', env })
       : await GatewayFile.read(path, { env, flag: '--gateway-config' });
   const named = await file.database();
-  if (named !== undefined && named !== options.database)
+  if (named !== undefined && named !== database)
     onNotice(
-      `${path} names a database, but a host keeps the gateway's books in its own: make its keys with --database ${shownDatabase(options.database)}`,
+      `${path} names a database, but a host keeps the gateway's books in its own: make its keys with --database ${shownDatabase(database)}`,
     );
+  return await file.config();
+}
+
+export interface HostGatewayOptions
+  extends Required<Pick<AppOptions, 'planes' | 'stopping' | 'onFault' | 'watch'>> {
+  readonly config: GatewayConfig;
+  readonly database: string;
+  readonly resident: Resident;
+  readonly onNotice: (message: string) => void;
+}
+
+/** The gateway within a host, with the resident model in its catalog. Rejects with `StoreError`. */
+export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
+  const { config, database, resident, planes, stopping, onFault, onNotice, watch } = options;
   // The gateway has asked who is there; behind it the host's own planes ask nobody again.
-  const host = createApp({ planes, stopping, onFault, access: openAccess });
-  const setup = {
-    config: await file.config(),
-    database: options.database,
-    local: {
-      handler: async (request: Request) => await host.fetch(request),
-      models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
-    },
-    onFault,
-    onNotice,
+  const host = createApp({ planes, stopping, onFault, access: openAccess, watch });
+  const local = {
+    handler: async (request: Request) => await host.fetch(request),
+    models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
   };
-  return await openGateway(setup, basePath);
+  return await openGateway({ config, database, local, watch, onFault, onNotice }, basePath);
 }
 
 /** What the catalog says of the resident model. It costs nothing. */
@@ -59,7 +74,7 @@ function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo)
     kind === 'embed' ? ['embeddings'] : ['chat', 'tools', 'structured_output', 'completions', 'caching'];
   return {
     id,
-    provider: local,
+    provider: localProvider,
     upstream: id,
     family: 'lathe',
     caps: new Set(caps),

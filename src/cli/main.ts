@@ -5,7 +5,7 @@ import type { Command } from '../config/commands.ts';
 import { helpText } from '../config/help.ts';
 import { type Options, UsageError } from '../config/options.ts';
 import { readToml, type Settings } from '../config/toml.ts';
-import { printable } from './printable.ts';
+import { printable } from '../terminal/printable.ts';
 import { pullModel } from './pull.ts';
 import { startHost } from './serve.ts';
 import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
@@ -57,6 +57,10 @@ async function run(world: World): Promise<void> {
     case 'receipts': {
       const { checkReceipts } = await import('./receipts.ts');
       return await checkReceipts(command, await withConfigFile(command), world);
+    }
+    case 'recorder': {
+      const { manageRecorder } = await import('./recorder.ts');
+      return await manageRecorder(command, await withConfigFile(command), world);
     }
     case 'serve': {
       const version = await packageVersion(world.packageRoot);

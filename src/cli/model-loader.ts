@@ -1,5 +1,6 @@
 import type { Options } from '../config/options.ts';
 import type { EngineOptions } from '../engine/index.ts';
+import type { Lab } from '../lab/types.ts';
 import type { LoadedModel } from '../planes/resident.ts';
 import { progressBar } from './progress.ts';
 import { StartError } from './start-error.ts';
@@ -14,6 +15,8 @@ interface LoaderOptions {
   readonly say: (text: string) => void;
   /** Aborts what is under way when the host stops. */
   readonly stopping: AbortSignal;
+  /** What is told of the lab over a model, by whoever asks for it. */
+  readonly observeLab: (lab: Lab, model: string) => Lab;
 }
 
 /** Loads the resident model with all that belongs to it, one at a time. */
@@ -35,7 +38,7 @@ export class ModelLoader {
 
   /** Closes what is loaded, and loads this. */
   async load(location: string): Promise<LoadedModel> {
-    const { options, dataDir, world, say, stopping } = this.#job;
+    const { options, dataDir, world, say, stopping, observeLab } = this.#job;
     await this.#closeOpen();
     this.#refuseStopped();
     this.#location = location;
@@ -58,7 +61,8 @@ export class ModelLoader {
       const grammars = await world.openGrammars(engine);
       if (grammars) this.#open.push(() => grammars.close());
       this.#refuseStopped();
-      return { engine, ...(lab ? { lab: () => lab.lab } : {}), ...(grammars ? { grammars } : {}) };
+      const source = lab && (() => observeLab(lab.lab, engine.model.id));
+      return { engine, ...(source ? { lab: source } : {}), ...(grammars ? { grammars } : {}) };
     } catch (error) {
       await this.#closeOpen();
       throw error;

@@ -9,7 +9,7 @@ import { bytesOf, keyIdOf, publicKeyOf, rawPublicKey } from '../signing/ed25519.
 import { hostKey } from '../signing/host-key.ts';
 import { Store } from '../store/index.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
-import { jsonText, printable } from './printable.ts';
+import { jsonText, printable } from '../terminal/printable.ts';
 import { messageOf, StartError } from './start-error.ts';
 import type { World } from './world.ts';
 

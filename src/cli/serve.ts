@@ -10,18 +10,20 @@ import { controlPlanes, hostPlanes } from '../planes/mount.ts';
 import { Problem } from '../planes/problem.ts';
 import { Resident } from '../planes/resident.ts';
 import type { Plane } from '../planes/route.ts';
-import { Served } from '../planes/served.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
+import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
-import { openHostGateway, withGateway } from './gateway.ts';
+import { openHostGateway, readHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
 import { locateModel } from './model-location.ts';
-import { printable } from './printable.ts';
+import { printable } from '../terminal/printable.ts';
 import { ModelLoader } from './model-loader.ts';
 import { portError } from './port-error.ts';
 import { modelWords, readyLine } from './ready-line.ts';
 import { DataDirStore } from './store/index.ts';
+import { messageOf, StartError } from './start-error.ts';
+import { openWatching } from './watching.ts';
 import type { World } from './world.ts';
 
 export interface Host {
@@ -53,8 +55,56 @@ export async function startHost(options: Settings, version: string, world: World
   if (!options.gpu && options.kernels !== undefined) say('--kernels has no effect without --gpu');
   if (!options.gpu && options.swap) say('--swap has no effect without --gpu');
 
+  const onFault = (where: string, error: unknown) =>
+    stderr.write(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  const secrets = await readSecrets(options, world.env);
+  const credentials = await openCredentials(dataDir.path, secrets.bearerToken, (text) =>
+    stderr.write(`${text}\n`),
+  );
+  const database = databaseUrl(options.database, dataDir.path);
+  const gatewayConfig = await readHostGateway({
+    path: options.gateway_config,
+    database,
+    env: world.env,
+    onNotice: say,
+  });
+  const records = await openStore(database, dataDir.endpointId, say);
+  /** What is open, the last one first. */
+  const opened = [() => records.close()];
+  const closeOpened = async () => {
+    for (const close of opened.splice(0).toReversed()) await close();
+  };
+  const watching = await openWatching({
+    settings: options,
+    store: records,
+    database,
+    dataDir: dataDir.path,
+    version,
+    secrets: [
+      ...credentials.texts,
+      ...[secrets.gateway?.key, ...gatewayConfig.providers.map(({ apiKey }) => apiKey)].filter(
+        (key) => key !== undefined,
+      ),
+    ],
+    world,
+    onFault,
+    say,
+  }).catch(async (error: unknown) => {
+    await closeOpened();
+    throw error;
+  });
+  opened.push(watching.close);
+  const { watch, served } = watching;
+
   const stopping = new AbortController();
-  const loader = new ModelLoader({ options, dataDir: dataDir.path, world, say, stopping: stopping.signal });
+  const loader = new ModelLoader({
+    options,
+    dataDir: dataDir.path,
+    world,
+    say,
+    stopping: stopping.signal,
+    observeLab: watching.observeLab,
+  });
   const store = new DataDirStore({
     world,
     dataDir: dataDir.path,
@@ -71,18 +121,13 @@ export async function startHost(options: Settings, version: string, world: World
     look: (stored) => store.card(stored),
     load: options.swap && model ? load : undefined,
   });
-  const served = new Served();
-  const onFault = (where: string, error: unknown) =>
-    stderr.write(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-  const secrets = await readSecrets(options, world.env);
-  const credentials = await openCredentials(dataDir.path, secrets.bearerToken, (text) =>
-    stderr.write(`${text}\n`),
-  );
   let controlPort = 0;
   const agent = await openAgent({
     secrets,
     credentials,
     dataDir,
+    store: records,
+    watch,
     version,
     resident,
     served,
@@ -91,20 +136,36 @@ export async function startHost(options: Settings, version: string, world: World
     settings: options,
     packageRoot: world.packageRoot,
     reach: { bind: isLoopback(host) ? 'loopback' : 'lan', controlPort: () => controlPort },
+  }).catch(async (error: unknown) => {
+    await closeOpened();
+    throw error;
   });
-  const facts = { resident, store, served, version, endpointId: dataDir.endpointId, agent, gateway: true };
+  const { endpointId } = dataDir;
+  const { recorder, observe, metrics } = watching;
+  const facts = {
+    resident,
+    store,
+    served,
+    version,
+    endpointId,
+    agent,
+    recorder,
+    observe,
+    metrics,
+    gateway: true,
+  };
   const gateway = await openHostGateway({
-    config: options.gateway_config,
-    database: databaseUrl(options.database, dataDir.path),
-    env: world.env,
+    config: gatewayConfig,
+    database,
     resident,
     planes: hostPlanes(facts),
     stopping: stopping.signal,
     onFault,
+    watch,
     onNotice: say,
   }).catch(async (error: unknown) => {
     await agent.host.close();
-    await agent.closeStore();
+    await closeOpened();
     throw error;
   });
   const listeners: Listening[] = [];
@@ -118,7 +179,7 @@ export async function startHost(options: Settings, version: string, world: World
       bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
     });
-    const app = createApp({ planes, access, stopping: stopping.signal, onFault });
+    const app = createApp({ planes, access, stopping: stopping.signal, onFault, watch });
     const listener = await listen(
       withGateway(app, own, access),
       hostGuard(address, options.allowed_host ?? []),
@@ -138,7 +199,13 @@ export async function startHost(options: Settings, version: string, world: World
 
   let stopped: Promise<void> | undefined;
   const stop = () =>
-    (stopped ??= stopHost(listeners, stopping, { agent, gateway, closeModel: () => loader.close(), lock }));
+    (stopped ??= stopHost(listeners, stopping, {
+      agent,
+      gateway,
+      closeModel: () => loader.close(),
+      closeOpened,
+      lock,
+    }));
   try {
     const { url } = await open(hostPlanes(facts), gateway, {
       address: host,
@@ -177,6 +244,18 @@ export async function startHost(options: Settings, version: string, world: World
   }
 }
 
+async function openStore(
+  url: string,
+  endpointId: string,
+  onNotice: (message: string) => void,
+): Promise<Store> {
+  try {
+    return await Store.open({ url, endpointId, onNotice });
+  } catch (error) {
+    throw new StartError(messageOf(error));
+  }
+}
+
 const embeddedLimits =
   'The embedded lathe-tiny is a toy: English only, sure of wrong answers, lost outside the few tasks it was made for ' +
   '(models/README.md). For real work: --model PATH.gguf';
@@ -188,11 +267,13 @@ async function stopHost(
     agent,
     gateway,
     closeModel,
+    closeOpened,
     lock,
   }: {
     agent: OpenAgent;
     gateway: Gateway;
     closeModel: () => Promise<void>;
+    closeOpened: () => Promise<void>;
     lock: { release(): void };
   },
 ): Promise<void> {
@@ -207,7 +288,7 @@ async function stopHost(
   await atMost(finished, abortMs);
   for (const listener of listeners) listener.cut();
   await atMost(closeModel(), closeMs + 500);
-  await atMost(agent.closeStore(), abortMs);
+  await atMost(closeOpened(), abortMs);
   lock.release();
 }
 

@@ -53,6 +53,8 @@ export interface World {
   readonly exit: (code: number) => void;
   /** Since the process began. */
   readonly elapsedMs: () => number;
+  /** The path of another entry of the program: of a thread. */
+  readonly entry: (name: 'observe-worker' | 'recorder-worker') => string;
   readonly loadEngine: (options: EngineOptions) => Promise<Engine>;
   /** Undefined where a host has none. */
   readonly openLab: (request: LabRequest) => Promise<OpenLab | undefined>;

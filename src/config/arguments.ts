@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { type Command, commandOf } from './commands.ts';
 import { checkOptions, flagOf, isOptionName, type OptionName, optionNames, optionTable } from './options.ts';
+import { recorderFlags } from './recorder-flags.ts';
 import { didYouMean } from '../words/nearest.ts';
 
 const flags = {
@@ -13,6 +14,7 @@ const flags = {
   config: { type: 'string' as const },
   revision: { type: 'string' as const },
   key: { type: 'string' as const },
+  ...Object.fromEntries(recorderFlags.map((name) => [name, { type: 'string' as const }])),
   json: { type: 'boolean' as const },
   help: { type: 'boolean' as const, short: 'h' },
   version: { type: 'boolean' as const, short: 'v' },
@@ -79,6 +81,7 @@ export function parseCommandLine(args: readonly string[]): Command {
         revision: extra.get('revision'),
         key: extra.get('key'),
         json: asked.has('json'),
+        recorder: new Map([...extra].filter(([name]) => (recorderFlags as string[]).includes(name))),
       },
     },
     faults,

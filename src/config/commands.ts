@@ -2,6 +2,7 @@
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import { flagOf, type OptionName, type Options, UsageError } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
+import { readRecorderFlags, type RecorderAction, type RecorderRequest } from './recorder-flags.ts';
 
 interface Shared {
   readonly options: Options;
@@ -39,6 +40,7 @@ export type Command =
       readonly key?: string;
       readonly json: boolean;
     })
+  | (Shared & RecorderRequest & { readonly verb: 'recorder'; readonly json: boolean })
   | { readonly verb: 'help' }
   | { readonly verb: 'version' };
 
@@ -52,10 +54,11 @@ interface Action {
 interface Noun {
   /** What its actions take, for messages; `pull` is the command of that name. */
   readonly actions: Readonly<Record<string, Action>>;
+  /** What the one is whose name they take. */
   readonly thing: string;
   readonly options: readonly OptionName[];
 }
-const nouns: Readonly<Record<'models' | 'mcp' | 'receipts', Noun>> = {
+const nouns: Readonly<Record<'models' | 'mcp' | 'receipts' | 'recorder', Noun>> = {
   models: {
     actions: {
       list: { name: 'none', json: true },
@@ -81,8 +84,20 @@ const nouns: Readonly<Record<'models' | 'mcp' | 'receipts', Noun>> = {
     thing: 'the file of a receipt',
     options: ['data_dir', 'database', 'quiet'],
   },
+  recorder: {
+    actions: {
+      racks: { name: 'none', json: true },
+      grants: { name: 'none', json: true },
+      grant: { name: 'none', json: true },
+      token: { name: 'none', json: true },
+      revoke: { name: 'needed', json: true },
+      review: { name: 'none', json: true },
+    } satisfies Record<RecorderAction, Action>,
+    thing: 'a grant or a token, as recorder grants lists them',
+    options: ['data_dir', 'quiet'],
+  },
 };
-const commands = ['models', 'pull', 'mcp', 'receipts'];
+const commands = ['models', 'pull', 'mcp', 'receipts', 'recorder'];
 const pullOptions: readonly OptionName[] = ['data_dir', 'quiet'];
 
 /** Flags that belong to commands alone. */
@@ -91,6 +106,8 @@ export interface CommandFlags {
   readonly key: string | undefined;
   readonly json: boolean;
   readonly config: string | undefined;
+  /** Of the command `recorder`, by their names, as they were written. */
+  readonly recorder: ReadonlyMap<string, string>;
 }
 
 /**
@@ -112,6 +129,7 @@ export function commandOf(
   if (verb === undefined) {
     if (flags.revision !== undefined) faults.push('--revision belongs to the command pull');
     if (flags.key !== undefined) faults.push(keyIsOf);
+    faults.push(...recorderIsOf(flags));
     if (flags.json) faults.push(`--json belongs to the commands ${Object.keys(nouns).join(', ')}`);
     if (faults.length > 0) throw new UsageError(faults);
     return { verb: 'serve', ...shared };
@@ -126,6 +144,7 @@ export function commandOf(
     if (!taken.includes(name)) faults.push(`${flagOf(name)} does not belong to the command ${verb}`);
   }
   if (noun !== 'receipts' && flags.key !== undefined) faults.push(keyIsOf);
+  if (noun !== 'recorder') faults.push(...recorderIsOf(flags));
   if (noun === undefined) return pullOf('pull', rest, { flags, shared, faults });
   const [action, ...names] = rest;
   if (noun === 'models' && action === 'pull') return pullOf('models pull', names, { flags, shared, faults });
@@ -192,6 +211,8 @@ function nounOf(
     faults.push(`${words} takes ${takes.name === 'none' ? 'no' : 'one'} name, got also ${quoted(extra)}`);
   if (flags.json && !takes.json) faults.push(`--json does not belong to the command ${words}`);
   if (flags.revision !== undefined) faults.push('--revision belongs to the command pull');
+  const own =
+    noun === 'recorder' ? readRecorderFlags(action as RecorderAction, flags.recorder, faults) : undefined;
   if (faults.length > 0) throw new UsageError(faults);
   // The action is one of the noun's: it was found in its table.
   return {
@@ -199,6 +220,7 @@ function nounOf(
     action,
     ...(name === undefined ? {} : { name }),
     ...(flags.key === undefined ? {} : { key: flags.key }),
+    ...own,
     json: flags.json,
     ...shared,
   } as Command;
@@ -207,6 +229,9 @@ function nounOf(
 const isNoun = (verb: string): verb is keyof typeof nouns => Object.hasOwn(nouns, verb);
 
 const keyIsOf = '--key belongs to the command receipts verify';
+
+const recorderIsOf = ({ recorder }: CommandFlags): string[] =>
+  [...recorder.keys()].map((name) => `--${name} belongs to the command recorder`);
 
 const unknown = (what: string, word: string, known: readonly string[], before = ''): string =>
   `unknown ${what} '${before}${word}'${didYouMean(word, known, (name) => `'${before}${name}'`)}; the ${what}s are: ${known.map((name) => before + name).join(', ')}`;

@@ -16,6 +16,14 @@ const synopsis = [
   '  node dist/host.js mcp pins NAME          the hashes to pin its tools by, as TOML ([--json])',
   '  node dist/host.js receipts verify [FILE] check the chain of work receipts, or one from GET .../receipt',
   '                                           ([--key KEY] [--database URL] [--json])',
+  '  node dist/host.js recorder racks         what is kept of what is said, and how long ([--json])',
+  '  node dist/host.js recorder grants        who may read and write it ([--rack RACK] [--json])',
+  '  node dist/host.js recorder grant --rack RACK --verbs read,write --expires 30d',
+  '                                           let the bearer do so ([--to peer:NAME] [--json])',
+  '  node dist/host.js recorder token --rack RACK',
+  '                                           a token to write with ([--expires 7d] [--label TEXT] [--json])',
+  '  node dist/host.js recorder revoke ID     end a grant or a token ([--json])',
+  '  node dist/host.js recorder review        who did what ([--rack RACK] [--after N] [--json])',
 ];
 
 export function helpText(version: string): string {
@@ -41,6 +49,7 @@ export function helpText(version: string): string {
       ['LATHE_DATA_DIR', 'the default of --data-dir'],
       ['HF_TOKEN', 'the token that pull and hf: models send'],
       ['HF_ENDPOINT', 'the hub that pull and hf: models ask'],
+      ['OTEL_...', 'the standard variables of OpenTelemetry; docs/telemetry.md has those that are heard'],
     ]),
     '',
   ].join('\n');

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { nameForm, nameRule } from '../agent/shapes/common.ts';
 import { quantizeTypes } from '../engine/index.ts';
 import { isConfigName } from '../lab/types.ts';
+import { collectorUrlFault } from '../telemetry/collector-url.ts';
 import { show } from './usage.ts';
 
 export { show, UsageError } from './usage.ts';
@@ -188,6 +189,18 @@ export const optionTable = {
     schema: flag,
     kind: 'flag',
     help: 'measure the built-in kernels anew, rather than use what was measured on this adapter before',
+  },
+  otlp_endpoint: {
+    schema: text.superRefine((value, context) => {
+      const fault = collectorUrlFault(value);
+      if (fault !== undefined) context.addIssue(fault);
+    }),
+    kind: 'text',
+    value: 'URL',
+    help:
+      'send traces and metrics to this OpenTelemetry collector over HTTP, as http://localhost:4318 ' +
+      '(default: $OTEL_EXPORTER_OTLP_ENDPOINT, else none)',
+    secret: true,
   },
   allowed_host: {
     schema: z.array(text, { error: 'expected a list of host names' }),

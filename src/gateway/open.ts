@@ -13,6 +13,7 @@ import { createGatewayApp } from './serve/app.ts';
 import { BodyShares } from './serve/body-shares.ts';
 import { InFlight } from './serve/in-flight.ts';
 import type { GatewayParts } from './serve/parts.ts';
+import { unwatched, type Watch } from '../watch/index.ts';
 import { GatewayStore } from './store/index.ts';
 import type { LocalHandler } from './upstream/local.ts';
 import { UpstreamRouter } from './upstream/router.ts';
@@ -32,6 +33,8 @@ export interface GatewaySetup {
   readonly upstreamLimits?: Partial<TransportLimits>;
   /** How long a caller may take nothing of a stream that has more for it, in ms. */
   readonly readerMs?: number;
+  /** Hears of requests that cost money. */
+  readonly watch?: Watch;
   /** Hears of faults of ours; `where` is the id of a request, or a part of the gateway. */
   readonly onFault: (where: string, error: unknown) => void;
   /** What an operator should hear of. */
@@ -84,6 +87,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       limits,
       bodies: new BodyShares(limits.maxBodyBytes),
       inFlight,
+      watch: setup.watch ?? unwatched,
       readerMs: setup.readerMs ?? usualReaderMs,
       async ready() {
         await store.read((db) => sql`select 1`.execute(db));

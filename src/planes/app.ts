@@ -1,7 +1,9 @@
 import { Hono } from 'hono';
+import { traceparentOf, unwatched, type Watch } from '../watch/index.ts';
 import type { Access, Caller } from './access.ts';
 import { readJsonBody, readRawBody, readTextBody, refuseForeignPage } from './body.ts';
 import { meantPath } from './did-you-mean.ts';
+import { endingOf } from './ending.ts';
 import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
 import { newRequestId } from './request-id.ts';
 import type { Plane, Route } from './route.ts';
@@ -15,6 +17,8 @@ export interface AppOptions {
   readonly stopping: AbortSignal;
   /** Hears of faults of ours: a 500 with its request id. */
   readonly onFault: (requestId: string, error: unknown) => void;
+  /** Hears of the completions. Default: nobody. */
+  readonly watch?: Watch;
 }
 
 interface Setting {
@@ -24,7 +28,13 @@ interface Setting {
 }
 
 /** One HTTP application over the planes: routing, request ids, bodies, error envelopes, 404 and 405. */
-export function createApp({ planes, access, stopping, onFault }: AppOptions): Hono<Setting> {
+export function createApp({
+  planes,
+  access,
+  stopping,
+  onFault,
+  watch = unwatched,
+}: AppOptions): Hono<Setting> {
   const app = new Hono<Setting>();
   const envelopeOf = (path: string): Envelope =>
     planes.find(({ prefixes }) => prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`)))
@@ -68,15 +78,15 @@ export function createApp({ planes, access, stopping, onFault }: AppOptions): Ho
       if (route.method === 'HEAD' && context.req.method !== 'HEAD') return await next();
       const { raw } = context.req;
       const entered = context.get('caller');
-      return await answer(
-        route,
-        raw,
-        gate ? await access.pass(gate, entered, raw.headers) : entered,
-        context.req.param(),
+      const requestId = context.get('requestId');
+      return await answer(route, raw, {
+        caller: gate ? await access.pass(gate, entered, raw.headers) : entered,
+        params: context.req.param(),
         stopping,
-        context.get('requestId'),
-        (error) => asProblem(error, context.get('requestId')),
-      );
+        requestId,
+        asProblem: (error) => asProblem(error, requestId),
+        watch,
+      });
     });
   }
   for (const [path, allowed] of methods) {
@@ -93,13 +103,14 @@ export function createApp({ planes, access, stopping, onFault }: AppOptions): Ho
     const hint = other === undefined ? 'GET /openapi.json lists every route.' : `did you mean ${other}?`;
     const message = `There is no ${req.path.slice(0, 200)}; ${hint}`;
     const problem = new Problem(404, 'not_found', message);
-    return problemResponse(problem, envelopeOf(req.path), context.get('requestId'));
+    return problemResponse(problem, envelopeOf(req.path), context.get('requestId'), req.path);
   });
   app.onError((error, context) => {
     // The status is for the log only: the connection is gone.
     if (error instanceof ClientGone) return new Response(null, { status: 499 });
     const requestId = context.get('requestId');
-    return problemResponse(asProblem(error, requestId), envelopeOf(context.req.path), requestId);
+    const { path } = context.req;
+    return problemResponse(asProblem(error, requestId), envelopeOf(path), requestId, path);
   });
   return app;
 }
@@ -109,15 +120,30 @@ const gated = ({ routes, gate }: Plane) => routes.map((route) => ({ ...route, ga
 
 async function* noBytes(): AsyncGenerator<Uint8Array> {}
 
+interface Circumstances {
+  readonly caller: Caller;
+  readonly params: Readonly<Record<string, string>>;
+  readonly stopping: AbortSignal;
+  readonly requestId: string;
+  readonly asProblem: (error: unknown) => Problem;
+  readonly watch: Watch;
+}
+
 async function answer(
   route: Route,
   request: Request,
-  { by, local }: Caller,
-  params: Readonly<Record<string, string>>,
-  stopping: AbortSignal,
-  requestId: string,
-  asProblem: (error: unknown) => Problem,
+  { caller: { by, local }, params, stopping, requestId, asProblem, watch }: Circumstances,
 ): Promise<Response> {
+  const { completion } = route;
+  const traceparent = traceparentOf(request.headers.get('traceparent'));
+  const work =
+    completion &&
+    watch.begin(
+      'completion',
+      requestId,
+      { wire: completion.wire, operation: completion.operation, by, stream: completion.streams ?? false },
+      { traceparent },
+    );
   const left = new AbortController();
   const over = Promise.withResolvers<void>();
   const leave = () => left.abort(new ClientGone());
@@ -129,6 +155,7 @@ async function answer(
     await route.before?.({ params, headers: request.headers, by, local });
     if (route.method === 'POST' && !route.body) refuseForeignPage(request);
     const body = route.body ? await readJsonBody(request, { ...route, body: route.body }) : undefined;
+    if (work) work.facts.stream = streamOf(body) ?? work.facts.stream;
     const bytes = route.rawBody ? readRawBody(request, route.rawBody.limitBytes) : noBytes();
     let text = '';
     if (route.textBody) {
@@ -151,17 +178,30 @@ async function answer(
       over: over.promise,
       requestId,
       asProblem,
+      work,
     };
     const response = await route.handle({ body, bytes, ...about });
-    void (streamEnd(response) ?? Promise.resolve()).then(over.resolve);
+    const { status } = response;
+    const end = (broken: unknown) => {
+      work?.end(broken === undefined ? { outcome: 'ok', status } : endingOf(broken, work.facts, status));
+      over.resolve();
+    };
+    const streaming = streamEnd(response);
+    if (streaming) void streaming.then(end);
+    else end(undefined);
     return response;
   } catch (error) {
-    over.resolve();
     // A body cut short, or a generation that stopped because nobody reads it.
-    if (left.signal.aborted) throw left.signal.reason;
-    throw error;
+    const broken: unknown = left.signal.aborted ? left.signal.reason : error;
+    work?.end(endingOf(broken, work.facts));
+    over.resolve();
+    throw broken;
   }
 }
+
+/** What the body of a completion says. */
+const streamOf = (body: unknown): boolean | undefined =>
+  (body as { readonly stream?: boolean | null } | undefined)?.stream ?? undefined;
 
 /** `/v1/models/{id}` to `/v1/models/:id`. */
 export function honoPath({ path, rest }: Pick<Route, 'path' | 'rest'>): string {

@@ -7,16 +7,21 @@ import { bodyLimitBytes, type Route } from './route.ts';
 /** Reads and checks the JSON body of a route. Refuses with 413, 415 or 400; a 400 names every violation. */
 export async function readJsonBody(
   request: Request,
-  { body: schema, bodyOptional, looseBody }: Pick<Route, 'bodyOptional' | 'looseBody'> & { body: z.ZodType },
+  {
+    body: schema,
+    bodyOptional,
+    looseBody,
+    jsonLimitBytes,
+  }: Pick<Route, 'bodyOptional' | 'looseBody' | 'jsonLimitBytes'> & { body: z.ZodType },
 ): Promise<unknown> {
-  const given = bodyOptional ? await readBytes(request) : undefined;
+  const given = bodyOptional ? await readBytes(request, jsonLimitBytes) : undefined;
   if (given?.byteLength === 0) {
     refuseForeignPage(request);
     return checked(schema, {});
   }
   requireJsonType(request, looseBody === true);
   refuseEncoded(request);
-  const bytes = given ?? (await readBytes(request));
+  const bytes = given ?? (await readBytes(request, jsonLimitBytes));
   refuseHeavyJson(bytes);
   let value: unknown;
   try {

@@ -71,7 +71,7 @@ const below = (place: PropertyKey, { issues }: z.ZodError, input: unknown) =>
   issues.map((issue) => ({ ...issue, path: [place, ...issue.path], input }) as z.core.$ZodRawIssue);
 
 /** What the OpenAPI document says of an element; zod itself sees only `unknown`. */
-function described(schema: z.ZodType) {
+export function described(schema: z.ZodType) {
   const { $schema: _, ...definition } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return definition;
 }

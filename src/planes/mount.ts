@@ -9,16 +9,26 @@ import type { ModelStore } from './model-store.ts';
 import { ollamaPlane } from './ollama/routes.ts';
 import type { Resident } from './resident.ts';
 import type { Plane } from './route.ts';
+import type { MetricsOptions } from './host/metrics.ts';
 import type { Served } from './served.ts';
 import { labPlane } from './lab/routes.ts';
 import { messagesPlane } from './messages/routes.ts';
+import { observePlane } from './observe/routes.ts';
+import { recorderPlane } from './recorder/routes.ts';
 import { v1Plane } from './v1/routes.ts';
+import type { Observe } from '../observe/open.ts';
+import type { RecorderService } from '../recorder/services.ts';
 
 export interface HostFacts {
   readonly resident: Resident;
   readonly store: ModelStore;
+  /** One of those who watch the app. */
   readonly served: Served;
   readonly version: string;
+  /** What else `/metrics` tells. */
+  readonly metrics?: MetricsOptions['watched'];
+  readonly recorder?: RecorderService;
+  readonly observe?: Observe;
   readonly endpointId: string;
   /** Undefined: a host that only answers. */
   /** Whether the gateway stands beside the planes. */
@@ -27,7 +37,7 @@ export interface HostFacts {
 }
 
 /** What the host says that it can do. */
-const namesOf = ({ agent, gateway }: HostFacts): string[] => [
+const namesOf = ({ agent, gateway, observe, recorder }: HostFacts): string[] => [
   'host',
   'v1',
   'messages',
@@ -36,29 +46,33 @@ const namesOf = ({ agent, gateway }: HostFacts): string[] => [
   'lab',
   ...(agent ? ['agent'] : []),
   ...(gateway ? ['gateway'] : []),
+  ...(observe ? ['observe'] : []),
+  ...(recorder ? ['recorder'] : []),
 ];
 
 /** Every plane of the main listener. A new plane is one line here. */
 export function hostPlanes(facts: HostFacts): Plane[] {
-  const { resident, store, served, version, endpointId, agent } = facts;
+  const { resident, store, served, version, endpointId, agent, observe, recorder } = facts;
   const names = namesOf(facts);
   const planes = [
     healthPlane(resident, names),
     hostPlane({ resident, served, version, endpointId, capabilities: names, agent: agent?.facts }),
     // Before the plane of all of `/v1`: its envelope is the first that fits.
-    messagesPlane(resident, served),
-    llamaCppPlane({ resident, served, store, version, planes: names }),
-    v1Plane(resident, served, store),
-    ollamaPlane({ resident, served, store, version }),
+    messagesPlane(resident),
+    llamaCppPlane({ resident, store, version, planes: names }),
+    v1Plane(resident, store),
+    ollamaPlane({ resident, store, version }),
     labPlane(resident),
     ...(agent ? [agentPlaneOf(agent.host)] : []),
+    ...(observe ? [observePlane(observe)] : []),
+    ...(recorder ? [recorderPlane(recorder)] : []),
   ];
   return [...planes, docsPlane(planes, version)];
 }
 
 /** What the control socket serves: the operator's view, no completions. */
 export function controlPlanes(facts: HostFacts): Plane[] {
-  const { resident, served, version, endpointId, agent } = facts;
+  const { resident, served, version, endpointId, agent, metrics } = facts;
   const capabilities = namesOf(facts);
   const planes = [
     healthPlane(resident, ['host']),
@@ -71,6 +85,7 @@ export function controlPlanes(facts: HostFacts): Plane[] {
             version,
             external: agent.host.external,
             countWork: agent.facts.countWork,
+            watched: metrics,
           }),
         ]
       : []),

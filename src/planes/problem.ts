@@ -41,14 +41,20 @@ export class ClientGone extends Error {
   }
 }
 
-/** How a plane writes a refusal; some wires name the request in it. */
-export type Envelope = (problem: Problem, requestId?: string) => unknown;
+/** How a plane writes a refusal; some wires name the request in it, and one says by the path what it is about. */
+export type Envelope = (problem: Problem, requestId?: string, path?: string) => unknown;
 
 /** The native planes' envelope. */
 export const hostEnvelope: Envelope = ({ code, message, violations }) => ({
   error: { code, message, ...(violations ? { violations } : {}) },
 });
 
-export function problemResponse(problem: Problem, envelope: Envelope, requestId: string): Response {
-  return Response.json(envelope(problem, requestId), { status: problem.status, headers: problem.headers });
+export function problemResponse(
+  problem: Problem,
+  envelope: Envelope,
+  requestId: string,
+  path?: string,
+): Response {
+  const { status, headers } = problem;
+  return Response.json(envelope(problem, requestId, path), { status, headers });
 }

@@ -2,6 +2,7 @@ import { type Engine, EngineError, type ModelInfo } from '../engine/index.ts';
 import { ChatError } from '../chat/index.ts';
 import { GrammarError, type Grammars } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
+import type { Work } from '../watch/index.ts';
 import type { ModelCard, StoredModel } from './model-store.ts';
 import { Problem } from './problem.ts';
 import { modelNotFound, requireKind } from './turn/identity.ts';
@@ -45,6 +46,12 @@ interface Named {
 
 /** A model that was resident, or is. */
 type KnownModel = Pick<ReadyModel, 'location' | 'loadedAt'> & { readonly model: ModelInfo };
+
+/** A request that wants a model. */
+export interface Visitor extends Visit {
+  /** The model's names are noted on it. */
+  readonly work?: Work<'completion'>;
+}
 
 /** Models beside the resident one. */
 export interface OtherModels {
@@ -113,9 +120,15 @@ export class Resident {
    * @param asked absent: whichever is resident
    * @param kind what it is asked for, where that matters; a model of the other kind is refused and not loaded for it
    */
-  async use(asked: string | null | undefined, visit: Visit, kind?: ModelInfo['kind']): Promise<ReadyModel> {
+  async use(
+    asked: string | null | undefined,
+    { work, ...visit }: Visitor,
+    kind?: ModelInfo['kind'],
+  ): Promise<ReadyModel> {
+    if (work && typeof asked === 'string') work.facts.requestedModel = asked;
     const ready = await this.#enter(asked ?? undefined, visit, kind);
     if (kind !== undefined) requireKind(ready.engine.model, kind);
+    if (work) work.facts.model = ready.engine.model.id;
     return ready;
   }
 

@@ -1,10 +1,13 @@
 import type { z } from 'zod';
+import type { CompletionFacts, Work } from '../watch/index.ts';
 import type { Caller, Gate } from './access.ts';
 import type { Envelope, Problem } from './problem.ts';
 
 /** What a handler gets: the checked body, the parameters of path and query, and a signal that ends with the client or the host. */
-interface PlaneRequest<Body = unknown> extends Caller {
+interface PlaneRequest<Body = unknown, Watched = Work<'completion'> | undefined> extends Caller {
   readonly body: Body;
+  /** Of a route with `completion`: begun when the request came, and ended with its answer. */
+  readonly work: Watched;
   /** Of a route with `rawBody`, else empty: breaks with a `Problem` where there are too many. */
   readonly bytes: AsyncIterable<Uint8Array>;
   /** Of a route with `textBody`, else empty. */
@@ -19,6 +22,12 @@ interface PlaneRequest<Body = unknown> extends Caller {
   readonly requestId: string;
   /** Makes any error an answer: one that is no `Problem` is a fault of ours, logged and told as a 500. */
   readonly asProblem: (error: unknown) => Problem;
+}
+
+/** What those hear who watch the resident model's answers. */
+export interface CompletionSpec extends Pick<CompletionFacts, 'wire' | 'operation'> {
+  /** Where the body's `stream` says nothing. */
+  readonly streams?: true;
 }
 
 /** One kind of answer in the OpenAPI document. */
@@ -47,6 +56,8 @@ export interface Route {
   readonly body?: z.ZodType;
   /** An empty body, whatever its content type, counts as `{}`. */
   readonly bodyOptional?: true;
+  /** Of a JSON body, where it is less than what all of them may have. */
+  readonly jsonLimitBytes?: number;
   /**
    * JSON counts as JSON also under the type of a form, of plain text or none, as curl and fetch send it where nobody
    * names one; not from pages of another origin.
@@ -64,6 +75,8 @@ export interface Route {
   readonly rawBody?: { readonly limitBytes: number };
   /** Over the plane's. */
   readonly gate?: Gate;
+  /** The resident model answers. */
+  readonly completion?: CompletionSpec;
   /** Refuses before the body is read, by throwing. */
   readonly before?: (
     request: Pick<PlaneRequest, 'params' | 'headers' | 'by' | 'local'>,
@@ -72,15 +85,25 @@ export interface Route {
   readonly handle: (request: PlaneRequest) => Response | Promise<Response>;
 }
 
-type RouteOf<Body extends z.ZodType | undefined> = Omit<Route, 'body' | 'handle'> & {
+type RouteOf<Body extends z.ZodType | undefined, Completion extends CompletionSpec | undefined> = Omit<
+  Route,
+  'body' | 'completion' | 'handle'
+> & {
   readonly body?: Body;
+  readonly completion?: Completion;
   readonly handle: (
-    request: PlaneRequest<Body extends z.ZodType ? z.infer<Body> : undefined>,
+    request: PlaneRequest<
+      Body extends z.ZodType ? z.infer<Body> : undefined,
+      Completion extends CompletionSpec ? Work<'completion'> : undefined
+    >,
   ) => Response | Promise<Response>;
 };
 
 /** Ties the handler's body to the schema. The app calls `handle` only with a body that the schema accepted. */
-export function defineRoute<Body extends z.ZodType | undefined = undefined>(route: RouteOf<Body>): Route {
+export function defineRoute<
+  Body extends z.ZodType | undefined = undefined,
+  Completion extends CompletionSpec | undefined = undefined,
+>(route: RouteOf<Body, Completion>): Route {
   return route as unknown as Route;
 }
 

@@ -17,10 +17,13 @@ export const jsonLines = 'application/x-ndjson';
 export const sse = (value: unknown, name?: string): string =>
   `${name === undefined ? '' : `event: ${name}\n`}data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
 
-const ends = new WeakMap<Response, Promise<void>>();
+const ends = new WeakMap<Response, Promise<unknown>>();
 
-/** When the last frame of a stream is out, or nobody reads it any more; undefined for what is no stream. */
-export const streamEnd = (response: Response): Promise<void> | undefined => ends.get(response);
+/**
+ * When the last frame of a stream is out, or nobody reads it any more; undefined for what is no stream. Resolves with
+ * what broke it, where something did.
+ */
+export const streamEnd = (response: Response): Promise<unknown> | undefined => ends.get(response);
 
 /**
  * A response of frames as they are made. An error before the first frame is thrown; a later one is sent as the wire's
@@ -34,7 +37,7 @@ export async function streamResponse(
   let next: Promise<IteratorResult<string, void>> | undefined = frames.next();
   await withPatience(next);
   const encoder = new TextEncoder();
-  const end = Promise.withResolvers<void>();
+  const end = Promise.withResolvers<unknown>();
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -43,10 +46,10 @@ export async function streamResponse(
           next = undefined;
           if (result.done) {
             controller.close();
-            end.resolve();
+            end.resolve(undefined);
           } else controller.enqueue(encoder.encode(result.value));
         } catch (error) {
-          end.resolve();
+          end.resolve(error);
           if (!(error instanceof ClientGone)) controller.enqueue(encoder.encode(failure(error)));
           controller.close();
         }
@@ -55,7 +58,7 @@ export async function streamResponse(
         try {
           await frames.return();
         } finally {
-          end.resolve();
+          end.resolve(new ClientGone());
         }
       },
     },

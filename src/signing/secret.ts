@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 /** Names the secret wherever it turns up, so that scanners of sources and logs find it. */
-type SecretKind = 'bearer' | 'operator' | 'peer' | 'session' | 'external' | 'gateway';
+type SecretKind = 'bearer' | 'operator' | 'peer' | 'session' | 'external' | 'gateway' | 'write';
 
 /** 256 random bits as text: `lathe_<kind>_` and 43 characters. */
 export const newSecret = (kind: SecretKind): string =>

@@ -1,4 +1,5 @@
 /** What is being done, told to whoever watches. Stands below all planes and imports nothing. */
+export { traceparentOf } from './traceparent.ts';
 export { rackOf, type Sink, unwatched, Watch, Work, type WorkOptions } from './watch.ts';
 export {
   type CompletionFacts,

@@ -46,9 +46,9 @@ export class Work<K extends WorkKind = WorkKind> {
     this.traceparent = traceparent ?? parent?.traceparent;
     this.startedAt = now;
     this.#sinks = sinks;
-    const rack = rackOf(this as unknown as Work);
+    const rack = rackOf(this);
     this.said = sinks.some((sink) => sink.keepsTexts?.(rack) === true) ? [] : undefined;
-    for (const sink of sinks) sink.began?.(this as unknown as Work);
+    for (const sink of sinks) sink.began?.(this);
   }
 
   /** The text is only made where somebody keeps it. */
@@ -67,7 +67,7 @@ export class Work<K extends WorkKind = WorkKind> {
     if (this.ending) return;
     this.ending = ending;
     this.totalMs = performance.now() - this.begun;
-    for (const sink of this.#sinks) sink.ended?.(this as unknown as Work);
+    for (const sink of this.#sinks) sink.ended?.(this);
   }
 }
 

@@ -12,6 +12,7 @@ import {
   substrateInfo,
 } from '../../src/planes/host/schema.ts';
 import { freshDataDir, type HostProcess, startScriptedHost } from '../support/host.ts';
+import { readPrometheus } from '../support/prometheus.ts';
 
 const json = { 'content-type': 'application/json' };
 const outside =
@@ -144,19 +145,8 @@ describe('the control plane', () => {
     expect((await get('/metrics')).headers.get('content-type')).not.toContain('version=0.0.4');
     const answer = await fetch(`${at.control}/metrics`);
     expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
-    const text = await answer.text();
-    expect(text.endsWith('\n')).toBe(true);
-    const samples = new Map<string, number>();
-    const lines = text.trimEnd().split('\n');
-    for (const [index, line] of lines.entries()) {
-      if (line.startsWith('# ')) {
-        expect(line).toMatch(/^# (?:HELP lathe_\w+ \S.*|TYPE lathe_\w+ (?:counter|gauge))$/);
-        continue;
-      }
-      const [, name = '', value] = /^(lathe_\w+)(?:\{\w+="[^"]*"\})? (-?[\d.e+]+)$/.exec(line) ?? [];
-      expect([line, lines[index - 1]]).toEqual([line, expect.stringMatching(`^# TYPE ${name} `)]);
-      samples.set(name, Number(value));
-    }
+    const families = readPrometheus(await answer.text());
+    const samples = new Map([...families].map(([name, family]) => [name, family.samples[0]?.value]));
     expect(samples.get('lathe_info')).toBe(1);
     expect(samples.get('lathe_model_resident')).toBe(1);
     expect(samples.get('lathe_external_sessions')).toBeGreaterThan(0);

@@ -16,6 +16,7 @@ import {
   Witness,
 } from '../support/gateway/world.ts';
 import { ledgerOn } from '../support/ledger.ts';
+import { watching } from '../support/watching.ts';
 
 const usage = { input: 40, output: 25, cacheRead: 15 };
 const cost = nanoOf({ fresh: 25, cacheRead: 15, output: 25 });
@@ -106,6 +107,7 @@ class World {
   readonly customers: Customer[] = [];
   readonly credits = [credit, credit];
   readonly asked: Asked[] = [];
+  readonly seen = watching();
   #waiting: (() => void)[] = [];
   #open = false;
   readonly #gateways: Awaited<ReturnType<World['gateway']>>[] = [];
@@ -132,7 +134,13 @@ class World {
   async gateway() {
     const config = configOf(soldAt(this.provider), { retries: 1, drainSecs: 3 });
     const none = () => undefined;
-    const gateway = await openGateway({ config, database: this.#database, onFault: none, onNotice: none });
+    const gateway = await openGateway({
+      config,
+      database: this.#database,
+      watch: this.seen.watch,
+      onFault: none,
+      onNotice: none,
+    });
     const listener = await listen(gateway.app, { host: '127.0.0.1', port: 0 });
     return {
       url: `http://127.0.0.1:${listener.port}`,
@@ -221,6 +229,23 @@ class World {
   }
 }
 
+/** Who watches hears of every request, once, and what the books say of it. */
+async function expectTold({ seen, witness }: World): Promise<void> {
+  await expect.poll(() => seen.ended.length).toBe(seen.begun.length);
+  seen.expectWhole();
+  const rows = new Map((await witness.rows()).map((row) => [row.id, row]));
+  for (const { id, facts, ending } of seen.of('gateway')) {
+    const row = rows.get(id);
+    expect(facts.costNanousd ?? 0n).toBe(row?.charged ?? 0n);
+    if (!row) continue;
+    expect(facts).toMatchObject({ wire: row.wire, keyId: row.key_id, accountId: row.account_id });
+    if (row.outcome === 'client_gone') expect(ending?.outcome).toBe('abandoned');
+    if (row.outcome === 'failed') expect(['failed', 'refused']).toContain(ending?.outcome);
+    if (ending?.outcome === 'ok')
+      expect(row).toMatchObject({ outcome: 'completed', provider: facts.provider });
+  }
+}
+
 async function expectSound({ witness, asked, customers, credits }: World): Promise<void> {
   expect(await witness.faults()).toEqual([]);
   const rows = await witness.rows();
@@ -274,6 +299,7 @@ describeDatabases('random interleavings over two gateways', (url) => {
           for (const step of taken) await world.do(step);
           await world.over();
           await expectSound(world);
+          await expectTold(world);
         } finally {
           await world.close();
         }

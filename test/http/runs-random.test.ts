@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import type { RunEvent } from '../../src/agent/shapes/run.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { agents, Outside, type RunHost, runWorlds, ShiftedClock, step } from '../support/run-world.ts';
+import { watching } from '../support/watching.ts';
 
 interface StepPlan {
   readonly needs: readonly number[];
@@ -59,7 +60,8 @@ describeDatabases('random runs', (url) => {
     const address = await url();
     const clock = new ShiftedClock();
     const outside = new Outside();
-    const next = async () => await open(outside, { url: address, clock });
+    const seen = watching();
+    const next = async () => await open(outside, { url: address, clock, watch: seen.watch });
     let host = await next();
     let made = 0;
     await fc.assert(
@@ -82,6 +84,10 @@ describeDatabases('random runs', (url) => {
           else await helpOn(host, id, dice);
         }
         await invariants(host, id, steps);
+        // Who watches hears the end after it is stored.
+        await expect.poll(() => seen.ended.length).toBe(seen.begun.length);
+        seen.expectWhole();
+        expect(seen.of('run').at(-1)?.id).toBe(id);
       }),
       { numRuns: 25 },
     );

@@ -21,6 +21,7 @@ export const commandLines =
       signals: new EventEmitter() as World['signals'],
       exit: (code) => (output.code = code),
       elapsedMs: () => 0,
+      entry: (name) => join(repository, 'src', `${name}.ts`),
       loadEngine: never,
       openLab: never,
       openGrammars: never,

@@ -16,6 +16,7 @@ import { Runs, type RunsOptions } from '../../src/agent/workflows/running/runs.t
 import { pendingRoutes } from '../../src/planes/agent/pending-routes.ts';
 import { runsRoutes } from '../../src/planes/agent/runs-routes.ts';
 import { sessionsRoutes } from '../../src/planes/agent/sessions-routes.ts';
+import { unwatched, type Watch } from '../../src/watch/index.ts';
 import { hostKey } from '../../src/signing/host-key.ts';
 import { Store } from '../../src/store/index.ts';
 import { freshDataDir } from './host.ts';
@@ -44,6 +45,7 @@ interface Setting {
   readonly pace?: Partial<RunsOptions['pace']>;
   readonly cancelledState?: boolean;
   readonly turns?: (scripted: ScriptedTurns) => Turns;
+  readonly watch?: Watch;
 }
 
 const planners: Pick<Planners, 'find'> = {
@@ -124,6 +126,7 @@ export function runWorlds() {
       signals,
       planners,
       cancelledState,
+      watch: setting.watch ?? unwatched,
       host: () => Promise.resolve(outside.host),
       turns: setting.turns?.(scripted) ?? scripted,
       agents: new StoredAgents({ store }),

@@ -34,6 +34,7 @@ await main({
   signals: process,
   exit: (code) => process.exit(code),
   elapsedMs: () => performance.now(),
+  entry: (name) => `${repository}/src/${name}.ts`,
   async loadEngine({ onProgress, onNotice }) {
     onNotice?.('a notice of the engine');
     for (let done = 0; done <= 4; done++) {

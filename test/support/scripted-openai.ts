@@ -51,12 +51,15 @@ export interface ScriptedRequest {
     readonly seed?: number;
   };
   readonly authorization: string | undefined;
+  readonly traceparent: string | undefined;
 }
 
 /** In order, the last one again and again; or one for each request. */
 export type OpenAiScript =
   | readonly ScriptedAnswer[]
   | ((request: ScriptedRequest, index: number) => ScriptedAnswer | Promise<ScriptedAnswer>);
+
+const one = (header: string | string[] | undefined) => (Array.isArray(header) ? header[0] : header);
 
 /** A local server of OpenAI's chat completions that says what it is told to. */
 export async function scriptedOpenAi(script: OpenAiScript) {
@@ -72,6 +75,7 @@ export async function scriptedOpenAi(script: OpenAiScript) {
     const request: ScriptedRequest = {
       body: JSON.parse(await bodyOf(incoming)) as ScriptedRequest['body'],
       authorization: incoming.headers.authorization,
+      traceparent: one(incoming.headers['traceparent']),
     };
     const index = requests.push(request) - 1;
     const answer =

@@ -6,6 +6,7 @@ import { listen } from '../../src/planes/listen.ts';
 import { controlPlanes, hostPlanes } from '../../src/planes/mount.ts';
 import { type LabSource, Resident } from '../../src/planes/resident.ts';
 import { Served } from '../../src/planes/served.ts';
+import { type Sink, Watch } from '../../src/watch/index.ts';
 import { freshDataDir } from './host.ts';
 import { storeAt } from './model-store.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
@@ -16,6 +17,7 @@ export async function serveScripted(
   script: Script = {},
   start: 'none' | 'loading' | 'ready' = 'ready',
   lab?: LabSource,
+  sinks: readonly Sink[] = [],
 ) {
   const engine = new ScriptedEngine(script);
   const grammars = new ScriptedGrammars();
@@ -24,13 +26,15 @@ export async function serveScripted(
   const stopping = new AbortController();
   const faults: unknown[] = [];
   const store = storeAt(freshDataDir());
-  const facts = { resident, store, served: new Served(), version: '0.0.0', endpointId: 'e0' };
+  const served = new Served();
+  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0' };
   const planes = hostPlanes(facts);
   const app = createApp({
     planes,
     access: openAccess,
     stopping: stopping.signal,
     onFault: (_, error) => faults.push(error),
+    watch: new Watch([served, ...sinks]),
   });
   const listener = await listen(app, hostGuard('127.0.0.1', ['my.box']), { host: '127.0.0.1', port: 0 });
   const url = `http://127.0.0.1:${listener.port}`;

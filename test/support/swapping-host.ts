@@ -5,6 +5,7 @@ import type { StoredModel } from '../../src/planes/model-store.ts';
 import { hostPlanes } from '../../src/planes/mount.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { Served } from '../../src/planes/served.ts';
+import { Watch } from '../../src/watch/index.ts';
 import { hostGuard } from '../../src/planes/ingress.ts';
 import { freshDataDir } from './host.ts';
 import { storeAt } from './model-store.ts';
@@ -56,12 +57,14 @@ export async function swappingHost({ models, swap = true, loadMs = 5, broken = (
   resident.ready(engine, { location: `/${first}` });
   loads.length = 0;
   const stopping = new AbortController();
-  const planes = hostPlanes({ resident, store, served: new Served(), version: '0.0.0', endpointId: 'e' });
+  const served = new Served();
+  const planes = hostPlanes({ resident, store, served, version: '0.0.0', endpointId: 'e' });
   const app = createApp({
     planes,
     access: openAccess,
     stopping: stopping.signal,
     onFault: (_, error) => faults.push(error),
+    watch: new Watch([served]),
   });
   const faults: unknown[] = [];
   const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });

@@ -11,6 +11,7 @@ import type { StoreSessions } from '../../src/agent/services.ts';
 import { agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { Tool } from '../../src/agent/tool.ts';
 import { TurnLoop } from '../../src/agent/turns/index.ts';
+import { unwatched, type Watch } from '../../src/watch/index.ts';
 import { Store } from '../../src/store/index.ts';
 
 interface Options {
@@ -22,6 +23,7 @@ interface Options {
   readonly agents?: readonly Record<string, unknown>[];
   readonly endpointId?: string;
   readonly receipts?: EndingServices['receipts'];
+  readonly watch?: Watch;
 }
 
 /** Tasks over a real database, log, loop and planner; sessions and receipts are rows and no more. */
@@ -33,6 +35,7 @@ export async function openTaskWorld(url: string, options: Options = {}) {
     agents = [],
     endpointId = 'here',
     resident = new Resident('none'),
+    watch = unwatched,
   } = options;
   const store = await Store.open({ url, endpointId });
   const log = new EventLog(store);
@@ -96,6 +99,7 @@ export async function openTaskWorld(url: string, options: Options = {}) {
     },
     sessions,
     clock: { now: () => new Date(), monotonic: () => performance.now() },
+    watch,
     onFault,
   });
   const tasks = new TaskService({
@@ -105,6 +109,7 @@ export async function openTaskWorld(url: string, options: Options = {}) {
     turns,
     sessions,
     receipts,
+    watch,
     onFault,
     signals: new StoredSignals(store),
     agents: {

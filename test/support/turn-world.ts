@@ -5,6 +5,7 @@ import { type AgentSpec, agentSpec } from '../../src/agent/shapes/agent-spec.ts'
 import type { NewTurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import type { ChangeTool, Proposal, ReadTool, Tool, ToolContext, ToolOutput } from '../../src/agent/tool.ts';
 import { TurnLoop } from '../../src/agent/turns/index.ts';
+import { unwatched, type Watch } from '../../src/watch/index.ts';
 import { globMatches } from '../../src/agent/agents/name-glob.ts';
 
 export type PlannerStep =
@@ -85,10 +86,11 @@ interface World {
   /** What people decide; undefined: nobody ever does. */
   readonly decision?: (id: string, signal: AbortSignal) => Promise<Decision>;
   readonly revoked?: () => boolean;
+  readonly watch?: Watch;
 }
 
 /** The turn loop over a scripted model, tools in memory, and a record of all that was done. */
-export function turnWorld({ steps, tools = [], agent, clock, decision, revoked }: World) {
+export function turnWorld({ steps, tools = [], agent, clock, decision, revoked, watch = unwatched }: World) {
   const planner = new ScriptedPlanner(steps);
   const done: string[] = [];
   const faults: unknown[] = [];
@@ -116,6 +118,7 @@ export function turnWorld({ steps, tools = [], agent, clock, decision, revoked }
     },
     sessions: { isRevoked: () => Promise.resolve(revoked?.() ?? false) },
     clock: clock ?? { now: () => new Date(), monotonic: () => performance.now() },
+    watch,
     onFault: (_, error) => faults.push(error),
   });
   const spec = agentSpec.parse({ name: 'a', instructions: 'Work.', grants: { tools: ['*'] }, ...agent });
@@ -127,6 +130,7 @@ export function turnWorld({ steps, tools = [], agent, clock, decision, revoked }
         cwd: undefined,
         onStaged: 'go_on',
         about: { sessionId: 's1' },
+        within: { work: watch.begin('task', 't1', { agent: 'a', ...planner.route }), ids: 't1' },
         ...request,
       },
       (event) => {

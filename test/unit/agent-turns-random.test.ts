@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
 import type { PlannerEvent } from '../../src/agent/planner.ts';
+import { watching } from '../support/watching.ts';
 import { breaking, changeTool, good, readTool, turnWorld } from '../support/turn-world.ts';
 
 const text = fc.string({ unit: 'binary', maxLength: 20 });
@@ -46,8 +47,15 @@ it('ends every random script once, within its budgets, with every call answered'
       fc.array(step, { minLength: 1, maxLength: 12 }),
       fc.record({ max_turns: fc.integer({ min: 1, max: 8 }), max_tokens: fc.integer({ min: 1, max: 150 }) }),
       async (steps, limits) => {
-        const world = turnWorld({ steps, tools, agent: { grants } });
+        const seen = watching(['agent']);
+        const world = turnWorld({ steps, tools, agent: { grants }, watch: seen.watch });
         const result = await world.run({ limits });
+        // Of the one who asked.
+        seen.of('task')[0]?.end({ outcome: 'ok' });
+        seen.expectWhole();
+        expect(seen.of('turn')).toHaveLength(result.turns);
+        expect(seen.of('tool')).toHaveLength(world.results().length);
+        expect(new Set(seen.begun.map(({ kind, id }) => `${kind} ${id}`)).size).toBe(seen.begun.length);
         const types = world.types();
         expect(types.filter((type) => type === 'answer' || type === 'aborted')).toHaveLength(1);
         expect(types.at(-1)).toBe(result.kind);

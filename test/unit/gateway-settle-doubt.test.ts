@@ -15,6 +15,7 @@ import { wires } from '../support/gateway/asks.ts';
 import { fakeProvider } from '../support/gateway/provider.ts';
 import { configOf, customerOf, nanoOf, soldAt, Witness } from '../support/gateway/world.ts';
 import { ledgerOn } from '../support/ledger.ts';
+import { watching } from '../support/watching.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
 afterAll(async () => {
@@ -25,7 +26,8 @@ const cost = nanoOf({ fresh: 11, output: 7 });
 const unsure = () => new StoreError('storage_unsure', 'the connection was lost while it was saving');
 
 /** A gateway whose ledger settles as `settle` has it. */
-async function gatewayWith(settle: (real: Ledger) => Ledger['settle']) {
+async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = false) {
+  const seen = watching();
   const provider = await fakeProvider([{ say: { text: 'Yes.', usage: { input: 11, output: 7 } } }]);
   const books = await ledgerOn(freshSqlite());
   const { ledger: real, store } = books;
@@ -61,6 +63,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle']) {
     limits: config.limits,
     bodies: new BodyShares(config.limits.maxBodyBytes),
     inFlight: new InFlight(),
+    watch: seen.watch,
     readerMs: 1000,
     ready: () => Promise.resolve(),
     onFault: () => undefined,
@@ -71,11 +74,20 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle']) {
   const response = await app.request(path, {
     method: 'POST',
     headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body('chat', false)),
+    body: JSON.stringify(body('chat', stream)),
   });
+  const text = await response.text();
   const row = await witness.row(response.headers.get('x-svc-request-id') ?? '');
   expect(await witness.faults()).toEqual([]);
-  return { response, row, cost: BigInt(response.headers.get('x-svc-cost-nanousd') ?? '-1') };
+  await expect.poll(() => seen.ended.length).toBe(1);
+  const [told] = seen.of('gateway');
+  return {
+    response,
+    text,
+    row,
+    cost: BigInt(response.headers.get('x-svc-cost-nanousd') ?? '-1'),
+    told: { cost: told?.facts.costNanousd, ...told?.ending },
+  };
 }
 
 it('gives the answer where it was paid for, though nobody could say so at first', async () => {
@@ -86,6 +98,7 @@ it('gives the answer where it was paid for, though nobody could say so at first'
   expect(given.response.status).toBe(200);
   expect(given.cost).toBe(cost);
   expect(given.row.charged).toBe(cost);
+  expect(given.told).toEqual({ cost, outcome: 'ok', status: 200 });
 });
 
 it('takes no money where it gives no answer', async () => {
@@ -93,6 +106,15 @@ it('takes no money where it gives no answer', async () => {
   expect(given.response.status).toBe(503);
   expect(given.cost).toBe(0n);
   expect(given.row).toMatchObject({ ended: 'released', charged: 0n });
+  expect(given.told).toEqual({ cost: 0n, outcome: 'failed', status: 503, code: 'storage_unsure' });
+});
+
+it('takes none either where a stream ends with its own fault', async () => {
+  const given = await gatewayWith(() => () => Promise.reject(unsure()), true);
+  expect(given.response.status).toBe(200);
+  expect(given.text).toContain('storage_unsure');
+  expect(given.row).toMatchObject({ ended: 'released', charged: 0n });
+  expect(given.told).toEqual({ cost: 0n, outcome: 'failed', status: 200, code: 'storage_unsure' });
 });
 
 it('says what was paid where others took it for dead and settled first', async () => {
@@ -106,4 +128,5 @@ it('says what was paid where others took it for dead and settled first', async (
   expect(given.response.status).toBe(200);
   expect(given.cost).toBe(5n);
   expect(given.row.charged).toBe(5n);
+  expect(given.told).toEqual({ cost: 5n, outcome: 'ok', status: 200 });
 });

@@ -1,8 +1,10 @@
 import type { Store } from '../../store/index.ts';
+import type { Watch } from '../../watch/index.ts';
 import { AgentError } from '../errors.ts';
 import type { EventLog } from '../event-log.ts';
 import type { Planners } from '../planner.ts';
 import type { Agents, LiveRows, StoreSessions, Turns } from '../services.ts';
+import type { Route } from '../shapes/common.ts';
 import type { Session } from '../shapes/session.ts';
 import type { TaskDetail, TaskRequest } from '../shapes/task.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
@@ -26,12 +28,19 @@ export interface TaskServiceOptions extends EndingServices {
   readonly planners: Pick<Planners, 'find'>;
   readonly turns: Turns;
   readonly sessions: Pick<StoreSessions, 'open' | 'close'>;
+  readonly watch: Watch;
   /** Hears of what nobody foresaw. */
   readonly onFault: (where: string, error: unknown) => void;
 }
 
 /** A task that was made, now or under the same key before. */
 export type CreatedTask = Pick<StartedTask, 'id'> & Partial<StartedTask>;
+
+/** Who asks for a task, as `acts.by` has it, and in what W3C trace context. */
+export interface TaskOrigin {
+  readonly by?: string;
+  readonly traceparent?: string | undefined;
+}
 
 /** Tasks: each a prompt that an agent works on until it has an answer. They go on without whoever asked. */
 export class TaskService implements LiveRows {
@@ -84,7 +93,7 @@ export class TaskService implements LiveRows {
    * was made then.
    * @throws AgentError
    */
-  async create(request: TaskRequest, idempotencyKey?: string): Promise<CreatedTask> {
+  async create(request: TaskRequest, idempotencyKey?: string, origin: TaskOrigin = {}): Promise<CreatedTask> {
     const { store, agents } = this.#options;
     const digest = requestDigest(request);
     const before = () => findByKey(store, idempotencyKey ?? '', digest);
@@ -94,7 +103,7 @@ export class TaskService implements LiveRows {
     }
     const plan = await planTask(request, agents);
     try {
-      return await this.#start(request, plan, { idempotencyKey, digest });
+      return await this.#start(request, plan, { idempotencyKey, digest }, origin);
     } catch (error) {
       // The same request may have come twice at once.
       const made = idempotencyKey === undefined ? undefined : await before();
@@ -107,6 +116,7 @@ export class TaskService implements LiveRows {
     request: TaskRequest,
     plan: Plan,
     key: { readonly idempotencyKey: string | undefined; readonly digest: string },
+    origin: TaskOrigin,
   ): Promise<StartedTask> {
     this.#requireRoom();
     const { store, planners } = this.#options;
@@ -114,7 +124,7 @@ export class TaskService implements LiveRows {
     const starting = store
       .transaction((tx) => insertTask(this.#options, tx, { request, route, ...key }))
       .then((started) => {
-        this.#run(started, plan);
+        this.#run(started, plan, route, origin);
         return started;
       });
     this.#starting.add(starting);
@@ -133,13 +143,21 @@ export class TaskService implements LiveRows {
     throw new AgentError('too_many', 'too_many_tasks', message);
   }
 
-  #run({ id, sessionId }: StartedTask, plan: Plan): void {
+  #run({ id, sessionId }: StartedTask, plan: Plan, route: Route, { by, traceparent }: TaskOrigin): void {
+    const facts = { agent: plan.agent.name, ...(by === undefined ? {} : { by }), ...route };
+    const work = this.#options.watch.begin('task', id, facts, { traceparent });
     const writer = this.#options.log.open<NewTurnEvent>(id, { nextSeq: 1 });
     const task = new RunningTask({
       ...this.#options,
       id,
+      work,
       writer,
-      request: { ...plan, about: { taskId: id, sessionId }, onStaged: 'go_on' },
+      request: {
+        ...plan,
+        about: { taskId: id, sessionId },
+        within: { work, ids: id },
+        onStaged: 'go_on',
+      },
       stopping: this.#stopping.signal,
     });
     const over = task.run().then(() => {

@@ -6,7 +6,7 @@ import type { Agents, TurnsRequest } from '../services.ts';
 import type { AgentSpec } from '../shapes/agent-spec.ts';
 import type { TaskRequest } from '../shapes/task.ts';
 
-export type Plan = Omit<TurnsRequest, 'about' | 'onStaged'>;
+export type Plan = Omit<TurnsRequest, 'about' | 'within' | 'onStaged'>;
 
 /** What a request asks for, with the agent that it names. Throws with everything that is wrong between the two. */
 export async function planTask(request: TaskRequest, agents: Agents): Promise<Plan> {

@@ -1,5 +1,7 @@
 import { StoreError } from '../../store/index.ts';
+import type { Work } from '../../watch/index.ts';
 import type { StreamWriter } from '../event-log/writer.ts';
+import { endingOf } from '../ending-of.ts';
 import type { Spent, Turns, TurnsRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import { pause } from '../until-aborted.ts';
@@ -13,6 +15,8 @@ const mostWhenStopping = 3;
 
 export interface RunningTaskOptions extends EndingServices {
   readonly id: string;
+  /** The task, for who watches. */
+  readonly work: Work<'task'>;
   readonly turns: Turns;
   readonly request: TurnsRequest;
   readonly writer: StreamWriter<NewTurnEvent>;
@@ -32,12 +36,19 @@ export class RunningTask {
 
   /** Resolves when the task has ended, or cannot be ended now. Never rejects. */
   async run(): Promise<void> {
-    const { writer, onFault, id } = this.#options;
+    const { writer, work, stopping, onFault, id } = this.#options;
     const { event, spent } = await this.#work();
+    work.facts.turns = spent.turns;
+    if (spent.usage) {
+      work.facts.promptTokens = spent.usage.prompt_tokens;
+      work.facts.completionTokens = spent.usage.completion_tokens;
+    }
     try {
       await this.#end(event, spent);
+      work.end(event.type === 'answer' ? { outcome: 'ok' } : { outcome: 'failed', code: event.reason });
     } catch (error) {
       onFault(`the end of ${id}`, error);
+      work.end(endingOf(error, stopping));
     } finally {
       await writer.end().catch((error: unknown) => onFault(`the stream of ${id}`, error));
     }

@@ -1,15 +1,17 @@
+import type { Work } from '../../watch/index.ts';
 import { globMatches } from '../agents/name-glob.ts';
 import { StoreError } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import type { PlannerCall } from '../planner.ts';
 import type { Changes, StoreSessions, TurnsRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import type { ChangeTool, Proposal, Tool, ToolContext, ToolOutput } from '../tool.ts';
+import type { ChangeTool, Proposal, Tool, ToolContext } from '../tool.ts';
 import { untilAborted } from '../until-aborted.ts';
 import { Abortion } from './abortion.ts';
 import { argumentFaults, type Arguments, isObject, readArguments } from './arguments.ts';
 import { capped } from './cap.ts';
 import type { Deadline } from './limits.ts';
+import type { Outcome, Telling } from './telling.ts';
 
 /** The same call that fails is not made more often. */
 const mostFailures = 4;
@@ -22,6 +24,7 @@ export interface ActingOptions {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly deadline: Deadline;
   readonly emit: (event: NewTurnEvent) => Promise<void>;
+  readonly telling: Telling;
   /** Of the host alone, and with the deadline. */
   readonly hostSignal: AbortSignal;
   readonly signal: AbortSignal;
@@ -44,12 +47,15 @@ export class Acting {
 
   /** What the model gets to read. Throws an `Abortion` where no further call makes sense. */
   async act(call: PlannerCall): Promise<string> {
-    const { emit } = this.#options;
+    const { emit, telling, tools } = this.#options;
     const args = readArguments(call.arguments);
     await emit({ type: 'tool_call', call_id: call.id, tool: call.name, arguments: args });
     const revoked = await this.#isRevoked();
-    const outcome = revoked ? refused(revokedMessage) : await this.#outcome(call.name, args);
-    const { ok, output, truncated } = capped(outcome);
+    const { ok, output, truncated } = await telling.tool(call, tools.get(call.name), async (work) =>
+      capped(
+        revoked ? refused('session_revoked', revokedMessage) : await this.#outcome(call.name, args, work),
+      ),
+    );
     await emit({ type: 'tool_result', call_id: call.id, ok, output, truncated });
     if (revoked) throw new Abortion('error', revokedMessage);
     this.#count(call, ok);
@@ -62,52 +68,54 @@ export class Acting {
     return sessionId !== undefined && (await sessions.isRevoked(sessionId));
   }
 
-  async #outcome(name: string, args: unknown): Promise<ToolOutput> {
+  async #outcome(name: string, args: unknown, work: Work<'tool'>): Promise<Outcome> {
     const { tools, signal, onFault } = this.#options;
     const tool = tools.get(name);
-    if (!tool) return refused(noSuchTool(name, tools));
+    if (!tool) return refused('unknown_tool', noSuchTool(name, tools));
     const why = tool.unavailable?.();
-    if (why !== undefined) return refused(`${name} cannot run at the moment: ${why}`);
+    if (why !== undefined) return failed('tool_unavailable', `${name} cannot run at the moment: ${why}`);
     const fault = argumentFaults(tool, args);
-    if (fault !== undefined || !isObject(args)) return refused(fault ?? '');
+    if (fault !== undefined || !isObject(args)) return refused('invalid_arguments', fault ?? '');
     try {
-      return await this.#use(tool, args);
+      return await this.#use(tool, args, work);
     } catch (error) {
       // Nothing more can be recorded, so nothing more is done.
       if (signal.aborted || error instanceof Abortion || error instanceof StoreError) throw error;
-      if (error instanceof AgentError) return refused(error.message);
+      if (error instanceof AgentError) return (isOurs(error) ? failed : refused)(error.code, error.message);
       onFault(error);
-      return refused(`${name} failed; the host's log says why.`);
+      return failed('internal_error', `${name} failed; the host's log says why.`);
     }
   }
 
-  async #use(tool: Tool, args: Arguments): Promise<ToolOutput> {
+  async #use(tool: Tool, args: Arguments, work: Work<'tool'>): Promise<Outcome> {
     const { request, changes, signal } = this.#options;
     if (tool.kind === 'read') return await untilAborted(tool.run(args, this.#context), signal);
     const proposal = await untilAborted(tool.propose(args, this.#context), signal);
     if ('output' in proposal) return proposal;
     const isGranted = request.agent.grants.auto_approve.some((glob) => globMatches(glob, tool.name));
-    if (!isGranted) return await this.#stage(tool, proposal);
+    if (!isGranted) return await this.#stage(tool, proposal, work);
     await request.beforeEffect?.();
     return await untilAborted(changes.applyNow(tool, proposal, this.#context), signal);
   }
 
-  async #stage(tool: ChangeTool, proposal: Proposal): Promise<ToolOutput> {
+  async #stage(tool: ChangeTool, proposal: Proposal, work: Work<'tool'>): Promise<Outcome> {
     const { request, changes, deadline, emit, hostSignal } = this.#options;
     const waits = request.onStaged === 'wait';
     // Once it is staged, a person may let it happen at any time.
     if (waits) await request.beforeEffect?.();
     // Not cut off: a change that is staged is told, so that whoever ends this withdraws it.
     const { id, summary } = await changes.stage(tool, proposal, this.#context);
+    work.facts.staged = true;
     await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
     if (!waits) return { ok: true, output: stagedMessage(id), truncated: false };
     const { state, output } = await deadline.without(() =>
       untilAborted(changes.decision(id, hostSignal), hostSignal),
     );
     if (state === 'applied') return output ?? { ok: true, output: 'Done.', truncated: false };
-    if (state === 'discarded') return refused('A person declined this change; it was not made.');
-    if (state === 'expired') return refused('Nobody decided on this change in time; it was not made.');
-    return output ?? refused('This change was approved, but it could not be made.');
+    if (state === 'discarded') return refused('declined', 'A person declined this change; it was not made.');
+    if (state === 'expired')
+      return refused('expired', 'Nobody decided on this change in time; it was not made.');
+    return output ?? failed('apply_failed', 'This change was approved, but it could not be made.');
   }
 
   #count({ name, arguments: args }: PlannerCall, ok: boolean): void {
@@ -120,7 +128,19 @@ export class Acting {
   }
 }
 
-const refused = (output: string): ToolOutput => ({ ok: false, output, truncated: false });
+const bad =
+  (outcome: 'refused' | 'failed') =>
+  (code: string, output: string): Outcome => ({
+    ok: false,
+    output,
+    truncated: false,
+    ending: { outcome, code },
+  });
+const refused = bad('refused');
+const failed = bad('failed');
+
+/** It may go well another time, without the model asking for anything else. */
+const isOurs = ({ kind }: AgentError): boolean => kind === 'unavailable' || kind === 'too_many';
 
 const revokedMessage = 'The session was revoked: nothing more is done for it.';
 

@@ -1,3 +1,4 @@
+import type { Watch } from '../../watch/index.ts';
 import type { Clock } from '../clock.ts';
 import type { Planners } from '../planner.ts';
 import type { Changes, StoreSessions, Toolbox, Turns, TurnsRequest, TurnsResult } from '../services.ts';
@@ -6,6 +7,7 @@ import { Abortion, toAbortion } from './abortion.ts';
 import { Acting } from './acting.ts';
 import { Deadline, limitsOf, Spending } from './limits.ts';
 import { Talk } from './talk.ts';
+import { Telling } from './telling.ts';
 
 export interface TurnLoopOptions {
   readonly planners: Pick<Planners, 'find'>;
@@ -13,6 +15,7 @@ export interface TurnLoopOptions {
   readonly changes: Pick<Changes, 'stage' | 'applyNow' | 'decision'>;
   readonly sessions: Pick<StoreSessions, 'isRevoked'>;
   readonly clock: Clock;
+  readonly watch: Watch;
   /** Hears of what nobody foresaw. */
   readonly onFault: (where: string, error: unknown) => void;
 }
@@ -53,13 +56,14 @@ export class TurnLoop implements Turns {
     emit: (event: NewTurnEvent) => Promise<void>,
     bounds: { spending: Spending; deadline: Deadline; hostSignal: AbortSignal },
   ): Promise<string> {
-    const { planners, toolbox, changes, sessions, onFault } = this.#options;
+    const { planners, toolbox, changes, sessions, watch, onFault } = this.#options;
     const { spending, deadline, hostSignal } = bounds;
     const { agent } = request;
     const signal = AbortSignal.any([hostSignal, deadline.signal]);
     signal.throwIfAborted();
     const tools = new Map(toolbox.granted({ grants: agent.grants }).map((tool) => [tool.name, tool]));
     requireChosen(agent.tool_choice, tools);
+    const telling = new Telling({ watch, request, emit, signal });
     const acting = new Acting({
       changes,
       sessions,
@@ -67,12 +71,13 @@ export class TurnLoop implements Turns {
       tools,
       deadline,
       emit,
+      telling,
       hostSignal,
       signal,
       onFault: (error) => onFault('a tool', error),
     });
     const planner = planners.find(agent.model);
-    const talk = new Talk({ planner, request, tools: [...tools.values()], spending, emit, signal });
+    const talk = new Talk({ planner, request, tools: [...tools.values()], spending, emit, telling, signal });
     for (;;) {
       const calls = await talk.turn();
       if (calls === undefined) return talk.text;

@@ -9,6 +9,7 @@ import { type Answer, readAnswer } from './answer.ts';
 import { Conversation } from './conversation.ts';
 import type { Spending } from './limits.ts';
 import { formatFaults } from './response-format.ts';
+import type { Asking, Telling } from './telling.ts';
 
 /** How long is waited before a model that has no time is asked again. */
 const patienceMs = [500, 1000, 2000, 4000];
@@ -25,6 +26,7 @@ export interface TalkOptions {
   readonly tools: readonly Tool[];
   readonly spending: Spending;
   readonly emit: (event: NewTurnEvent) => Promise<void>;
+  readonly telling: Telling;
   readonly signal: AbortSignal;
 }
 
@@ -40,15 +42,16 @@ export class Talk {
   constructor(options: TalkOptions) {
     this.#options = options;
     this.#conversation = new Conversation(options.request);
+    options.telling.told(this.#conversation.messages);
   }
 
   /** One turn: the calls that the model wants made, none where its answer was not fit, undefined where that is all. */
   async turn(): Promise<readonly PlannerCall[] | undefined> {
-    const { spending, emit, request } = this.#options;
+    const { planner, spending, emit, request, telling } = this.#options;
     const n = spending.begin();
     await emit({ type: 'turn', n });
     const asked = spending.answerTokens;
-    const answer = await this.#ask(n);
+    const answer = await telling.turn(n, planner.route, (asking) => this.#ask(n, asking));
     const { text, finish, usage } = answer;
     spending.add(usage, answer.written);
     if (usage) {
@@ -77,12 +80,12 @@ export class Talk {
     this.#conversation.result(call, output);
   }
 
-  async #ask(n: number): Promise<Answer> {
-    const { planner, emit, signal } = this.#options;
+  async #ask(n: number, { emit, traceparent }: Asking): Promise<Answer> {
+    const { planner, signal } = this.#options;
     for (let tries = 0; ; ) {
       signal.throwIfAborted();
       try {
-        return await readAnswer(planner, this.#request(n), emit, signal);
+        return await readAnswer(planner, this.#request(n, traceparent), emit, signal);
       } catch (error) {
         if (signal.aborted || !(error instanceof AgentError)) throw error;
         if (error.code === 'context_length_exceeded') {
@@ -97,7 +100,7 @@ export class Talk {
     }
   }
 
-  #request(n: number): PlannerRequest {
+  #request(n: number, traceparent: string | undefined): PlannerRequest {
     const { request, tools, spending } = this.#options;
     const { agent, responseFormat } = request;
     return {
@@ -107,6 +110,7 @@ export class Talk {
       ...(responseFormat ? { responseFormat } : {}),
       sampling: agent.sampling ?? {},
       maxTokens: spending.answerTokens,
+      ...(traceparent === undefined ? {} : { traceparent }),
     };
   }
 
@@ -117,6 +121,7 @@ export class Talk {
       throw new Abortion('error', `The model gave ${mostUnfit} unfit answers in a row. The last one: ${why}`);
     this.#conversation.said(beginning(text), []);
     this.#conversation.told(why);
+    this.#options.telling.told(this.#conversation.messages.slice(-1));
     return [];
   }
 

@@ -1,7 +1,7 @@
 import type { McpServer } from '../../agent/mcp/index.ts';
 import type { McpTable } from '../../config/tables.ts';
 import { columns } from '../models/columns.ts';
-import { jsonText } from '../printable.ts';
+import { jsonText } from '../../terminal/printable.ts';
 import type { World } from '../world.ts';
 import { type PinState, pinStates } from './pin-state.ts';
 

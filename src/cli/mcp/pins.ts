@@ -1,5 +1,5 @@
 import type { McpServer } from '../../agent/mcp/index.ts';
-import { jsonText } from '../printable.ts';
+import { jsonText } from '../../terminal/printable.ts';
 import type { World } from '../world.ts';
 
 /** The table to paste into the configuration file. */

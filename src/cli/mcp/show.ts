@@ -1,5 +1,5 @@
 import { type McpServer, toolName } from '../../agent/mcp/index.ts';
-import { jsonText, printable } from '../printable.ts';
+import { jsonText, printable } from '../../terminal/printable.ts';
 import type { World } from '../world.ts';
 import { type PinState, pinStates } from './pin-state.ts';
 

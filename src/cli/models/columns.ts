@@ -1,4 +1,4 @@
-import { printable } from '../printable.ts';
+import { printable } from '../../terminal/printable.ts';
 
 /** Rows under headings, each column as wide as its widest cell; the last one may be any length. */
 export function columns(headings: readonly string[], cells: readonly (readonly string[])[]): string {

@@ -1,6 +1,6 @@
 import { formatBytes } from '../../engine/index.ts';
 import { locateModel } from '../model-location.ts';
-import { jsonText } from '../printable.ts';
+import { jsonText } from '../../terminal/printable.ts';
 import { shortCount } from '../ready-line.ts';
 import type { World } from '../world.ts';
 import { columns } from './columns.ts';

@@ -2,7 +2,7 @@ import { readdir, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { formatBytes } from '../../engine/index.ts';
 import { forgetFiles } from '../../pull/record.ts';
-import { printable } from '../printable.ts';
+import { printable } from '../../terminal/printable.ts';
 import type { World } from '../world.ts';
 import { homeOf, type PulledModel } from './pulled.ts';
 

@@ -1,5 +1,5 @@
 import { formatBytes, type ModelFacts } from '../../engine/index.ts';
-import { jsonText, printable } from '../printable.ts';
+import { jsonText, printable } from '../../terminal/printable.ts';
 import { shortCount } from '../ready-line.ts';
 import { StartError } from '../start-error.ts';
 import type { World } from '../world.ts';

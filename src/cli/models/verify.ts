@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { checkModel, openModelFile, readShardFiles } from '../../engine/index.ts';
 import { noteDigest, stampsOf } from '../../pull/noted-digest.ts';
 import { contentHash, type FileRecord, readRecord } from '../../pull/record.ts';
-import { jsonText } from '../printable.ts';
+import { jsonText } from '../../terminal/printable.ts';
 import { type ProgressBar, progressBar } from '../progress.ts';
 import { messageOf, StartError } from '../start-error.ts';
 import type { World } from '../world.ts';

@@ -1,5 +1,5 @@
 import { StartError } from '../../cli/start-error.ts';
-import { printable } from '../../cli/printable.ts';
+import { printable } from '../../terminal/printable.ts';
 import { counted } from '../../words/count.ts';
 import { answer, neededFile, type Session, withBooks } from './session.ts';
 import type { OpenBooks } from './types.ts';

@@ -1,5 +1,5 @@
 import { columns } from '../../cli/models/columns.ts';
-import { printable } from '../../cli/printable.ts';
+import { printable } from '../../terminal/printable.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
 import { counted } from '../../words/count.ts';

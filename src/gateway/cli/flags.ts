@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { expiry } from '../../words/expiry.ts';
 import { nanoOf } from './money.ts';
 
 interface Flag<T> {
@@ -47,26 +48,6 @@ const database = (value: string): string => {
   if (/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/s.test(value)) return value;
   // It may hold a password, which no message repeats.
   throw new RangeError('expected sqlite:PATH or postgres://USER@HOST/DATABASE');
-};
-
-const unitMs: Readonly<Record<string, number>> = { m: 60e3, h: 3600e3, d: 86_400e3, w: 7 * 86_400e3 };
-
-/** JavaScript reads the 31st of February as a day of March. */
-function isDay(written: string): boolean {
-  const day = new Date(`${written}T00:00:00Z`);
-  return !Number.isNaN(day.getTime()) && day.toISOString().startsWith(written);
-}
-
-/** When something ends, given the present. @throws RangeError */
-const expiry = (value: string): ((now: Date) => Date) => {
-  const [, number, unit = ''] = /^([1-9]\d{0,4})([mhdw])$/.exec(value) ?? [];
-  if (number !== undefined) return (now) => new Date(now.getTime() + Number(number) * (unitMs[unit] ?? 0));
-  const dated = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(value);
-  const date = new Date(value);
-  if (dated && !Number.isNaN(date.getTime()) && isDay(value.slice(0, 10))) return () => date;
-  throw new RangeError(
-    `expected a time from now, as 90d (m, h, d, w), or a date, as 2030-01-31, got '${value}'`,
-  );
 };
 
 export const flags = {

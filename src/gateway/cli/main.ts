@@ -1,4 +1,4 @@
-import { printable } from '../../cli/printable.ts';
+import { printable } from '../../terminal/printable.ts';
 import { messageOf } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
 import { createAccount, creditAccount, listAccounts } from './accounts.ts';

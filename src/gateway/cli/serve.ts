@@ -1,5 +1,5 @@
 import { portError } from '../../cli/port-error.ts';
-import { printable } from '../../cli/printable.ts';
+import { printable } from '../../terminal/printable.ts';
 import type { SignalSource } from '../../cli/signals.ts';
 import { counted } from '../../words/count.ts';
 import { remarksOn } from '../config/remarks.ts';
@@ -24,9 +24,13 @@ export async function serve(session: Session): Promise<void> {
   const database = await databaseOf(session, file);
   for (const remark of remarksOn(config)) note(session, printable(remark));
   const onNotice = (text: string) => note(session, printable(text));
-  const running = await world.serve({ config, database, host, port, onNotice }).catch((error: unknown) => {
-    throw isListening(error) ? portError(error, host, port, '--port') : error;
-  });
+  const { env } = world;
+  const version = await world.version();
+  const running = await world
+    .serve({ config, database, host, port, env, version, onNotice })
+    .catch((error: unknown) => {
+      throw isListening(error) ? portError(error, host, port, '--port') : error;
+    });
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${running.port}`;
   world.stdout.write(
     command.json

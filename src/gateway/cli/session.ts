@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { jsonText } from '../../cli/printable.ts';
+import { jsonText } from '../../terminal/printable.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from '../../cli/data-dir.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';

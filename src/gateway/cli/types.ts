@@ -13,6 +13,9 @@ export interface ServeOptions {
   /** 0: a free one. */
   readonly port: number;
   /** What an operator should hear of. */
+  /** Says whether telemetry is exported, and where to. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly version: string;
   readonly onNotice: (message: string) => void;
 }
 

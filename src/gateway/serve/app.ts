@@ -9,16 +9,17 @@ import { noSuchRoute } from './no-such-route.ts';
 import { newReceipt } from './receipt.ts';
 import { CallerGone } from './request-body.ts';
 import { type GatewayRoute, gatewayRoutes } from './routes.ts';
+import { endingOf, endingOfStatus, leftEarly, tell } from './told.ts';
 import { ownFault } from './work.ts';
 
 /** The gateway as a Hono app of its own; `basePath` where it is mounted in a host. */
 export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setting> {
   const app = new Hono<Setting>();
   const routes = gatewayRoutes(parts, basePath);
-  for (const { method, path, answer, errorBody = plainErrorBody } of routes)
+  for (const { method, path, answer, errorBody = plainErrorBody, priced } of routes)
     app.on(method, basePath + honoPath(path), async (context) => {
-      const asked = askedOf(context, path);
-      const { gone, receipt } = asked;
+      const asked = askedOf(context, path, priced && ((...about) => tell(parts.watch, priced, ...about)));
+      const { gone, receipt, told } = asked;
       const way = {
         outgoing: context.env?.outgoing,
         gone,
@@ -28,11 +29,18 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setti
         if (parts.inFlight.stopping) throw stopping();
         const answered = answer(asked, context.req.param());
         parts.inFlight.add(answered, () => cutUnsent(asked));
-        return deliver(await answered, way);
+        const got = await answered;
+        if (typeof got.body === 'string')
+          told?.end(gone.aborted ? leftEarly(got.status) : endingOfStatus(got.status));
+        return deliver(got, way);
       } catch (error) {
         // The status is for nobody: the connection is gone.
-        if (error instanceof CallerGone) return new Response(null, { status: 499 });
+        if (error instanceof CallerGone) {
+          told?.end(leftEarly(499));
+          return new Response(null, { status: 499 });
+        }
         const shown = asGatewayError(parts, asked, error);
+        told?.end(endingOf(shown));
         // The same bytes on every wire, and nothing of what was known by then: that would tell failures apart.
         if (shown.status === 401)
           return deliver(

@@ -11,6 +11,7 @@ import type { GatewayParts } from './parts.ts';
 import type { JsonBody } from './request-body.ts';
 import { Tally, unserved } from './relay.ts';
 import { streamed } from './streamed.ts';
+import { sayRequest, tellAnswer } from './told.ts';
 import { checkWindow } from './window.ts';
 import { refuseUnpriced } from './unpriced.ts';
 import type { Work } from './work.ts';
@@ -31,6 +32,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
   const { entered, purchase, maxTokensOf, givenUp, over } = opened;
   const { facts, value, text } = entered;
   const request: ClientRequest = { text, body: value, facts, header: asked.header };
+  sayRequest(asked.told, text, () => wire.conversation(request));
   const translation = ({ model }: Candidate): Translation => translationOf(wire, model.provider.wire);
   const created = Math.floor(Date.now() / 1000);
   const { requestId } = asked.receipt;
@@ -56,8 +58,10 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
   return await buffered(work, (whole, candidate) => {
     const answer = translation(candidate).answer(whole, about(candidate));
     const tally = new Tally();
+    tally.kept = asked.told?.said && [];
     tally.add(answer.events);
     if (tally.failure) throw unserved(tally.failure);
+    tellAnswer(asked.told, tally);
     return { text: answer.text, usage: tally.usage ?? tally.estimated(facts) };
   });
 }

@@ -23,6 +23,8 @@ export async function embed(parts: GatewayParts, asked: Asked): Promise<Answer> 
   const { entered, purchase, givenUp, over } = opened;
   const { facts, text } = entered;
   const request = { text, facts };
+  for (const input of facts.inputs)
+    asked.told?.say('user', () => (typeof input === 'string' ? input : JSON.stringify(input)));
   const translation = ({ model }: Candidate) => embeddingsOf(model.provider.wire);
   return await buffered(
     {
@@ -36,7 +38,11 @@ export async function embed(parts: GatewayParts, asked: Asked): Promise<Answer> 
       givenUp,
       over,
     },
-    (whole, candidate) => translation(candidate).answer(whole, request, candidate.model),
+    (whole, candidate) => {
+      const answer = translation(candidate).answer(whole, request, candidate.model);
+      if (asked.told && answer.counted) asked.told.facts.promptTokens = answer.usage.fresh;
+      return answer;
+    },
   );
 }
 

@@ -94,14 +94,22 @@ async function enter<Facts extends RequestFacts>(
   asked: Asked,
   reading: Reading<Facts>,
 ): Promise<Entered<Facts> | Answer> {
-  const { receipt } = asked;
+  const { receipt, told } = asked;
   const caller = await parts.authenticator.authenticate(asked.header);
+  if (told) {
+    told.facts.keyId = caller.key.id;
+    told.facts.accountId = caller.accountId;
+  }
   const body = await readJsonObject(asked, parts.limits.maxBodyBytes, parts.bodies.open(caller.key.id));
   // Shown also where the rest of the body is refused.
   const { model } = body.value;
-  if (typeof model === 'string') receipt.requestedModel = receipt.effectiveModel = model;
+  if (typeof model === 'string') {
+    receipt.requestedModel = receipt.effectiveModel = model;
+    if (told) told.facts.requestedModel = model.slice(0, 200);
+  }
   refuseLookalikes(body.value);
   const facts = reading.facts(body);
+  if (told) told.facts.stream = facts.stream;
   const idempotency = idempotencyKey(asked.header('idempotency-key'), asked.route, body.text);
   if (idempotency) {
     const { key, bodyHash } = idempotency;

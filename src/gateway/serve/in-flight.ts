@@ -20,7 +20,8 @@ export class InFlight {
   add(over: Promise<unknown>, stop: () => void): void {
     const one = { over, stop };
     this.#open.add(one);
-    void over.finally(() => this.#open.delete(one)).catch(() => undefined);
+    const ended = () => this.#open.delete(one);
+    void over.then(ended, ended);
     if (this.#stopping) stop();
   }
 

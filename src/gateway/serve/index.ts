@@ -1,5 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import type { RunningGateway, ServeOptions } from '../cli/types.ts';
 import { openGateway } from '../open.ts';
+import { openTelemetry } from '../../telemetry/open.ts';
+import { unwatched, Watch } from '../../watch/index.ts';
 import { listen } from './listen.ts';
 
 /** What cutting connections may take after all is settled, in ms. */
@@ -7,10 +10,25 @@ const cutMs = 500;
 
 /** The gateway as a service of its own. Resolves when the port is taken and the database is there. */
 export async function serveGateway(options: ServeOptions): Promise<RunningGateway> {
-  const { config, database, host, port, onNotice } = options;
+  const { config, database, host, port, env, version, onNotice } = options;
   const onFault = (where: string, error: unknown) =>
     onNotice(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
-  const gateway = await openGateway({ config, database, onFault, onNotice });
+  const telemetry = await openTelemetry({
+    env,
+    version,
+    instanceId: randomUUID(),
+    // There is no recorder here whose rules would let it out.
+    contentAllowed: () => false,
+    redact: () => '',
+    onNotice,
+  });
+  const watch = telemetry ? new Watch([telemetry.sink]) : unwatched;
+  const gateway = await openGateway({ config, database, watch, onFault, onNotice }).catch(
+    async (error: unknown) => {
+      await telemetry?.close();
+      throw error;
+    },
+  );
   try {
     const listener = await listen(gateway.app, { host, port });
     return {
@@ -21,10 +39,12 @@ export async function serveGateway(options: ServeOptions): Promise<RunningGatewa
         const timer = setTimeout(() => listener.cut(), cutMs);
         await closed;
         clearTimeout(timer);
+        await telemetry?.close();
       },
     };
   } catch (error) {
     await gateway.close(0);
+    await telemetry?.close();
     throw error;
   }
 }

@@ -2,6 +2,7 @@ import type { Authenticator, CredentialStore, Limiter } from '../access/types.ts
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Limits } from '../config/types.ts';
 import type { Ledger } from '../ledger/types.ts';
+import type { Watch } from '../../watch/index.ts';
 import type { Router, Transport } from '../upstream/types.ts';
 import type { BodyShares } from './body-shares.ts';
 import type { InFlight } from './in-flight.ts';
@@ -18,6 +19,8 @@ export interface GatewayParts {
   readonly limits: Limits;
   readonly bodies: BodyShares;
   readonly inFlight: InFlight;
+  /** Hears of requests that cost money. */
+  readonly watch: Watch;
   /** How long a caller may take nothing of a stream that has more for it, in ms. */
   readonly readerMs: number;
   /** Rejects while requests cannot be served. */

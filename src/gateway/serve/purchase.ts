@@ -173,12 +173,19 @@ export class Purchase {
   async settle(candidate: Candidate, place: number, usage: Usage, end: End): Promise<bigint> {
     const settlement = this.#settlement(candidate, place, end);
     const cost = this.#fullCost(candidate, usage);
-    return (await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage })).charged;
+    return this.#charged(await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage }));
   }
 
   /** Nothing is paid. @returns what the caller paid all the same, where it was settled before */
   async release(candidate: Candidate, place: number, end: End): Promise<bigint> {
-    return (await this.#ledger.release(this.#requestId, this.#settlement(candidate, place, end))).charged;
+    const settlement = this.#settlement(candidate, place, end);
+    return this.#charged(await this.#ledger.release(this.#requestId, settlement));
+  }
+
+  #charged({ charged }: { readonly charged: bigint }): bigint {
+    const { told } = this.#asked;
+    if (told) told.facts.costNanousd = charged;
+    return charged;
   }
 
   #fullCost(candidate: Candidate, usage: Usage): Cost {

@@ -1,5 +1,5 @@
 import type { Usage } from '../catalog/types.ts';
-import type { AnswerEvent } from '../wires/answer.ts';
+import type { AnswerEvent, FinishReason } from '../wires/answer.ts';
 import { type Frames, UpstreamFailure } from '../upstream/types.ts';
 import type { RequestFacts, SseFrame, StreamTranslation } from '../wires/wire.ts';
 
@@ -9,9 +9,15 @@ type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 export const unserved = ({ error, again }: Failure): UpstreamFailure =>
   new UpstreamFailure({ error, again, unwell: again });
 
+/** Bytes of an answer's text that are kept for somebody who does: an answer need not end. */
+const mostKept = 4 * 1024 * 1024;
+
 /** What an answer's events say, kept up as they pass. */
 export class Tally {
   finished = false;
+  finish: FinishReason | undefined;
+  /** What was said, where somebody keeps it. */
+  kept: AnswerEvent[] | undefined;
   failure: Failure | undefined;
   #usage: Usage | undefined;
   /** Of all that the model wrote. */
@@ -24,12 +30,14 @@ export class Tally {
 
   add(events: readonly AnswerEvent[]): void {
     for (const event of events) {
+      if (this.#bytes < mostKept) this.kept?.push(event);
       switch (event.type) {
         case 'usage':
           this.#usage = event.usage;
           break;
         case 'finish':
           this.finished = true;
+          this.finish = event.reason;
           break;
         case 'failure':
           this.failure ??= event;

@@ -12,6 +12,7 @@ import { embed } from './embedding.ts';
 import { openapiDocument } from './openapi.ts';
 import type { GatewayParts } from './parts.ts';
 import { readJsonObject } from './request-body.ts';
+import type { Priced } from './told.ts';
 
 /** A route of the gateway; its answer may reject with `GatewayError`, `StoreError` or `CallerGone`. */
 export interface GatewayRoute {
@@ -20,6 +21,8 @@ export interface GatewayRoute {
   readonly path: string;
   readonly answer: (asked: Asked, params: Readonly<Record<string, string>>) => Promise<Answer>;
   readonly errorBody?: ClientWire['errorBody'];
+  /** It costs money, and is told to who watches. */
+  readonly priced?: Priced;
 }
 
 /** @param basePath where the gateway is mounted */
@@ -70,9 +73,15 @@ const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
       path,
       answer: (asked) => complete(parts, wire, asked),
       errorBody: wire.errorBody,
+      priced: { wire: wire.name, operation: wire.name === 'completions' ? 'text_completion' : 'chat' },
     }),
   ),
-  { method: 'POST', path: '/v1/embeddings', answer: (asked) => embed(parts, asked) },
+  {
+    method: 'POST',
+    path: '/v1/embeddings',
+    answer: (asked) => embed(parts, asked),
+    priced: { wire: 'embeddings', operation: 'embeddings' },
+  },
 ];
 
 const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayParts): GatewayRoute[] => [

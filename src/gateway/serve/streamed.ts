@@ -1,9 +1,12 @@
 import type { Redact } from '../access/redact.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Attempt, UpstreamReply } from '../upstream/types.ts';
+import type { Ending } from '../../watch/index.ts';
+import type { AnswerEvent } from '../wires/answer.ts';
 import type { StreamTranslation } from '../wires/wire.ts';
 import { Answer, type LiveFrames, streamAnswer, streamHeaders } from './answers.ts';
 import { Relay, unserved } from './relay.ts';
+import { endingOf, leftEarly, tellAnswer } from './told.ts';
 import { frameRedactor, ownFault, served, serves, shownError, type Work } from './work.ts';
 
 /** The most of a stream that is kept for an idempotency key, in characters. */
@@ -32,6 +35,7 @@ export async function streamed(
       begin(attempt, reply, {
         stream: translate(attempt.candidate),
         redact: frameRedactor(asked, attempt.candidate),
+        kept: asked.told?.said && [],
       }),
     );
   } finally {
@@ -39,6 +43,7 @@ export async function streamed(
   }
   if (begun instanceof Answer) return begun;
   purchase.began();
+  asked.told?.firstToken();
   serves(work, begun.attempt);
   asked.receipt.cost = undefined;
   return streamAnswer(asked.receipt, new StreamedAnswer(work, begun).frames());
@@ -47,9 +52,18 @@ export async function streamed(
 async function begin(
   attempt: Attempt,
   reply: UpstreamReply,
-  { stream, redact }: { readonly stream: StreamTranslation; readonly redact: Redact },
+  {
+    stream,
+    redact,
+    kept,
+  }: {
+    readonly stream: StreamTranslation;
+    readonly redact: Redact;
+    readonly kept: AnswerEvent[] | undefined;
+  },
 ): Promise<Begun> {
   const relay = new Relay(reply.frames(), stream, redact);
+  relay.tally.kept = kept;
   try {
     let head = '';
     let done = false;
@@ -78,6 +92,7 @@ class StreamedAnswer {
   #pulling: Promise<unknown> = Promise.resolve();
   #closed = false;
   #sentAt = performance.now();
+  #ending: Ending = { outcome: 'ok', status: 200 };
   /** How long the caller, all in all, left the provider waiting. */
   #heldMs = 0;
 
@@ -104,15 +119,18 @@ class StreamedAnswer {
 
   /** One after the other. */
   #next(): ReturnType<LiveFrames['next']> {
-    const taken = this.#pulling.then(async () => {
-      if (this.#closed || this.#left) return undefined;
-      this.#heldMs += performance.now() - this.#sentAt;
-      const next = await this.#pull();
-      this.#sentAt = performance.now();
-      return this.#left ? undefined : next;
-    });
+    const taken = this.#take(this.#pulling);
     this.#pulling = taken;
     return taken;
+  }
+
+  async #take(before: Promise<unknown>): ReturnType<LiveFrames['next']> {
+    await before;
+    if (this.#closed || this.#left) return undefined;
+    this.#heldMs += performance.now() - this.#sentAt;
+    const next = await this.#pull();
+    this.#sentAt = performance.now();
+    return this.#left ? undefined : next;
   }
 
   async #pull(): Promise<{ text: string; closed: boolean }> {
@@ -166,9 +184,13 @@ class StreamedAnswer {
     } catch (error) {
       work.parts.onFault(requestId, error);
       if (!this.#left) await this.#waive();
-      return begun.relay.stream.fail(ownFault(requestId, error));
+      const shown = ownFault(requestId, error);
+      this.#ending = endingOf(shown, 200);
+      return begun.relay.stream.fail(shown);
     } finally {
       begun.reply.cut();
+      tellAnswer(work.asked.told, begun.relay.tally);
+      work.asked.told?.end(this.#ending);
       work.over();
     }
   }
@@ -185,6 +207,8 @@ class StreamedAnswer {
     const error = fault === undefined ? undefined : shownError(this.#work, fault, candidate);
     const end = error ? stream.fail(error) : '';
     const outcome = this.#left ? 'client_gone' : error ? 'failed' : 'completed';
+    if (this.#left) this.#ending = leftEarly(200);
+    else if (error) this.#ending = endingOf(error, 200);
     // What the provider broke off is owed only where it had been finished; what was cut here was used up to there.
     if (error && !whole && !cutByUs) {
       await purchase.release(candidate, place, { status: 200, outcome });

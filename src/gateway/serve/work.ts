@@ -10,6 +10,7 @@ import type { GatewayParts } from './parts.ts';
 import { endpointOf, type Purchase } from './purchase.ts';
 import { Tally } from './relay.ts';
 import { CallerGone } from './request-body.ts';
+import { endingOf } from './told.ts';
 
 /** A request at work: its money is held. */
 export interface Work {
@@ -74,15 +75,21 @@ function bodyOf({ asked, bodyFor }: Work, { candidate, place }: Attempt): Upstre
 }
 
 async function send(work: Work, { candidate }: Attempt, body: UpstreamBody): Promise<UpstreamReply> {
-  const { parts, facts, givenUp } = work;
+  const { parts, facts, givenUp, asked } = work;
   const { stream, prefix } = facts;
-  const reply = await parts.transport.send({ candidate, body, stream, prefix, signal: givenUp });
+  const traceparent = asked.told?.traceparent;
+  const sent = traceparent === undefined ? body : { ...body, headers: { ...body.headers, traceparent } };
+  const reply = await parts.transport.send({ candidate, body: sent, stream, prefix, signal: givenUp });
   if (reply.status >= 200 && reply.status < 300) return reply;
   throw new UpstreamFailure(work.failure(candidate)(reply.status, await reply.text(), reply.headers));
 }
 
 /** From here on the candidate is the one that answers. */
-export function serves({ asked: { receipt } }: Work, { candidate, place }: Attempt): void {
+export function serves({ asked: { receipt, told } }: Work, { candidate, place }: Attempt): void {
+  if (told) {
+    told.facts.effectiveModel = candidate.model.id;
+    told.facts.provider = candidate.model.provider.id;
+  }
   receipt.effectiveModel = candidate.model.id;
   receipt.endpoint = endpointOf(candidate);
   receipt.pricingIdentity = candidate.model.price.identity;
@@ -106,6 +113,7 @@ async function failed(work: Work, { last, atWork }: Tried, error: unknown): Prom
     throw error;
   }
   const shown = shownError(work, error, candidate);
+  asked.told?.end(endingOf(shown));
   const answer = errorAnswer(asked.receipt, shown, errorBody);
   const { status } = answer;
   const isOwnRejected = status === 422 && shown.code === 'provider_credential_rejected';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { runDetail, runEvent, runRecord } from '../../agent/shapes/run.ts';
+import { traceparentOf } from '../../watch/index.ts';
 import type { Runs } from '../../agent/workflows/running/runs.ts';
 import { hostError } from '../error-schema.ts';
 import { type AnswerSpec, defineRoute, type Route } from '../route.ts';
@@ -54,8 +55,9 @@ function startRoutes(runs: Runs): Route[] {
       ),
     },
     before: async ({ params: { name = '' } }) => await runs.requireCallable(name),
-    async handle({ params: { name = '' }, body, by, signal, asProblem }) {
-      const { id, sessionId, capability } = await runs.start(name, body, by);
+    async handle({ params: { name = '' }, body, by, headers, signal, asProblem }) {
+      const trace = traceparentOf(headers.get('traceparent'));
+      const { id, sessionId, capability } = await runs.start(name, body, by, trace);
       const stored = await runs.events(id, -1, readerSignal(signal));
       const response = await linesResponse(oneSegment(stored), asProblem);
       response.headers.set('x-svc-session', sessionId);
@@ -159,8 +161,10 @@ function controlRoutes(runs: Runs): Route[] {
         'It is in a state in which it is not resumed, which the message names; or another run is in flight.',
       ),
     },
-    handle: async ({ params: { id = '' }, body, by }) =>
-      Response.json(await runs.resume(id, body.inputs, by)),
+    async handle({ params: { id = '' }, body, by, headers }) {
+      const trace = traceparentOf(headers.get('traceparent'));
+      return Response.json(await runs.resume(id, body.inputs, by, trace));
+    },
   });
 
   const runNow = defineRoute({
@@ -174,7 +178,8 @@ function controlRoutes(runs: Runs): Route[] {
       404: unknown,
       409: refusal('It does not wait at its entry, or another run is in flight.'),
     },
-    handle: async ({ params: { id = '' }, by }) => Response.json(await runs.runNow(id, by)),
+    handle: async ({ params: { id = '' }, by, headers }) =>
+      Response.json(await runs.runNow(id, by, traceparentOf(headers.get('traceparent')))),
   });
   return [pause, resume, runNow];
 }

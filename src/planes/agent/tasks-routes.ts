@@ -1,3 +1,4 @@
+import { traceparentOf } from '../../watch/index.ts';
 import type { TaskService } from '../../agent/tasks/index.ts';
 import { taskDetail, taskRequest } from '../../agent/shapes/task.ts';
 import { turnEvent } from '../../agent/shapes/turn-event.ts';
@@ -32,8 +33,9 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       429: refusal('Too many tasks are at work.'),
       503: refusal('The model of the agent is not there.'),
     },
-    async handle({ body, headers, signal, asProblem }) {
-      const task = await tasks.create(body, idempotencyKey(headers));
+    async handle({ body, headers, by, signal, asProblem }) {
+      const traceparent = traceparentOf(headers.get('traceparent'));
+      const task = await tasks.create(body, idempotencyKey(headers), { by, traceparent });
       const frames = await tasks.events(task.id, -1, readerSignal(signal));
       const response = await linesResponse(frames, asProblem);
       if (task.sessionId !== undefined) response.headers.set('x-svc-session', task.sessionId);

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { LiveRows } from '../../agent/services.ts';
 import type { WorkCounts } from '../../agent/sessions/observed.ts';
+import { exposition, type Family, type Labels } from '../../telemetry/exposition.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../route.ts';
 import type { Served } from '../served.ts';
@@ -12,14 +13,8 @@ export interface MetricsOptions {
   /** Since start-up. */
   readonly countWork: () => Promise<WorkCounts>;
   readonly external: LiveRows;
-}
-
-interface Metric {
-  readonly name: string;
-  readonly type: 'counter' | 'gauge';
-  readonly help: string;
-  readonly value: number;
-  readonly labels?: Readonly<Record<string, string>>;
+  /** What more is measured; undefined where nobody watches. */
+  readonly watched?: { families(): readonly Family[] } | undefined;
 }
 
 const metricsText = z.string().meta({ id: 'Metrics' });
@@ -33,42 +28,36 @@ export function metricsRoute(options: MetricsOptions): Route {
     summary: 'Counters for Prometheus',
     answers: { 200: { description: 'Its text format.', content: { 'text/plain': metricsText } } },
     async handle() {
-      const text = (await metricsOf(options)).map(written).join('');
-      return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' } });
+      const families = [...(await familiesOf(options)), ...(options.watched?.families() ?? [])];
+      return new Response(exposition(families), {
+        headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
+      });
     },
   });
 }
 
-async function metricsOf(options: MetricsOptions): Promise<Metric[]> {
+async function familiesOf(options: MetricsOptions): Promise<Family[]> {
   const { served, resident, version, countWork, external } = options;
   const work = await countWork();
   const { engine } = resident;
-  const counter = (name: string, help: string, value: number): Metric => ({
-    name,
-    help,
-    value,
-    type: 'counter',
-  });
+  const single =
+    (type: 'counter' | 'gauge') =>
+    (name: string, help: string, value: number, labels: Labels = {}): Family => ({
+      name,
+      type,
+      help,
+      samples: [{ value, labels }],
+    });
+  const [counter, gauge] = [single('counter'), single('gauge')];
   return [
-    { name: 'lathe_info', type: 'gauge', help: 'The host.', value: 1, labels: { version } },
-    {
-      name: 'lathe_start_time_seconds',
-      type: 'gauge',
-      help: 'When the host started, in unix seconds.',
-      value: served.since.getTime() / 1000,
-    },
-    {
-      name: 'lathe_model_resident',
-      type: 'gauge',
-      help: 'Whether a model is resident.',
-      value: engine ? 1 : 0,
-    },
-    {
-      name: 'lathe_external_sessions',
-      type: 'gauge',
-      help: 'External sessions that are open.',
-      value: (await external.live()).length,
-    },
+    gauge('lathe_info', 'The host.', 1, { version }),
+    gauge(
+      'lathe_start_time_seconds',
+      'When the host started, in unix seconds.',
+      served.since.getTime() / 1000,
+    ),
+    gauge('lathe_model_resident', 'Whether a model is resident.', engine ? 1 : 0),
+    gauge('lathe_external_sessions', 'External sessions that are open.', (await external.live()).length),
     counter('lathe_completions_total', 'Completions served.', served.completions),
     counter('lathe_tasks_total', 'Agent tasks started.', work.tasks),
     counter('lathe_workflow_runs_total', 'Workflow runs started.', work.workflow_runs),
@@ -85,10 +74,4 @@ async function metricsOf(options: MetricsOptions): Promise<Metric[]> {
     ),
     counter('lathe_device_losses_total', 'Losses of the GPU.', engine?.stats().deviceLosses ?? 0),
   ];
-}
-
-function written({ name, type, help, value, labels = {} }: Metric): string {
-  const pairs = Object.entries(labels).map(([label, text]) => `${label}=${JSON.stringify(text)}`);
-  const of = pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
-  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${name}${of} ${value}\n`;
 }

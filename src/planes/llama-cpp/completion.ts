@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { llamaError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { type AnswerSpec, defineRoute } from '../route.ts';
-import type { Served } from '../served.ts';
 import { completionBody, completionEvent } from './answer-schema.ts';
 import { encodePrompt, prompts } from './prompt.ts';
 import { byFirstNames, completionMembers } from './request-schema.ts';
@@ -29,7 +28,7 @@ export const answerSpecs: Readonly<Record<number, AnswerSpec>> = {
 };
 
 /** `/completion`, and `/completions`, which means the same. */
-export function completionRoutes(resident: Resident, served: Served) {
+export function completionRoutes(resident: Resident) {
   return [
     { path: '/completion', operationId: 'llamaCppCompletion' },
     { path: '/completions', operationId: 'llamaCppCompletions' },
@@ -41,16 +40,17 @@ export function completionRoutes(resident: Resident, served: Served) {
       description: "llama.cpp's completion. Unknown members are ignored.",
       body: completionRequest,
       looseBody: true,
+      completion: { wire: 'llama-cpp', operation: 'text_completion' },
       answers: answerSpecs,
-      async handle({ body: given, signal, over, asProblem }) {
+      async handle({ body: given, signal, over, asProblem, work }) {
         const body = byFirstNames(given);
-        const answering = await resident.use(body.model || undefined, { signal, over }, 'generate');
+        const answering = await resident.use(body.model || undefined, { signal, over, work }, 'generate');
         const { engine } = answering;
         const { prompts: texts, several } = body.prompt;
         const encoded: (readonly number[])[] = [];
         for (const [index, prompt] of texts.entries())
           encoded.push(await encodePrompt(engine, prompt, several ? `prompt.${index}` : 'prompt'));
-        return await respond({ answering, prompts: encoded, body, several }, { signal, asProblem, served });
+        return await respond({ answering, prompts: encoded, body, several }, { signal, asProblem, work });
       },
     }),
   );

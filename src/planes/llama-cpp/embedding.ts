@@ -43,6 +43,7 @@ export function embeddingRoutes(resident: Resident) {
       summary: 'Texts as vectors, in the form of llama.cpp',
       body: request,
       looseBody: true,
+      completion: { wire: 'llama-cpp', operation: 'embeddings' },
       answers: {
         200: { description: 'A vector for each input, in order.', content: { 'application/json': answer } },
         503: {
@@ -50,12 +51,12 @@ export function embeddingRoutes(resident: Resident) {
           content: { 'application/json': llamaError },
         },
       },
-      async handle({ body, signal, over }) {
+      async handle({ body, signal, over, work }) {
         const given = body.content ?? body.input;
         if (given === null || given === undefined)
           throw invalidBody([{ path: 'content', message: '"content" is required' }]);
-        const { engine } = await resident.use(body.model || undefined, { signal, over }, 'embed');
-        const { embeddings } = await embed(engine, await toInputs(engine, given), { signal });
+        const { engine } = await resident.use(body.model || undefined, { signal, over, work }, 'embed');
+        const { embeddings } = await embed(engine, await toInputs(engine, given), { signal, work });
         const vectors = await written(embeddings, inDecimals);
         return Response.json(vectors.map((vector, index) => ({ index, embedding: [vector] })));
       },

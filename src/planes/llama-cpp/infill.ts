@@ -3,7 +3,6 @@ import { llamaError } from '../error-schema.ts';
 import { list } from '../list.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
-import type { Served } from '../served.ts';
 import { fimPrompt, requireFim } from '../turn/fim.ts';
 import { answerSpecs } from './completion.ts';
 import { byFirstNames, completionMembers } from './request-schema.ts';
@@ -45,7 +44,7 @@ const infillRequest = z
   )
   .meta({ id: 'LlamaCppInfillRequest' });
 
-export function infillRoute(resident: Resident, served: Served) {
+export function infillRoute(resident: Resident) {
   return defineRoute({
     method: 'POST',
     path: '/infill',
@@ -55,6 +54,7 @@ export function infillRoute(resident: Resident, served: Served) {
       "llama.cpp's infill, with all that steers `/completion`. Of a text that does not fit the context, what is far from the gap is left out.",
     body: infillRequest,
     looseBody: true,
+    completion: { wire: 'llama-cpp', operation: 'text_completion' },
     before: () => {
       if (resident.state.kind === 'ready' && !resident.swaps) requireFim(resident.state.engine);
     },
@@ -65,9 +65,9 @@ export function infillRoute(resident: Resident, served: Served) {
         content: { 'application/json': llamaError },
       },
     },
-    async handle({ body: given, signal, over, asProblem }) {
+    async handle({ body: given, signal, over, asProblem, work }) {
       const body = byFirstNames(given);
-      const answering = await resident.use(body.model || undefined, { signal, over }, 'generate');
+      const answering = await resident.use(body.model || undefined, { signal, over, work }, 'generate');
       const { engine } = answering;
       const parts = {
         prefix: body.input_prefix,
@@ -79,7 +79,7 @@ export function infillRoute(resident: Resident, served: Served) {
       // Half of the context at most, so that the text around the gap keeps the other.
       const leave = wanted < 0 ? undefined : Math.min(wanted, engine.model.contextLength >> 1);
       const prompts = [fimPrompt(engine, parts, leave)];
-      return await respond({ answering, prompts, body, several: false }, { signal, asProblem, served });
+      return await respond({ answering, prompts, body, several: false }, { signal, asProblem, work });
     },
   });
 }

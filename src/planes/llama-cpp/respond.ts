@@ -1,14 +1,16 @@
 import type { Sampling } from '../../engine/index.ts';
+import type { Work } from '../../watch/index.ts';
 import { invalidBody } from '../body.ts';
 import type { Problem } from '../problem.ts';
-import type { Served } from '../served.ts';
 import { serverSentEvents, sse, streamResponse } from '../stream.ts';
 import { answerShare } from '../turn/bounds.ts';
 import { type Answering, answersAtOnce } from '../turn/choices.ts';
 import { contextExceeded } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
+import { sayTexts } from '../turn/said.ts';
 import { toStops } from '../turn/sampling.ts';
 import { sideBySide } from '../turn/side-by-side.ts';
+import { watched } from '../turn/watched.ts';
 import { AnswerWriter } from './answer.ts';
 import type { CompletionAnswer } from './answer-schema.ts';
 import { llamaEnvelope } from './envelope.ts';
@@ -28,44 +30,40 @@ export interface Order {
 interface Reading {
   readonly signal: AbortSignal;
   readonly asProblem: (error: unknown) => Problem;
-  readonly served: Served;
+  readonly work: Work<'completion'>;
 }
 
 /** Answers all prompts: as one body, or as server-sent events without a `[DONE]`. */
-export async function respond(order: Order, { signal, asProblem, served }: Reading): Promise<Response> {
-  const { answering, body } = order;
+export async function respond(order: Order, { signal, asProblem, work }: Reading): Promise<Response> {
+  const { answering, prompts, body } = order;
+  const { engine } = answering;
+  sayTexts(work, engine.tokenizer, prompts);
   const jobs = toJobs(order);
   const starts = jobs.map((job) => () => run(answering, job, signal));
-  const events = () => sideBySide(starts, answersAtOnce(answering.engine), signal);
-  const writers = jobs.map((job, index) => new AnswerWriter(index, job, body, answering.engine));
+  const answers = { all: jobs.length, each: body.n_cmpl ?? 1 };
+  const events = watched(work, sideBySide(starts, answersAtOnce(engine), signal), answers);
+  const writers = jobs.map((job, index) => new AnswerWriter(index, job, body, engine));
   const writerOf = (choice: number) => writers[choice] as AnswerWriter;
   if (body.stream) {
     async function* frames(): AsyncGenerator<string, void, undefined> {
-      for await (const event of events()) {
+      for await (const event of events) {
         const writer = writerOf(event.choice);
         if (event.type === 'end') yield sse(writer.last(event));
         else for (const part of writer.parts(event)) yield sse(part);
       }
-      served.streamed();
     }
     return await streamResponse(frames(), {
       contentType: serverSentEvents,
       failure: (error) => sse(llamaEnvelope(asProblem(error))),
     });
   }
-  const answers: Partial<CompletionAnswer>[] = [];
-  let completionTokens = 0;
-  for await (const event of events()) {
-    if (event.type === 'text') {
-      writerOf(event.choice).keep(event);
-      continue;
-    }
-    completionTokens += event.predicted;
-    answers[event.choice] = writerOf(event.choice).last(event);
+  const bodies: Partial<CompletionAnswer>[] = [];
+  for await (const event of events) {
+    const writer = writerOf(event.choice);
+    if (event.type === 'end') bodies[event.choice] = writer.last(event);
+    else writer.keep(event);
   }
-  const promptTokens = jobs.reduce((sum, { request }) => sum + request.prompt.length, 0);
-  served.buffered({ prompt_tokens: promptTokens, completion_tokens: completionTokens });
-  return Response.json(order.several || answers.length > 1 ? answers : answers[0]);
+  return Response.json(order.several || bodies.length > 1 ? bodies : bodies[0]);
 }
 
 /** An answer each; those of one prompt stand together and draw with seeds of their own. */

@@ -3,7 +3,6 @@ import { healthRoute } from '../health/routes.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import type { Plane } from '../route.ts';
-import type { Served } from '../served.ts';
 import { completionRoutes } from './completion.ts';
 import { embeddingRoutes } from './embedding.ts';
 import { llamaEnvelope } from './envelope.ts';
@@ -15,16 +14,15 @@ import { tokenRoutes } from './tokens.ts';
 export interface LlamaCppFacts {
   readonly resident: Resident;
   readonly store: ModelStore;
-  readonly served: Served;
   readonly version: string;
   /** What `GET /v1/health` lists, as `GET /health` does. */
   readonly planes: readonly string[];
 }
 
-export function llamaCppPlane({ resident, served, store, version, planes }: LlamaCppFacts): Plane {
+export function llamaCppPlane({ resident, store, version, planes }: LlamaCppFacts): Plane {
   const routes = [
-    ...completionRoutes(resident, served),
-    infillRoute(resident, served),
+    ...completionRoutes(resident),
+    infillRoute(resident),
     ...embeddingRoutes(resident),
     ...tokenRoutes(resident),
     templateRoute(resident),

@@ -1,4 +1,10 @@
-import type { GenerationEvent, TokenLogprob } from '../../engine/index.ts';
+import type {
+  FinishReason,
+  GenerationEvent,
+  Timings as EngineTimings,
+  TokenLogprob,
+  Usage,
+} from '../../engine/index.ts';
 import { type Answering, generateChoices, type TextRequest } from '../turn/choices.ts';
 import type { Timings } from './answer-schema.ts';
 import { EarlyEnd, type EarlyEnds } from './early-end.ts';
@@ -27,12 +33,17 @@ export type RunEvent =
     }
   | {
       readonly type: 'end';
-      readonly stopType: 'eos' | 'limit' | 'word';
-      readonly stoppingWord: string;
-      readonly predicted: number;
-      readonly cached: number;
+      readonly finishReason: FinishReason;
+      /** What ended it, where that was a text. */
+      readonly stopText: string | undefined;
       readonly truncated: boolean;
-      readonly timings: Timings;
+      readonly usage: Omit<Usage, 'cached_tokens'> & {
+        /** Undefined where an early end did not wait for the engine's own numbers; the timings are then ours. */
+        readonly cached_tokens: number | undefined;
+      };
+      readonly timings: EngineTimings | undefined;
+      /** As the wire writes them. */
+      readonly told: Timings;
     };
 
 /** One answer, ended where an early end wants it. */
@@ -50,10 +61,13 @@ export async function* run(
       const { text, over } = early.push(event.text);
       yield { type: 'text', text, ids: event.ids, logprobs: event.logprobs ?? [], watch, first };
       if (!over) continue;
-      // The engine's own numbers come with an end that we do not wait for.
-      const { predicted } = watch;
-      const end = { type: 'end', stopType: 'limit', stoppingWord: '', predicted, cached: 0 } as const;
-      yield { ...end, truncated: false, timings: watch.timings() };
+      const usage = {
+        prompt_tokens: request.prompt.length,
+        completion_tokens: watch.predicted,
+        cached_tokens: undefined,
+      };
+      const end = { type: 'end', finishReason: 'length', stopText: undefined, truncated: false } as const;
+      yield { ...end, usage, timings: undefined, told: watch.timings() };
       return;
     }
     const held = early.end();
@@ -69,13 +83,14 @@ function toEnd(
 ): RunEvent {
   const predicted = promptOnly ? 0 : usage.completion_tokens;
   const isLimit = promptOnly || finishReason === 'length';
+  const taken = promptOnly ? { ...timings, decode_ms: 0 } : timings;
   return {
     type: 'end',
-    stopType: isLimit ? 'limit' : stopText === undefined ? 'eos' : 'word',
-    stoppingWord: isLimit ? '' : (stopText ?? ''),
-    predicted,
-    cached: usage.cached_tokens,
+    finishReason: isLimit ? 'length' : 'stop',
+    stopText: isLimit ? undefined : stopText,
     truncated: isLimit && fillsContext,
-    timings: toTimings(usage, promptOnly ? { ...timings, decode_ms: 0 } : timings, predicted),
+    usage: { ...usage, completion_tokens: predicted },
+    timings: taken,
+    told: toTimings(usage, taken, predicted),
   };
 }

@@ -2,7 +2,6 @@ import { prepareChat } from '../../chat/index.ts';
 import { Problem } from '../problem.ts';
 import { type Resident, toProblem } from '../resident.ts';
 import { defineRoute, type Plane, type Route } from '../route.ts';
-import type { Served } from '../served.ts';
 import { serverSentEvents, sse, streamResponse } from '../stream.ts';
 import { type ChatEvent, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
@@ -24,18 +23,18 @@ const refusals = {
 };
 
 /** Mounted before the plane of all of `/v1`, whose envelope is another one. */
-export function messagesPlane(resident: Resident, served: Served): Plane {
+export function messagesPlane(resident: Resident): Plane {
   return {
     name: 'messages',
     summary: "Anthropic's wire: messages and their token counts.",
     prefixes: [path],
     envelope: messagesEnvelope,
     errorSchema: messagesError,
-    routes: [createRoute(resident, served), countRoute(resident)],
+    routes: [createRoute(resident), countRoute(resident)],
   };
 }
 
-function createRoute(resident: Resident, served: Served): Route {
+function createRoute(resident: Resident): Route {
   return defineRoute({
     method: 'POST',
     path,
@@ -45,6 +44,7 @@ function createRoute(resident: Resident, served: Served): Route {
       "Anthropic's messages, buffered or as server-sent events. Every `anthropic-version` is taken, also none. " +
       'Unknown members are ignored, and so is `cache_control`: prompts always share what they begin with.',
     body: messageRequest,
+    completion: { wire: 'messages', operation: 'chat' },
     answers: {
       200: {
         description: 'The answer; with `stream`, the events that add up to it.',
@@ -53,9 +53,9 @@ function createRoute(resident: Resident, served: Served): Route {
       429: refusal('The queue is full; `Retry-After` tells when to come back.'),
       ...refusals,
     },
-    async handle({ body, signal, over, requestId, asProblem }) {
+    async handle({ body, signal, over, requestId, asProblem, work }) {
       refuseThread(body);
-      const ready = await resident.use(body.model, { signal, over }, 'generate');
+      const ready = await resident.use(body.model, { signal, over, work }, 'generate');
       const { model, tokenizer } = ready.engine;
       const ask = {
         input: toChatInput(body),
@@ -68,11 +68,11 @@ function createRoute(resident: Resident, served: Served): Route {
         // Required on this wire, so most clients name a number that has nothing to do with this model.
         maxTokens: (prompt: number) =>
           answerLimit(prompt, model.contextLength, 'messages', undefined, Math.max(1, body.max_tokens)),
+        promptOnly: body.max_tokens === 0,
       };
-      const { prepared, events: made } = await startChat(ready, ask, signal).catch((error: unknown) => {
+      const { prepared, events } = await startChat(ready, ask, signal, work).catch((error: unknown) => {
         throw namingGrammar(error, () => grammarMember(body));
       });
-      const events = body.max_tokens === 0 ? endAlone(made) : made;
       const promptTokens = prepared.prompt.length;
       const { thinking } = body;
       const writer = new MessageWriter({
@@ -81,19 +81,11 @@ function createRoute(resident: Resident, served: Served): Route {
         boundByContext: promptTokens + body.max_tokens > model.contextLength,
         omitThinking: thinking?.type !== 'disabled' && thinking?.display === 'omitted',
       });
-      if (!body.stream) {
-        const message = await collected(events, writer);
-        const { input_tokens, cache_read_input_tokens, output_tokens: completion_tokens } = message.usage;
-        served.buffered({ prompt_tokens: input_tokens + cache_read_input_tokens, completion_tokens });
-        return Response.json(message);
-      }
-      return await streamResponse(
-        framed(events, writer, () => served.streamed()),
-        {
-          contentType: serverSentEvents,
-          failure: (error) => sse(messagesEnvelope(asProblem(error), requestId), 'error'),
-        },
-      );
+      if (!body.stream) return Response.json(await collected(events, writer));
+      return await streamResponse(framed(events, writer), {
+        contentType: serverSentEvents,
+        failure: (error) => sse(messagesEnvelope(asProblem(error), requestId), 'error'),
+      });
     },
   });
 }
@@ -114,25 +106,13 @@ function grammarMember({ tools, output_config: config, output_format: format }: 
   return format ? 'output_format.schema' : 'tools';
 }
 
-/** Of an answer that was made for its prompt's sake: nothing of it is told. */
-async function* endAlone(events: AsyncIterable<ChatEvent>): AsyncGenerator<ChatEvent, void, undefined> {
-  for await (const event of events) {
-    if (event.type !== 'end') continue;
-    const { stopText: _, ...end } = event;
-    const usage = { ...end.usage, completion_tokens: 0 };
-    yield { ...end, finishReason: 'length', usage, reasoningTokens: 0 };
-  }
-}
-
 async function* framed(
   events: AsyncIterable<ChatEvent>,
   writer: MessageWriter,
-  onEnd: () => void,
 ): AsyncGenerator<string, void, undefined> {
   for await (const event of events) {
     for (const made of writer.take(event)) yield sse(made, made.type);
   }
-  onEnd();
 }
 
 async function collected(events: AsyncIterable<ChatEvent>, writer: MessageWriter): Promise<MessageObject> {

@@ -1,7 +1,6 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
-import type { Served } from '../served.ts';
 import { startChat } from '../turn/chat.ts';
 import { modelRefusals } from './answers.ts';
 import { toChatInput } from './chat-input.ts';
@@ -16,7 +15,7 @@ import { type Piece, toPieces } from './pieces.ts';
 import { requireThinking } from './thinking.ts';
 import { withinContext } from './truncate.ts';
 
-export function chatRoute(resident: Resident, served: Served, store: ModelStore) {
+export function chatRoute(resident: Resident, store: ModelStore) {
   return defineRoute({
     method: 'POST',
     path: '/api/chat',
@@ -25,6 +24,7 @@ export function chatRoute(resident: Resident, served: Served, store: ModelStore)
     description: "Ollama's chat, in lines of JSON unless `stream` is false. Unknown members are ignored.",
     body: chatRequest,
     looseBody: true,
+    completion: { wire: 'ollama', operation: 'chat', streams: true },
     answers: {
       200: {
         description: 'The answer; its last line, or the only body, has `done` and the durations.',
@@ -32,12 +32,12 @@ export function chatRoute(resident: Resident, served: Served, store: ModelStore)
       },
       ...modelRefusals,
     },
-    async handle({ body, signal, over, asProblem }) {
+    async handle({ body, signal, over, asProblem, work }) {
       const clock = new Clock();
       const model = nameOf(body);
       const asksNothing = (body.messages ?? []).length === 0;
       const kind = asksNothing ? undefined : 'generate';
-      const ready = await useModel(resident, model, { signal, over }, kind);
+      const ready = await useModel(resident, model, { signal, over, work }, kind);
       clock.loaded();
       const { engine } = ready;
       if (asksNothing) return loadAnswer(model, clock, body.keep_alive, message({ content: '' }));
@@ -47,13 +47,9 @@ export function chatRoute(resident: Resident, served: Served, store: ModelStore)
       const drawing = toDrawing(options, engine.model.contextLength, body, 'messages');
       const asked = toChatInput(body, defaults);
       const input = body.truncate === false ? asked : await withinContext(engine, asked, drawing.maxTokens);
-      const { events } = await startChat(ready, { ...drawing, input }, signal);
+      const { events } = await startChat(ready, { ...drawing, input }, signal, work);
       const form = { model, clock, tokenizer: engine.tokenizer, body: message };
-      return await answerInLines(toPieces(events), form, {
-        stream: body.stream !== false,
-        served,
-        asProblem,
-      });
+      return await answerInLines(toPieces(events), form, { stream: body.stream !== false, asProblem });
     },
   });
 }

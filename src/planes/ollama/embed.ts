@@ -1,4 +1,5 @@
 import type { Engine } from '../../engine/index.ts';
+import type { Work } from '../../watch/index.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
@@ -16,6 +17,7 @@ export function embedRoutes(resident: Resident) {
     summary: 'Texts as vectors',
     body: embedRequest,
     looseBody: true,
+    completion: { wire: 'ollama', operation: 'embeddings' },
     answers: {
       200: {
         description: 'A vector of unit length for each text, in order.',
@@ -23,10 +25,10 @@ export function embedRoutes(resident: Resident) {
       },
       ...modelRefusals,
     },
-    async handle({ body, signal, over }) {
+    async handle({ body, signal, over, work }) {
       const clock = new Clock();
       const model = nameOf(body);
-      const { engine } = await useModel(resident, model, { signal, over }, 'embed');
+      const { engine } = await useModel(resident, model, { signal, over, work }, 'embed');
       clock.loaded();
       const { input, dimensions } = body;
       const texts = typeof input === 'string' ? [input] : (input ?? []);
@@ -34,6 +36,7 @@ export function embedRoutes(resident: Resident) {
         truncate: body.truncate !== false,
         dimensions: dimensions ?? undefined,
         signal,
+        work,
       });
       return Response.json({ model, embeddings, ...clock.loading(), prompt_eval_count: promptTokens });
     },
@@ -47,14 +50,15 @@ export function embedRoutes(resident: Resident) {
     description: 'The older form of POST /api/embed.',
     body: embeddingsRequest,
     looseBody: true,
+    completion: { wire: 'ollama', operation: 'embeddings' },
     answers: {
       200: { description: 'The vector.', content: { 'application/json': embeddingsAnswer } },
       ...modelRefusals,
     },
-    async handle({ body, signal, over }) {
-      const { engine } = await useModel(resident, nameOf(body), { signal, over }, 'embed');
+    async handle({ body, signal, over, work }) {
+      const { engine } = await useModel(resident, nameOf(body), { signal, over, work }, 'embed');
       const texts = body.prompt ? [body.prompt] : [];
-      const made = await vectorsOf(engine, texts, { truncate: true, dimensions: undefined, signal });
+      const made = await vectorsOf(engine, texts, { truncate: true, dimensions: undefined, signal, work });
       return Response.json({ embedding: made.embeddings[0] ?? [] });
     },
   });
@@ -65,12 +69,13 @@ interface Wanted {
   readonly truncate: boolean;
   readonly dimensions: number | undefined;
   readonly signal: AbortSignal;
+  readonly work: Work<'completion'>;
 }
 
-async function vectorsOf(engine: Engine, texts: readonly string[], { truncate, dimensions, signal }: Wanted) {
-  requireDimensions(engine.model, dimensions);
+async function vectorsOf(engine: Engine, texts: readonly string[], { truncate, ...wanted }: Wanted) {
+  requireDimensions(engine.model, wanted.dimensions);
   if (texts.length === 0) return { embeddings: [], promptTokens: 0 };
   const inputs = await embeddingInputs(engine, texts, truncate);
-  const made = await embed(engine, inputs, { dimensions, signal });
+  const made = await embed(engine, inputs, wanted);
   return { embeddings: await written(made.embeddings, inDecimals), promptTokens: made.promptTokens };
 }

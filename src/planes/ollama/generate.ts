@@ -1,9 +1,10 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
-import type { Served } from '../served.ts';
 import { parsedChoices } from '../turn/chat.ts';
 import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
+import { sayTexts } from '../turn/said.ts';
+import { watched } from '../turn/watched.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';
 import { toPrepared } from './generate-prompt.ts';
@@ -16,7 +17,7 @@ import { toDrawing } from './options.ts';
 import { type Piece, toPieces } from './pieces.ts';
 import { requireThinking } from './thinking.ts';
 
-export function generateRoute(resident: Resident, served: Served, store: ModelStore) {
+export function generateRoute(resident: Resident, store: ModelStore) {
   return defineRoute({
     method: 'POST',
     path: '/api/generate',
@@ -25,6 +26,7 @@ export function generateRoute(resident: Resident, served: Served, store: ModelSt
     description: "Ollama's generate, in lines of JSON unless `stream` is false. Unknown members are ignored.",
     body: generateRequest,
     looseBody: true,
+    completion: { wire: 'ollama', operation: 'text_completion', streams: true },
     answers: {
       200: {
         description: 'The answer; its last line, or the only body, has `done`, `context` and the durations.',
@@ -32,12 +34,12 @@ export function generateRoute(resident: Resident, served: Served, store: ModelSt
       },
       ...modelRefusals,
     },
-    async handle({ body, signal, over, asProblem }) {
+    async handle({ body, signal, over, asProblem, work }) {
       const clock = new Clock();
       const model = nameOf(body);
       const asksNothing = !body.prompt && !body.suffix;
       const kind = asksNothing ? undefined : 'generate';
-      const ready = await useModel(resident, model, { signal, over }, kind);
+      const ready = await useModel(resident, model, { signal, over, work }, kind);
       clock.loaded();
       const { engine } = ready;
       if (asksNothing) return loadAnswer(model, clock, body.keep_alive, { response: '' });
@@ -50,8 +52,10 @@ export function generateRoute(resident: Resident, served: Served, store: ModelSt
       const stop = [...drawing.stop, ...prepared.stop];
       const request = { ...drawing, prompt, maxTokens: maxTokens(prompt.length), stop, grammar, visible };
       const answered: number[] = [];
+      sayTexts(work, engine.tokenizer, [prompt]);
       const choices = noting(await startChoices(ready, [request], signal), answered);
-      const events = toPieces(parsedChoices(prepared, engine.tokenizer, choices));
+      const parsed = parsedChoices(prepared, engine.tokenizer, choices);
+      const events = toPieces(watched(work, parsed, { all: 1, each: 1 }));
       const form = {
         model,
         clock,
@@ -62,7 +66,7 @@ export function generateRoute(resident: Resident, served: Served, store: ModelSt
             ? {}
             : { context: [...prompt, ...withoutEnd(answered, engine.tokenizer.endIds)] },
       };
-      return await answerInLines(events, form, { stream: body.stream !== false, served, asProblem });
+      return await answerInLines(events, form, { stream: body.stream !== false, asProblem });
     },
   });
 }

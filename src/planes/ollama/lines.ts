@@ -1,6 +1,5 @@
 import type { Tokenizer } from '../../engine/index.ts';
 import type { Problem } from '../problem.ts';
-import type { Served } from '../served.ts';
 import { jsonLines, streamResponse } from '../stream.ts';
 import type { ChatEnd } from '../turn/chat.ts';
 import { toChatLogprobs } from '../v1/logprobs.ts';
@@ -43,20 +42,17 @@ async function* written(
 export async function answerInLines(
   events: AsyncGenerator<PieceEvent, void, undefined>,
   form: AnswerForm,
-  { stream, served, asProblem }: { stream: boolean; served: Served; asProblem: (error: unknown) => Problem },
+  { stream, asProblem }: { stream: boolean; asProblem: (error: unknown) => Problem },
 ): Promise<Response> {
-  if (stream) return await lineStream(streamed(events, form, served), asProblem);
+  if (stream) return await lineStream(streamed(events, form), asProblem);
   const { piece, end } = await collectPieces(events);
-  served.buffered(end.usage);
   return Response.json({ ...partOf(piece, form), ...lastOf(end, form) });
 }
 
-async function* streamed(events: AsyncIterable<PieceEvent>, form: AnswerForm, served: Served) {
+async function* streamed(events: AsyncIterable<PieceEvent>, form: AnswerForm) {
   for await (const event of events) {
-    if (event.type === 'end') {
-      yield { ...partOf({ content: '' }, form), ...lastOf(event, form) };
-      served.streamed();
-    } else yield partOf(event, form);
+    if (event.type === 'end') yield { ...partOf({ content: '' }, form), ...lastOf(event, form) };
+    else yield partOf(event, form);
   }
 }
 

@@ -1,8 +1,7 @@
 import { invalidBody } from '../body.ts';
 import type { ModelCard, ModelDefaults, ModelStore, StoredModel } from '../model-store.ts';
 import { Problem } from '../problem.ts';
-import type { ReadyModel, Resident } from '../resident.ts';
-import type { Visit } from '../turnstile.ts';
+import type { ReadyModel, Resident, Visitor } from '../resident.ts';
 import { hubName } from '../turn/identity.ts';
 import { text } from '../turn/members.ts';
 
@@ -30,7 +29,7 @@ export function nameOf({
 export async function useModel(
   resident: Resident,
   asked: string,
-  visit: Visit,
+  visit: Visitor,
   kind?: ModelCard['kind'],
 ): Promise<ReadyModel> {
   try {

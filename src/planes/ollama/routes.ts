@@ -1,7 +1,6 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import type { Plane } from '../route.ts';
-import type { Served } from '../served.ts';
 import { blobRoutes } from './blobs.ts';
 import { chatRoute } from './chat.ts';
 import { createRoute } from './create.ts';
@@ -16,12 +15,11 @@ import { listRoutes } from './tags.ts';
 
 interface Facts {
   readonly resident: Resident;
-  readonly served: Served;
   readonly store: ModelStore;
   readonly version: string;
 }
 
-export function ollamaPlane({ resident, served, store, version }: Facts): Plane {
+export function ollamaPlane({ resident, store, version }: Facts): Plane {
   return {
     name: 'ollama',
     summary: "Ollama's wire: answers, embeddings, and the stored models.",
@@ -30,8 +28,8 @@ export function ollamaPlane({ resident, served, store, version }: Facts): Plane 
     errorSchema: ollamaError,
     routes: [
       ...serviceRoutes(version),
-      generateRoute(resident, served, store),
-      chatRoute(resident, served, store),
+      generateRoute(resident, store),
+      chatRoute(resident, store),
       ...embedRoutes(resident),
       ...listRoutes(resident, store),
       showRoute(resident, store),

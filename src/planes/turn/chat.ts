@@ -1,8 +1,11 @@
 import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
 import type { FinishReason, Timings, TokenLogprob, Tokenizer, Usage } from '../../engine/index.ts';
+import type { Work } from '../../watch/index.ts';
 import { toProblem } from '../resident.ts';
 import { type Answering, type ChoiceEvent, startChoices, type TextRequest } from './choices.ts';
 import { type ParsedDelta, Progress } from './progress.ts';
+import { sayConversation } from './said.ts';
+import { watched } from './watched.ts';
 
 /** How a conversation is to be answered; `maxTokens` is decided when the prompt's length is known. */
 export interface ChatAsk
@@ -10,6 +13,8 @@ export interface ChatAsk
   readonly input: ChatInput;
   /** Tokens that the answer may have. Throws where the context cannot hold them. */
   readonly maxTokens: (promptTokens: number) => number;
+  /** The answers are made for their prompt's sake: nothing of them is told. */
+  readonly promptOnly?: boolean;
 }
 
 export interface ChatEnd {
@@ -29,12 +34,17 @@ export interface StartedChat {
   readonly events: AsyncGenerator<ChatEvent, void, undefined>;
 }
 
-/** Renders and encodes a conversation and begins to answer it; refusals are `Problem`s. */
+/**
+ * Renders and encodes a conversation and begins to answer it; refusals are `Problem`s.
+ * @param work of the request, where it is watched as a completion
+ */
 export async function startChat(
   answering: Answering,
-  { input, maxTokens, ...ask }: ChatAsk,
+  { input, maxTokens, promptOnly, ...ask }: ChatAsk,
   signal: AbortSignal,
+  work?: Work<'completion'>,
 ): Promise<StartedChat> {
+  if (work) sayConversation(work, input);
   const prepared = await prepareChat(answering.engine, input).catch((error: unknown) => {
     throw toProblem(error);
   });
@@ -46,8 +56,11 @@ export async function startChat(
     grammar: prepared.grammar,
     visible: prepared.visible,
   };
-  const events = await startChoices(answering, [request], signal);
-  return { prepared, events: parsedChoices(prepared, answering.engine.tokenizer, events) };
+  const { tokenizer } = answering.engine;
+  const parsed = parsedChoices(prepared, tokenizer, await startChoices(answering, [request], signal));
+  const events = promptOnly ? endsAlone(parsed) : parsed;
+  const { n = 1 } = ask;
+  return { prepared, events: work ? watched(work, events, { all: n, each: n }) : events };
 }
 
 /** What the answers of a conversation mean, as they are made. */
@@ -84,6 +97,15 @@ export async function* parsedChoices(
       timings,
       reasoningTokens: progress.reasoningTokens,
     };
+  }
+}
+
+async function* endsAlone(events: AsyncIterable<ChatEvent>): AsyncGenerator<ChatEvent, void, undefined> {
+  for await (const event of events) {
+    if (event.type !== 'end') continue;
+    const { stopText: _, ...end } = event;
+    const usage = { ...end.usage, completion_tokens: 0 };
+    yield { ...end, finishReason: 'length', usage, reasoningTokens: 0 };
   }
 }
 

@@ -1,7 +1,9 @@
 import type { Embeddings, Engine, ModelInfo } from '../../engine/index.ts';
+import type { Work } from '../../watch/index.ts';
 import { unlessAborted } from '../abort.ts';
 import { invalidBody } from '../body.ts';
 import { toProblem } from '../resident.ts';
+import { sayTexts } from './said.ts';
 
 /** Vectors that are written before others get their turn. */
 const atOnce = 32;
@@ -20,11 +22,15 @@ export function requireDimensions({ embeddingDimensions: most = 0 }: ModelInfo, 
 export async function embed(
   engine: Engine,
   inputs: readonly (readonly number[])[],
-  { dimensions, signal }: { dimensions?: Dimensions; signal: AbortSignal },
+  { dimensions, signal, work }: { dimensions?: Dimensions; signal: AbortSignal; work: Work<'completion'> },
 ): Promise<Embeddings> {
   const wanted = typeof dimensions === 'number' ? { dimensions } : {};
+  sayTexts(work, engine.tokenizer, inputs);
   try {
-    return await unlessAborted(engine.embed({ inputs, ...wanted, signal }), signal);
+    const made = await unlessAborted(engine.embed({ inputs, ...wanted, signal }), signal);
+    work.facts.answers = inputs.length;
+    work.facts.promptTokens = made.promptTokens;
+    return made;
   } catch (error) {
     throw toProblem(error);
   }

@@ -2,7 +2,6 @@ import { invalidBody } from '../body.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
-import type { Served } from '../served.ts';
 import { answerShare } from '../turn/bounds.ts';
 import { collectChat, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
@@ -18,7 +17,7 @@ import { eventStream } from './event-stream.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toOutput } from './output-schema.ts';
 
-export function chatRoute(resident: Resident, served: Served) {
+export function chatRoute(resident: Resident) {
   return defineRoute({
     method: 'POST',
     path: '/v1/chat/completions',
@@ -26,6 +25,7 @@ export function chatRoute(resident: Resident, served: Served) {
     summary: 'Continue a conversation',
     description: "OpenAI's chat completions, buffered or as server-sent events. Unknown members are ignored.",
     body: chatRequest,
+    completion: { wire: 'chat', operation: 'chat' },
     answers: {
       200: {
         description: 'The answer; with `stream`, chunks as events and then `[DONE]`.',
@@ -41,8 +41,8 @@ export function chatRoute(resident: Resident, served: Served) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, over, asProblem }) {
-      const ready = await resident.use(body.model, { signal, over }, 'generate');
+    async handle({ body, signal, over, asProblem, work }) {
+      const ready = await resident.use(body.model, { signal, over, work }, 'generate');
       const { model, tokenizer } = ready.engine;
       const wrong = chatViolations(body);
       if (wrong.length > 0) throw invalidBody(wrong);
@@ -61,6 +61,7 @@ export function chatRoute(resident: Resident, served: Served) {
           ...(body.ignore_eos ? { ignoreEnd: true } : {}),
         },
         signal,
+        work,
       ).catch((error: unknown) => {
         throw namingGrammar(error, () => grammarMember(body));
       });
@@ -72,13 +73,10 @@ export function chatRoute(resident: Resident, served: Served) {
           toChoices: toChunkChoices(logprobsOf),
           includeUsage: body.stream_options?.include_usage === true,
           answers: n,
-          onEnd: () => served.streamed(),
         });
         return await eventStream(chunks, asProblem);
       }
-      const answer = toChatCompletion(head, await collectChat(events), logprobsOf);
-      served.buffered(answer.usage);
-      return Response.json(answer);
+      return Response.json(toChatCompletion(head, await collectChat(events), logprobsOf));
     },
   });
 }

@@ -14,8 +14,6 @@ export interface ChunkForm<Event, Choice, Head extends object> {
   readonly includeUsage: boolean;
   /** Answers of each prompt. */
   readonly answers: number;
-  /** All answers came to their end. */
-  readonly onEnd: () => void;
 }
 
 /** Answers as the chunks of a stream; with `includeUsage` a last one tells what they took. */
@@ -25,7 +23,7 @@ export async function* chunkStream<
   Head extends object,
 >(
   events: AsyncIterable<Event>,
-  { head, toChoices, includeUsage, answers, onEnd }: ChunkForm<Event, Choice, Head>,
+  { head, toChoices, includeUsage, answers }: ChunkForm<Event, Choice, Head>,
 ): AsyncGenerator<Head & Chunk<Choice>, void, undefined> {
   const chunk = (choices: readonly Choice[], usage: Usage | null = null) => ({
     ...head,
@@ -38,5 +36,4 @@ export async function* chunkStream<
     for (const choice of toChoices(event)) yield chunk([choice]);
   }
   if (includeUsage) yield chunk([], toUsage(ends, answers));
-  onEnd();
 }

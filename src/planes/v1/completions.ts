@@ -2,9 +2,10 @@ import { invalidBody } from '../body.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
-import type { Served } from '../served.ts';
 import { startChoices } from '../turn/choices.ts';
 import { answerHead } from '../turn/identity.ts';
+import { sayTexts } from '../turn/said.ts';
+import { watched } from '../turn/watched.ts';
 import { chunkStream } from './chunk-stream.ts';
 import { CompletionCollector, type CompletionForm, toChunkChoices } from './completions-answer.ts';
 import { answersMade, completionViolations, toJobs } from './completions-input.ts';
@@ -14,7 +15,7 @@ import { namingGrammar } from './grammar-refusal.ts';
 import { toOutput } from './output-schema.ts';
 import { type AnswerUsage, toUsage } from './usage.ts';
 
-export function completionsRoute(resident: Resident, served: Served) {
+export function completionsRoute(resident: Resident) {
   return defineRoute({
     method: 'POST',
     path: '/v1/completions',
@@ -23,6 +24,7 @@ export function completionsRoute(resident: Resident, served: Served) {
     description:
       "OpenAI's legacy completions, buffered or as server-sent events. Prompts are answered side by side; the k-th answer to the i-th prompt is the choice `i * n + k`. Unknown members are ignored.",
     body: completionRequest,
+    completion: { wire: 'completions', operation: 'text_completion' },
     answers: {
       200: {
         description: 'The answer; with `stream`, chunks as events and then `[DONE]`.',
@@ -42,17 +44,23 @@ export function completionsRoute(resident: Resident, served: Served) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, over, asProblem }) {
-      const ready = await resident.use(body.model, { signal, over }, 'generate');
+    async handle({ body, signal, over, asProblem, work }) {
+      const ready = await resident.use(body.model, { signal, over, work }, 'generate');
       const { engine } = ready;
       const wrong = completionViolations(body);
       if (wrong.length > 0) throw invalidBody(wrong);
       const jobs = await toJobs(engine, body);
       const made = answersMade(body);
       const requests = jobs.map(({ request }) => request);
-      const events = await startChoices(ready, requests, signal).catch((error: unknown) => {
+      sayTexts(
+        work,
+        engine.tokenizer,
+        requests.map(({ prompt }) => prompt),
+      );
+      const choices = await startChoices(ready, requests, signal).catch((error: unknown) => {
         throw namingGrammar(error, () => toOutput(body)?.member ?? 'prompt');
       });
+      const events = watched(work, choices, { all: jobs.length * made, each: made });
       const head = { ...answerHead('cmpl', engine.model), object: 'text_completion' as const };
       const logprobs = typeof body.logprobs === 'number';
       const form: CompletionForm = { jobs, made, tokenizer: engine.tokenizer, logprobs };
@@ -62,7 +70,6 @@ export function completionsRoute(resident: Resident, served: Served) {
           toChoices: toChunkChoices(form),
           includeUsage: body.stream_options?.include_usage === true,
           answers: made,
-          onEnd: () => served.streamed(),
         });
         return await eventStream(chunks, asProblem);
       }
@@ -73,7 +80,6 @@ export function completionsRoute(resident: Resident, served: Served) {
         if (event.type === 'end') ends.push(event);
       }
       const usage = toUsage(ends, made);
-      served.buffered(usage);
       const answer: Completion = { ...head, choices: collector.choices(body.n ?? 1), usage };
       return Response.json(answer);
     },

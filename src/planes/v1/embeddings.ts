@@ -21,6 +21,7 @@ export function embeddingsRoute(resident: Resident) {
     summary: 'Texts as vectors',
     description: "OpenAI's embeddings. Unknown members are ignored.",
     body: embeddingRequest,
+    completion: { wire: 'embeddings', operation: 'embeddings' },
     answers: {
       200: {
         description: 'A vector for each input, in order.',
@@ -36,11 +37,11 @@ export function embeddingsRoute(resident: Resident) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, over }) {
-      const { engine } = await resident.use(body.model, { signal, over }, 'embed');
+    async handle({ body, signal, over, work }) {
+      const { engine } = await resident.use(body.model, { signal, over, work }, 'embed');
       requireDimensions(engine.model, body.dimensions);
       const inputs = await toInputs(engine, body.input);
-      const made = await embed(engine, inputs, { dimensions: body.dimensions, signal });
+      const made = await embed(engine, inputs, { dimensions: body.dimensions, signal, work });
       const tokens = made.promptTokens;
       const write: (vector: Float32Array) => string | number[] =
         body.encoding_format === 'base64' ? inBase64 : inDecimals;

@@ -2,7 +2,6 @@ import { openaiError } from '../error-schema.ts';
 import { Problem } from '../problem.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../route.ts';
-import type { Served } from '../served.ts';
 import { serverSentEvents, sse, streamResponse } from '../stream.ts';
 import { type ChatEvent, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
@@ -20,11 +19,11 @@ import { type ResponseEvent, responseEvent, responseObject } from './responses-s
 const path = '/v1/responses';
 const refusal = (description: string) => ({ description, content: { 'application/json': openaiError } });
 
-export function responsesRoutes(resident: Resident, served: Served): Route[] {
-  return [createRoute(resident, served), ...storedRoutes()];
+export function responsesRoutes(resident: Resident): Route[] {
+  return [createRoute(resident), ...storedRoutes()];
 }
 
-function createRoute(resident: Resident, served: Served): Route {
+function createRoute(resident: Resident): Route {
   return defineRoute({
     method: 'POST',
     path,
@@ -34,6 +33,7 @@ function createRoute(resident: Resident, served: Served): Route {
       "OpenAI's responses, buffered or as server-sent events, without state: nothing is stored, so every request has " +
       'the whole conversation, tool calls and their outputs included. Unknown members are ignored.',
     body: responseRequest,
+    completion: { wire: 'responses', operation: 'chat' },
     answers: {
       200: {
         description: 'The answer; with `stream`, the events that lead to it.',
@@ -43,8 +43,8 @@ function createRoute(resident: Resident, served: Served): Route {
       429: refusal('The queue is full; `Retry-After` tells when to come back.'),
       503: refusal('No resident model, or it is loading, or the GPU was lost.'),
     },
-    async handle({ body, signal, over, asProblem }) {
-      const ready = await resident.use(body.model, { signal, over }, 'generate');
+    async handle({ body, signal, over, asProblem, work }) {
+      const ready = await resident.use(body.model, { signal, over, work }, 'generate');
       const { model, tokenizer } = ready.engine;
       const logprobs = body.top_logprobs || body.include?.includes('message.output_text.logprobs');
       const ask = {
@@ -55,7 +55,7 @@ function createRoute(resident: Resident, served: Served): Route {
           answerLimit(prompt, model.contextLength, 'messages', body.max_output_tokens),
         ...(logprobs ? { logprobs: body.top_logprobs ?? 0 } : {}),
       };
-      const { events } = await startChat(ready, ask, signal).catch((error: unknown) => {
+      const { events } = await startChat(ready, ask, signal, work).catch((error: unknown) => {
         throw namingGrammar(asInput(error), () => grammarMember(body));
       });
       const writer = new ResponseWriter(
@@ -63,20 +63,12 @@ function createRoute(resident: Resident, served: Served): Route {
         (entries) => toChatLogprobs(tokenizer, entries).content,
       );
       if (body.stream) {
-        return await streamResponse(
-          framed(events, writer, () => served.streamed()),
-          {
-            contentType: serverSentEvents,
-            failure: (error) => [...writer.fail(asProblem(error))].map(frame).join(''),
-          },
-        );
+        return await streamResponse(framed(events, writer), {
+          contentType: serverSentEvents,
+          failure: (error) => [...writer.fail(asProblem(error))].map(frame).join(''),
+        });
       }
-      const response = await lastSnapshot(events, writer);
-      if (response.usage) {
-        const { input_tokens: prompt_tokens, output_tokens: completion_tokens } = response.usage;
-        served.buffered({ prompt_tokens, completion_tokens });
-      }
-      return Response.json(response);
+      return Response.json(await lastSnapshot(events, writer));
     },
   });
 }
@@ -93,12 +85,10 @@ const frame = (event: ResponseEvent): string => sse(event, event.type);
 async function* framed(
   events: AsyncIterable<ChatEvent>,
   writer: ResponseWriter,
-  onEnd: () => void,
 ): AsyncGenerator<string, void, undefined> {
   for await (const event of events) {
     for (const made of writer.take(event)) yield frame(made);
   }
-  onEnd();
 }
 
 async function lastSnapshot(events: AsyncIterable<ChatEvent>, writer: ResponseWriter) {

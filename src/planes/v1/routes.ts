@@ -2,7 +2,6 @@ import { openaiError } from '../error-schema.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import type { Plane } from '../route.ts';
-import type { Served } from '../served.ts';
 import { chatRoute } from './chat.ts';
 import { completionsRoute } from './completions.ts';
 import { embeddingsRoute } from './embeddings.ts';
@@ -10,7 +9,7 @@ import { openaiEnvelope } from './envelope.ts';
 import { modelRoutes } from './models.ts';
 import { responsesRoutes } from './responses.ts';
 
-export function v1Plane(resident: Resident, served: Served, store: ModelStore): Plane {
+export function v1Plane(resident: Resident, store: ModelStore): Plane {
   return {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
@@ -19,9 +18,9 @@ export function v1Plane(resident: Resident, served: Served, store: ModelStore): 
     errorSchema: openaiError,
     routes: [
       ...modelRoutes(resident, store),
-      chatRoute(resident, served),
-      completionsRoute(resident, served),
-      ...responsesRoutes(resident, served),
+      chatRoute(resident),
+      completionsRoute(resident),
+      ...responsesRoutes(resident),
       embeddingsRoute(resident),
     ],
   };

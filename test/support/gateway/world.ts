@@ -4,6 +4,7 @@ import type { GatewayConfig, Limits } from '../../../src/gateway/config/types.ts
 import type { Row } from '../../../src/gateway/store/index.ts';
 import { openGateway, type GatewaySetup } from '../../../src/gateway/open.ts';
 import { listen } from '../../../src/gateway/serve/listen.ts';
+import type { Watch } from '../../../src/watch/index.ts';
 import { freshSqlite } from '../databases.ts';
 import { ledgerOn, type OpenLedger } from '../ledger.ts';
 import { type FakeProvider, fakeProvider } from './provider.ts';
@@ -210,6 +211,7 @@ export interface WorldOptions {
   readonly fallbacks?: GatewayConfig['fallbacks'];
   readonly upstreamLimits?: GatewaySetup['upstreamLimits'];
   readonly readerMs?: number;
+  readonly watch?: Watch;
 }
 
 /** A gateway in this process, behind a port, with a provider of all wires behind it. */
@@ -219,6 +221,7 @@ export async function gatewayWorld({
   fallbacks,
   upstreamLimits,
   readerMs,
+  watch,
 }: WorldOptions = {}) {
   const provider = await fakeProvider();
   const config = configOf(soldAt(provider), limits, fallbacks);
@@ -231,6 +234,7 @@ export async function gatewayWorld({
     onNotice: (message) => faults.push(message),
     ...(upstreamLimits ? { upstreamLimits } : {}),
     ...(readerMs === undefined ? {} : { readerMs }),
+    ...(watch ? { watch } : {}),
   });
   const listener = await listen(gateway.app, { host: '127.0.0.1', port: 0 });
   const witness = new Witness(await ledgerOn(database));

@@ -1,6 +1,7 @@
 import { AgentError } from '../../errors.ts';
 import { fitSchema } from '../definition/json-schema.ts';
 import { endSuspended } from './dispatch.ts';
+import type { Opening } from './opening.ts';
 import { withdrawAll } from './questions.ts';
 import { isCancellable } from './records.ts';
 import { elsewhere, inFlight, noSuchRun, wrongState } from './refusals.ts';
@@ -48,19 +49,24 @@ export class RunControl {
     return { id, pause: 'requested' };
   }
 
-  async resume(id: string, inputs: Inputs | undefined, by: string): Promise<{ id: string; resumed: true }> {
+  async resume(
+    id: string,
+    inputs: Inputs | undefined,
+    by: string,
+    traceparent?: string,
+  ): Promise<{ id: string; resumed: true }> {
     const row = await this.#ours(id);
     if (row.state === 'paused') await this.#unpause(row, inputs, by);
-    else if (row.state === 'suspended') await this.#answerGate(row, inputs, by);
+    else if (row.state === 'suspended') await this.#answerGate(row, inputs, by, traceparent);
     else throw wrongState(id, row.state, 'only a paused run, or one that waits for inputs, is resumed');
     return { id, resumed: true };
   }
 
-  async runNow(id: string, by: string): Promise<{ id: string; dispatched: true }> {
+  async runNow(id: string, by: string, traceparent?: string): Promise<{ id: string; dispatched: true }> {
     const row = await this.#ours(id);
     if (row.state !== 'suspended' || row.suspend_kind !== 'entry_gate')
       throw wrongState(id, stateOf(row), 'run-now is for one that waits at its entry, armed or scheduled');
-    await this.#goOn(row, undefined, { verb: 'run.run_now', by });
+    await this.#goOn(row, { traceparent }, { verb: 'run.run_now', by });
     return { id, dispatched: true };
   }
 
@@ -120,7 +126,12 @@ export class RunControl {
     this.#runner.live(row.id)?.resume();
   }
 
-  async #answerGate(row: RunRow, inputs: Inputs | undefined, by: string): Promise<void> {
+  async #answerGate(
+    row: RunRow,
+    inputs: Inputs | undefined,
+    by: string,
+    traceparent: string | undefined,
+  ): Promise<void> {
     const gate = readGate(row.gate);
     if (gate?.kind !== 'input') throw wrongState(row.id, stateOf(row), whatOpens(gate, row.id));
     const { value, faults } = fitSchema(gate.schema ?? {}, inputs ?? {});
@@ -139,19 +150,18 @@ export class RunControl {
         },
       );
     }
-    await this.#goOn(row, value, { verb: 'run.resume', by });
+    await this.#goOn(row, { inputs: value, traceparent }, { verb: 'run.resume', by });
   }
 
   /** Dispatches the next segment at once, or not at all. */
   async #goOn(
     row: RunRow,
-    inputs: unknown,
+    opening: Opening,
     act: { readonly verb: 'run.resume' | 'run.run_now'; readonly by: string },
   ): Promise<void> {
     const { slot } = this.#runner;
     const { holder } = slot;
     if (holder !== undefined || !slot.tryTake(row.id)) throw inFlight(holder ?? '');
-    const opening = inputs === undefined ? {} : { inputs };
     if (!(await this.#runner.goOn(row, opening, act)))
       throw wrongState(row.id, stateOf(await this.#ours(row.id)), 'it has left its gate meanwhile');
   }

@@ -1,6 +1,7 @@
 import { AgentError } from '../../errors.ts';
 import { pause } from '../../until-aborted.ts';
 import { StoreError } from '../../../store/index.ts';
+import type { Work } from '../../../watch/index.ts';
 import { parseEnsemble } from '../definition/parse.ts';
 import { CancelledMeanwhile, EndedAlready, endEvent, type Ending, endRun, lastEvent } from './ending.ts';
 import { Orders } from './orders.ts';
@@ -16,12 +17,15 @@ import type { RunWorld } from './world.ts';
 
 /** How a segment is over. Stopped: the host stops, and the next start goes on. */
 export type SegmentEnd =
-  | { readonly kind: 'ended' }
-  | { readonly kind: 'suspended'; readonly gate: StoredGate }
+  | { readonly kind: 'ended'; readonly outcome: Ending['outcome'] }
+  /** With the outcome of the cycle, where one came to its end. */
+  | { readonly kind: 'suspended'; readonly gate: StoredGate; readonly outcome: Ending['outcome'] | undefined }
   | { readonly kind: 'stopped' };
 
 interface LiveRunOptions {
   readonly world: RunWorld;
+  /** The segment, for who watches. */
+  readonly work: Work<'run'>;
   readonly row: RunRow;
   readonly writer: StreamWriter<RunLine>;
   readonly stopping: AbortSignal;
@@ -77,10 +81,10 @@ export class LiveRun {
   }
 
   async #work(): Promise<SegmentEnd> {
-    const { world, row, writer, stopping } = this.#options;
+    const { world, work, row, writer, stopping } = this.#options;
     const ensemble = parseEnsemble(row.source);
     const records = await world.store.read((db) => findSteps(db, row.id, cycleOf(row)));
-    const segment: Segment = { world, row, ensemble, writer, records, orders: this.orders, stopping };
+    const segment: Segment = { world, work, row, ensemble, writer, records, orders: this.orders, stopping };
     this.#segment = segment;
     const parked = this.#options.recovered && (await this.#pickUp(segment));
     if (parked) return parked;
@@ -176,9 +180,10 @@ export class LiveRun {
   async #suspend(segment: Segment, gate: StoredGate, kind: SuspendKind, cycle?: Ending): Promise<SegmentEnd> {
     try {
       await suspend(segment, gate, kind, cycle);
-      return { kind: 'suspended', gate };
+      return { kind: 'suspended', gate, outcome: cycle?.outcome };
     } catch (error) {
-      if (error instanceof SuspendedAlready) return { kind: 'suspended', gate: error.gate };
+      if (error instanceof SuspendedAlready)
+        return { kind: 'suspended', gate: error.gate, outcome: cycle?.outcome };
       if (error instanceof CancelledMeanwhile) return await this.#end({ outcome: 'cancelled' });
       throw error;
     }
@@ -191,9 +196,9 @@ export class LiveRun {
     await withdrawAll(world, { runId: this.id }, by, `the run ${this.id} is over`);
     try {
       await writer.appendWith(endEvent(ending), (tx) => endRun(tx, world, this.id, ending));
-      return { kind: 'ended' };
+      return { kind: 'ended', outcome: ending.outcome };
     } catch (error) {
-      if (error instanceof EndedAlready) return { kind: 'ended' };
+      if (error instanceof EndedAlready) return { kind: 'ended', outcome: ending.outcome };
       if (error instanceof CancelledMeanwhile) return await this.#end({ outcome: 'cancelled' });
       throw error;
     }

@@ -14,6 +14,8 @@ export interface Opening {
   /** The step does not begin, and has failed. */
   readonly failure?: string;
   readonly firedAt?: string;
+  /** W3C trace context of the request that opens it. */
+  readonly traceparent?: string | undefined;
 }
 
 /** Gates that open by themselves; the others wait for `resume` or `run-now`. */

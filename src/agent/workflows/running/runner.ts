@@ -1,6 +1,7 @@
+import type { Ending } from '../../../watch/index.ts';
 import { pause } from '../../until-aborted.ts';
 import { dispatch, type Dispatched } from './dispatch.ts';
-import { LiveRun } from './live-run.ts';
+import { LiveRun, type SegmentEnd } from './live-run.ts';
 import { type Opening, opensItself, untilOpen } from './opening.ts';
 import { withdrawOfEnded } from './questions.ts';
 import { findRun, liveRuns, type RunRow } from './rows.ts';
@@ -11,6 +12,7 @@ import type { RunWorld } from './world.ts';
 
 interface Beginning extends Dispatched {
   readonly firedAt?: string;
+  readonly traceparent?: string | undefined;
   /** A crash or a stop cut the segment short. */
   readonly recovered?: true;
 }
@@ -61,13 +63,16 @@ export class Runner {
   }
 
   /** The run has the slot, and gives it back when the segment is over. */
-  begin({ row, nextSeq, ...how }: Beginning): void {
-    const { log } = this.#world;
+  begin({ row, nextSeq, traceparent, ...how }: Beginning): void {
+    const { log, watch } = this.#world;
     const writer = log.open<RunLine>(row.id, { nextSeq });
-    const live = new LiveRun({ world: this.#world, row, writer, stopping: this.#stopping.signal, ...how });
+    const work = watch.begin('run', row.id, { workflow: row.workflow }, { traceparent });
+    const stopping = this.#stopping.signal;
+    const live = new LiveRun({ world: this.#world, work, row, writer, stopping, ...how });
     this.#live.set(row.id, live);
     this.#keep(async () => {
       const end = await live.drive();
+      work.end(endingOfSegment(end));
       // What could not be written of the last words of an agent is lost; the log itself has told.
       await writer.end().catch((error: unknown) => this.#world.onFault(`the stream of ${row.id}`, error));
       this.#live.delete(row.id);
@@ -102,7 +107,8 @@ export class Runner {
     }
     if (!dispatched) return false;
     this.disarm(row.id);
-    this.begin({ ...dispatched, ...(opening.firedAt === undefined ? {} : { firedAt: opening.firedAt }) });
+    const { firedAt, traceparent } = opening;
+    this.begin({ ...dispatched, traceparent, ...(firedAt === undefined ? {} : { firedAt }) });
     return true;
   }
 
@@ -148,5 +154,19 @@ export class Runner {
       .catch((error: unknown) => this.#world.onFault('runs', error))
       .finally(() => this.#working.delete(working));
     this.#working.add(working);
+  }
+}
+
+/** For who watches. A segment that led to a gate has done what it could. */
+function endingOfSegment(end: SegmentEnd): Ending {
+  if (end.kind === 'stopped') return { outcome: 'failed', code: 'shutdown' };
+  switch (end.outcome) {
+    case 'failed':
+      return { outcome: 'failed', code: 'run_failed' };
+    case 'cancelled':
+      return { outcome: 'abandoned', code: 'cancelled' };
+    case 'completed':
+    case undefined:
+      return { outcome: 'ok' };
   }
 }

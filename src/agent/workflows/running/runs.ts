@@ -65,8 +65,8 @@ export class Runs implements LiveRows {
    * @throws AgentError workflow_not_found; invalid: `invalid_inputs`; conflict: `run_in_flight`, `invalid_retried_from`,
    * `invalid_workflow`
    */
-  async start(workflow: string, request: StartRequest, by: string): Promise<Started> {
-    return await this.#starts.start(workflow, request, by);
+  async start(workflow: string, request: StartRequest, by: string, traceparent?: string): Promise<Started> {
+    return await this.#starts.start(workflow, request, by, traceparent);
   }
 
   /** At the next step boundary. @throws AgentError run_not_found; conflict: `wrong_state`, `not_a_run`, `other_host` */
@@ -79,13 +79,14 @@ export class Runs implements LiveRows {
     id: string,
     inputs: Readonly<Record<string, unknown>> | undefined,
     by: string,
+    traceparent?: string,
   ): Promise<{ id: string; resumed: true }> {
-    return await this.#control.resume(id, inputs, by);
+    return await this.#control.resume(id, inputs, by, traceparent);
   }
 
   /** @throws AgentError run_not_found; conflict */
-  async runNow(id: string, by: string): Promise<{ id: string; dispatched: true }> {
-    return await this.#control.runNow(id, by);
+  async runNow(id: string, by: string, traceparent?: string): Promise<{ id: string; dispatched: true }> {
+    return await this.#control.runNow(id, by, traceparent);
   }
 
   /**

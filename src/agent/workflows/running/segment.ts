@@ -1,5 +1,6 @@
 import type { NewRunEvent, RunEvent } from '../../shapes/run.ts';
 import type { NewTurnEvent } from '../../shapes/turn-event.ts';
+import type { Work } from '../../../watch/index.ts';
 import type { StreamWriter } from '../../event-log/writer.ts';
 import type { Ensemble } from '../definition/ensemble.ts';
 import type { Orders } from './orders.ts';
@@ -14,6 +15,8 @@ export type RunLine =
 /** A run while one of its segments is open. */
 export interface Segment {
   readonly world: RunWorld;
+  /** For who watches. */
+  readonly work: Work<'run'>;
   /** As it was when the segment began. */
   readonly row: RunRow;
   readonly ensemble: Ensemble;

@@ -58,7 +58,7 @@ export class RunStarts {
     return found;
   }
 
-  async start(workflow: string, request: StartRequest, by: string): Promise<Started> {
+  async start(workflow: string, request: StartRequest, by: string, traceparent?: string): Promise<Started> {
     const { runner, ids } = this.#options;
     const found = await this.callable(workflow);
     const ensemble = readable(found.source);
@@ -75,7 +75,7 @@ export class RunStarts {
     }
     const { row, nextSeq, gate, sessionId, capability } = started;
     if (gate) runner.arm(id, gate);
-    else runner.begin({ row, nextSeq });
+    else runner.begin({ row, nextSeq, traceparent });
     return { id, sessionId, capability };
   }
 

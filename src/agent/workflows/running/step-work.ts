@@ -1,5 +1,5 @@
 import { AgentError } from '../../errors.ts';
-import type { TurnsResult } from '../../services.ts';
+import type { TurnsRequest, TurnsResult } from '../../services.ts';
 import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { NewTurnEvent } from '../../shapes/turn-event.ts';
 import type { Step } from '../definition/ensemble.ts';
@@ -36,7 +36,12 @@ const folderOf = ({ ensemble, row }: Segment): string | undefined =>
   workspaceOf(ensemble, JSON.parse(row.inputs) as Record<string, unknown>);
 
 /** One attempt of a step's agent at its prompt. What goes wrong with it is a result. */
-export async function work(segment: Segment, step: AgentStep, agent: AgentSpec): Promise<WorkResult> {
+export async function work(
+  segment: Segment,
+  step: AgentStep,
+  agent: AgentSpec,
+  within: TurnsRequest['within'],
+): Promise<WorkResult> {
   const { world, row, writer, stopping } = segment;
   const waiting = new Waiting(segment, step.id);
   const signal = AbortSignal.any([stopping, waiting.cut]);
@@ -60,6 +65,7 @@ export async function work(segment: Segment, step: AgentStep, agent: AgentSpec):
           step: step.id,
           ...(row.session_id === null ? {} : { sessionId: row.session_id }),
         },
+        within,
         onStaged: 'wait',
         beforeEffect: () => markEffects(segment, step.id),
       },

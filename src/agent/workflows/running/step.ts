@@ -1,13 +1,15 @@
+import { endingOf } from '../../ending-of.ts';
 import { AgentError } from '../../errors.ts';
 import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { Tx } from '../../../store/index.ts';
+import type { Ending, Work } from '../../../watch/index.ts';
 import { sql } from 'kysely';
 import { evaluate } from '../definition/conditions.ts';
 import type { Step } from '../definition/ensemble.ts';
 import { lastEvent } from './ending.ts';
 import { atGate, hasGate } from './gates.ts';
 import { hasNothingToWorkWith } from './progress.ts';
-import { changeRun, putStep, type StepRow } from './rows.ts';
+import { changeRun, cycleOf, putStep, type StepRow } from './rows.ts';
 import type { Segment } from './segment.ts';
 import { newStep } from './step-rows.ts';
 import { agentOf, hasAgent, work, type WorkResult } from './step-work.ts';
@@ -32,7 +34,7 @@ export async function doStep(segment: Segment, step: Step): Promise<StepResult> 
     // Told already, and then the host stopped; or a person did not let it run again.
     if (record?.state === 'failed') return { kind: 'failed', error: record.error ?? 'failed' };
     if (!record && (await isSkipped(segment, step))) return await close(segment, step, 'skipped', {});
-    if (!hasGate(step) || (record && record.state !== 'waiting')) return await attempts(segment, step);
+    if (!hasGate(step) || (record && record.state !== 'waiting')) return await watched(segment, step);
     const result = await atGate(segment, step);
     if (result.kind === 'suspended') return result;
     if (result.kind === 'cancelled') return await close(segment, step, 'cancelled', {});
@@ -51,7 +53,31 @@ async function isSkipped({ row, records, world }: Segment, step: Step): Promise<
   return !evaluate(step.when, await conditionViewOf(world, viewOf(row, records)));
 }
 
-async function attempts(segment: Segment, step: Step): Promise<StepResult> {
+/** Its work, from its first attempt to its end, as those hear of it who watch. */
+async function watched(segment: Segment, step: Step): Promise<StepResult> {
+  const { world, work: parent, row, stopping } = segment;
+  const { id, agent } = step;
+  const facts = { workflow: row.workflow, step: id, ...(agent === undefined ? {} : { agent }) };
+  const told = world.watch.begin('step', `${row.id}:${id}`, facts, { parent });
+  try {
+    const result = await attempts(segment, step, told);
+    told.end(endings[result.kind]);
+    return result;
+  } catch (error) {
+    told.end(endingOf(error, stopping));
+    throw error;
+  }
+}
+
+const endings: Readonly<Record<StepResult['kind'], Ending>> = {
+  go_on: { outcome: 'ok' },
+  suspended: { outcome: 'ok' },
+  failed: { outcome: 'failed', code: 'step_failed' },
+  cancelled: { outcome: 'abandoned', code: 'cancelled' },
+  stopped: { outcome: 'failed', code: 'shutdown' },
+};
+
+async function attempts(segment: Segment, step: Step, told: Work<'step'>): Promise<StepResult> {
   const { orders, stopping, records } = segment;
   let made = records.get(step.id)?.attempts ?? 0;
   // One that a crash cut short is made again, however many there were.
@@ -59,7 +85,8 @@ async function attempts(segment: Segment, step: Step): Promise<StepResult> {
   for (let backoff = step.retry.backoff_secs; ; backoff = Math.min(backoff * 2, longestBackoffSecs)) {
     made += 1;
     left -= 1;
-    const result = await tryOnce(segment, step, made);
+    told.facts.attempts = made;
+    const result = await tryOnce(segment, step, made, told);
     if (result.kind === 'completed') return await close(segment, step, 'completed', result);
     if (result.kind === 'cancelled') return await close(segment, step, 'cancelled', result);
     if (result.kind === 'stopped') return await interrupt(segment, step, result);
@@ -70,7 +97,12 @@ async function attempts(segment: Segment, step: Step): Promise<StepResult> {
   }
 }
 
-async function tryOnce(segment: Segment, step: Step, number: number): Promise<WorkResult> {
+async function tryOnce(
+  segment: Segment,
+  step: Step,
+  number: number,
+  told: Work<'step'>,
+): Promise<WorkResult> {
   let agent: AgentSpec | undefined;
   let refusal: string | undefined;
   try {
@@ -81,7 +113,10 @@ async function tryOnce(segment: Segment, step: Step, number: number): Promise<Wo
   }
   await begin(segment, step, number, agent);
   if (refusal !== undefined) return { kind: 'failed', error: refusal };
-  if (agent && hasAgent(step)) return await work(segment, step, agent);
+  if (agent && hasAgent(step)) {
+    const ids = `${segment.row.id}:${cycleOf(segment.row)}:${step.id}:${number}`;
+    return await work(segment, step, agent, { work: told, ids });
+  }
   const given = segment.records.get(step.id)?.gate_inputs ?? null;
   return { kind: 'completed', output: given === null ? true : (JSON.parse(given) as unknown) };
 }

@@ -5,6 +5,7 @@ import type { Agents, Changes, Receipts, StoreSessions, Turns } from '../../serv
 import type { HostView } from '../definition/conditions.ts';
 import type { StoredSignals } from '../../signals.ts';
 import type { Store } from '../../../store/index.ts';
+import type { Watch } from '../../../watch/index.ts';
 
 /** How long things take that wait by themselves. */
 export interface Pace {
@@ -35,6 +36,7 @@ export interface RunWorld {
   /** For conditions. */
   readonly host: () => Promise<HostView>;
   readonly pace: Pace;
+  readonly watch: Watch;
   /** Hears of what nobody foresaw. */
   readonly onFault: (where: string, error: unknown) => void;
 }

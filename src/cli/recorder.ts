@@ -1,0 +1,163 @@
+import { join } from 'node:path';
+import type { Command } from '../config/commands.ts';
+import type { Settings } from '../config/toml.ts';
+import { formatBytes } from '../engine/index.ts';
+import { UsageError } from '../config/usage.ts';
+import { RecorderError } from '../recorder/errors.ts';
+import { Recorder } from '../recorder/open.ts';
+import type { RecorderService } from '../recorder/services.ts';
+import type { Grant, Rack, ReviewEntry, WriteToken } from '../recorder/types.ts';
+import { didYouMean } from '../words/nearest.ts';
+import { defaultDataDir, openDataDir } from './data-dir.ts';
+import { columns } from './models/columns.ts';
+import { jsonText, printable } from '../terminal/printable.ts';
+import { StartError } from './start-error.ts';
+import type { World } from './world.ts';
+
+type RecorderCommand = Extract<Command, { verb: 'recorder' }>;
+
+/** Whoever may use the data directory has the operator's credential. */
+const by = 'operator';
+
+/** `recorder racks`, `grants`, `grant`, `token`, `revoke` and `review`, also beside a host that runs. */
+export async function manageRecorder(
+  command: RecorderCommand,
+  settings: Settings,
+  world: World,
+): Promise<void> {
+  const { path } = await openDataDir(settings.data_dir ?? defaultDataDir(world.env, world.home));
+  const tell = (message: string) => world.stderr.write(`${printable(message)}\n`);
+  const recorder = await Recorder.open({
+    folder: join(path, 'recorder'),
+    secrets: [],
+    onFault: tell,
+    onNotice: tell,
+  });
+  try {
+    const { value, shown, note } = await done(command, recorder);
+    if (!command.json && note !== undefined) tell(note);
+    world.stdout.write(command.json ? `${jsonText(value)}\n` : shown);
+  } catch (error) {
+    throw asUsage(error);
+  } finally {
+    await recorder.close();
+  }
+}
+
+/** What is wrong with what was asked for is wrong with the flags. */
+function asUsage(error: unknown): unknown {
+  if (!(error instanceof RecorderError) || error.violations.length === 0) return error;
+  return new UsageError(error.violations.map(({ path, message }) => `--${path} ${message}`));
+}
+
+interface Done {
+  readonly value: unknown;
+  /** For people; of a token, it alone, so that a script can keep it. */
+  readonly shown: string;
+  readonly note?: string;
+}
+
+async function done(command: RecorderCommand, recorder: RecorderService): Promise<Done> {
+  const now = new Date();
+  switch (command.action) {
+    case 'racks': {
+      const racks = await recorder.racks();
+      return { value: racks, shown: racksTable(racks) };
+    }
+    case 'grants': {
+      const value = await recorder.grants(command.rack);
+      return { value, shown: grantsTables(value, now) };
+    }
+    case 'grant': {
+      const { rack, verbs, to = 'bearer', expires } = command;
+      const value = await recorder.grant({ rack, verbs, to, expiresAt: expires(now) }, by);
+      const may = `${value.to} may ${value.verbs.join(' and ')} the rack ${value.rack}`;
+      return { value, shown: `${value.id}: ${may} until ${value.expires_at}\n` };
+    }
+    case 'token': {
+      const { rack, expires, label } = command;
+      const value = await recorder.mintToken({ rack, expiresAt: expires?.(now), label }, by);
+      const note = `${value.id} writes to the rack ${value.rack} until ${value.expires_at}; the token is shown this once`;
+      return { value, shown: `${value.token}\n`, note };
+    }
+    case 'revoke': {
+      const value = await revoke(command.name, recorder);
+      return { value, shown: `${value.id} is revoked\n` };
+    }
+    case 'review': {
+      const entries = await review(command, recorder);
+      return { value: entries, shown: reviewTable(entries) };
+    }
+  }
+}
+
+async function revoke(id: string, recorder: RecorderService): Promise<Grant | WriteToken> {
+  const { grants, tokens } = await recorder.grants();
+  if (tokens.some((token) => token.id === id)) return await recorder.revokeToken(id, by);
+  if (grants.some((grant) => grant.id === id)) return await recorder.revokeGrant(id, by);
+  const known = [...grants, ...tokens].map((one) => one.id);
+  throw new StartError(
+    `there is no grant and no token '${id}'${didYouMean(id, known, (near) => `'${near}'`)}; recorder grants lists them.`,
+  );
+}
+
+async function review(
+  { rack, after }: Extract<RecorderCommand, { action: 'review' }>,
+  recorder: RecorderService,
+): Promise<ReviewEntry[]> {
+  const all: ReviewEntry[] = [];
+  for (let place: number | null = after ?? 0; place !== null; ) {
+    const { entries, next } = await recorder.review({ rack, after: place, limit: 1000 });
+    all.push(...entries);
+    place = next;
+  }
+  return all;
+}
+
+function racksTable(racks: readonly Rack[]): string {
+  const cells = racks.map(({ id, armed, policy: { content, retention, redact }, events, bytes, newest }) => [
+    id,
+    armed ? 'armed' : 'disarmed',
+    content,
+    `${retention.days} days, ${formatBytes(retention.bytes)}, ${retention.events} events`,
+    redact.join(' ') || '-',
+    String(events),
+    formatBytes(bytes),
+    newest ?? '-',
+  ]);
+  return columns(['RACK', 'STATE', 'CONTENT', 'AT MOST', 'REDACTS', 'EVENTS', 'SIZE', 'NEWEST'], cells);
+}
+
+function grantsTables({ grants, tokens }: Awaited<ReturnType<RecorderService['grants']>>, now: Date): string {
+  if (grants.length === 0) return 'no grants: nobody may read or write\n';
+  const granted = columns(
+    ['GRANT', 'RACK', 'VERBS', 'TO', 'STATE'],
+    grants.map((one) => [one.id, one.rack, one.verbs.join(','), one.to, stateOf(one, now)]),
+  );
+  if (tokens.length === 0) return granted;
+  const minted = columns(
+    ['TOKEN', 'RACK', 'BY GRANT', 'STATE', 'LABEL'],
+    tokens.map((one) => [one.id, one.rack, one.grant, stateOf(one, now), one.label ?? '']),
+  );
+  return `${granted}\n${minted}`;
+}
+
+function stateOf({ revoked_at: revoked, expires_at: expires }: Grant | WriteToken, now: Date): string {
+  if (revoked !== null) return `revoked ${revoked.slice(0, 10)}`;
+  return `${new Date(expires) <= now ? 'expired' : 'until'} ${expires.slice(0, 10)}`;
+}
+
+function reviewTable(entries: readonly ReviewEntry[]): string {
+  if (entries.length === 0) return 'nothing was done yet\n';
+  return columns(
+    ['SEQ', 'AT', 'BY', 'ACT', 'RACK', 'DETAILS'],
+    entries.map(({ seq, at, by: who, act, rack, details }) => [
+      String(seq),
+      at,
+      who,
+      act,
+      rack ?? '-',
+      Object.keys(details).length > 0 ? JSON.stringify(details) : '',
+    ]),
+  );
+}

@@ -1,0 +1,85 @@
+import { join } from 'node:path';
+import type { Settings } from '../config/toml.ts';
+import { Feed, observedLab } from '../feed/index.ts';
+import type { Lab } from '../lab/types.ts';
+import { Observe } from '../observe/open.ts';
+import { Served } from '../planes/served.ts';
+import { Recorder } from '../recorder/open.ts';
+import type { Store } from '../store/index.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import { openTelemetry } from '../telemetry/open.ts';
+import { Watch } from '../watch/index.ts';
+import { messageOf, StartError } from './start-error.ts';
+import type { World } from './world.ts';
+
+export interface WatchingSetting {
+  readonly settings: Settings;
+  readonly store: Store;
+  /** `sqlite:PATH` or `postgres://...`. */
+  readonly database: string;
+  readonly dataDir: string;
+  readonly version: string;
+  /** Texts that are never kept. */
+  readonly secrets: readonly string[];
+  readonly world: Pick<World, 'env' | 'entry'>;
+  readonly onFault: (where: string, error: unknown) => void;
+  readonly say: (message: string) => void;
+}
+
+/** All who hear what the host does, and the planes that tell of it. */
+export interface Watching {
+  readonly watch: Watch;
+  readonly served: Served;
+  readonly metrics: Metrics;
+  readonly recorder: Recorder;
+  readonly observe: Observe;
+  readonly observeLab: (lab: Lab, model: string) => Lab;
+  /** When nothing is at work any more; before the store is closed. */
+  readonly close: () => Promise<void>;
+}
+
+export async function openWatching(setting: WatchingSetting): Promise<Watching> {
+  const { settings, store, database, dataDir, version, secrets, world, onFault, say } = setting;
+  const recorder = await Recorder.open({
+    folder: join(dataDir, 'recorder'),
+    worker: world.entry('recorder-worker'),
+    secrets,
+    onFault: (message) => onFault('recorder', message),
+    onNotice: say,
+  }).catch((error: unknown) => {
+    throw new StartError(messageOf(error));
+  });
+  try {
+    const telemetry = await openTelemetry({
+      endpoint: settings.otlp_endpoint,
+      env: world.env,
+      version,
+      instanceId: store.endpointId,
+      contentAllowed: (rack) => recorder.contentOf(rack) === 'full',
+      redact: (text, rack) => recorder.redact(text, rack),
+      onNotice: say,
+    });
+    const observe = await Observe.open({
+      database,
+      worker: world.entry('observe-worker'),
+      transcripts: recorder.transcripts,
+    });
+    const served = new Served();
+    const metrics = new Metrics();
+    const feed = new Feed({ store, onFault });
+    return {
+      watch: new Watch([served, metrics, feed, recorder.sink, ...(telemetry ? [telemetry.sink] : [])]),
+      served,
+      metrics,
+      recorder,
+      observe,
+      observeLab: (lab, model) => observedLab(lab, { feed, model }),
+      async close() {
+        await Promise.all([feed.close(), recorder.close(), observe.close(), telemetry?.close()]);
+      },
+    };
+  } catch (error) {
+    await recorder.close();
+    throw error;
+  }
+}

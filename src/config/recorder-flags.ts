@@ -1,0 +1,106 @@
+import { nameForm, nameRule } from '../agent/shapes/common.ts';
+import type { Verb } from '../recorder/types.ts';
+import { type RackId, racks } from '../watch/index.ts';
+import { expiry } from '../words/expiry.ts';
+import { didYouMean } from '../words/nearest.ts';
+
+/** What the actions of the command `recorder` are about. */
+export type RecorderRequest =
+  | { readonly action: 'racks' }
+  | { readonly action: 'grants'; readonly rack?: RackId }
+  | {
+      readonly action: 'grant';
+      readonly rack: RackId;
+      readonly verbs: readonly Verb[];
+      readonly expires: (now: Date) => Date;
+      /** `bearer`: whoever has the host's own. */
+      readonly to?: string;
+    }
+  | {
+      readonly action: 'token';
+      readonly rack: RackId;
+      readonly expires?: (now: Date) => Date;
+      readonly label?: string;
+    }
+  /** `name`: the id of a grant or a token. */
+  | { readonly action: 'revoke'; readonly name: string }
+  | { readonly action: 'review'; readonly rack?: RackId; readonly after?: number };
+export type RecorderAction = RecorderRequest['action'];
+
+/** Each throws a RangeError in words for people. */
+const readers = {
+  rack(text: string): RackId {
+    const known: readonly string[] = racks;
+    if (known.includes(text)) return text as RackId;
+    const near = didYouMean(text, racks, (name) => `'${name}'`);
+    throw new RangeError(`there is no rack '${text}'${near}; the racks are: ${racks.join(', ')}`);
+  },
+  verbs(text: string): Verb[] {
+    const verbs = text.split(',').map((verb) => verb.trim());
+    if (verbs.every((verb) => verb === 'read' || verb === 'write')) return [...new Set(verbs)];
+    throw new RangeError(`expected read, write or read,write, got '${text}'`);
+  },
+  expires: expiry,
+  to(text: string): string {
+    if (text === 'bearer' || (text.startsWith('peer:') && nameForm.test(text.slice(5)))) return text;
+    throw new RangeError(`expected bearer or peer:NAME, got '${text}'; of a NAME, ${nameRule}`);
+  },
+  label(text: string): string {
+    if (text !== '' && text.length <= 100) return text;
+    throw new RangeError('expected 1 to 100 characters');
+  },
+  after(text: string): number {
+    if (/^\d{1,15}$/.test(text)) return Number(text);
+    throw new RangeError(`expected the number of an entry, got '${text}'`);
+  },
+} as const;
+type RecorderFlag = keyof typeof readers;
+export const recorderFlags = Object.keys(readers) as RecorderFlag[];
+
+const taken: Readonly<
+  Record<
+    RecorderAction,
+    { readonly needed?: readonly RecorderFlag[]; readonly may?: readonly RecorderFlag[] }
+  >
+> = {
+  racks: {},
+  grants: { may: ['rack'] },
+  grant: { needed: ['rack', 'verbs', 'expires'], may: ['to'] },
+  token: { needed: ['rack'], may: ['expires', 'label'] },
+  revoke: {},
+  review: { may: ['rack', 'after'] },
+};
+
+/** What the flags say, checked; faults are added. */
+export function readRecorderFlags(
+  action: RecorderAction,
+  given: ReadonlyMap<string, string>,
+  faults: string[],
+): Readonly<Record<string, unknown>> {
+  const { needed = [], may = [] } = taken[action];
+  const missing = needed.filter((name) => !given.has(name));
+  if (missing.length > 0)
+    faults.push(`recorder ${action} needs ${missing.map((name) => examples[name]).join(' ')}`);
+  const values: Record<string, unknown> = {};
+  for (const name of recorderFlags) {
+    const text = given.get(name);
+    if (text === undefined) continue;
+    if (!needed.includes(name) && !may.includes(name)) {
+      faults.push(`--${name} does not belong to the command recorder ${action}`);
+      continue;
+    }
+    try {
+      values[name] = readers[name](text);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      faults.push(`--${name}: ${error.message}`);
+    }
+  }
+  return values;
+}
+
+const examples: Readonly<Partial<Record<RecorderFlag, string>>> = {
+  rack: '--rack RACK',
+  verbs: '--verbs read,write',
+  expires: '--expires 30d',
+};

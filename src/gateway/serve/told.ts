@@ -1,0 +1,104 @@
+import { type Ending, type GatewayFacts, traceparentOf, type Watch, type Work } from '../../watch/index.ts';
+import type { GatewayError } from '../errors.ts';
+import type { AnswerEvent } from '../wires/answer.ts';
+import type { Conversation, Message, Part } from '../wires/conversation.ts';
+import type { Tally } from './relay.ts';
+
+/** A request of a route that costs money, for who watches. */
+export type Told = Work<'gateway'>;
+
+/** What such a route is. */
+export type Priced = Pick<GatewayFacts, 'wire' | 'operation'>;
+
+export const tell = (watch: Watch, priced: Priced, id: string, traceparent: string | undefined): Told =>
+  watch.begin('gateway', id, { ...priced, stream: false }, { traceparent: traceparentOf(traceparent) });
+
+/** The caller left before it had its answer. */
+export const leftEarly = (status: number): Ending => ({ outcome: 'abandoned', status, code: 'client_gone' });
+
+/** @param status where it is not the error's: a stream had begun */
+export const endingOf = ({ status: own, code, type }: GatewayError, status = own): Ending => ({
+  outcome: status >= 400 && status < 500 ? 'refused' : 'failed',
+  status,
+  // Providers have codes of all kinds.
+  code: code !== undefined && /^[a-z][a-z0-9_]{0,63}$/.test(code) ? code : type,
+});
+
+/** Of an answer in one piece; what it says of itself has been told before. */
+export const endingOfStatus = (status: number): Ending =>
+  status < 400
+    ? { outcome: 'ok', status }
+    : { outcome: status < 500 ? 'refused' : 'failed', status, code: 'idempotent_replay' };
+
+/** @param read may refuse: what passes as it came need not be anything that the gateway knows */
+export function sayRequest(told: Told | undefined, text: string, read: () => Conversation): void {
+  if (!told?.said) return;
+  let messages: readonly Message[];
+  try {
+    ({ messages } = read());
+  } catch {
+    told.say('user', () => text);
+    return;
+  }
+  for (const { role, parts } of messages) for (const part of parts) sayPart(told, role, part);
+}
+
+function sayPart(told: Told, role: Message['role'], part: Part): void {
+  switch (part.type) {
+    case 'text':
+    case 'refusal':
+      told.say(role, () => part.text);
+      break;
+    case 'reasoning':
+      told.say('reasoning', () => part.text);
+      break;
+    case 'tool_call':
+      told.say('tool_call', () => part.arguments, part.name);
+      break;
+    case 'tool_result': {
+      const texts = part.parts.map((one) => (one.type === 'text' ? one.text : '(image)'));
+      told.say('tool', () => texts.join('\n'), part.name);
+      break;
+    }
+    // Bytes, and what only its maker can read, are no texts.
+    case 'image':
+    case 'file':
+    case 'sealed_reasoning':
+  }
+}
+
+/** What an answer said, and what it took where it came to its end: a part of that would pass for the whole. */
+export function tellAnswer(told: Told | undefined, { kept = [], finish, usage }: Tally): void {
+  if (!told) return;
+  for (const { role, text, name } of textsOf(kept)) told.say(role, () => text, name);
+  if (finish === undefined) return;
+  told.facts.finish = finish;
+  if (!usage) return;
+  told.facts.promptTokens = usage.fresh + usage.cacheWrite + usage.cacheWrite1h + usage.cacheRead;
+  told.facts.cachedTokens = usage.cacheRead;
+  told.facts.completionTokens = usage.output;
+}
+
+function textsOf(events: readonly AnswerEvent[]) {
+  const reasoning: string[] = [];
+  const text: string[] = [];
+  const calls = new Map<number, { readonly name: string; readonly pieces: string[] }>();
+  for (const event of events) {
+    if (event.type === 'reasoning') reasoning.push(event.text);
+    else if (event.type === 'text' || event.type === 'refusal') text.push(event.text);
+    else if (event.type === 'tool_call') calls.set(event.index, { name: event.name, pieces: [] });
+    else if (event.type === 'tool_arguments') calls.get(event.index)?.pieces.push(event.text);
+  }
+  const parts = [
+    { role: 'reasoning' as const, name: undefined, text: reasoning.join('') },
+    { role: 'assistant' as const, name: undefined, text: text.join('') },
+  ];
+  return [
+    ...parts.filter((part) => part.text !== ''),
+    ...[...calls.values()].map(({ name, pieces }) => ({
+      role: 'tool_call' as const,
+      name,
+      text: pieces.join(''),
+    })),
+  ];
+}

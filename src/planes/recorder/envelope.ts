@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import type { RecorderEnvelope } from '../../recorder/types.ts';
+import type { Envelope } from '../problem.ts';
+
+type Noun = RecorderEnvelope['noun'];
+
+/** What every answer of the plane is, refusals too. */
+export const answer = (
+  noun: Noun,
+  data: unknown,
+  { warnings = [], init = {} }: { warnings?: readonly string[]; init?: ResponseInit } = {},
+): Response => Response.json(enveloped(noun, data, warnings), init);
+
+const enveloped = (noun: Noun, data: unknown, warnings: readonly string[] = []): RecorderEnvelope => ({
+  contract: 1,
+  noun,
+  data,
+  as_of: new Date().toISOString(),
+  warnings,
+});
+
+/** By the path's first segment behind the prefix; what is under none of them is about racks. */
+const nounOf = (path: string): Noun => nouns[path.split('/')[3] ?? ''] ?? 'rack';
+const nouns: Readonly<Record<string, Noun | undefined>> = {
+  racks: 'rack',
+  grants: 'grant',
+  review: 'review',
+  ingest: 'ingest',
+};
+
+export const recorderRefusalEnvelope: Envelope = ({ code, message, violations }, _requestId, path = '') => ({
+  ...enveloped(nounOf(path), null),
+  error: { code, message, ...(violations ? { violations } : {}) },
+});
+
+/** The schema of the envelope of a noun about some data. */
+export const envelopeOf = <Data extends z.ZodType>(id: string, noun: Noun, data: Data) =>
+  z
+    .object({
+      contract: z.literal(1),
+      noun: z.literal(noun),
+      data,
+      as_of: z.iso.datetime(),
+      warnings: z.array(z.string()).describe('What deserves attention though nothing failed.'),
+    })
+    .meta({ id });
+
+export const recorderRefusal = z
+  .object({
+    contract: z.literal(1),
+    noun: z.enum(['rack', 'grant', 'review', 'ingest']),
+    data: z.null(),
+    as_of: z.iso.datetime(),
+    warnings: z.array(z.string()),
+    error: z.object({
+      code: z.string(),
+      message: z.string(),
+      violations: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+    }),
+  })
+  .meta({ id: 'RecorderRefusal' });
+
+export const json = (description: string, schema: z.ZodType) => ({
+  description,
+  content: { 'application/json': schema },
+});
+export const refusal = (description: string) => json(description, recorderRefusal);

@@ -1,0 +1,88 @@
+import { z } from 'zod';
+import { racks } from '../../watch/index.ts';
+import { jsonObject } from '../json-object.ts';
+import { described } from '../list.ts';
+import { envelopeOf } from './envelope.ts';
+import { strict } from './strict.ts';
+
+/** What one request may bring, in bytes but for the events. */
+export const ingestLimits = {
+  body: 1024 * 1024,
+  events: 256,
+  content: 64 * 1024,
+  attributes: 16 * 1024,
+} as const;
+
+const missingOr = (what: string) => (issue: { readonly input?: unknown }) =>
+  issue.input === undefined ? 'is missing' : what;
+const text = (most: number) =>
+  z
+    .string({ error: missingOr('expected a text') })
+    .min(1, 'must not be empty')
+    .max(most, `at most ${most} characters`);
+const fits = (value: string, most: number) => Buffer.byteLength(value) <= most;
+
+const content = z.string({ error: 'expected a text' }).refine((value) => fits(value, ingestLimits.content), {
+  error: `at most ${ingestLimits.content} bytes of UTF-8; send the rest as further events`,
+});
+const attributes = jsonObject('expected an object').refine(
+  (value) => fits(JSON.stringify(value), ingestLimits.attributes),
+  { error: `at most ${ingestLimits.attributes} bytes as JSON` },
+);
+
+/** As it is stored: in UTC with milliseconds, so that times sort as texts. */
+const time = z.iso
+  .datetime({ offset: true, error: missingOr('expected a time of RFC 3339, as 2030-01-31T12:00:00Z') })
+  .transform((at) => new Date(at).toISOString());
+
+const event = strict(
+  {
+    id: text(200).describe(
+      'Unique in its rack: what is sent again under it is counted and not stored again.',
+    ),
+    at: time,
+    kind: text(64).describe('`message`, `tool_call`, `completion`, or what the sender calls it.'),
+    subject: text(200).optional().describe('What it is about: the id of a session, a task, a run.'),
+    role: text(64).optional(),
+    model: text(200).optional(),
+    content: content.optional().describe(`What was said: at most ${ingestLimits.content} bytes.`),
+    attributes: attributes.optional().describe('Circumstances: figures and names, never what was said.'),
+  },
+  'an event, an object',
+);
+
+/** Of a list that is too long the first ones are looked at too, so that all that is wrong is told at once. */
+const events = z
+  .array(z.unknown(), { error: 'expected a list of events' })
+  .min(1, 'expected at least one event')
+  .meta({ items: described(event), maxItems: ingestLimits.events })
+  .transform((given, context) => {
+    if (given.length > ingestLimits.events)
+      context.addIssue(
+        `at most ${ingestLimits.events} events, got ${given.length}; send the rest in another request`,
+      );
+    const checked: z.output<typeof event>[] = [];
+    for (const [index, one] of given.slice(0, ingestLimits.events).entries()) {
+      const { success, data, error } = event.safeParse(one);
+      if (success) checked.push(data);
+      else
+        for (const { path, message } of error.issues)
+          context.issues.push({ code: 'custom', path: [index, ...path], message, input: one });
+    }
+    return checked;
+  });
+
+export const ingestRequest = strict({ events }, "an object with 'events'").meta({
+  id: 'RecorderIngestRequest',
+});
+
+export const ingestAnswer = envelopeOf(
+  'RecorderIngest',
+  'ingest',
+  z.object({
+    rack: z.enum(racks),
+    accepted: z.int().min(0).describe('New ones; they are on the disk.'),
+    duplicates: z.int().min(0).describe('That the rack had already.'),
+    redacted: z.int().min(0).describe('Matches that were taken out.'),
+  }),
+);

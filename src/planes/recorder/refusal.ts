@@ -1,0 +1,50 @@
+import { RecorderError, type RecorderErrorKind } from '../../recorder/errors.ts';
+import { Problem } from '../problem.ts';
+import type { Route } from '../route.ts';
+
+const statuses: Readonly<Record<RecorderErrorKind, number>> = {
+  invalid: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  not_found: 404,
+  conflict: 409,
+  too_many: 429,
+  unavailable: 503,
+};
+const retryAfter: Partial<Record<RecorderErrorKind, string>> = { too_many: '1', unavailable: '5' };
+
+/** Routes whose refusals by the recorder become answers. */
+export const refusing = (routes: readonly Route[]): Route[] =>
+  routes.map((route) => {
+    const { before } = route;
+    return {
+      ...route,
+      ...(before ? { before: (request) => asProblems(() => before(request)) } : {}),
+      handle: (request) => asProblems(() => route.handle(request)),
+    };
+  });
+
+async function asProblems<Value>(work: () => Value | Promise<Value>): Promise<Value> {
+  try {
+    return await work();
+  } catch (error) {
+    throw recorderProblem(error);
+  }
+}
+
+/** Anything that is no refusal of the recorder passes through. */
+function recorderProblem(error: unknown): unknown {
+  if (!(error instanceof RecorderError)) return error;
+  const { kind, code } = error;
+  // `events[0].at` as bodies' own faults are named.
+  const violations = error.violations.map(({ path, message }) => ({
+    path: path.replaceAll(/\[(\d+)\]/g, '.$1'),
+    message,
+  }));
+  const faults = violations.map(({ path, message }) => `${path}: ${message}`).join('; ');
+  const seconds = retryAfter[kind];
+  return new Problem(statuses[kind], code, faults === '' ? error.message : `${error.message} ${faults}.`, {
+    ...(violations.length > 0 ? { violations } : {}),
+    ...(seconds === undefined ? {} : { headers: { 'retry-after': seconds } }),
+  });
+}

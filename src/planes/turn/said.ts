@@ -1,0 +1,106 @@
+import type { ChatInput } from '../../chat/index.ts';
+import type { Timings, Tokenizer } from '../../engine/index.ts';
+import type { Work } from '../../watch/index.ts';
+
+/** What any wire's answers are made of, as far as it is noted. */
+export type AnswerEvent = { readonly choice: number } & (
+  | { readonly type: 'text' | 'content' | 'reasoning'; readonly text: string }
+  | { readonly type: 'tool_call'; readonly index: number; readonly name: string }
+  | { readonly type: 'tool_arguments'; readonly index: number; readonly text: string }
+  | AnswerEnd
+);
+
+export interface AnswerEnd {
+  readonly type: 'end';
+  readonly finishReason: string;
+  readonly usage: {
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+    /** Undefined where the answer was ended before the engine told. */
+    readonly cached_tokens: number | undefined;
+  };
+  readonly timings: Timings | undefined;
+}
+
+/** Tells what a request says, where somebody keeps it. */
+export function sayConversation(work: Work, { messages }: ChatInput): void {
+  if (!work.said) return;
+  for (const turn of messages) {
+    if (turn.role !== 'assistant') {
+      work.say(turn.role, () => turn.content, turn.name);
+      continue;
+    }
+    const { reasoning, content, toolCalls = [] } = turn;
+    if (reasoning) work.say('reasoning', () => reasoning);
+    if (content !== '') work.say('assistant', () => content);
+    for (const call of toolCalls) work.say('tool_call', () => argumentsOf(call.arguments), call.name);
+  }
+}
+
+const argumentsOf = (value: unknown): string =>
+  typeof value === 'string' ? value : JSON.stringify(value ?? {});
+
+/** The same of texts without a conversation around them. */
+export function sayTexts(
+  work: Work,
+  tokenizer: Pick<Tokenizer, 'decode'>,
+  texts: readonly (readonly number[])[],
+): void {
+  if (!work.said) return;
+  for (const ids of texts) work.say('user', () => tokenizer.decode(ids, { special: true }));
+}
+
+interface Answer {
+  readonly content: string[];
+  readonly reasoning: string[];
+  readonly calls: { readonly name: string; readonly pieces: string[] }[];
+}
+
+/** Collects what answers say; each is told when it is over, also where it was cut off. */
+export class AnswersSaid {
+  readonly #work: Work;
+  readonly #answers = new Map<number, Answer>();
+
+  constructor(work: Work) {
+    this.#work = work;
+  }
+
+  take(event: AnswerEvent): void {
+    const { choice } = event;
+    const answer = this.#answers.get(choice) ?? { content: [], reasoning: [], calls: [] };
+    this.#answers.set(choice, answer);
+    switch (event.type) {
+      case 'text':
+      case 'content':
+        answer.content.push(event.text);
+        break;
+      case 'reasoning':
+        answer.reasoning.push(event.text);
+        break;
+      case 'tool_call':
+        answer.calls[event.index] = { name: event.name, pieces: [] };
+        break;
+      case 'tool_arguments':
+        answer.calls[event.index]?.pieces.push(event.text);
+        break;
+      case 'end':
+        this.#say(answer);
+        this.#answers.delete(choice);
+    }
+  }
+
+  /** What has not come to its end will not. */
+  end(): void {
+    for (const answer of this.#answers.values()) this.#say(answer);
+    this.#answers.clear();
+  }
+
+  #say({ content, reasoning, calls }: Answer): void {
+    const parts = [
+      { role: 'reasoning', text: reasoning.join('') },
+      { role: 'assistant', text: content.join('') },
+    ] as const;
+    for (const { role, text } of parts) if (text !== '') this.#work.say(role, () => text);
+    for (const { name, pieces } of calls) this.#work.say('tool_call', () => pieces.join(''), name);
+  }
+}

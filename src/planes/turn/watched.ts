@@ -1,0 +1,60 @@
+import type { Timings } from '../../engine/index.ts';
+import type { CompletionFacts, Work } from '../../watch/index.ts';
+import { type AnswerEnd, type AnswerEvent, AnswersSaid } from './said.ts';
+
+type End = AnswerEnd & { readonly choice: number };
+
+/**
+ * Passes answers on and notes on their work what becomes known of them. What they took is only told when all came to
+ * their end: a part of a sum would pass for the whole.
+ * @param answers in all, and to each prompt, which is counted once
+ */
+export async function* watched<Event extends AnswerEvent>(
+  work: Work<'completion'>,
+  events: AsyncIterable<Event>,
+  answers: { readonly all: number; readonly each: number },
+): AsyncGenerator<Event, void, undefined> {
+  const said = work.said && new AnswersSaid(work);
+  const ends: End[] = [];
+  try {
+    for await (const event of events) {
+      said?.take(event);
+      if (event.type !== 'end') work.firstToken();
+      else if (ends.push(event) === answers.all) note(work, ends, answers.each);
+      yield event;
+    }
+  } finally {
+    said?.end();
+  }
+}
+
+/** @param each answers to a prompt */
+function note(work: Work<'completion'>, ends: readonly End[], each: number): void {
+  const firsts = ends.filter(({ choice }) => choice % each === 0);
+  // They are made side by side: the longest time is the request's.
+  const longest = (time: keyof Timings) => most(ends.map(({ timings }) => timings?.[time]));
+  const known: { [Fact in keyof CompletionFacts]?: CompletionFacts[Fact] | undefined } = {
+    answers: ends.length,
+    promptTokens: total(firsts.map(({ usage }) => usage.prompt_tokens)),
+    cachedTokens: total(firsts.map(({ usage }) => usage.cached_tokens)),
+    completionTokens: total(ends.map(({ usage }) => usage.completion_tokens)),
+    queuedMs: longest('queued_ms'),
+    prefillMs: longest('prefill_ms'),
+    decodeMs: longest('decode_ms'),
+    finish: ends.at(-1)?.finishReason,
+  };
+  Object.assign(
+    work.facts,
+    Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined)),
+  );
+  // What a client does behind the last piece, as leaving at once, is no abandoning.
+  if (work.facts.stream) work.end({ outcome: 'ok', status: 200 });
+}
+
+type Figures = readonly (number | undefined)[];
+
+const total = (figures: Figures): number | undefined =>
+  figures.reduce((all, one) => (all === undefined || one === undefined ? undefined : all + one), 0);
+
+const most = (figures: Figures): number | undefined =>
+  figures.reduce((a, b) => (a === undefined || b === undefined ? undefined : Math.max(a, b)));

@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import { metricsRoute } from '../../src/planes/host/metrics.ts';
+import { Resident } from '../../src/planes/resident.ts';
+import { Served } from '../../src/planes/served.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import { Watch } from '../../src/watch/index.ts';
+import { readPrometheus } from '../support/prometheus.ts';
+import { routeServers } from '../support/serve-routes.ts';
+
+const serve = routeServers();
+const never = () => Promise.reject(new Error('not asked'));
+const host = {
+  served: new Served(),
+  resident: new Resident('none', { find: never, isSame: never, look: never, load: undefined }),
+  version: '1.0"\\\n',
+  countWork: () => Promise.resolve({ tasks: 2, workflow_runs: 3 }),
+  external: { live: () => Promise.resolve([]) },
+};
+
+test("the host's own counters, and what is watched behind them, in one text that keeps to the grammar", async () => {
+  const watched = new Metrics();
+  const { send } = await serve([metricsRoute({ ...host, watched })]);
+  const read = async () => {
+    const answer = await send('GET', '/metrics');
+    expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
+    return readPrometheus(await answer.text());
+  };
+  const calls = async () => (await read()).get('lathe_tool_calls_total')?.samples ?? [];
+  expect(await calls()).toEqual([]);
+  const facts = { tool: 'say "hi"\\', agent: 'a', callId: 'c', toolKind: 'read' } as const;
+  new Watch([watched]).begin('tool', '1', facts).end({ outcome: 'ok' });
+  expect(await calls()).toMatchObject([{ labels: { tool: 'say "hi"\\', outcome: 'ok' }, value: 1 }]);
+  const families = await read();
+  expect(families.get('lathe_info')?.samples[0]?.labels).toEqual({ version: '1.0"\\\n' });
+  expect([...families.keys()]).toEqual(
+    expect.arrayContaining([
+      'lathe_info',
+      'lathe_start_time_seconds',
+      'lathe_model_resident',
+      'lathe_external_sessions',
+      'lathe_completions_total',
+      'lathe_tasks_total',
+      'lathe_workflow_runs_total',
+      'lathe_measured_completions_total',
+      'lathe_prompt_tokens_total',
+      'lathe_completion_tokens_total',
+      'lathe_device_losses_total',
+      'lathe_completion_duration_seconds',
+      'process_resident_memory_bytes',
+    ]),
+  );
+  expect(families.get('lathe_tasks_total')).toMatchObject({ type: 'counter', samples: [{ value: 2 }] });
+});
+
+test('where nobody watches there are the counters alone', async () => {
+  const { send } = await serve([metricsRoute(host)]);
+  const families = readPrometheus(await (await send('GET', '/metrics')).text());
+  expect(families.size).toBe(11);
+});

@@ -1,0 +1,90 @@
+import { describe, expect, it, test } from 'vitest';
+import { endingOf } from '../../src/planes/ending.ts';
+import { ClientGone, Problem } from '../../src/planes/problem.ts';
+import { Served } from '../../src/planes/served.ts';
+import { type CompletionFacts, type Ending, Watch } from '../../src/watch/index.ts';
+
+describe('what an answer that broke was', () => {
+  const problem = (status: number, code: string) => new Problem(status, code, 'why');
+  const cases: readonly (readonly [string, unknown, boolean, number | undefined, Ending])[] = [
+    ['a refusal', problem(400, 'c'), false, undefined, { outcome: 'refused', status: 400, code: 'c' }],
+    [
+      'what we cannot do',
+      problem(501, 'c'),
+      false,
+      undefined,
+      { outcome: 'refused', status: 501, code: 'c' },
+    ],
+    [
+      'a fault of the host',
+      problem(503, 'c'),
+      false,
+      undefined,
+      { outcome: 'failed', status: 503, code: 'c' },
+    ],
+    [
+      'a refusal behind the status line',
+      problem(429, 'c'),
+      false,
+      200,
+      { outcome: 'refused', status: 200, code: 'c' },
+    ],
+    ['a refusal in the middle', problem(400, 'c'), true, 200, { outcome: 'failed', status: 200, code: 'c' }],
+    [
+      'a refusal in the middle of a whole',
+      problem(400, 'c'),
+      true,
+      undefined,
+      { outcome: 'failed', status: 400, code: 'c' },
+    ],
+    ['a client that left', new ClientGone(), true, undefined, { outcome: 'abandoned', code: 'client_gone' }],
+    [
+      'one that left a stream',
+      new ClientGone(),
+      true,
+      200,
+      { outcome: 'abandoned', status: 200, code: 'client_gone' },
+    ],
+    [
+      'one that stopped reading',
+      problem(408, 'reader_stalled'),
+      true,
+      200,
+      { outcome: 'abandoned', status: 200, code: 'reader_stalled' },
+    ],
+    [
+      'a fault of ours',
+      new TypeError('x'),
+      false,
+      undefined,
+      { outcome: 'failed', status: 500, code: 'internal_error' },
+    ],
+  ];
+  it.each(cases)('%s', (_, broken, begun, sent, expected) => {
+    expect(endingOf(broken, begun ? { firstTokenMs: 1 } : {}, sent)).toEqual(expected);
+  });
+});
+
+test('streamed completions are served and contribute no tokens; what came to no end, or made no text, is not served', () => {
+  const served = new Served();
+  const watch = new Watch([served]);
+  const done = (more: Partial<CompletionFacts>, outcome: Ending['outcome'] = 'ok') => {
+    const facts = { wire: 'chat', operation: 'chat', by: 'local', stream: false, ...more } as const;
+    watch.begin('completion', 'r', facts).end({ outcome });
+  };
+  done({ finish: 'stop', promptTokens: 3, completionTokens: 4 });
+  done({ finish: 'stop', promptTokens: 30, completionTokens: 40, stream: true });
+  done({ operation: 'embeddings', promptTokens: 300 });
+  done({});
+  for (const outcome of ['refused', 'failed', 'abandoned'] as const)
+    done({ finish: 'stop', promptTokens: 3000, completionTokens: 4000 }, outcome);
+  watch
+    .begin('turn', 't', { agent: 'a', engine: 'resident', model: 'm', finish: 'stop' })
+    .end({ outcome: 'ok' });
+  expect(served).toMatchObject({
+    completions: 2,
+    measuredCompletions: 1,
+    promptTokens: 3,
+    completionTokens: 4,
+  });
+});
