@@ -236,6 +236,8 @@ interface Completions {
   operation: 'chat' | 'text_completion' | 'embeddings';
   /** As `acts.by`; of an agent `agent:<name>`. */
   by: string;
+  /** Whose model answered: figures of a gateway's are what it says. */
+  engine: 'resident' | 'gateway';
   stream: Flag;
   requested_model: string | null;
   model: string | null;

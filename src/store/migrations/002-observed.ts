@@ -5,7 +5,7 @@ import { createTable, type Table } from './create-table.ts';
 const tables: Readonly<Record<string, Table>> = {
   completions: {
     key: 'endpoint_id id',
-    text: 'id endpoint_id wire operation by outcome started_at ended_at',
+    text: 'id endpoint_id wire operation by engine outcome started_at ended_at',
     optionalText: 'requested_model model finish code subject agent trace_id',
     count: 'stream',
     optionalCount: 'status answers prompt_tokens cached_tokens completion_tokens',
@@ -30,12 +30,12 @@ const tables: Readonly<Record<string, Table>> = {
 };
 
 const indexes = [
-  ['completions_newest', 'completions', ['started_at', 'id']],
+  ['completions_newest', 'completions', ['started_at', 'id', 'endpoint_id']],
   ['parity_newest', 'parity', ['at', 'id']],
   ['bench_newest', 'bench', ['at', 'id']],
   ['tasks_by_time', 'tasks', ['started_at', 'id']],
   ['runs_by_time', 'runs', ['started_at', 'id']],
-  ['steps_by_time', 'run_steps', ['started_at', 'run_id']],
+  ['steps_by_time', 'run_steps', ['started_at', 'run_id', 'cycle', 'step']],
   ['receipts_by_time', 'receipts', ['ended_at', 'id']],
   ['pending_by_time', 'pending', ['created_at', 'id']],
   ['acts_by_time', 'acts', ['at', 'seq']],

@@ -1,0 +1,204 @@
+import { StoreError } from '../store/errors.ts';
+import { answerTo, emptyAnswer, isOverTime } from './envelope.ts';
+import { ObserveError } from './errors.ts';
+import { openRacks, redactedIn } from './histories.ts';
+import type { Means } from './means.ts';
+import { checked } from './query/check.ts';
+import { shownSchema } from './query/kinds.ts';
+import type { CheckedQuery } from './query/types.ts';
+import { asked, shownQuestions } from './questions/index.ts';
+import { unreadable } from './readers/failures.ts';
+import { PostgresReader } from './readers/postgres-reader.ts';
+import { SqliteReader } from './readers/sqlite-reader.ts';
+import { surfaceOf, surfaces } from './surfaces/index.ts';
+import { Turns } from './turns.ts';
+import type { ObserveEnvelope, Reader, Transcripts } from './types.ts';
+
+export interface ObserveOptions {
+  /** `sqlite:PATH` or `postgres://...`: it is never written to. */
+  readonly database: string;
+  /** Path of the entry `observe-worker`. */
+  readonly worker: string;
+  /** Files of SQLite are read so that nothing is made or mended beside them: those of a host that is not running. */
+  readonly untouched?: boolean | undefined;
+  /** Without, the surface `transcript` is empty. */
+  readonly transcripts?: Transcripts | undefined;
+  readonly now?: (() => Date) | undefined;
+  /** For the statements of one query together. */
+  readonly budgetMs?: number | undefined;
+}
+
+/** A reader and who waits for it: a query has it for itself until it is answered, so that its time is its own. */
+interface Source {
+  readonly reader: Reader;
+  readonly turns: Turns;
+}
+const queriesWaiting = 32;
+const sourceOf = (reader: Reader): Source => ({
+  reader,
+  turns: new Turns({ atOnce: reader.kind === 'postgres' ? 2 : 1, mostWaiting: queriesWaiting }),
+});
+
+/** The observe plane without HTTP: what a database and the racks can be asked. It reads, and can do nothing else. */
+export class Observe {
+  readonly #main: Source;
+  /** Racks are SQLite files, whatever the main database is. */
+  readonly #racks: Source;
+  readonly #transcripts: Transcripts | undefined;
+  readonly #now: () => Date;
+  readonly #budgetMs: number;
+
+  /** The database is opened by the first query. @throws ObserveError unavailable, where the URL is none */
+  static async open(options: ObserveOptions): Promise<Observe> {
+    const { database, worker: entry, untouched } = options;
+    const path = /^sqlite:(.+)$/s.exec(database)?.[1];
+    if (path !== undefined) {
+      const source = sourceOf(new SqliteReader({ path, entry, untouched }));
+      return new Observe(options, source, source);
+    }
+    return new Observe(
+      options,
+      sourceOf(postgresAt(database)),
+      sourceOf(new SqliteReader({ path: null, entry, untouched })),
+    );
+  }
+
+  private constructor(
+    { transcripts, now = () => new Date(), budgetMs = 1000 }: ObserveOptions,
+    main: Source,
+    racks: Source,
+  ) {
+    this.#main = main;
+    this.#racks = racks;
+    this.#transcripts = transcripts;
+    this.#now = now;
+    this.#budgetMs = budgetMs;
+  }
+
+  surfaces() {
+    return {
+      contract: 1,
+      surfaces: surfaces.map(({ name, description, time, columns }) => ({
+        name,
+        description,
+        time,
+        columns: columns.length,
+      })),
+      questions: shownQuestions(),
+    } as const;
+  }
+
+  /** @throws ObserveError not_found */
+  schema(name: string) {
+    const surface = surfaceOf(name);
+    const { description, time, key } = surface;
+    return { contract: 1, surface: name, description, time, key, columns: shownSchema(surface) } as const;
+  }
+
+  /**
+   * @param by as `acts.by` of src/store/schema.ts
+   * @throws ObserveError invalid, with all violations; over_budget, unavailable
+   */
+  async query(body: unknown, by: string): Promise<ObserveEnvelope> {
+    return await this.#answer(checked(body), by);
+  }
+
+  /** A named question. @throws ObserveError not_found, and as `query` */
+  async ask(name: string, body: unknown, by: string): Promise<ObserveEnvelope> {
+    return await this.#answer(checked(asked(name, body)), by);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#main.reader.close(), this.#racks.reader.close()]);
+  }
+
+  #answer(query: CheckedQuery, by: string): Promise<ObserveEnvelope> {
+    const { surface } = query;
+    const source = surface.source === 'racks' ? this.#racks : this.#main;
+    return source.turns.take(async () => {
+      const begun = performance.now();
+      const now = this.#now();
+      const means = { reader: source.reader, now, budgetMs: this.#budgetMs, racks: [] };
+      const { redactions = [], ...parts } =
+        surface.source === 'racks'
+          ? await this.#ofRacks(query, means, by)
+          : await ofTables(query, means, surface.source.tables);
+      return {
+        contract: 1,
+        surface: surface.name,
+        query: query.query,
+        as_of: now.toISOString(),
+        ...parts,
+        redactions,
+        elapsed_ms: Math.round((performance.now() - begun) * 10) / 10,
+      };
+    });
+  }
+
+  async #ofRacks(query: CheckedQuery, means: Means, by: string): Promise<Parts> {
+    const transcripts = this.#transcripts;
+    if (!transcripts) return emptyAnswer(query, 'there is no recorder here, so that nothing was kept');
+    for (let attempt = 1; ; attempt += 1) {
+      const { racks, withheld } = await openRacks(transcripts, by);
+      if (racks.length === 0)
+        return { ...emptyAnswer(query, 'there is no history that may be read'), redactions: withheld };
+      try {
+        const begun = performance.now();
+        const answer = await answerTo(query, { ...means, racks });
+        const left = this.#budgetMs - (performance.now() - begun);
+        const { redactions, warnings } = await redacted(query, { ...means, racks, budgetMs: left });
+        await transcripts.read(
+          by,
+          racks.map(({ rack }) => rack),
+          answer.rows.length,
+        );
+        return {
+          ...answer,
+          redactions: [...withheld, ...redactions],
+          warnings: [...answer.warnings, ...warnings],
+        };
+      } catch (error) {
+        // A purge puts another file in the place of one.
+        if (attempt > 1 || !(error instanceof ObserveError && error.code === 'database_unavailable'))
+          throw error;
+      }
+    }
+  }
+}
+
+type Parts = Omit<ReturnType<typeof emptyAnswer>, 'redactions'> &
+  Partial<Pick<ObserveEnvelope, 'redactions'>>;
+
+async function ofTables(query: CheckedQuery, means: Means, tables: readonly string[]): Promise<Parts> {
+  if (await means.reader.has(tables)) return await answerTo(query, means);
+  const { name } = query.surface;
+  return emptyAnswer(
+    query,
+    name === 'gateway_requests'
+      ? 'no gateway keeps its ledger in this database, so that there is nothing of it'
+      : `this database is older than the surface ${name}, so that there is nothing of it: start the host on it once`,
+  );
+}
+
+/** Of the rows that an answer is about; where there is no time to count them, that is said. */
+async function redacted(query: CheckedQuery, means: Means) {
+  try {
+    if (means.budgetMs > 2) return { redactions: await redactedIn(query, means), warnings: [] };
+  } catch (error) {
+    if (!isOverTime(error)) throw error;
+  }
+  return {
+    redactions: [],
+    warnings: ['there was no time left to count what was taken out: ask for a shorter time of at'],
+  };
+}
+
+function postgresAt(url: string): PostgresReader {
+  if (!/^postgres(?:ql)?:/.test(url))
+    throw unreadable('the database has no known kind: write sqlite:PATH or postgres://USER@HOST/DATABASE');
+  try {
+    return new PostgresReader(url);
+  } catch (error) {
+    throw error instanceof StoreError ? unreadable(error.message) : error;
+  }
+}

@@ -1,0 +1,83 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { longestCursor, type ObserveQuery } from './shape.ts';
+import type { Answered, Carried, CheckedQuery } from './types.ts';
+
+const shape = z.strictObject({
+  query: z.string(),
+  /** When the first page was asked for. */
+  now: z.iso.datetime({ precision: 3 }),
+  after: z.array(z.union([z.string(), z.number(), z.null()])),
+});
+const int64 = { least: -(2n ** 63n), most: 2n ** 63n - 1n };
+
+/** Of everything but the page: pages of one query have it in common. */
+export function digestOf({ cursor: _cursor, limit: _limit, ...query }: ObserveQuery): string {
+  return createHash('sha256').update(JSON.stringify(query)).digest('base64url').slice(0, 22);
+}
+
+/** @param value as a reader gives it */
+function carried({ type }: Answered, value: unknown): Carried {
+  if (value === null || value === undefined) return null;
+  if (type === 'number') return String(Number(value));
+  if (type === 'flag') return Number(value);
+  if (type !== 'integer') return value as string;
+  const whole = typeof value === 'number' ? BigInt(Math.trunc(value)) : BigInt(value as bigint | string);
+  return Number.isSafeInteger(Number(whole)) ? Number(whole) : String(whole);
+}
+
+function fits({ type, required, of }: Answered, value: Carried): boolean {
+  if (value === null) return !required;
+  if (type === 'flag') return value === 0 || value === 1;
+  if (type === 'integer') {
+    if (typeof value === 'number') return Number.isSafeInteger(value);
+    if (!/^-?\d{1,60}$/.test(value)) return false;
+    // Only a sum may be more than the database's whole numbers.
+    if (of.kind === 'aggregate' && of.fn === 'sum') return true;
+    return BigInt(value) >= int64.least && BigInt(value) <= int64.most;
+  }
+  if (typeof value !== 'string') return false;
+  if (type === 'number') return value !== '' && String(Number(value)) === value;
+  return !value.includes('\0') && value.isWellFormed();
+}
+
+/**
+ * Where the next page begins. It is about the same time as this one: what is relative to now does not move on meanwhile.
+ * @param lastRow of this page, as the reader gave it
+ * @param now as this page was compiled with
+ * @returns undefined where texts that it is ordered by are too long to be carried
+ */
+export function nextCursor(
+  { digest, order, asOf }: Pick<CheckedQuery, 'digest' | 'order' | 'asOf'>,
+  lastRow: Readonly<Record<string, unknown>>,
+  now: Date,
+): string | undefined {
+  const after = order.map(({ by }, n) => carried(by, lastRow[`o${n}`]));
+  const page = { query: digest, now: (asOf ?? now).toISOString(), after };
+  const cursor = Buffer.from(JSON.stringify(page)).toString('base64url');
+  return cursor.length > longestCursor ? undefined : cursor;
+}
+
+/** @returns what is wrong with it, where something is */
+export function readCursor(
+  cursor: string,
+  { digest, order }: Pick<CheckedQuery, 'digest' | 'order'>,
+): Required<Pick<CheckedQuery, 'after' | 'asOf'>> | string {
+  const read = shape.safeParse(decoded(cursor));
+  if (!read.success) return 'is no cursor of ours: send the `next` of the page before, as it is';
+  const { query, now, after } = read.data;
+  if (query !== digest)
+    return 'is of another query: send the same query again with it, and only `limit` may differ';
+  const isOurs = after.length === order.length && order.every(({ by }, n) => fits(by, after[n] ?? null));
+  return isOurs
+    ? { after, asOf: new Date(now) }
+    : 'was changed: send the `next` of the page before, as it is';
+}
+
+function decoded(cursor: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(cursor, 'base64url').toString());
+  } catch {
+    return undefined;
+  }
+}

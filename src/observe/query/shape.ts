@@ -1,0 +1,116 @@
+import { z } from 'zod';
+
+/** Of an answer; and where a query does not say. */
+export const rowLimits = { most: 1000, usual: 100 };
+/** Elements of a query's lists. */
+export const most = { select: 100, where: 20, group_by: 4, aggregate: 10, order_by: 4, values: 100 };
+/** Characters of a cursor. */
+export const longestCursor = 100_000;
+
+export const operators = [
+  'eq',
+  'ne',
+  'lt',
+  'lte',
+  'gt',
+  'gte',
+  'in',
+  'not_in',
+  'contains',
+  'starts_with',
+  'is_null',
+] as const;
+export const aggregates = [
+  'count',
+  'count_distinct',
+  'sum',
+  'avg',
+  'min',
+  'max',
+  'p50',
+  'p95',
+  'p99',
+] as const;
+export type AggregateName = (typeof aggregates)[number];
+export const buckets = ['minute', 'ten_minutes', 'hour', 'day', 'month'] as const;
+export type BucketName = (typeof buckets)[number];
+export const directions = ['asc', 'desc'] as const;
+
+const expected = (what: string) => ({
+  error: ({ input }: { input?: unknown }) =>
+    input === undefined ? `is missing: expected ${what}` : `expected ${what}`,
+});
+const column = z.string(expected('the name of a column')).max(100, 'expected the name of a column');
+const list = <Element extends z.ZodType>(element: Element, longest: number, what: string) =>
+  z
+    .array(element, expected(`a list of ${what}`))
+    .min(1, 'must not be empty')
+    .max(longest, `at most ${longest} ${what}`);
+const one = <const Names extends readonly [string, ...string[]]>(names: Names) =>
+  z.enum(names, expected(`one of ${names.join(', ')}`));
+
+const scalar = z.union(
+  [z.string().max(2000, 'at most 2,000 characters'), z.number('expected a finite number'), z.boolean()],
+  expected('a text, a number, true or false'),
+);
+export const condition = z.strictObject(
+  {
+    column,
+    op: one(operators),
+    value: z
+      .union(
+        [scalar, list(scalar, most.values, 'values')],
+        expected('a text, a number, true, false, or a list of them'),
+      )
+      .describe(
+        'Of a time: RFC 3339, or back from now as -15m, -24h, -7d. Of in and not_in: a list. Of is_null: true or false.',
+      ),
+  },
+  expected('an object {column, op, value}'),
+);
+export const grouping = z.union(
+  [column, z.strictObject({ column, bucket: one(buckets) })],
+  expected('the name of a column, or {column, bucket}'),
+);
+export const aggregate = z.strictObject(
+  {
+    fn: one(aggregates),
+    column: column.optional().describe('Absent: count counts rows.'),
+    as: z
+      .string(expected('a name'))
+      .regex(/^[a-z][a-z0-9_]{0,31}$/, 'expected a lower-case letter and then up to 31 of a-z, 0-9 and _')
+      .optional()
+      .describe('Its name in the answer; else FN_COLUMN, or count.'),
+  },
+  expected('an object {fn, column?, as?}'),
+);
+export const ordering = z.strictObject(
+  { column, direction: one(directions).optional() },
+  expected('an object {column, direction?}'),
+);
+export const limit = z
+  .int(expected('a whole number'))
+  .min(1, 'must be 1 or more')
+  .max(rowLimits.most, `at most ${rowLimits.most} rows`);
+
+/** Conditions hold together; a row without a value in a column only fits `is_null`. */
+export const observeQuery = z
+  .strictObject(
+    {
+      surface: z.string(expected('the name of a surface')),
+      select: list(column, most.select, 'columns').optional(),
+      where: z
+        .array(condition, expected('a list of conditions'))
+        .max(most.where, `at most ${most.where} conditions`)
+        .optional(),
+      group_by: list(grouping, most.group_by, 'columns').optional(),
+      aggregate: list(aggregate, most.aggregate, 'aggregates').optional(),
+      order_by: list(ordering, most.order_by, 'columns').optional(),
+      limit: limit.optional(),
+      cursor: z.string(expected('a text')).max(longestCursor, 'is no cursor of ours').optional(),
+    },
+    expected('an object'),
+  )
+  .meta({ id: 'ObserveQuery' });
+export type ObserveQuery = z.infer<typeof observeQuery>;
+export type Condition = z.infer<typeof condition>;

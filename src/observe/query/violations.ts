@@ -1,0 +1,58 @@
+import type { z } from 'zod';
+import { nearest } from '../../words/nearest.ts';
+import { ObserveError, type ObserveViolation } from '../errors.ts';
+import { aggregate, condition, grouping, observeQuery, ordering } from './shape.ts';
+
+/** A refusal names no more of them. */
+const mostTold = 50;
+
+/** @returns `where[0].value` */
+const pathOf = (path: readonly PropertyKey[]): string =>
+  path
+    .map((part, n) => (typeof part === 'number' ? `[${part}]` : `${n > 0 ? '.' : ''}${String(part)}`))
+    .join('');
+
+const members = {
+  '': Object.keys(observeQuery.shape),
+  where: Object.keys(condition.shape),
+  group_by: Object.keys(grouping.options[1].shape),
+  aggregate: Object.keys(aggregate.shape),
+  order_by: Object.keys(ordering.shape),
+};
+
+function strangers(path: readonly PropertyKey[], names: readonly string[]): ObserveViolation[] {
+  const known = members[String(path[0] ?? '') as keyof typeof members] ?? [];
+  return names.slice(0, mostTold).map((name) => {
+    const near = nearest(name, known);
+    const hint = near === undefined ? `: expected ${known.join(', ')}` : ` (did you mean '${near}'?)`;
+    return { path: pathOf([...path, name.slice(0, 80)]), message: `is not known here${hint}` };
+  });
+}
+
+/** What a shape says of a body, each with the place that it is about. */
+export function violationsOf(issue: z.core.$ZodIssue): ObserveViolation[] {
+  if (issue.code === 'unrecognized_keys') return strangers(issue.path, issue.keys);
+  const inside = issue.code === 'invalid_union' ? nearestBranch(issue.errors) : undefined;
+  if (inside) return inside.flatMap((one) => violationsOf({ ...one, path: [...issue.path, ...one.path] }));
+  return [{ path: pathOf(issue.path), message: issue.message }];
+}
+
+/** Of the forms that a value may have, the one that it has, but for what is wrong within; undefined where it has none. */
+function nearestBranch(
+  branches: readonly (readonly z.core.$ZodIssue[])[],
+): readonly z.core.$ZodIssue[] | undefined {
+  const isForm = (issues: readonly z.core.$ZodIssue[]): boolean =>
+    issues.every((issue) => {
+      if (issue.path.length > 0) return true;
+      if (issue.code === 'invalid_union') return nearestBranch(issue.errors) !== undefined;
+      return issue.code !== 'invalid_type';
+    });
+  return branches.find((issues) => issues.length > 0 && isForm(issues));
+}
+
+export function refused(violations: readonly ObserveViolation[]): ObserveError {
+  const told = violations.slice(0, mostTold);
+  const message = told.map(({ path, message: what }) => (path === '' ? what : `${path}: ${what}`)).join('; ');
+  const more = violations.length > told.length ? '; and more' : '';
+  return new ObserveError('invalid', 'invalid_query', `${message}${more}.`, { violations: told });
+}

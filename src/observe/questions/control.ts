@@ -1,0 +1,103 @@
+import { z } from 'zod';
+import { from, named, question, since, where } from './question.ts';
+
+export const pendingByAge = question('pending_by_age', {
+  description: 'Changes that wait for a person, the oldest first.',
+  parameters: { agent: named('Only of this agent.'), risk: named('Only of this risk: low, medium or high.') },
+  query: (asked) => ({
+    surface: 'pending',
+    select: [
+      'id',
+      'age_ms',
+      'created_at',
+      'expires_at',
+      'risk',
+      'kind',
+      'tool',
+      'agent',
+      'summary',
+      'path',
+      'task_id',
+      'run_id',
+    ],
+    where: where(
+      { column: 'state', op: 'eq', value: 'staged' },
+      { column: 'agent', op: 'eq', value: asked.agent },
+      { column: 'risk', op: 'eq', value: asked.risk },
+    ),
+    order_by: [{ column: 'created_at', direction: 'asc' }],
+  }),
+});
+
+export const decisionTimes = question('decision_times', {
+  description: 'How long changes waited for a decision, and what it was.',
+  parameters: { since: from('-30d') },
+  query: (asked) => ({
+    surface: 'pending',
+    where: [
+      since('created_at', asked.since),
+      { column: 'state', op: 'in', value: ['applied', 'discarded', 'expired', 'failed'] },
+    ],
+    group_by: ['kind', 'risk', 'state'],
+    aggregate: [
+      { fn: 'count', as: 'changes' },
+      { fn: 'p50', column: 'decision_ms', as: 'p50_ms' },
+      { fn: 'p95', column: 'decision_ms', as: 'p95_ms' },
+    ],
+    order_by: [{ column: 'changes', direction: 'desc' }],
+  }),
+});
+
+export const whoActed = question('who_acted', {
+  description: 'Who did what, how often, and whether it was let through.',
+  parameters: {
+    since: from('-7d'),
+    by: named('Only of operator, session:ID, peer:NAME, local, agent:NAME or host.'),
+    verb: named('Only this: approve, discard, revoke, run.cancel and so on.'),
+  },
+  query: (asked) => ({
+    surface: 'acts',
+    where: where(
+      since('at', asked.since),
+      { column: 'by', op: 'eq', value: asked.by },
+      { column: 'verb', op: 'eq', value: asked.verb },
+    ),
+    group_by: ['by', 'verb', 'outcome'],
+    aggregate: [
+      { fn: 'count', as: 'acts' },
+      { fn: 'max', column: 'at', as: 'last_at' },
+    ],
+    order_by: [{ column: 'last_at', direction: 'desc' }],
+  }),
+});
+
+export const refusedActs = question('refused_acts', {
+  description: 'What was refused, the latest first, and why.',
+  parameters: { since: from('-7d') },
+  query: (asked) => ({
+    surface: 'acts',
+    select: ['at', 'by', 'verb', 'target', 'reason', 'endpoint_id'],
+    where: [since('at', asked.since), { column: 'outcome', op: 'eq', value: 'refused' }],
+  }),
+});
+
+export const saidAbout = question('said_about', {
+  description:
+    'What was said in a task, run, session or request, in order, as far as racks keep it and may be read.',
+  parameters: {
+    subject: z
+      .string('expected the id of a task, run, session or completion')
+      .min(1, 'must not be empty')
+      .max(200, 'at most 200 characters')
+      .describe('The id of the task, run, session or completion.'),
+  },
+  query: (asked) => ({
+    surface: 'transcript',
+    select: ['at', 'rack', 'kind', 'role', 'model', 'content', 'redacted', 'source', 'event_id'],
+    where: [{ column: 'subject', op: 'eq', value: asked.subject }],
+    order_by: [
+      { column: 'at', direction: 'asc' },
+      { column: 'seq', direction: 'asc' },
+    ],
+  }),
+});

@@ -1,0 +1,110 @@
+import { z } from 'zod';
+import { didYouMean } from '../../words/nearest.ts';
+import { ObserveError, type ObserveViolation } from '../errors.ts';
+import { refused, violationsOf } from '../query/violations.ts';
+import { rowLimits, type ObserveQuery } from '../query/shape.ts';
+import {
+  errorsByWire,
+  firstTokenP95,
+  loadByHour,
+  measurementCoverage,
+  slowestTurns,
+  tokensByDayAndAgent,
+} from './answers.ts';
+import { decisionTimes, pendingByAge, refusedActs, saidAbout, whoActed } from './control.ts';
+import { costByGatewayKey, gatewayProviders } from './gateway.ts';
+import { kernelBenches, kernelVerdicts } from './lab.ts';
+import type { Question } from './question.ts';
+import { failedRuns, failedTasks, failingSteps, gateWaits, vanishedSessions } from './work.ts';
+
+export const questions: readonly Question[] = [
+  slowestTurns,
+  firstTokenP95,
+  loadByHour,
+  tokensByDayAndAgent,
+  errorsByWire,
+  measurementCoverage,
+  failedTasks,
+  failedRuns,
+  failingSteps,
+  gateWaits,
+  pendingByAge,
+  decisionTimes,
+  whoActed,
+  refusedActs,
+  vanishedSessions,
+  saidAbout,
+  kernelVerdicts,
+  kernelBenches,
+  costByGatewayKey,
+  gatewayProviders,
+];
+
+/** Names, descriptions, and the parameters as JSON Schema. */
+export const shownQuestions = () =>
+  questions.map(({ name, description, parameters }) => {
+    const { $schema: _, ...schema } = z.toJSONSchema(parameters, { io: 'input' });
+    return { name, description, parameters: schema };
+  });
+
+/** Of the body of a question. */
+export const askedBody = z
+  .strictObject({
+    parameters: z.record(z.string(), z.unknown()).optional(),
+    limit: z
+      .int('expected a whole number')
+      .min(1, 'at least 1')
+      .max(rowLimits.most, `at most ${rowLimits.most}`)
+      .optional(),
+    cursor: z.string('expected a text').optional(),
+  })
+  .meta({ id: 'ObserveQuestion' });
+
+/** The query that a question is. @throws ObserveError not_found; invalid, with all violations */
+export function asked(name: string, body: unknown): ObserveQuery {
+  const question = questions.find((one) => one.name === name);
+  if (!question) throw unknownQuestion(name);
+  const outer = askedBody.safeParse(body ?? {});
+  const given = (body ?? {}) as { readonly parameters?: unknown };
+  const parameters = question.parameters.safeParse(given.parameters ?? {});
+  const violations = [
+    ...faultsOf(outer, [], askedBody),
+    ...(Array.isArray(body) || typeof given !== 'object'
+      ? []
+      : faultsOf(parameters, ['parameters'], question.parameters)),
+  ];
+  if (!outer.success || !parameters.success) throw refused(violations);
+  const { limit, cursor } = outer.data;
+  return {
+    ...question.query(parameters.data),
+    ...(limit === undefined ? {} : { limit }),
+    ...(cursor === undefined ? {} : { cursor }),
+  };
+}
+
+function faultsOf(
+  parsed: z.ZodSafeParseResult<unknown>,
+  at: readonly string[],
+  shape: z.ZodObject,
+): ObserveViolation[] {
+  if (parsed.success) return [];
+  const known = Object.keys(shape.shape);
+  return parsed.error.issues.flatMap((issue) => {
+    const path = [...at, ...issue.path];
+    if (issue.code !== 'unrecognized_keys') return violationsOf({ ...issue, path });
+    return issue.keys.map((key) => {
+      const near = didYouMean(key, known, (one) => `'${one}'`) || `: expected ${known.join(', ')}`;
+      return { path: [...at, key.slice(0, 80)].join('.'), message: `is not known here${near}` };
+    });
+  });
+}
+
+function unknownQuestion(name: string): ObserveError {
+  const names = questions.map((question) => question.name);
+  const near = didYouMean(name, names, (one) => `'${one}'`);
+  return new ObserveError(
+    'not_found',
+    'unknown_question',
+    `There is no question '${name.slice(0, 80)}'${near}: there are ${names.join(', ')}.`,
+  );
+}

@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import type { ObserveQuery } from '../query/shape.ts';
+
+/** A query that people ask again and again, with what differs as parameters. */
+export interface Question<Shape extends z.ZodRawShape = z.ZodRawShape> {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: z.ZodObject<Shape>;
+  query(parameters: z.output<z.ZodObject<Shape>>): ObserveQuery;
+}
+
+export const question = <Shape extends z.ZodRawShape>(
+  name: string,
+  {
+    description,
+    parameters,
+    query,
+  }: {
+    readonly description: string;
+    readonly parameters: Shape;
+    readonly query: (parameters: z.output<z.ZodObject<Shape>>) => ObserveQuery;
+  },
+): Question => ({
+  name,
+  description,
+  parameters: z.strictObject(parameters),
+  query,
+});
+
+type Condition = NonNullable<ObserveQuery['where']>[number];
+
+/** Conditions of the parameters that were given. */
+export const where = (
+  ...conditions: readonly (Condition | { readonly [K in keyof Condition]: Condition[K] | undefined })[]
+): Condition[] => conditions.filter((condition): condition is Condition => condition.value !== undefined);
+
+export const since = (column: string, value: string): Condition => ({ column, op: 'gte', value });
+
+const time = 'expected a time as 2026-01-31T12:00:00Z, or back from now as -15m, -24h, -7d';
+const back = /^-\d{1,6}[smhd]$/;
+const instant = z.iso.datetime({ offset: true });
+/** From when on; `usual` where nothing is said. */
+export const from = (usual: string) =>
+  z
+    .string(time)
+    .refine((value) => back.test(value) || instant.safeParse(value).success, time)
+    .default(usual)
+    .describe('From when on: RFC 3339, or back from now as -15m, -24h, -7d.');
+
+export const named = (description: string) =>
+  z
+    .string('expected a text')
+    .min(1, 'must not be empty')
+    .max(200, 'at most 200 characters')
+    .optional()
+    .describe(description);
+
+export const by = (usual: 'hour' | 'day') =>
+  z
+    .enum(
+      ['minute', 'ten_minutes', 'hour', 'day', 'month'],
+      'expected minute, ten_minutes, hour, day or month',
+    )
+    .default(usual)
+    .describe('How long each part of the time is.');

@@ -1,0 +1,21 @@
+import { ObserveError } from '../errors.ts';
+import { ReadOnlyDatabase } from './read-only-database.ts';
+import type { Question, Reply, ThreadData } from './messages.ts';
+
+/** The side of the thread: one question after the other. */
+export function serveReads(data: ThreadData): (question: Question) => Reply {
+  const database = new ReadOnlyDatabase(data);
+  return (question) => {
+    try {
+      return { rows: database.read(question) };
+    } catch (error) {
+      const { kind, code, message } =
+        error instanceof ObserveError
+          ? error
+          : new ObserveError('unavailable', 'database_unavailable', `the database: ${messageOf(error)}`);
+      return { failure: { kind, code, message } };
+    }
+  };
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
