@@ -2,6 +2,19 @@ import type { Sink, RackId } from '../watch/index.ts';
 import type { Transcripts } from '../observe/types.ts';
 import type { Grant, NewEvent, Policy, Rack, ReviewEntry, Tombstone, Verb, WriteToken } from './types.ts';
 
+export interface RackChange {
+  readonly armed?: boolean | undefined;
+  readonly policy?:
+    | {
+        readonly content?: Policy['content'] | undefined;
+        readonly retention?:
+          | { readonly [Bound in keyof Policy['retention']]?: number | undefined }
+          | undefined;
+        readonly redact?: Policy['redact'] | undefined;
+      }
+    | undefined;
+}
+
 /** What the recorder is to the planes, the command line and the observe plane. `by` as `acts.by` of src/store/schema.ts. */
 export interface RecorderService {
   /** Keeps what the host's own planes say, where a rack is armed. */
@@ -16,14 +29,7 @@ export interface RecorderService {
    * What is absent stays; a retention or a policy is completed by what counts now. Bounds that got tighter count at once.
    * @throws RecorderError not_found; invalid, with all violations
    */
-  change(
-    id: string,
-    change: {
-      readonly armed?: boolean | undefined;
-      readonly policy?: { readonly [K in keyof Policy]?: Partial<Policy[K]> | undefined } | undefined;
-    },
-    by: string,
-  ): Promise<Rack>;
+  change(id: string, change: RackChange, by: string): Promise<Rack>;
 
   /** Newest first; expired and revoked ones stay visible. */
   grants(

@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto';
+import type { Totals } from '../histories/history.ts';
+import type { Tombstone } from '../types.ts';
+import { type ControlDatabase, isFull } from './database.ts';
+import type { Review } from './review.ts';
+
+/** A purge that was asked for. */
+export interface Intent extends Tombstone {
+  /** Of the history that there is when it is done. */
+  readonly generation: number;
+}
+
+/** Purges are remembered until they are done, so that one that a crash cut off is finished at the next start. */
+export class Purges {
+  readonly #control: ControlDatabase;
+  readonly #review: Review;
+
+  constructor(control: ControlDatabase, review: Review) {
+    this.#control = control;
+    this.#review = review;
+  }
+
+  async intend(
+    { rack, generation, by }: Pick<Intent, 'rack' | 'generation' | 'by'>,
+    found: Totals,
+  ): Promise<Intent> {
+    const intent: Intent = {
+      id: `d${randomBytes(8).toString('hex')}`,
+      rack,
+      generation,
+      at: this.#control.time(),
+      by,
+      ...found,
+    };
+    const { id, at } = intent;
+    try {
+      await this.#control.transaction((tx) =>
+        tx
+          .insertInto('purges')
+          .values({ id, rack, generation, at, by, found: JSON.stringify(found) })
+          .execute(),
+      );
+    } catch (error) {
+      // That there is no room any more must not keep anybody from making some.
+      if (!isFull(error)) throw error;
+    }
+    return intent;
+  }
+
+  /** Oldest first. */
+  async unfinished(): Promise<Intent[]> {
+    const rows = await this.#control.read((db) =>
+      db.selectFrom('purges').selectAll().orderBy('at').orderBy('generation').execute(),
+    );
+    return rows.map(({ found, ...row }) => ({ ...row, ...(JSON.parse(found) as Totals) }));
+  }
+
+  /** Of one that came to nothing. */
+  async withdraw({ id }: Intent): Promise<void> {
+    await this.#control.transaction((tx) => tx.deleteFrom('purges').where('id', '=', id).execute());
+  }
+
+  /** @param removed undefined: somebody else removed it before */
+  async done(intent: Intent, removed: Totals | undefined): Promise<Tombstone> {
+    const { id, rack, at, by } = intent;
+    // A crash after the files were gone: what there was when it was asked for is all that is known.
+    const { events, bytes, from, to } = removed && removed.events >= intent.events ? removed : intent;
+    const tombstone: Tombstone = { id, rack, at, by, events, bytes, from, to };
+    await this.#control.transaction(async (tx) => {
+      await tx.deleteFrom('purges').where('id', '=', intent.id).execute();
+      const details = { id, at, events, bytes, from, to };
+      await this.#review.add(tx, { by, act: 'purge', rack, details });
+    });
+    return tombstone;
+  }
+}

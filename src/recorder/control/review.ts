@@ -1,0 +1,139 @@
+import type { RackId } from '../../watch/index.ts';
+import type { ReviewEntry } from '../types.ts';
+import type { ControlDatabase, ControlTx } from './database.ts';
+
+export type NewEntry = Omit<ReviewEntry, 'seq' | 'at'>;
+
+/** Older ones go. */
+const most = 100_000;
+/** Entries that wait for the disk; beyond that, refusals are not written one by one. */
+const mostWaiting = 1000;
+/** How long equal refusals are counted in one entry, in ms: nobody drives the others out by knocking. */
+const together = 60_000;
+
+interface Waiting {
+  readonly entry: NewEntry;
+  readonly done: PromiseWithResolvers<void>;
+}
+
+/** Who did what, and who was refused. */
+export class Review {
+  readonly #control: ControlDatabase;
+  readonly #onFault: (message: string) => void;
+  #waiting: Waiting[] = [];
+  #writing: Promise<void> | undefined;
+  /** Refusals by who and what, not written yet. */
+  readonly #refused = new Map<string, { entry: NewEntry; count: number; readonly since: number }>();
+
+  constructor(control: ControlDatabase, onFault: (message: string) => void) {
+    this.#control = control;
+    this.#onFault = onFault;
+  }
+
+  /** Within the transaction of what it is about. */
+  async add(tx: ControlTx, ...entries: readonly NewEntry[]): Promise<void> {
+    const at = this.#control.time();
+    for (const { by, act, rack, details } of entries)
+      await tx
+        .insertInto('review')
+        .values({ at, by, act, rack, details: JSON.stringify(details) })
+        .execute();
+    const { seq } = await tx
+      .selectFrom('review')
+      .select((select) => select.fn.max('seq').as('seq'))
+      .executeTakeFirstOrThrow();
+    await tx
+      .deleteFrom('review')
+      .where('seq', '<=', seq - most)
+      .execute();
+  }
+
+  /** On the disk when it resolves; those that come at once go in one transaction. */
+  write(entry: NewEntry): Promise<void> {
+    const done = Promise.withResolvers<void>();
+    this.#waiting.push({ entry, done });
+    this.#writing ??= this.#writeAll();
+    return done.promise;
+  }
+
+  /** The first of its kind is written at once, those that follow within a minute are counted in another entry. */
+  refuse(entry: Omit<NewEntry, 'act'>): void {
+    const now = performance.now();
+    this.#flushRefused((since) => now - since > together);
+    const key = JSON.stringify([entry.by, entry.rack, entry.details]);
+    const known = this.#refused.get(key);
+    if (known) {
+      known.count++;
+      return;
+    }
+    if (this.#refused.size >= mostWaiting || this.#waiting.length >= mostWaiting) return;
+    const refused: NewEntry = { ...entry, act: 'refused' };
+    this.#refused.set(key, { entry: refused, count: 0, since: now });
+    this.writeLater(refused);
+  }
+
+  async list({
+    rack,
+    after = 0,
+    limit,
+  }: {
+    readonly rack?: RackId | undefined;
+    readonly after?: number | undefined;
+    readonly limit: number;
+  }): Promise<{ entries: ReviewEntry[]; next: number | null }> {
+    this.#flushRefused(() => true);
+    await this.#writing;
+    const rows = await this.#control.read((db) => {
+      const all = db
+        .selectFrom('review')
+        .selectAll()
+        .where('seq', '>', after)
+        .orderBy('seq')
+        .limit(limit + 1);
+      return (rack === undefined ? all : all.where('rack', '=', rack)).execute();
+    });
+    const entries = rows.slice(0, limit).map(({ details, ...row }) => ({
+      ...row,
+      details: JSON.parse(details) as Record<string, unknown>,
+    }));
+    return { entries, next: rows.length > limit ? (entries.at(-1)?.seq ?? null) : null };
+  }
+
+  async close(): Promise<void> {
+    this.#flushRefused(() => true);
+    await this.#writing;
+  }
+
+  #flushRefused(isOver: (since: number) => boolean): void {
+    for (const [key, { entry, count, since }] of this.#refused) {
+      if (!isOver(since)) continue;
+      this.#refused.delete(key);
+      if (count > 0) this.writeLater({ ...entry, details: { ...entry.details, again: count } });
+    }
+  }
+
+  /** Nobody waits for it. */
+  writeLater(entry: NewEntry): void {
+    this.write(entry).catch((error: unknown) =>
+      this.#onFault(
+        `the review lacks an entry '${entry.act}': ${error instanceof Error ? error.message : String(error)}`,
+      ),
+    );
+  }
+
+  async #writeAll(): Promise<void> {
+    // What is asked for in this moment goes along.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) {
+      const waiting = this.#waiting;
+      this.#waiting = [];
+      try {
+        await this.#control.transaction((tx) => this.add(tx, ...waiting.map(({ entry }) => entry)));
+        for (const { done } of waiting) done.resolve();
+      } catch (error) {
+        for (const { done } of waiting) done.reject(error);
+      }
+    }
+    this.#writing = undefined;
+  }
+}

@@ -1,0 +1,85 @@
+import { type RackId, racks } from '../../watch/index.ts';
+import type { RackSettings } from '../histories/protocol.ts';
+import { changedPolicy } from '../policy.ts';
+import type { RackChange } from '../services.ts';
+import { defaultPolicy, type Policy } from '../types.ts';
+import type { ControlDatabase, ControlDb } from './database.ts';
+import type { Review } from './review.ts';
+
+export interface KnownSettings extends RackSettings {
+  readonly changedAt: string | null;
+  readonly changedBy: string | null;
+}
+
+const untouched: KnownSettings = {
+  version: 0,
+  armed: false,
+  policy: defaultPolicy,
+  changedAt: null,
+  changedBy: null,
+};
+
+/** What counts in a rack now. */
+export async function settingsOf(db: ControlDb, rack: RackId): Promise<KnownSettings> {
+  const row = await db.selectFrom('settings').selectAll().where('rack', '=', rack).executeTakeFirst();
+  if (!row) return untouched;
+  return {
+    version: row.version,
+    armed: row.armed === 1,
+    policy: JSON.parse(row.policy) as Policy,
+    changedAt: row.changed_at,
+    changedBy: row.changed_by,
+  };
+}
+
+export async function allSettings(db: ControlDb): Promise<Map<RackId, KnownSettings>> {
+  const known = new Map<RackId, KnownSettings>();
+  for (const rack of racks) known.set(rack, await settingsOf(db, rack));
+  return known;
+}
+
+/** @throws RecorderError invalid */
+export function changeSettings(
+  control: ControlDatabase,
+  review: Review,
+  rack: RackId,
+  change: RackChange,
+  by: string,
+): Promise<KnownSettings> {
+  return control.transaction(async (tx) => {
+    const before = await settingsOf(tx, rack);
+    const policy = changedPolicy(before.policy, change.policy);
+    const armed = change.armed ?? before.armed;
+    const isOther = JSON.stringify(policy) !== JSON.stringify(before.policy);
+    if (!isOther && armed === before.armed) return before;
+    const after: KnownSettings = {
+      version: before.version + 1,
+      armed,
+      policy,
+      changedAt: control.time(),
+      changedBy: by,
+    };
+    const row = {
+      version: after.version,
+      armed: armed ? (1 as const) : (0 as const),
+      policy: JSON.stringify(policy),
+      changed_at: after.changedAt,
+      changed_by: by,
+    };
+    await tx
+      .insertInto('settings')
+      .values({ rack, ...row })
+      .onConflict((conflict) => conflict.column('rack').doUpdateSet(row))
+      .execute();
+    if (isOther)
+      await review.add(tx, { by, act: 'policy', rack, details: { before: before.policy, after: policy } });
+    if (armed !== before.armed)
+      await review.add(tx, {
+        by,
+        act: armed ? 'arm' : 'disarm',
+        rack,
+        details: { before: { armed: before.armed }, after: { armed } },
+      });
+    return after;
+  });
+}

@@ -1,0 +1,114 @@
+import { type RackId, racks } from '../../watch/index.ts';
+import { RecorderError } from '../errors.ts';
+import type { NewEvent } from '../types.ts';
+import { currentGeneration, currentPath, historyFiles } from './files.ts';
+import { nothing, readTotals, type Totals } from './history.ts';
+import type { Added, Answers, Question, RackSettings } from './protocol.ts';
+import { HistoryThread } from './thread.ts';
+
+interface Options {
+  readonly folder: string;
+  readonly secrets: readonly string[];
+  /** The thread's entry. Without one, histories are only looked at. */
+  readonly worker: string | undefined;
+  readonly settings: ReadonlyMap<RackId, RackSettings>;
+  /** RFC 3339 in UTC. */
+  readonly time: () => string;
+}
+
+/** All histories, as those see them that do not have them. */
+export class Histories {
+  readonly #folder: string;
+  readonly #thread: HistoryThread | undefined;
+  readonly #time: () => string;
+  /** What the thread was told last, or is when it starts. */
+  readonly #settings: Map<RackId, RackSettings>;
+
+  constructor({ folder, secrets, worker, settings, time }: Options) {
+    this.#folder = folder;
+    this.#time = time;
+    this.#settings = new Map(settings);
+    if (worker !== undefined)
+      this.#thread = new HistoryThread(worker, { folder, secrets }, () =>
+        [...this.#settings].map(([rack, known]) => settingsQuestion(rack, known)),
+      );
+  }
+
+  /** What counts as far as it is known here. */
+  settingsOf(rack: RackId): RackSettings | undefined {
+    return this.#settings.get(rack);
+  }
+
+  /**
+   * What counts from here on: for everything that is asked for later, and for nothing that was asked for before.
+   * @param before is called when they are other ones
+   */
+  async settle(rack: RackId, settings: RackSettings, before: () => void): Promise<void> {
+    if (settings.version <= (this.#settings.get(rack)?.version ?? 0)) return;
+    before();
+    this.#settings.set(rack, settings);
+    if (this.#thread?.isRunning) await this.#ask(settingsQuestion(rack, settings));
+  }
+
+  /** @returns undefined: the rack is not armed */
+  add(rack: RackId, source: string, events: readonly NewEvent[]): Promise<Added | undefined> {
+    return this.#ask({ do: 'add', rack, source, events, now: this.#time() });
+  }
+
+  async sweep(rack: RackId): Promise<Answers['sweep']> {
+    if (!this.#thread) return { events: 0, bytes: 0 };
+    return await this.#ask({ do: 'sweep', rack, now: this.#time() });
+  }
+
+  /** @returns undefined: it was done before */
+  purge(rack: RackId, generation: number): Promise<Totals | undefined> {
+    return this.#ask({ do: 'purge', rack, generation });
+  }
+
+  async close(): Promise<void> {
+    await this.#thread?.close();
+  }
+
+  /** Those of which something was ever kept. */
+  racks(): RackId[] {
+    const there = new Set(historyFiles(this.#folder).map((file) => file.rack));
+    return racks.filter((rack) => there.has(rack));
+  }
+
+  /** Undefined where nothing was ever kept. */
+  generationOf(rack: RackId): number | undefined {
+    return currentGeneration(this.#folder, rack);
+  }
+
+  pathOf(rack: RackId): string | undefined {
+    return currentPath(this.#folder, rack);
+  }
+
+  /** @throws StoreError */
+  totalsOf(rack: RackId): Totals {
+    for (;;) {
+      const path = this.pathOf(rack);
+      if (path === undefined) return nothing;
+      try {
+        return readTotals(path);
+      } catch (error) {
+        // A purge took it away meanwhile.
+        if (this.pathOf(rack) === path) throw error;
+      }
+    }
+  }
+
+  #ask<Q extends Question>(question: Q): Promise<Answers[Q['do']]> {
+    if (this.#thread) return this.#thread.ask(question);
+    throw new RecorderError(
+      'unavailable',
+      'recorder_beside',
+      'The histories are with the host: ask it over HTTP.',
+    );
+  }
+}
+
+const settingsQuestion = (
+  rack: RackId,
+  { version, armed, policy }: RackSettings,
+): Extract<Question, { do: 'settings' }> => ({ do: 'settings', rack, settings: { version, armed, policy } });

@@ -1,0 +1,230 @@
+import { StoreError } from '../../store/index.ts';
+import type { RackId } from '../../watch/index.ts';
+import { Redactor } from '../redaction/redactor.ts';
+import {
+  currentGeneration,
+  currentPath,
+  historyFiles,
+  historyPath,
+  makeHistoryFile,
+  remove,
+  removeOlder,
+  syncFolder,
+} from './files.ts';
+import { History, nothing, readTotals, type Totals } from './history.ts';
+import type { Added, Answers, Call, Failure, KeeperData, Question, RackSettings, Reply } from './protocol.ts';
+import { storedEvent } from './stored-event.ts';
+import { sweep } from './sweeping.ts';
+
+interface Place {
+  settings: RackSettings | undefined;
+  redactor: Redactor | undefined;
+  history: History | undefined;
+}
+interface Adding {
+  readonly call: number;
+  readonly question: Extract<Question, { do: 'add' }>;
+}
+
+/** How far a history may grow beyond its bounds before it is swept between two minutes. */
+const slack = 1.25;
+
+/**
+ * Has the histories, alone, on a thread of its own: what is redacted, written and removed holds nobody else up. What came
+ * while the disk was busy goes to it together.
+ */
+export class Keeper {
+  readonly #folder: string;
+  readonly #secrets: readonly string[];
+  readonly #reply: (reply: Reply) => void;
+  readonly #places = new Map<RackId, Place>();
+  #adding: Adding[] = [];
+
+  constructor({ folder, secrets }: KeeperData, reply: (reply: Reply) => void) {
+    this.#folder = folder;
+    this.#secrets = secrets;
+    this.#reply = reply;
+  }
+
+  take({ call, question }: Call): void {
+    if (question.do !== 'add') {
+      this.#addAll();
+      this.#answer(call, () => this.#do(question));
+      return;
+    }
+    this.#adding.push({ call, question });
+    if (this.#adding.length === 1) setImmediate(() => this.#addAll());
+  }
+
+  #answer(call: number, work: () => Answers[Question['do']]): void {
+    try {
+      this.#reply({ call, answer: work() });
+    } catch (error) {
+      this.#reply({ call, failure: failureOf(error) });
+    }
+  }
+
+  #do(question: Exclude<Question, { do: 'add' }>): Answers[Question['do']] {
+    switch (question.do) {
+      case 'settings':
+        return this.#set(question.rack, question.settings);
+      case 'sweep':
+        return this.#sweep(question.rack, question.now);
+      case 'purge':
+        return this.#purge(question.rack, question.generation);
+      case 'close':
+        for (const rack of this.#places.keys()) this.#letGo(rack);
+        return undefined;
+    }
+  }
+
+  #set(rack: RackId, settings: RackSettings): undefined {
+    const place = this.#place(rack);
+    if (place.settings && place.settings.version >= settings.version) return;
+    const redactor = new Redactor(settings.policy.redact, this.#secrets);
+    Object.assign(place, { settings, redactor });
+  }
+
+  #addAll(): void {
+    const adding = this.#adding;
+    this.#adding = [];
+    const racks = new Set(adding.map(({ question }) => question.rack));
+    for (const rack of racks)
+      this.#addTo(
+        rack,
+        adding.filter(({ question }) => question.rack === rack),
+      );
+  }
+
+  /** One commit for all of them. */
+  #addTo(rack: RackId, adding: readonly Adding[]): void {
+    const { settings, redactor } = this.#place(rack);
+    if (!settings?.armed || !redactor) {
+      for (const { call } of adding) this.#reply({ call, answer: undefined });
+      return;
+    }
+    const { content } = settings.policy;
+    try {
+      const groups = adding.map(({ question: { source, events, now } }) =>
+        events.map((event) => storedEvent(event, { content, source, redactor, now })),
+      );
+      const now = adding.at(-1)?.question.now ?? '';
+      const isNew = this.#with(rack, (history) => history.add(groups.flat(), now));
+      const expired = this.#sweepEarly(rack, settings, now);
+      let at = 0;
+      for (const [index, { call }] of adding.entries()) {
+        const group = groups[index] ?? [];
+        const kept = group.filter((_, position) => isNew[at + position]);
+        at += group.length;
+        const answer: Added = {
+          accepted: kept.length,
+          duplicates: group.length - kept.length,
+          redacted: kept.reduce((sum, event) => sum + event.redacted, 0),
+          expired: index === 0 ? expired : { events: 0, bytes: 0 },
+        };
+        this.#reply({ call, answer });
+      }
+    } catch (error) {
+      for (const { call } of adding) this.#reply({ call, failure: failureOf(error) });
+    }
+  }
+
+  /** What was added is kept whether this succeeds or not: it is tried again within a minute. */
+  #sweepEarly(rack: RackId, { policy: { retention } }: RackSettings, now: string) {
+    try {
+      const { events, bytes } = this.#with(rack, (history) => history.totals());
+      if (events > retention.events * slack || bytes > retention.bytes * slack) return this.#sweep(rack, now);
+    } catch {
+      // The sweeper tells.
+    }
+    return { events: 0, bytes: 0 };
+  }
+
+  #sweep(rack: RackId, now: string): Answers['sweep'] {
+    const { settings } = this.#place(rack);
+    if (!settings || currentGeneration(this.#folder, rack) === undefined) return { events: 0, bytes: 0 };
+    removeOlder(this.#folder, rack);
+    return this.#with(rack, (history) => sweep(history, settings.policy.retention, now));
+  }
+
+  /**
+   * The next generation's file, while still empty, is what tells after a crash that the ones before it go.
+   * @param generation that there is afterwards
+   */
+  #purge(rack: RackId, generation: number): Totals | undefined {
+    const folder = this.#folder;
+    const current = currentGeneration(folder, rack);
+    let removed = current === undefined ? nothing : undefined;
+    if (current !== undefined && current < generation) {
+      removed = this.#totalsOf(rack);
+      this.#letGo(rack);
+      this.#mark(rack, generation);
+    }
+    if (!removeOlder(folder, rack))
+      throw new StoreError(
+        'storage_failed',
+        `files of the history '${rack}' in ${folder} could not be removed: let this user delete there`,
+      );
+    if (current === undefined) return removed;
+    makeHistoryFile(historyPath(folder, rack, Math.max(generation, current)));
+    syncFolder(folder);
+    const left = this.#with(rack, (history) => history.totals());
+    if (removed && left.events > 0) throw new Error(`the history '${rack}' has events after its purge`);
+    return removed;
+  }
+
+  #mark(rack: RackId, generation: number): void {
+    try {
+      makeHistoryFile(historyPath(this.#folder, rack, generation));
+      syncFolder(this.#folder);
+    } catch (error) {
+      // There is room for it when the history is gone.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+      for (const file of historyFiles(this.#folder)) if (file.rack === rack) remove(file.path);
+    }
+  }
+
+  /** A damaged history can be purged, too. */
+  #totalsOf(rack: RackId): Totals {
+    const path = currentPath(this.#folder, rack);
+    try {
+      return path === undefined ? nothing : readTotals(path);
+    } catch {
+      return nothing;
+    }
+  }
+
+  /** After a failure the file is opened anew: SQLite then looks at what is really there. */
+  #with<T>(rack: RackId, work: (history: History) => T): T {
+    const place = this.#place(rack);
+    try {
+      place.history ??= History.open(
+        historyPath(this.#folder, rack, currentGeneration(this.#folder, rack) ?? 0),
+      );
+      return work(place.history);
+    } catch (error) {
+      this.#letGo(rack);
+      throw error;
+    }
+  }
+
+  #letGo(rack: RackId): void {
+    const place = this.#place(rack);
+    const { history } = place;
+    place.history = undefined;
+    history?.close();
+  }
+
+  #place(rack: RackId): Place {
+    const known = this.#places.get(rack);
+    if (known) return known;
+    const place: Place = { settings: undefined, redactor: undefined, history: undefined };
+    this.#places.set(rack, place);
+    return place;
+  }
+}
+
+function failureOf(error: unknown): Failure {
+  if (error instanceof StoreError) return { code: error.code, message: error.message };
+  return { code: 'recorder_failed', message: error instanceof Error ? error.message : String(error) };
+}

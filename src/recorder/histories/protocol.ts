@@ -1,0 +1,64 @@
+import type { RackId } from '../../watch/index.ts';
+import type { NewEvent, Policy } from '../types.ts';
+import type { Totals } from './history.ts';
+
+/** What counts in a rack; of two, the one with the higher number. */
+export interface RackSettings {
+  readonly version: number;
+  readonly armed: boolean;
+  readonly policy: Policy;
+}
+
+/** What the thread that has the histories is asked for. Questions are answered in the order in which they come. */
+export type Question =
+  | { readonly do: 'settings'; readonly rack: RackId; readonly settings: RackSettings }
+  | {
+      readonly do: 'add';
+      readonly rack: RackId;
+      /** `host` or `token:<id>`. */
+      readonly source: string;
+      readonly events: readonly NewEvent[];
+      /** RFC 3339 in UTC. */
+      readonly now: string;
+    }
+  | { readonly do: 'sweep'; readonly rack: RackId; readonly now: string }
+  | { readonly do: 'purge'; readonly rack: RackId; readonly generation: number }
+  | { readonly do: 'close' };
+
+export interface Added {
+  readonly accepted: number;
+  readonly duplicates: number;
+  readonly redacted: number;
+  /** What the bounds took meanwhile. */
+  readonly expired: { readonly events: number; readonly bytes: number };
+}
+
+export interface Answers {
+  settings: undefined;
+  /** Undefined: the rack is not armed. */
+  add: Added | undefined;
+  sweep: { readonly events: number; readonly bytes: number };
+  /** Undefined: it was done before. */
+  purge: Totals | undefined;
+  close: undefined;
+}
+
+export interface Failure {
+  readonly code: 'storage_full' | 'storage_failed' | 'storage_unsure' | 'recorder_failed';
+  readonly message: string;
+}
+
+export interface Call {
+  readonly call: number;
+  readonly question: Question;
+}
+
+export type Reply =
+  | { readonly call: number; readonly answer: Answers[Question['do']] }
+  | { readonly call: number; readonly failure: Failure };
+
+/** What the thread knows from the start. */
+export interface KeeperData {
+  readonly folder: string;
+  readonly secrets: readonly string[];
+}

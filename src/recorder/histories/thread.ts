@@ -1,0 +1,93 @@
+import { Worker } from 'node:worker_threads';
+import { StoreError } from '../../store/index.ts';
+import type { Answers, Call, KeeperData, Question, Reply } from './protocol.ts';
+
+interface Waiting {
+  resolve(answer: Answers[Question['do']]): void;
+  reject(error: Error): void;
+}
+
+/** What a new thread is told before anything else. */
+type Greet = () => readonly Extract<Question, { do: 'settings' }>[];
+
+/** The histories' thread, from the other side. It is started when it is needed, and again after it ended. */
+export class HistoryThread {
+  readonly #path: string;
+  readonly #data: KeeperData;
+  readonly #greet: Greet;
+  readonly #waiting = new Map<number, Waiting>();
+  #worker: Worker | undefined;
+  #calls = 0;
+
+  constructor(path: string, data: KeeperData, greet: Greet) {
+    this.#path = path;
+    this.#data = data;
+    this.#greet = greet;
+  }
+
+  get isRunning(): boolean {
+    return this.#worker !== undefined;
+  }
+
+  /** In order. Rejects with StoreError, or with what is no fault of the disk's. */
+  ask<Q extends Question>(question: Q): Promise<Answers[Q['do']]> {
+    const worker = this.#worker ?? this.#start();
+    return this.#post(worker, question);
+  }
+
+  /** After everything that was asked before. */
+  async close(): Promise<void> {
+    const worker = this.#worker;
+    if (!worker) return;
+    await this.#post(worker, { do: 'close' }).catch(() => undefined);
+    await worker.terminate();
+  }
+
+  #post<Q extends Question>(worker: Worker, question: Q): Promise<Answers[Q['do']]> {
+    return new Promise((resolve, reject) => {
+      const call = ++this.#calls;
+      // What cannot be sent is thrown here, and nobody waits for it.
+      const message: Call = { call, question };
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+      worker.postMessage(message);
+      this.#waiting.set(call, { resolve: resolve as Waiting['resolve'], reject });
+      if (this.#waiting.size === 1) worker.ref();
+    });
+  }
+
+  #start(): Worker {
+    const worker = new Worker(this.#path, {
+      workerData: this.#data,
+      stdout: true,
+      stderr: true,
+      execArgv: ['--disable-warning=ExperimentalWarning'],
+    });
+    this.#worker = worker;
+    worker.stdout.resume();
+    worker.stderr.resume();
+    worker.on('message', (reply: Reply) => {
+      const waiting = this.#waiting.get(reply.call);
+      this.#waiting.delete(reply.call);
+      // It holds the process only while something is on its way.
+      if (this.#waiting.size === 0) worker.unref();
+      if ('answer' in reply) waiting?.resolve(reply.answer);
+      else waiting?.reject(errorOf(reply.failure));
+    });
+    let reason = 'it was ended';
+    worker.on('error', (error: Error) => {
+      reason = error.message;
+    });
+    worker.on('exit', () => {
+      this.#worker = undefined;
+      const lost = [...this.#waiting.values()];
+      this.#waiting.clear();
+      for (const waiting of lost)
+        waiting.reject(new StoreError('storage_unsure', `the recorder's thread ended: ${reason}`));
+    });
+    for (const question of this.#greet()) this.#post(worker, question).catch(() => undefined);
+    return worker;
+  }
+}
+
+const errorOf = ({ code, message }: Extract<Reply, { failure: unknown }>['failure']): Error =>
+  code === 'recorder_failed' ? new Error(message) : new StoreError(code, message);

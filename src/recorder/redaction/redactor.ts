@@ -1,0 +1,92 @@
+import { RE2JS } from 're2js';
+import { redactionSets } from './sets.ts';
+
+export const cut = '[redacted]';
+
+/** From and to, in UTF-16 units. */
+type Range = readonly [number, number];
+type Find = (text: string, found: Range[]) => void;
+
+/** Shorter ones would be found in every second word. */
+const shortestSecret = 4;
+
+/** Takes out of texts what must not be stored. */
+export class Redactor {
+  readonly #finds: readonly Find[];
+  readonly #names: readonly RegExp[];
+
+  /**
+   * @param expressions as of a policy that was checked
+   * @param secrets that are taken out always, whole, also as they stand in a URL or in JSON
+   */
+  constructor(expressions: readonly string[], secrets: readonly string[]) {
+    const sets = expressions
+      .map((expression) => redactionSets[expression])
+      .filter((set) => set !== undefined);
+    const own = expressions.filter((expression) => !Object.hasOwn(redactionSets, expression));
+    const spellings = new Set(
+      secrets.filter((secret) => secret.length >= shortestSecret).flatMap(spellingsOf),
+    );
+    this.#names = sets.map((set) => set.names).filter((names) => names !== undefined);
+    this.#finds = [
+      ...[...spellings].map(findLiteral),
+      ...sets.flatMap(({ needs = '', patterns }) => patterns.map((pattern) => findPattern(pattern, needs))),
+      ...own.map(findExpression),
+    ];
+  }
+
+  /** Whether the value of an attribute of that name is a secret. */
+  isSecretName(name: string): boolean {
+    return this.#names.some((names) => names.test(name));
+  }
+
+  redact(text: string): { readonly text: string; readonly count: number } {
+    const found: Range[] = [];
+    for (const find of this.#finds) find(text, found);
+    if (found.length === 0) return { text, count: 0 };
+    found.sort(([a], [b]) => a - b);
+    let clean = '';
+    let done = 0;
+    let count = 0;
+    let last = -1;
+    for (const [from, to] of found) {
+      if (from >= last) {
+        clean += text.slice(done, from) + cut;
+        count++;
+      }
+      last = Math.max(last, to);
+      done = last;
+    }
+    return { text: clean + text.slice(done), count };
+  }
+}
+
+function spellingsOf(secret: string): string[] {
+  const encoded = secret.isWellFormed() ? encodeURIComponent(secret) : secret;
+  const quoted = JSON.stringify(secret).slice(1, -1);
+  return [secret, encoded, quoted, quoted.replaceAll('/', '\\/')];
+}
+
+const findLiteral =
+  (secret: string): Find =>
+  (text, found) => {
+    for (let at = text.indexOf(secret); at >= 0; at = text.indexOf(secret, at + 1))
+      found.push([at, at + secret.length]);
+  };
+
+const findPattern =
+  (pattern: RegExp, needs: string): Find =>
+  (text, found) => {
+    if (!text.includes(needs)) return;
+    for (const match of text.matchAll(pattern)) found.push([match.index, match.index + match[0].length]);
+  };
+
+/** Whether there is a match at all takes a twentieth of the time that finding it does. */
+function findExpression(expression: string): Find {
+  const compiled = RE2JS.compile(expression);
+  return (text, found) => {
+    if (!compiled.test(text)) return;
+    const matcher = compiled.matcher(text);
+    while (matcher.find()) if (matcher.end() > matcher.start()) found.push([matcher.start(), matcher.end()]);
+  };
+}

@@ -1,0 +1,64 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { Transcripts } from '../observe/types.ts';
+import { explainSqlite } from '../store/sqlite-errors.ts';
+import { untouchedWay } from '../store/sqlite-untouched.ts';
+import { type RackId, racks } from '../watch/index.ts';
+import { isFor } from './control/grants.ts';
+import { currentGeneration, historyPath } from './histories/files.ts';
+import type { Verb } from './types.ts';
+
+/**
+ * The racks of a host that is not running, by the grants in force. Nothing is written: not even into the review that
+ * somebody read.
+ * @param folder the recorder's
+ */
+export const stoppedTranscripts = (folder: string, now: () => Date): Transcripts => ({
+  async readable(by) {
+    const { granted, purged } = controlOf(folder, by, now().toISOString());
+    const readable = racks.flatMap((rack) => {
+      const generation = granted.has(rack) ? currentGeneration(folder, rack) : undefined;
+      // What was to be purged when the host was killed is gone for whoever reads.
+      return generation === undefined || generation < (purged.get(rack) ?? 0)
+        ? []
+        : [{ rack, path: historyPath(folder, rack, generation) }];
+    });
+    return { racks: readable, withheld: racks.filter((rack) => !granted.has(rack)) };
+  },
+  read: () => Promise.resolve(),
+});
+
+interface Control {
+  readonly granted: ReadonlySet<string>;
+  /** Generations that there are when purges under way are done. */
+  readonly purged: ReadonlyMap<string, number>;
+}
+
+/** @throws StoreError */
+function controlOf(folder: string, by: string, now: string): Control {
+  const path = join(folder, 'recorder.db');
+  if (!existsSync(path)) return { granted: new Set(), purged: new Map() };
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(untouchedWay(path).uri, { readOnly: true, timeout: 1000 });
+    const grants = db
+      .prepare('select rack, verbs, "to" from grants where revoked_at is null and expires_at > ?')
+      .all(now) as { rack: RackId; verbs: string; to: string }[];
+    const purges = db
+      .prepare('select rack, max(generation) as generation from purges group by rack')
+      .all() as { rack: RackId; generation: number }[];
+    return {
+      granted: new Set(
+        grants
+          .filter(({ verbs, to }) => (JSON.parse(verbs) as Verb[]).includes('read') && isFor(to, by))
+          .map(({ rack }) => rack),
+      ),
+      purged: new Map(purges.map(({ rack, generation }) => [rack, generation])),
+    };
+  } catch (error) {
+    throw explainSqlite(error, path);
+  } finally {
+    db?.close();
+  }
+}

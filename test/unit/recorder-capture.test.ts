@@ -1,0 +1,296 @@
+import { DatabaseSync } from 'node:sqlite';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { captureSink } from '../../src/recorder/capture/sink.ts';
+import { currentPath } from '../../src/recorder/histories/files.ts';
+import type { Content, NewEvent } from '../../src/recorder/types.ts';
+import {
+  type CompletionFacts,
+  type FactsOf,
+  type RackId,
+  racks,
+  type Said,
+  Watch,
+  type WorkKind,
+} from '../../src/watch/index.ts';
+import { recorders } from '../support/recorders.ts';
+
+/** A capture whose racks are armed or not, and what it gave to be stored. */
+function capturing(armed: Partial<Record<RackId, Content>>) {
+  const kept: { rack: RackId; events: readonly NewEvent[] }[] = [];
+  const sink = captureSink({
+    contentOf: (rack) => armed[rack],
+    record: (rack, events) => kept.push({ rack, events }),
+  });
+  return { watch: new Watch([sink]), kept, armed };
+}
+
+const now = new Date('2030-01-31T12:00:00.000Z');
+const asked: CompletionFacts = { wire: 'chat', operation: 'chat', by: 'local', stream: true };
+
+function chat(watch: Watch, id = 'chatcmpl-1') {
+  const work = watch.begin(
+    'completion',
+    id,
+    { ...asked, requestedModel: 'tiny', model: 'lathe-tiny' },
+    { now },
+  );
+  work.say('system', () => 'be brief');
+  work.say('user', () => 'what is the pass phrase?');
+  work.say('reasoning', () => 'I know it');
+  work.say('tool_call', () => '{"path":"notes"}', 'fs_read');
+  work.say('tool', () => 'swordfish', 'fs_read');
+  work.say('assistant', () => 'It is swordfish, naïvely.');
+  Object.assign(work.facts, { promptTokens: 12, completionTokens: 5, firstTokenMs: 1.23456, finish: 'stop' });
+  work.end({ outcome: 'ok', status: 200 });
+  return work;
+}
+
+describe('what the planes say, captured', () => {
+  it('is every text in order and then the completion, at full', () => {
+    const { watch, kept } = capturing({ completions: 'full' });
+    chat(watch);
+    expect(kept.map(({ rack }) => rack)).toEqual(['completions']);
+    const events = kept[0]?.events ?? [];
+    expect(
+      events.map(({ kind, role, content, attributes }) => [kind, role, content, attributes?.['name']]),
+    ).toEqual([
+      ['message', 'system', 'be brief', undefined],
+      ['message', 'user', 'what is the pass phrase?', undefined],
+      ['reasoning', 'assistant', 'I know it', undefined],
+      ['tool_call', 'assistant', '{"path":"notes"}', 'fs_read'],
+      ['tool_result', 'tool', 'swordfish', 'fs_read'],
+      ['message', 'assistant', 'It is swordfish, naïvely.', undefined],
+      ['completion', undefined, undefined, undefined],
+    ]);
+    expect(events.every(({ subject, model }) => subject === 'chatcmpl-1' && model === 'lathe-tiny')).toBe(
+      true,
+    );
+    expect(events[5]?.attributes).toBeUndefined();
+    expect(events[6]?.attributes).toEqual({
+      wire: 'chat',
+      operation: 'chat',
+      by: 'local',
+      stream: true,
+      requested_model: 'tiny',
+      prompt_tokens: 12,
+      completion_tokens: 5,
+      first_token_ms: 1.235,
+      finish: 'stop',
+      started_at: now.toISOString(),
+      total_ms: expect.any(Number) as unknown,
+      outcome: 'ok',
+      status: 200,
+    });
+    expect(Date.parse(events[6]?.at ?? '')).toBeGreaterThanOrEqual(now.getTime());
+  });
+
+  it('has ids that are the same when the same is told again, and differ otherwise', () => {
+    const { watch, kept } = capturing({ completions: 'full' });
+    chat(watch);
+    chat(watch);
+    chat(watch, 'chatcmpl-2');
+    const [first, again, other] = kept.map(({ events }) => events.map(({ id }) => id));
+    expect(again).toEqual(first);
+    expect(new Set([...(first ?? []), ...(other ?? [])]).size).toBe(14);
+  });
+
+  it('is nothing where the rack is disarmed, and no text is made for it', () => {
+    const { watch, kept } = capturing({ agent: 'full', gateway: 'full' });
+    const work = watch.begin('completion', 'c', { ...asked });
+    work.say('user', () => {
+      throw new Error('made for nobody');
+    });
+    work.end({ outcome: 'ok' });
+    expect(kept).toEqual([]);
+  });
+
+  it('is nothing where the rack was disarmed meanwhile', () => {
+    const { watch, kept, armed } = capturing({ completions: 'full' });
+    const work = watch.begin('completion', 'c', { ...asked }, { now });
+    work.say('user', () => 'hush');
+    delete armed.completions;
+    work.end({ outcome: 'ok' });
+    expect(kept).toEqual([]);
+  });
+
+  it('is about the task or the run that it is part of', () => {
+    const { watch, kept } = capturing({ agent: 'full', workflows: 'full' });
+    const task = watch.begin('task', 't1', { agent: 'default', engine: 'resident', model: 'm' }, { now });
+    const turn = watch.begin(
+      'turn',
+      't1.1',
+      { agent: 'default', engine: 'resident', model: 'm' },
+      { parent: task, now },
+    );
+    turn.say('assistant', () => 'done');
+    turn.end({ outcome: 'ok' });
+    const tool = { tool: 'fs_read', agent: 'default', callId: 'call_1', toolKind: 'read' } as const;
+    watch.begin('tool', 'call_1', tool, { parent: task, now }).end({ outcome: 'failed', code: 'no_file' });
+    task.end({ outcome: 'ok' });
+    const run = watch.begin('run', 'r1', { workflow: 'w' }, { now });
+    const step = watch.begin('step', 'r1/build', { workflow: 'w', step: 'build' }, { parent: run, now });
+    watch
+      .begin('tool', 'call_2', { ...tool, callId: 'call_2' }, { parent: step, now })
+      .end({ outcome: 'ok' });
+    step.end({ outcome: 'ok' });
+    run.end({ outcome: 'ok' });
+    expect(
+      kept.flatMap(({ rack, events }) =>
+        events.map(({ id, kind, subject, attributes }) => [
+          rack,
+          kind,
+          subject,
+          id.replace(`:${now.getTime()}`, ''),
+          attributes?.['id'],
+        ]),
+      ),
+    ).toEqual([
+      ['agent', 'message', 't1', 'turn:t1.1:0', undefined],
+      ['agent', 'turn', 't1', 'turn:t1.1', 't1.1'],
+      ['agent', 'tool', 't1', 'tool:call_1', 'call_1'],
+      ['agent', 'task', 't1', 'task:t1', undefined],
+      ['workflows', 'tool', 'r1', 'tool:call_2', 'call_2'],
+      ['workflows', 'step', 'r1', 'step:r1/build', 'r1/build'],
+      ['workflows', 'run', 'r1', 'run:r1', undefined],
+    ]);
+  });
+
+  it('has what has the same id at another time: segments of a run, tasks of another database', () => {
+    const { watch, kept } = capturing({ workflows: 'metadata' });
+    for (const minute of [0, 5])
+      watch
+        .begin('run', 'r1', { workflow: 'w' }, { now: new Date(now.getTime() + minute * 60_000) })
+        .end({ outcome: 'ok' });
+    expect(new Set(kept.flatMap(({ events }) => events.map(({ id }) => id))).size).toBe(2);
+  });
+
+  it('tells of a request at the gateway what it cost, exactly', () => {
+    const { watch, kept } = capturing({ gateway: 'metadata' });
+    const facts: FactsOf['gateway'] = { wire: 'openai-chat', operation: 'chat', stream: false };
+    const work = watch.begin('gateway', 'req_1', facts, { now });
+    Object.assign(work.facts, { requestedModel: 'auto', effectiveModel: 'gpt', costNanousd: 2n ** 60n });
+    work.end({ outcome: 'refused', status: 402, code: 'insufficient_allowance' });
+    const [event] = kept[0]?.events ?? [];
+    expect(event).toMatchObject({ kind: 'request', subject: 'req_1', model: 'gpt' });
+    expect(event?.attributes).toMatchObject({
+      requested_model: 'auto',
+      cost_nanousd: 2n ** 60n,
+      outcome: 'refused',
+      code: 'insufficient_allowance',
+    });
+  });
+
+  it('never has in its attributes what was said, nor a fact that is not listed', () => {
+    const kinds: WorkKind[] = ['completion', 'task', 'run', 'step', 'turn', 'tool', 'gateway'];
+    const roles: Said['role'][] = ['system', 'user', 'assistant', 'reasoning', 'tool_call', 'tool'];
+    const said = fc.tuple(fc.constantFrom(...roles), fc.string());
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...kinds),
+        fc.constantFrom<Content>('metadata', 'full'),
+        fc.array(said),
+        (kind, content, texts) => {
+          const { watch, kept } = capturing(Object.fromEntries(racks.map((rack) => [rack, content])));
+          const work = watch.begin(kind, 'id', { prompt: 'SAID in a fact' } as never);
+          for (const [role, text] of texts) work.say(role, () => `SAID ${text}`);
+          work.end({ outcome: 'ok' });
+          const events = kept.flatMap((one) => one.events);
+          expect(JSON.stringify(events.map((event) => ({ ...event, content: '' })))).not.toContain('SAID');
+          const contents = content === 'full' ? texts.map(([, text]) => `SAID ${text}`) : [];
+          expect(events.flatMap((event) => event.content ?? [])).toEqual(contents);
+          expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
+        },
+      ),
+    );
+  });
+});
+
+describe('what was captured, in the histories', () => {
+  const openRecorder = recorders();
+
+  /** What a rack's file holds, after all that was said is in it. */
+  async function historyOf({ recorder, folder }: Awaited<ReturnType<typeof openRecorder>>, rack: RackId) {
+    await recorder.close();
+    const path = currentPath(folder, rack);
+    if (path === undefined) return [];
+    const db = new DatabaseSync(path, { readOnly: true });
+    const rows = db.prepare('select * from events order by seq').all();
+    db.close();
+    return rows.map(({ attributes, ...row }) => ({
+      ...row,
+      attributes: JSON.parse((attributes as string | null) ?? 'null') as Record<string, unknown> | null,
+    })) as Readonly<Record<string, unknown> & { attributes: Record<string, unknown> | null }>[];
+  }
+
+  it('is all of it at full, without secrets', async () => {
+    const open = await openRecorder('full', { secrets: ['swordfish'] });
+    await open.recorder.change('completions', { armed: true, policy: { content: 'full' } }, 'bearer');
+    chat(new Watch([open.recorder.sink]));
+    const rows = await historyOf(open, 'completions');
+    expect(rows.map(({ kind, role, content }) => [kind, role, content])).toEqual([
+      ['message', 'system', 'be brief'],
+      ['message', 'user', 'what is the pass phrase?'],
+      ['reasoning', 'assistant', 'I know it'],
+      ['tool_call', 'assistant', '{"path":"notes"}'],
+      ['tool_result', 'tool', '[redacted]'],
+      ['message', 'assistant', 'It is [redacted], naïvely.'],
+      ['completion', null, null],
+    ]);
+    expect(rows.every(({ source, model }) => source === 'host' && model === 'lathe-tiny')).toBe(true);
+    expect(rows[5]?.attributes).toEqual({ content_bytes: 26 });
+    expect(rows[6]?.attributes).toMatchObject({ prompt_tokens: 12, outcome: 'ok' });
+  });
+
+  it('is figures and names at metadata, and at none that it was', async () => {
+    for (const content of ['metadata', 'none'] as const) {
+      const open = await openRecorder(content);
+      await open.recorder.change('completions', { armed: true, policy: { content } }, 'bearer');
+      expect(chat(new Watch([open.recorder.sink])).said).toBeUndefined();
+      const rows = await historyOf(open, 'completions');
+      expect(rows).toHaveLength(1);
+      expect(rows[0]).toMatchObject({
+        event_id: `completion:chatcmpl-1:${now.getTime()}`,
+        subject: 'chatcmpl-1',
+        content: null,
+      });
+      if (content === 'none') expect(rows[0]).toMatchObject({ model: null, attributes: null });
+      else
+        expect(rows[0]?.attributes).toMatchObject({
+          completion_tokens: 5,
+          total_ms: expect.any(Number) as unknown,
+        });
+    }
+  });
+
+  it.each(['metadata', 'none'] as const)(
+    'is no more than the policy at the end, where it was made %s meanwhile',
+    async (content) => {
+      const open = await openRecorder(`later-${content}`);
+      await open.recorder.change('completions', { armed: true, policy: { content: 'full' } }, 'bearer');
+      const work = new Watch([open.recorder.sink]).begin('completion', 'c', { ...asked });
+      work.say('user', () => 'hush');
+      await open.recorder.change('completions', { policy: { content } }, 'bearer');
+      work.end({ outcome: 'ok' });
+      const rows = await historyOf(open, 'completions');
+      expect(rows.map(({ kind }) => kind)).toEqual(['message', 'completion']);
+      expect(JSON.stringify(rows)).not.toContain('hush');
+      expect(rows[0]?.attributes).toEqual(content === 'metadata' ? { content_bytes: 4 } : null);
+    },
+  );
+
+  it('is nothing, and no file, where nothing is armed', async () => {
+    const open = await openRecorder('disarmed');
+    chat(new Watch([open.recorder.sink]));
+    expect(await historyOf(open, 'completions')).toEqual([]);
+  });
+
+  it('keeps money exact', async () => {
+    const open = await openRecorder('money');
+    await open.recorder.change('gateway', { armed: true }, 'bearer');
+    const facts = { wire: 'openai-chat', operation: 'chat', stream: false, costNanousd: 2n ** 60n } as const;
+    new Watch([open.recorder.sink]).begin('gateway', 'req_1', { ...facts }).end({ outcome: 'ok' });
+    const [row] = await historyOf(open, 'gateway');
+    expect(row?.attributes).toMatchObject({ cost_nanousd: '1152921504606846976' });
+  });
+});
