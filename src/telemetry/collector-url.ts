@@ -1,0 +1,8 @@
+/** What is wrong with the URL of a collector; undefined where nothing is. It says nothing of the URL, which may hold a key. */
+export function collectorUrlFault(value: string): string | undefined {
+  const url = /^https?:\/\//i.test(value) && URL.canParse(value) ? new URL(value) : undefined;
+  if (url === undefined) return 'expected an http:// or https:// URL, as http://localhost:4318';
+  if (url.username !== '' || url.password !== '')
+    return 'must not hold a user or password; OTEL_EXPORTER_OTLP_HEADERS takes an authorization header';
+  return undefined;
+}

@@ -1,0 +1,125 @@
+import type { Said, Work } from '../watch/index.ts';
+
+/** What was said, as the conventions write it: JSON texts, by the attribute that holds them. */
+export type Content = Readonly<Record<string, string>>;
+
+/** Characters of an attribute: a trace is no archive, and spans wait in memory while the collector is away. */
+const longestContent = 16_384;
+/**
+ * Of a longer text only its beginning is redacted, and the end of that is left out: a secret that was cut apart there
+ * would not be known as one.
+ */
+const margin = 8_192;
+/** Where something was left out. */
+const cut = '…';
+
+interface Part {
+  readonly type: 'text' | 'reasoning' | 'tool_call' | 'tool_call_response';
+  readonly [member: string]: string;
+}
+interface Message {
+  readonly role: 'system' | 'user' | 'assistant' | 'tool';
+  readonly parts: Part[];
+  readonly finish_reason?: string;
+}
+
+/** @param redact is given each text before anything is made of it */
+export function contentOf({ kind, said = [], facts }: Work, redact: (text: string) => string): Content {
+  if (said.length === 0) return {};
+  const clean = cleaner(redact);
+  if (kind === 'tool') return toolContent(said, clean);
+  const asked = said.findLastIndex(({ role }) => role === 'system' || role === 'user' || role === 'tool') + 1;
+  const finish = ('finish' in facts ? facts.finish : undefined) ?? 'stop';
+  const input = messagesOf(said.slice(0, asked), clean);
+  const output = messagesOf(said.slice(asked), clean);
+  return {
+    ...(input.length > 0 && { 'gen_ai.input.messages': fitted(input) }),
+    ...(output.length > 0 && {
+      'gen_ai.output.messages': fitted(output.map((message) => ({ ...message, finish_reason: finish }))),
+    }),
+  };
+}
+
+function toolContent(said: readonly Said[], clean: (text: string) => string): Content {
+  const arguments_ = said.find(({ role }) => role === 'tool_call');
+  const result = said.findLast(({ role }) => role === 'tool');
+  return {
+    ...(arguments_ && { 'gen_ai.tool.call.arguments': clean(arguments_.text) }),
+    ...(result && { 'gen_ai.tool.call.result': clean(result.text) }),
+  };
+}
+
+/** What is said in one piece is a message: thoughts, then words, then calls. */
+const order: Readonly<Record<Said['role'], number>> = {
+  system: 0,
+  user: 0,
+  tool: 0,
+  reasoning: 1,
+  assistant: 2,
+  tool_call: 3,
+};
+
+function messagesOf(said: readonly Said[], clean: (text: string) => string): Message[] {
+  const messages: Message[] = [];
+  let last = 0;
+  for (const { role, text, name = '' } of said) {
+    const place = order[role];
+    const part = partOf(role, clean(text), clean(name));
+    const open = messages.at(-1);
+    const goesOn = place > 0 && last > 0 && (place > last || (place === last && role === 'tool_call'));
+    if (goesOn && open) open.parts.push(part);
+    else messages.push({ role: speakerOf(role), parts: [part] });
+    last = place;
+  }
+  return messages;
+}
+
+const speakerOf = (role: Said['role']): Message['role'] =>
+  role === 'reasoning' || role === 'tool_call' ? 'assistant' : role;
+
+function partOf(role: Said['role'], text: string, name: string): Part {
+  if (role === 'reasoning') return { type: 'reasoning', content: text };
+  // As text: read as JSON, an escaped secret would come to light that nothing has redacted.
+  if (role === 'tool_call') return { type: 'tool_call', name, arguments: text };
+  if (role === 'tool') return { type: 'tool_call_response', response: text };
+  return { type: 'text', content: text };
+}
+
+/** Redacts, then shortens: never the other way round. */
+function cleaner(redact: (text: string) => string): (text: string) => string {
+  return (text) => {
+    const within = text.length <= longestContent + margin;
+    const clean = redact(within ? text : text.slice(0, longestContent + margin));
+    if (within && clean.length <= longestContent) return clean;
+    const most = within ? longestContent : Math.min(longestContent, clean.length - margin);
+    return `${clean.slice(0, Math.max(0, most)).toWellFormed()}${cut}`;
+  };
+}
+
+/** As much as fits, the latest first: whole messages, then the texts of the one that is too long, shortened. */
+function fitted(messages: readonly Message[]): string {
+  const kept: string[] = [];
+  let left = longestContent;
+  for (const message of messages.toReversed()) {
+    const written = JSON.stringify(message);
+    if (written.length > left) {
+      if (kept.length === 0) kept.push(JSON.stringify(shortened(message, left)));
+      break;
+    }
+    kept.push(written);
+    left -= written.length + 1;
+  }
+  return `[${kept.toReversed().join(',')}]`;
+}
+
+function shortened(message: Message, most: number): Message {
+  // Half of it, because what is escaped in JSON takes more room.
+  const each = Math.floor(most / 2 / message.parts.length);
+  const short = (text: string) =>
+    text.length <= each ? text : `${text.slice(0, each).toWellFormed()}${cut}`;
+  const parts = message.parts.map(
+    (part) =>
+      Object.fromEntries(Object.entries(part).map(([key, text]) => [key, short(text)])) as unknown as Part,
+  );
+  return { ...message, parts };
+}

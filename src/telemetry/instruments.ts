@@ -1,0 +1,79 @@
+import { type Family, type Labels, type Sample, valueText } from './exposition.ts';
+
+interface Told {
+  readonly name: string;
+  readonly help: string;
+}
+
+/** Something counted, by its labels. Their values are for the caller to keep few. */
+export class Counter {
+  readonly #told: Told;
+  readonly #counts = new Map<string, { readonly labels: Labels; value: bigint }>();
+
+  constructor(told: Told) {
+    this.#told = told;
+  }
+
+  /** What is no count is none: a figure of a provider may be anything. */
+  add(labels: Labels, by: number | bigint = 1n): void {
+    if (by < 0 || (typeof by === 'number' && !Number.isSafeInteger(by))) return;
+    const key = keyOf(labels);
+    const count = this.#counts.get(key);
+    if (count) count.value += BigInt(by);
+    else this.#counts.set(key, { labels, value: BigInt(by) });
+  }
+
+  family(): Family {
+    return { ...this.#told, type: 'counter', samples: [...this.#counts.values()] };
+  }
+}
+
+interface Distribution {
+  readonly labels: Labels;
+  /** Of each bucket alone; one more than there are bounds. */
+  readonly counts: number[];
+  sum: number;
+}
+
+/** Durations in seconds, by their labels and in buckets. */
+export class Histogram {
+  readonly #told: Told;
+  /** The largest value of each bucket but the last, in order. */
+  readonly #bounds: readonly number[];
+  readonly #distributions = new Map<string, Distribution>();
+
+  constructor(told: Told, bounds: readonly number[]) {
+    this.#told = told;
+    this.#bounds = bounds;
+  }
+
+  observe(labels: Labels, value: number): void {
+    const key = keyOf(labels);
+    let distribution = this.#distributions.get(key);
+    if (!distribution) {
+      distribution = { labels, counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 };
+      this.#distributions.set(key, distribution);
+    }
+    const above = this.#bounds.findIndex((bound) => value <= bound);
+    const bucket = above < 0 ? this.#bounds.length : above;
+    distribution.counts[bucket] = (distribution.counts[bucket] ?? 0) + 1;
+    distribution.sum += value;
+  }
+
+  family(): Family {
+    const samples = [...this.#distributions.values()].flatMap((one) => this.#samples(one));
+    return { ...this.#told, type: 'histogram', samples };
+  }
+
+  #samples({ labels, counts, sum }: Distribution): Sample[] {
+    let below = 0;
+    const buckets = counts.map((count, index) => {
+      below += count;
+      const le = valueText(this.#bounds[index] ?? Infinity);
+      return { suffix: '_bucket', labels: { ...labels, le }, value: below };
+    });
+    return [...buckets, { suffix: '_sum', labels, value: sum }, { suffix: '_count', labels, value: below }];
+  }
+}
+
+const keyOf = (labels: Labels): string => JSON.stringify(Object.values(labels));

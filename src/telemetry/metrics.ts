@@ -1,0 +1,143 @@
+import type { Sink, Work, WorkKind } from '../watch/index.ts';
+import type { Family } from './exposition.ts';
+import { Counter, Histogram } from './instruments.ts';
+import { LabelNames } from './names.ts';
+import { perOutputTokenMs } from './pace.ts';
+import { ProcessMetrics } from './process-metrics.ts';
+import { providerName } from './providers.ts';
+
+/** In seconds. */
+const durations = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+const firstTokens = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const perToken = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1];
+
+/** What Prometheus is told of the host's work. It lives in memory, whose size is bounded whatever callers and models name. */
+export class Metrics implements Sink {
+  readonly #completions = new Histogram(
+    { name: 'lathe_completion_duration_seconds', help: 'How long completions took.' },
+    durations,
+  );
+  readonly #firstTokens = new Histogram(
+    {
+      name: 'lathe_time_to_first_token_seconds',
+      help: 'From a request to the first piece of its answer, of completions that succeeded.',
+    },
+    firstTokens,
+  );
+  readonly #perToken = new Histogram(
+    {
+      name: 'lathe_time_per_output_token_seconds',
+      help: 'Of each token behind the first, of completions that succeeded.',
+    },
+    perToken,
+  );
+  readonly #tokens = new Counter({
+    name: 'lathe_completion_usage_tokens_total',
+    help: 'Tokens of completions; input has the cached ones in it.',
+  });
+  readonly #turns = new Counter({ name: 'lathe_agent_turns_total', help: "Answers of agents' models." });
+  readonly #turnDurations = new Histogram(
+    { name: 'lathe_agent_turn_duration_seconds', help: "How long answers of agents' models took." },
+    durations,
+  );
+  readonly #turnTokens = new Counter({
+    name: 'lathe_agent_tokens_total',
+    help: "Tokens of agents' turns.",
+  });
+  readonly #calls = new Counter({
+    name: 'lathe_tool_calls_total',
+    help: "Calls of tools by agents' models; _OTHER are tools that there are not, and those beyond 200.",
+  });
+  readonly #requests = new Counter({
+    name: 'lathe_gateway_requests_total',
+    help: 'Requests at the gateway.',
+  });
+  readonly #requestDurations = new Histogram(
+    { name: 'lathe_gateway_request_duration_seconds', help: 'How long requests at the gateway took.' },
+    durations,
+  );
+  readonly #requestTokens = new Counter({
+    name: 'lathe_gateway_tokens_total',
+    help: 'Tokens of requests at the gateway; input has the cached ones in it.',
+  });
+  readonly #cost = new Counter({
+    name: 'lathe_gateway_cost_nanousd_total',
+    help: 'What requests at the gateway cost, in billionths of a US dollar.',
+  });
+  readonly #tools = new LabelNames();
+  readonly #providers = new LabelNames();
+  readonly #process = new ProcessMetrics();
+
+  readonly ended = (work: Work): void => {
+    (this.#counters[work.kind] as ((work: Work) => void) | undefined)?.(work);
+  };
+
+  /** As they stand; tasks and runs are counted in the database. */
+  families(): Family[] {
+    const counted = [
+      this.#completions,
+      this.#firstTokens,
+      this.#perToken,
+      this.#tokens,
+      this.#turns,
+      this.#turnDurations,
+      this.#turnTokens,
+      this.#calls,
+      this.#requests,
+      this.#requestDurations,
+      this.#requestTokens,
+      this.#cost,
+    ];
+    return [...counted.map((one) => one.family()), ...this.#process.families()];
+  }
+
+  readonly #counters: { readonly [K in WorkKind]?: (work: Work<K>) => void } = {
+    completion: (work) => {
+      const { facts, ending, totalMs = 0 } = work;
+      const { wire } = facts;
+      const outcome = ending?.outcome ?? 'failed';
+      this.#completions.observe({ wire, outcome }, totalMs / 1000);
+      countTokens(this.#tokens, { wire }, facts);
+      if (outcome !== 'ok' || facts.firstTokenMs === undefined) return;
+      this.#firstTokens.observe({ wire }, facts.firstTokenMs / 1000);
+      const paceMs = perOutputTokenMs(work);
+      if (paceMs !== undefined) this.#perToken.observe({ wire }, paceMs / 1000);
+    },
+    turn: ({ facts, ending, totalMs = 0 }) => {
+      const { engine } = facts;
+      this.#turns.add({ engine, outcome: ending?.outcome ?? 'failed' });
+      this.#turnDurations.observe({ engine }, totalMs / 1000);
+      countTokens(this.#turnTokens, { engine }, facts);
+    },
+    tool: ({ facts, ending }) => {
+      const { tool, toolKind } = facts;
+      const label = toolKind === 'unknown' ? this.#tools.ofClaimed(tool) : this.#tools.of(tool);
+      this.#calls.add({ tool: label, outcome: ending?.outcome ?? 'failed' });
+    },
+    gateway: ({ facts, ending, totalMs = 0 }) => {
+      const { wire, costNanousd } = facts;
+      const outcome = ending?.outcome ?? 'failed';
+      const provider = this.#providers.of(providerName(facts.provider));
+      this.#requests.add({ wire, provider, outcome });
+      this.#requestDurations.observe({ wire, outcome }, totalMs / 1000);
+      countTokens(this.#requestTokens, { provider }, facts);
+      if (costNanousd !== undefined && costNanousd > 0n) this.#cost.add({ provider }, costNanousd);
+    },
+  };
+}
+
+interface Used {
+  readonly promptTokens?: number;
+  readonly cachedTokens?: number;
+  readonly completionTokens?: number;
+}
+
+function countTokens(
+  counter: Counter,
+  labels: Readonly<Record<string, string>>,
+  { promptTokens, cachedTokens, completionTokens }: Used,
+): void {
+  if (promptTokens !== undefined) counter.add({ ...labels, type: 'input' }, promptTokens);
+  if (cachedTokens !== undefined) counter.add({ ...labels, type: 'cached' }, cachedTokens);
+  if (completionTokens !== undefined) counter.add({ ...labels, type: 'output' }, completionTokens);
+}

@@ -1,0 +1,13 @@
+import type { Work } from '../watch/index.ts';
+
+/** Of each token behind the first; undefined where that cannot be told, as of several answers made side by side. */
+export function perOutputTokenMs({
+  facts,
+  totalMs,
+}: Work<'completion'> | Work<'gateway'>): number | undefined {
+  const { firstTokenMs, completionTokens = 0 } = facts;
+  const answers = 'answers' in facts ? (facts.answers ?? 1) : 1;
+  if (totalMs === undefined || firstTokenMs === undefined || completionTokens < 2 || answers > 1)
+    return undefined;
+  return Math.max(0, totalMs - firstTokenMs) / (completionTokens - 1);
+}

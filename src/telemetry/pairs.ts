@@ -1,0 +1,32 @@
+/**
+ * `KEY=VALUE,KEY=VALUE`, percent-encoded, as OpenTelemetry's variables write lists. Of a fault its place is told, not the
+ * text, which may be a secret.
+ */
+export function readPairs(
+  text: string,
+  check: (key: string, value: string) => string | undefined,
+): { pairs: Record<string, string>; faults: string[] } {
+  const pairs: Record<string, string> = Object.create(null) as Record<string, string>;
+  const faults: string[] = [];
+  for (const [index, entry] of text.split(',').entries()) {
+    if (entry.trim() === '') continue;
+    const equals = entry.indexOf('=');
+    const key = decoded(entry.slice(0, Math.max(0, equals)).trim());
+    const value = decoded(entry.slice(equals + 1).trim());
+    const fault =
+      equals < 0 || key === '' || key === undefined || value === undefined
+        ? 'expected KEY=VALUE, percent-encoded'
+        : check(key, value);
+    if (fault !== undefined) faults.push(`entry ${index + 1}: ${fault}`);
+    else if (key !== undefined && value !== undefined) pairs[key] = value;
+  }
+  return { pairs: { ...pairs }, faults };
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}

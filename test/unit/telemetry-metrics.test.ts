@@ -1,0 +1,192 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { exposition } from '../../src/telemetry/exposition.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import { perOutputTokenMs } from '../../src/telemetry/pace.ts';
+import { type FactsOf, Watch } from '../../src/watch/index.ts';
+import { readPrometheus } from '../support/prometheus.ts';
+
+function world() {
+  const metrics = new Metrics();
+  const text = () => exposition(metrics.families());
+  return { watch: new Watch([metrics]), text, read: () => readPrometheus(text()) };
+}
+const completion: FactsOf['completion'] = { wire: 'chat', operation: 'chat', by: 'x', stream: true };
+const gateway: FactsOf['gateway'] = {
+  wire: 'messages',
+  operation: 'chat',
+  stream: false,
+  provider: 'anthropic',
+};
+const tool = { agent: 'a', callId: 'c', toolKind: 'read' } as const;
+
+/** Samples by name and labels. */
+const samples = (read: ReturnType<typeof readPrometheus>, name: string) =>
+  Object.fromEntries(
+    (read.get(name)?.samples ?? []).map(({ labels, value }) => [Object.values(labels).join(' '), value]),
+  );
+
+test('every kind of work is counted where it belongs', () => {
+  const { watch, read } = world();
+  const used = { promptTokens: 10, cachedTokens: 4, completionTokens: 5, firstTokenMs: 0 };
+  watch.begin('completion', '1', { ...completion, ...used }).end({ outcome: 'ok' });
+  watch.begin('completion', '2', { ...completion, wire: 'ollama', ...used }).end({ outcome: 'failed' });
+  watch.begin('completion', '3', { ...completion }).end({ outcome: 'abandoned' });
+  const turn = { agent: 'a', engine: 'resident', model: 'm', promptTokens: 3 } as const;
+  watch.begin('turn', '1', { ...turn }).end({ outcome: 'ok' });
+  watch.begin('tool', '1', { ...tool, tool: 'read_file' }).end({ outcome: 'refused' });
+  watch.begin('gateway', '1', { ...gateway, ...used, costNanousd: 2n ** 60n }).end({ outcome: 'ok' });
+  watch.begin('gateway', '2', { ...gateway, costNanousd: 2n ** 60n + 1n }).end({ outcome: 'ok' });
+  const { provider: _, ...nowhere } = gateway;
+  watch.begin('gateway', '3', nowhere).end({ outcome: 'refused' });
+  watch.begin('task', '1', { agent: 'a', engine: 'resident', model: 'm' }).end({ outcome: 'ok' });
+  const found = read();
+  const durations = found.get('lathe_completion_duration_seconds')?.samples ?? [];
+  expect(
+    durations.filter(({ name }) => name.endsWith('_count')).map(({ labels, value }) => [labels, value]),
+  ).toEqual([
+    [{ wire: 'chat', outcome: 'ok' }, 1],
+    [{ wire: 'ollama', outcome: 'failed' }, 1],
+    [{ wire: 'chat', outcome: 'abandoned' }, 1],
+  ]);
+  for (const name of ['lathe_time_to_first_token_seconds', 'lathe_time_per_output_token_seconds'])
+    expect(found.get(name)?.samples.at(-1)).toEqual({
+      name: `${name}_count`,
+      labels: { wire: 'chat' },
+      value: 1,
+    });
+  expect(samples(found, 'lathe_completion_usage_tokens_total')).toEqual({
+    'chat input': 10,
+    'chat cached': 4,
+    'chat output': 5,
+    'ollama input': 10,
+    'ollama cached': 4,
+    'ollama output': 5,
+  });
+  expect(samples(found, 'lathe_agent_turns_total')).toEqual({ 'resident ok': 1 });
+  expect(samples(found, 'lathe_agent_tokens_total')).toEqual({ 'resident input': 3 });
+  expect(samples(found, 'lathe_tool_calls_total')).toEqual({ 'read_file refused': 1 });
+  expect(samples(found, 'lathe_gateway_requests_total')).toEqual({
+    'messages anthropic ok': 2,
+    'messages lathe.gateway refused': 1,
+  });
+  expect(samples(found, 'lathe_gateway_tokens_total')).toMatchObject({ 'anthropic cached': 4 });
+});
+
+test('money is exact', () => {
+  const { watch, text } = world();
+  for (const cost of [2n ** 60n, 1n, 0n])
+    watch.begin('gateway', '1', { ...gateway, costNanousd: cost }).end({ outcome: 'ok' });
+  expect(text()).toContain(`lathe_gateway_cost_nanousd_total{provider="anthropic"} ${2n ** 60n + 1n}\n`);
+});
+
+test('a time falls into the bucket whose bound it does not go over', () => {
+  const { watch, read } = world();
+  for (const firstTokenMs of [0, 5, 5.1, 10, 30_000, 40_000])
+    watch.begin('completion', '1', { ...completion, firstTokenMs }).end({ outcome: 'ok' });
+  const { samples: all = [] } = read().get('lathe_time_to_first_token_seconds') ?? {};
+  const of = (le: string) => all.find(({ labels }) => labels['le'] === le)?.value;
+  expect(['0.005', '0.01', '10', '30', '+Inf'].map(of)).toEqual([2, 4, 4, 5, 6]);
+  expect(all.find(({ name }) => name.endsWith('_sum'))?.value).toBeCloseTo(70.0201);
+});
+
+test('the pace of an answer is that of what stands behind its first token, where that can be told', () => {
+  const { watch } = world();
+  const pace = (facts: Partial<FactsOf['completion']>, totalMs = 1100) => {
+    const work = watch.begin('completion', '1', { ...completion, ...facts });
+    work.totalMs = totalMs;
+    return perOutputTokenMs(work);
+  };
+  expect(pace({ firstTokenMs: 100, completionTokens: 11 })).toBe(100);
+  expect(pace({ firstTokenMs: 100, completionTokens: 11, answers: 1 })).toBe(100);
+  expect(pace({ firstTokenMs: 1200, completionTokens: 11 })).toBe(0);
+  expect(pace({ firstTokenMs: 100, completionTokens: 11, answers: 2 })).toBeUndefined();
+  expect(pace({ firstTokenMs: 100, completionTokens: 1 })).toBeUndefined();
+  expect(pace({ completionTokens: 11 })).toBeUndefined();
+});
+
+describe('memory stays bounded', () => {
+  const size = (text: string) => text.split('\n').length;
+
+  test('tools that there are not are one, whatever a model calls them', () => {
+    const { watch, read } = world();
+    watch.begin('tool', '1', { ...tool, tool: 'there' }).end({ outcome: 'ok' });
+    for (let n = 0; n < 10_000; n++)
+      watch
+        .begin('tool', '1', { ...tool, toolKind: 'unknown', tool: `made up ${n}` })
+        .end({ outcome: 'failed' });
+    watch.begin('tool', '1', { ...tool, toolKind: 'unknown', tool: 'there' }).end({ outcome: 'failed' });
+    expect(samples(read(), 'lathe_tool_calls_total')).toEqual({
+      'there ok': 1,
+      '_OTHER failed': 10_000,
+      'there failed': 1,
+    });
+  });
+
+  test('too many tools, providers of callers and models of the request grow nothing', () => {
+    const { watch, text } = world();
+    for (let n = 0; n < 5000; n++) {
+      watch.begin('tool', '1', { ...tool, tool: `t${n}` }).end({ outcome: 'ok' });
+      watch
+        .begin('gateway', '1', { ...gateway, provider: `openai:slug-${n}`, requestedModel: `m${n}` })
+        .end({ outcome: 'ok' });
+      watch.begin('gateway', '1', { ...gateway, provider: `p${n}` }).end({ outcome: 'ok' });
+      watch.begin('completion', '1', { ...completion, requestedModel: `m${n}` }).end({ outcome: 'refused' });
+    }
+    expect(size(text())).toBeLessThan(700);
+    expect(text()).toContain('lathe_tool_calls_total{tool="_OTHER",outcome="ok"} 4800\n');
+    expect(text()).toContain('provider="openai",outcome="ok"} 5000\n');
+  });
+
+  test('a figure that is no count is none', () => {
+    const { watch, read } = world();
+    for (const promptTokens of [Number.NaN, Infinity, -5, 1.5, 7])
+      watch.begin('gateway', '1', { ...gateway, promptTokens }).end({ outcome: 'ok' });
+    expect(samples(read(), 'lathe_gateway_tokens_total')).toEqual({ 'anthropic input': 7 });
+  });
+});
+
+test('whatever tools are called, the text keeps to the grammar and says their names', () => {
+  const names = fc.string({
+    unit: fc.constantFrom('"', '\\', '\n', '{', '}', ',', ' ', 'a', '\u2028', '\u{1f600}', '\ud800'),
+  });
+  fc.assert(
+    fc.property(fc.array(names, { maxLength: 5 }), (tools) => {
+      const { watch, read } = world();
+      for (const name of tools) watch.begin('tool', '1', { ...tool, tool: name }).end({ outcome: 'ok' });
+      const found = read().get('lathe_tool_calls_total')?.samples ?? [];
+      expect(found.reduce((sum, { value }) => sum + value, 0)).toBe(tools.length);
+      const plain = tools.filter((name) => /^[a"\\{}, ]*$/.test(name));
+      for (const name of plain) expect(found.map(({ labels }) => labels['tool'])).toContain(name);
+    }),
+  );
+});
+
+test('the format itself: escapes, infinities, families without samples', () => {
+  const text = exposition([
+    {
+      name: 'a_total',
+      type: 'counter',
+      help: 'one\\two\nthree "four"',
+      samples: [{ value: 1, labels: { x: 'q"b\\s\nn' } }, { value: 5n }],
+    },
+    { name: 'b', type: 'gauge', help: 'None.', samples: [] },
+    { name: 'c', type: 'gauge', help: 'Some.', samples: [{ value: -Infinity }] },
+  ]);
+  expect(text).toBe(
+    '# HELP a_total one\\\\two\\nthree "four"\n# TYPE a_total counter\na_total{x="q\\"b\\\\s\\nn"} 1\na_total 5\n' +
+      '# HELP b None.\n# TYPE b gauge\n# HELP c Some.\n# TYPE c gauge\nc -Inf\n',
+  );
+  expect(readPrometheus(text).get('a_total')?.samples[0]?.labels).toEqual({ x: 'q"b\\s\nn' });
+});
+
+test('how the process is: memory, processor, and from the second look on how late its loop is', async () => {
+  const { read } = world();
+  const first = read();
+  expect(first.get('process_resident_memory_bytes')?.samples[0]?.value).toBeGreaterThan(1e7);
+  expect(first.get('process_cpu_seconds_total')?.samples[0]?.value).toBeGreaterThan(0);
+  expect(first.get('lathe_event_loop_lag_seconds')?.samples).toEqual([]);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const lags = read().get('lathe_event_loop_lag_seconds')?.samples ?? [];
+  expect(lags.map(({ labels }) => labels['quantile'])).toEqual(['0.5', '0.99', '1']);
+});
