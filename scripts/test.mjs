@@ -9,6 +9,7 @@ import { setUpVulkan } from './setup-vulkan.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 process.chdir(root);
+process.env.LATHE_TEST_BUILT = '1';
 process.env.PATH = `${join(root, 'node_modules/.bin')}${delimiter}${process.env.PATH ?? ''}`;
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
 

@@ -19,7 +19,7 @@ const toml = (source: string) => readToml(source, 'host.toml', '/etc/lathe');
 describe('the command line', () => {
   test('every flag of the issue is understood', () => {
     const command = parseCommandLine(
-      '--gpu --model m.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2'.split(
+      '--gpu --model m.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318'.split(
         ' ',
       ),
     );
@@ -53,6 +53,7 @@ describe('the command line', () => {
         no_cancelled_state: true,
         external_sessions: 9,
         heartbeat_secs: 2,
+        otlp_endpoint: 'http://c:4318',
       },
     });
   });
@@ -79,7 +80,7 @@ describe('the command line', () => {
     [['pul', 'x'], "unknown command 'pul' (did you mean 'pull'?)"],
     [
       ['model', 'list'],
-      "unknown command 'model' (did you mean 'models'?); the commands are: models, pull, mcp, receipts",
+      "unknown command 'model' (did you mean 'models'?); the commands are: models, pull, mcp, receipts, recorder",
     ],
     [['models'], 'models needs one of: list, show, pull, rm, verify'],
     [['models', 'lst'], "unknown command 'models lst' (did you mean 'models list'?)"],
@@ -90,7 +91,7 @@ describe('the command line', () => {
     [['models', 'verify', '--gpu'], '--gpu does not belong to the command models'],
     [['models', 'pull'], 'models pull needs REPO'],
     [['models', 'list', '--revision', 'x'], '--revision belongs to the command pull'],
-    [['--json'], '--json belongs to the commands models, mcp, receipts'],
+    [['--json'], '--json belongs to the commands models, mcp, receipts, recorder'],
     [['mcp'], 'mcp needs one of: list, show, pins'],
     [['mcp', 'shw', 'x'], "unknown command 'mcp shw' (did you mean 'mcp show'?)"],
     [['mcp', 'pins'], 'mcp pins needs the name of a server'],
@@ -99,6 +100,22 @@ describe('the command line', () => {
     [['receipts', 'verify', 'x', 'y'], "receipts verify takes one name, got also 'y'"],
     [['models', 'list', '--key', 'x'], '--key belongs to the command receipts verify'],
     [['--key', 'x'], '--key belongs to the command receipts verify'],
+    [['recorder'], 'recorder needs one of: racks, grants, grant, token, revoke, review'],
+    [['recorder', 'grnt'], "unknown command 'recorder grnt' (did you mean 'recorder grant'?)"],
+    [['recorder', 'racks', 'agent'], "recorder racks takes no name, got also 'agent'"],
+    [['recorder', 'revoke'], 'recorder revoke needs the name of a grant or a token'],
+    [['recorder', 'grant', '--rack', 'agent'], 'recorder grant needs --verbs read,write --expires 30d'],
+    [['recorder', 'token'], 'recorder token needs --rack RACK'],
+    [['recorder', 'token', '--rack', 'agents'], "--rack: there is no rack 'agents' (did you mean 'agent'?)"],
+    [['recorder', 'token', '--rack', 'agent', '--verbs', 'read'], '--verbs does not belong to the command'],
+    [['recorder', 'grant', '--verbs', 'read,wirte'], '--verbs: expected read, write or read,write'],
+    [['recorder', 'grant', '--expires', '30'], '--expires: expected a time from now, as 90d'],
+    [['recorder', 'grant', '--to', 'peer:No'], '--to: expected bearer or peer:NAME'],
+    [['recorder', 'token', '--label', ''], '--label: expected 1 to 100 characters'],
+    [['recorder', 'review', '--after', 'last'], '--after: expected the number of an entry'],
+    [['recorder', 'racks', '--database', 'sqlite:x'], '--database does not belong to the command recorder'],
+    [['models', 'list', '--rack', 'agent'], '--rack belongs to the command recorder'],
+    [['--expires', '30d'], '--expires belongs to the command recorder'],
     [['--host', '0.0.0.0:80'], '--host: expected an address or a host name, without port and brackets'],
     [['--host', '[::1]'], '--host: expected an address or a host name'],
     [['--heartbeat-secs', '0'], '--heartbeat-secs: expected a whole number from 1 to 3600 seconds, got 0'],
@@ -138,6 +155,44 @@ describe('the command line', () => {
     expect(parse('verify', 'x')).toEqual({ ...shared, action: 'verify', name: 'x' });
   });
 
+  test('recorder reads an action and what it is about, and all that is wrong with it at once', () => {
+    const shared = { verb: 'recorder', options: {}, json: false };
+    const parse = (words: string) => parseCommandLine(['recorder', ...words.split(' ')]);
+    expect(parse('racks --json')).toEqual({ ...shared, action: 'racks', json: true });
+    expect(parse('grants --rack gateway')).toEqual({ ...shared, action: 'grants', rack: 'gateway' });
+    const grant = parse('grant --rack agent --verbs write,read,write --expires 36h --to peer:desk');
+    expect(grant).toEqual({
+      ...shared,
+      action: 'grant',
+      rack: 'agent',
+      verbs: ['write', 'read'],
+      to: 'peer:desk',
+      expires: expect.any(Function) as unknown,
+    });
+    const { expires } = grant as Extract<typeof grant, { action: 'grant' }>;
+    expect(expires(new Date('2030-01-31T00:00:00Z'))).toEqual(new Date('2030-02-01T12:00:00Z'));
+    expect(parse('token --rack agent --label ci')).toEqual({
+      ...shared,
+      action: 'token',
+      rack: 'agent',
+      label: 'ci',
+    });
+    expect(parse('revoke g1')).toEqual({ ...shared, action: 'revoke', name: 'g1' });
+    expect(parse('review --rack agent --after 9')).toEqual({
+      ...shared,
+      action: 'review',
+      rack: 'agent',
+      after: 9,
+    });
+    expect(faults(() => parse('grant x --rack nope --expires soon --label a'))).toEqual([
+      "recorder grant takes no name, got also 'x'",
+      'recorder grant needs --verbs read,write',
+      "--rack: there is no rack 'nope'; the racks are: agent, completions, workflows, gateway, external",
+      "--expires: expected a time from now, as 90d (m, h, d, w), or a date, as 2030-01-31, got 'soon'",
+      '--label does not belong to the command recorder grant',
+    ]);
+  });
+
   test('mcp and receipts read an action and --json', () => {
     const mcp = { verb: 'mcp', config: 'h.toml', options: {}, json: false };
     const parse = (words: string) => parseCommandLine(words.split(' '));
@@ -170,6 +225,12 @@ describe('the command line', () => {
       expect(parseCommandLine(['--host', host])).toMatchObject({ options: { host } });
     const wrong = faults(() => parseCommandLine(['--database', 'mysql://me:hunter2@h/d']));
     expect(wrong).toEqual(['--database: expected sqlite:PATH or postgres://...']);
+    for (const url of ['collector:4318/hunter2', 'grpc://c/?key=hunter2', 'http://me:hunter2@c:4318'])
+      expect(faults(() => parseCommandLine(['--otlp-endpoint', url]))).toEqual([
+        expect.stringMatching(
+          /^--otlp-endpoint: (?:expected an http:\/\/ or https:\/\/ URL|must not hold a user or password)(?!.*hunter2)/,
+        ),
+      ]);
   });
 
   test('--quantize takes a type in any letter case', () => {
@@ -191,7 +252,7 @@ describe('the command line', () => {
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
     const source = `gpu = true\nmodel = "tiny"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"
-context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\nallowed_host = ["x"]\nquiet = false\n`;
+context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nquiet = false\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
     expect(options.control_port).toBe(1);

@@ -26,7 +26,8 @@ test('both are made once, for the owner only, and kept', async () => {
   const [bearer, operator] = [await read('bearer.token'), await read('operator.token')];
   expect(bearer).toMatch(/^lathe_bearer_[\w-]{43}$/);
   expect(operator).toMatch(/^lathe_operator_[\w-]{43}$/);
-  expect(made).toEqual({ bearerHash: secretHash(bearer), operatorHash: secretHash(operator) });
+  const hashes = { bearerHash: secretHash(bearer), operatorHash: secretHash(operator) };
+  expect(made).toEqual({ ...hashes, texts: [bearer, operator] });
   expect(await open()).toEqual(made);
   expect(notices).toEqual([]);
 });

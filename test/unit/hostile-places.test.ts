@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { columns } from '../../src/cli/models/columns.ts';
 import { pulledModels } from '../../src/cli/models/pulled.ts';
-import { jsonText, printable } from '../../src/cli/printable.ts';
+import { jsonText, printable } from '../../src/terminal/printable.ts';
 import { progressBar } from '../../src/cli/progress.ts';
 import { ModelFileError } from '../../src/engine/index.ts';
 import { openFile } from '../../src/platform/node-file.ts';

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Screen } from '../../src/lab-tool/screen.ts';
 import { screenView } from '../../src/lab-tool/watch-views.ts';
-import type { Terminal } from '../../src/lab-tool/world.ts';
+import type { Terminal } from '../../src/terminal/terminal.ts';
 import { benchResult, gate } from '../support/fake-lab-host.ts';
 
 const enter = '\u001b[?1049h';

@@ -9,8 +9,8 @@ import { outcomeLines } from '../../src/lab-tool/gate-text.ts';
 import { graphLines } from '../../src/lab-tool/graph-text.ts';
 import { groupByLayer } from '../../src/lab-tool/groups.ts';
 import { diffLines, hunksOf } from '../../src/lab-tool/line-diff.ts';
-import { table } from '../../src/lab-tool/table.ts';
-import { clip, widthOf } from '../../src/lab-tool/text.ts';
+import { table } from '../../src/terminal/table.ts';
+import { clip, widthOf } from '../../src/terminal/text.ts';
 import type { LabGraph } from '../../src/lab/types.ts';
 import { benchResult, config, gate } from '../support/fake-lab-host.ts';
 
