@@ -27,15 +27,8 @@ export const direct = (url: string): Contestant => ({
   close: () => Promise.resolve(),
 });
 
-/** Ours, with all that it does: authentication, reservation, settlement and receipts in a database on the disk. */
-export async function startLathe(provider: string, database?: string): Promise<Contestant> {
-  const entry = join(root, 'dist/gateway.js');
-  if (!existsSync(entry)) throw new Error('dist/gateway.js is missing: npm run build');
-  const folder = mkdtempSync(join(tmpdir(), 'lathe-bench-gateway-'));
-  const config = join(folder, 'gateway.toml');
-  writeFileSync(
-    config,
-    `[[providers]]
+/** `gateway.toml` before the mock provider: nothing in it bounds what is measured. */
+export const benchConfig = (provider: string): string => `[[providers]]
 id = "mock"
 wire = "openai-chat"
 base_url = "${provider}"
@@ -55,8 +48,15 @@ out_usd_per_mtok = "10"
 [limits]
 concurrency = 10000
 requests_per_minute = 10000000
-`,
-  );
+`;
+
+/** Ours, with all that it does: authentication, reservation, settlement and receipts in a database on the disk. */
+export async function startLathe(provider: string, database?: string): Promise<Contestant> {
+  const entry = join(root, 'dist/gateway.js');
+  if (!existsSync(entry)) throw new Error('dist/gateway.js is missing: npm run build');
+  const folder = mkdtempSync(join(tmpdir(), 'lathe-bench-gateway-'));
+  const config = join(folder, 'gateway.toml');
+  writeFileSync(config, benchConfig(provider));
   const shared = ['--config', config, '--database', database ?? `sqlite:${join(folder, 'gateway.db')}`];
   const env = { ...process.env, MOCK_KEY: 'sk-mock' };
   const run = (...words: string[]) =>
