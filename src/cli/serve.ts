@@ -69,31 +69,33 @@ export async function startHost(options: Settings, version: string, world: World
     onNotice: say,
   });
   const records = await openStore(database, dataDir.endpointId, say);
-  /** What is open, the last one first. */
-  const opened = [() => records.close()];
-  const closeOpened = async () => {
-    for (const close of opened.splice(0).toReversed()) await close();
-  };
-  const watching = await openWatching({
-    settings: options,
-    store: records,
-    database,
-    dataDir: dataDir.path,
-    version,
-    secrets: [
-      ...credentials.texts,
-      ...[secrets.gateway?.key, ...gatewayConfig.providers.map(({ apiKey }) => apiKey)].filter(
-        (key) => key !== undefined,
-      ),
-    ],
-    world,
-    onFault,
-    say,
-  }).catch(async (error: unknown) => {
-    await closeOpened();
-    throw error;
-  });
-  opened.push(watching.close);
+  const opened = new AsyncDisposableStack();
+  opened.defer(() => records.close());
+  /** What is open already is closed when the next piece fails. */
+  const orClose = <T>(opening: Promise<T>): Promise<T> =>
+    opening.catch(async (error: unknown) => {
+      await opened.disposeAsync();
+      throw error;
+    });
+  const watching = await orClose(
+    openWatching({
+      settings: options,
+      store: records,
+      database,
+      dataDir: dataDir.path,
+      version,
+      secrets: [
+        ...credentials.texts,
+        ...[secrets.gateway?.key, ...gatewayConfig.providers.map(({ apiKey }) => apiKey)].filter(
+          (key) => key !== undefined,
+        ),
+      ],
+      world,
+      onFault,
+      say,
+    }),
+  );
+  opened.defer(watching.close);
   const { watch, served } = watching;
 
   const stopping = new AbortController();
@@ -122,24 +124,23 @@ export async function startHost(options: Settings, version: string, world: World
     load: options.swap && model ? load : undefined,
   });
   let controlPort = 0;
-  const agent = await openAgent({
-    secrets,
-    credentials,
-    dataDir,
-    store: records,
-    watch,
-    version,
-    resident,
-    served,
-    onFault,
-    say,
-    settings: options,
-    packageRoot: world.packageRoot,
-    reach: { bind: isLoopback(host) ? 'loopback' : 'lan', controlPort: () => controlPort },
-  }).catch(async (error: unknown) => {
-    await closeOpened();
-    throw error;
-  });
+  const agent = await orClose(
+    openAgent({
+      secrets,
+      credentials,
+      dataDir,
+      store: records,
+      watch,
+      version,
+      resident,
+      served,
+      onFault,
+      say,
+      settings: options,
+      packageRoot: world.packageRoot,
+      reach: { bind: isLoopback(host) ? 'loopback' : 'lan', controlPort: () => controlPort },
+    }),
+  );
   const { endpointId } = dataDir;
   const { recorder, observe, metrics } = watching;
   const facts = {
@@ -154,20 +155,21 @@ export async function startHost(options: Settings, version: string, world: World
     metrics,
     gateway: true,
   };
-  const gateway = await openHostGateway({
-    config: gatewayConfig,
-    database,
-    resident,
-    planes: hostPlanes(facts),
-    stopping: stopping.signal,
-    onFault,
-    watch,
-    onNotice: say,
-  }).catch(async (error: unknown) => {
-    await agent.host.close();
-    await closeOpened();
-    throw error;
-  });
+  const gateway = await orClose(
+    openHostGateway({
+      config: gatewayConfig,
+      database,
+      resident,
+      planes: hostPlanes(facts),
+      stopping: stopping.signal,
+      onFault,
+      watch,
+      onNotice: say,
+    }).catch(async (error: unknown) => {
+      await agent.host.close();
+      throw error;
+    }),
+  );
   const listeners: Listening[] = [];
   const open = async (
     planes: readonly Plane[],
@@ -203,7 +205,7 @@ export async function startHost(options: Settings, version: string, world: World
       agent,
       gateway,
       closeModel: () => loader.close(),
-      closeOpened,
+      closeStores: () => opened.disposeAsync(),
       lock,
     }));
   try {
@@ -267,13 +269,14 @@ async function stopHost(
     agent,
     gateway,
     closeModel,
-    closeOpened,
+    closeStores,
     lock,
   }: {
     agent: OpenAgent;
     gateway: Gateway;
     closeModel: () => Promise<void>;
-    closeOpened: () => Promise<void>;
+    /** And those who watch. */
+    closeStores: () => Promise<void>;
     lock: { release(): void };
   },
 ): Promise<void> {
@@ -287,8 +290,7 @@ async function stopHost(
   );
   await atMost(finished, abortMs);
   for (const listener of listeners) listener.cut();
-  await atMost(closeModel(), closeMs + 500);
-  await atMost(closeOpened(), abortMs);
+  await Promise.all([closeModel(), closeStores()].map((closing) => atMost(closing, closeMs + 500)));
   lock.release();
 }
 
