@@ -1,5 +1,6 @@
 /** `npm test [-- VITEST OPTIONS]`: sets up what the tests need, builds, and runs every check of `npm run check`. */
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runInForeground } from '../src/platform/foreground.mjs';
@@ -22,6 +23,8 @@ const shell = (line) =>
 const asked = process.argv.slice(2);
 const vitest = (options, how) =>
   runInForeground(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', ...options], how);
+/** Many wait for processes that start or die: on two cores one at a time would leave one idle. */
+const workers = `--maxWorkers=${Math.max(2, availableParallelism() - 1)}`;
 /**
  * What needs the adapter takes a file at a time, which leaves a core idle: the rest runs beside it. What was asked for by
  * options runs as vitest runs it.
@@ -30,7 +33,7 @@ const runTests = async () => {
   if (asked.length > 0) return await vitest(asked);
   const codes = await Promise.all([
     vitest(['--project', 'gpu', '--project', 'hosts']),
-    vitest(['--project', 'unit', '--project', 'http'], { hold: true }),
+    vitest(['--project', 'unit', '--project', 'http', workers], { hold: true }),
   ]);
   return codes.find((code) => code !== 0) ?? 0;
 };

@@ -8,7 +8,8 @@ export interface LocalServer {
 }
 
 export const serve = async (listener: RequestListener): Promise<LocalServer> => {
-  const server = createServer(listener);
+  // A test that reckons for seconds must not come back to a connection that was given up meanwhile.
+  const server = createServer({ keepAliveTimeout: 120_000 }, listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   return {
