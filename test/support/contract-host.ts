@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { documentChecks } from './documented-answers.ts';
-import { freshDataDir, startSource } from './host.ts';
+import { freshDataDir, startScriptedHost, startSource } from './host.ts';
 import { type ScriptedAnswer, scriptedOpenAi } from './scripted-openai.ts';
 
 interface HostOptions {
@@ -11,6 +11,8 @@ interface HostOptions {
   readonly dataDir?: string;
   /** What the model answers to a prompt that has `#name` in it; turn by turn, the last one again and again. */
   readonly says?: Readonly<Record<string, readonly ScriptedAnswer[]>>;
+  /** With a resident model that follows this: of test/support/scripted-host.ts. */
+  readonly script?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface Asked {
@@ -32,7 +34,12 @@ export interface Checked<Body = unknown> {
 export const model = 'scripted/one';
 
 /** The product as its own process, without a GPU, over a scripted gateway; each answer is held against its document. */
-export async function startContractHost({ flags = [], dataDir = freshDataDir(), says = {} }: HostOptions) {
+export async function startContractHost({
+  flags = [],
+  dataDir = freshDataDir(),
+  says = {},
+  script,
+}: HostOptions) {
   const holds = new Map<string, PromiseWithResolvers<void>>();
   /** A prompt with `#hold-x` in it is answered when `x` is released. */
   const hold = (name: string) => {
@@ -50,17 +57,9 @@ export async function startContractHost({ flags = [], dataDir = freshDataDir(), 
   });
   const config = join(mkdtempSync(join(tmpdir(), 'lathe-contract-')), 'lathe.toml');
   writeFileSync(config, `[gateway]\nurl = "${gateway.url}"\n`);
-  const host = startSource([
-    '--config',
-    config,
-    '--data-dir',
-    dataDir,
-    '--port',
-    '0',
-    '--control-port',
-    '0',
-    ...flags,
-  ]);
+  const ports = ['--port', '0', '--control-port', '0'];
+  const args = ['--config', config, '--data-dir', dataDir, ...ports, ...flags];
+  const host = script ? startScriptedHost(['--gpu', ...args], script) : startSource(args);
   const url = await host.url();
   const [, control = ''] = await host.waitFor('stdout', /control at (http:[^\s)]+)/);
   const token = (name: string) => readFileSync(join(dataDir, name), 'utf8').trim();

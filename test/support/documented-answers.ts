@@ -35,7 +35,10 @@ export function documentChecks(document: Document) {
     validators.set(uri, known);
     return known;
   };
-  const error = { $ref: '#/components/schemas/HostError' };
+  /** The recorder writes refusals in the one envelope that all of its answers have. */
+  const errorOf = (path: string) => ({
+    $ref: `#/components/schemas/${path.startsWith('/recorder') ? 'RecorderRefusal' : 'HostError'}`,
+  });
   const faultsOf = (schema: Json, text: string): string[] => {
     const validate = validator(schema);
     const value = parsed(text);
@@ -57,7 +60,7 @@ export function documentChecks(document: Document) {
     if (method === 'HEAD') return text === '' ? faults : [...faults, 'HEAD has a body'];
     if (status === 204)
       return text === '' && type === '' ? faults : [...faults, `204 has a body of '${type}'`];
-    if (!documented) return [...faults, ...faultsOf(error, text)];
+    if (!documented) return [...faults, ...faultsOf(errorOf(path), text)];
     const schema = documented.content?.[type]?.schema;
     if (!schema) return [...faults, `'${type}' is not documented for ${status}`];
     if (type === 'text/plain') return faults;

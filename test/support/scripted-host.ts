@@ -2,6 +2,7 @@ import process from 'node:process';
 import { main } from '../../src/cli/main.ts';
 import { repository } from './host.ts';
 import { ScriptedEngine } from './scripted-engine.ts';
+import { ScriptedLab } from './scripted-lab.ts';
 
 /** The whole program but the engine: what `src/host.ts` does, with an engine that follows a script. */
 interface HostScript {
@@ -10,9 +11,13 @@ interface HostScript {
   /** Pieces of an answer and the time before each. */
   pieces?: number;
   delayMs?: number;
+  /** The answer itself, instead. */
+  says?: string[];
   hang?: boolean;
   /** `close` never resolves, as with a hung device. */
   hangOnClose?: boolean;
+  /** Has a scripted lab. */
+  lab?: boolean;
   /** Behave as on a terminal. */
   tty?: boolean;
 }
@@ -43,7 +48,7 @@ await main({
     }
     if (script.loadError !== undefined) throw new Error(script.loadError);
     const engine = new ScriptedEngine({
-      answer: () => Array<string>(script.pieces ?? 4).fill('x'),
+      answer: () => script.says ?? Array<string>(script.pieces ?? 4).fill('x'),
       delayMs: script.delayMs ?? 0,
       hang: script.hang ?? false,
     });
@@ -51,7 +56,7 @@ await main({
     return engine;
   },
   async openLab() {
-    return undefined;
+    return script.lab ? { lab: new ScriptedLab(), close: () => Promise.resolve() } : undefined;
   },
   async openGrammars() {
     return undefined;

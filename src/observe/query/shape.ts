@@ -98,7 +98,9 @@ export const observeQuery = z
   .strictObject(
     {
       surface: z.string(expected('the name of a surface')),
-      select: list(column, most.select, 'columns').optional(),
+      select: list(column, most.select, 'columns')
+        .optional()
+        .describe('Absent: all columns but long texts, which only come when they are named.'),
       where: z
         .array(condition, expected('a list of conditions'))
         .max(most.where, `at most ${most.where} conditions`)
