@@ -17,6 +17,7 @@ export default defineConfig({
         host: 'src/host.ts',
         gateway: 'src/gateway.ts',
         lab: 'src/lab.ts',
+        observe: 'src/observe.ts',
         'lab-child': 'src/lab-child.ts',
         'grammar-worker': 'src/grammar-worker.ts',
         'observe-worker': 'src/observe-worker.ts',

@@ -2,9 +2,9 @@ import type { BenchResult } from '../lab/types.ts';
 import { verdictText } from './bench-text.ts';
 import { ratio, short } from './figures.ts';
 import { groupByLayer } from './groups.ts';
-import type { Look } from './style.ts';
-import { table, type TableCell } from './table.ts';
-import { printable } from './text.ts';
+import type { Look } from '../terminal/style.ts';
+import { table, type TableCell } from '../terminal/table.ts';
+import { printable } from '../terminal/printable.ts';
 
 interface FigurePair {
   readonly figure: string;

@@ -1,9 +1,10 @@
 import type { BenchResult, Compared } from '../lab/types.ts';
 import { change, count, percent, ratio, short } from './figures.ts';
 import { groupByLayer } from './groups.ts';
-import type { Look, Style } from './style.ts';
-import { table, type TableCell } from './table.ts';
-import { printable, wrap } from './text.ts';
+import type { Look, Style } from '../terminal/style.ts';
+import { table, type TableCell } from '../terminal/table.ts';
+import { printable } from '../terminal/printable.ts';
+import { wrap } from '../terminal/text.ts';
 
 type Verdict = BenchResult['verdict'];
 type Component = BenchResult['components'][number];

@@ -1,6 +1,6 @@
 import type { BindRequest } from '../lab/types.ts';
 import type { LabClient } from './client.ts';
-import { messageOf } from './errors.ts';
+import { messageOf } from '../terminal/file-error.ts';
 
 /** Binds for a while: what ran before is put back at the end. */
 export class BindingKeeper {

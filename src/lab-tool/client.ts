@@ -12,14 +12,25 @@ import type {
   ParityRunResult,
   ValidationReport,
 } from '../lab/types.ts';
-import { HostError } from './errors.ts';
-import { type Exchange, exchange, type HostAddress } from './http.ts';
+import { HostError } from '../host-client/errors.ts';
+import { type Exchange, exchange, type HostAddress, type HostHints } from '../host-client/http.ts';
 
 export interface Stub {
   readonly op: string;
   readonly target: string;
   readonly source: string;
 }
+
+const hints: HostHints = {
+  token: "give the host's token with --token-file or LATHE_TOKEN",
+  start: 'start one with `node dist/host.js --gpu`, or name another with --url',
+  unavailable(code, message) {
+    if (code === 'model_loading') return 'the model is still loading; try again in a moment';
+    if (code === 'no_resident_model')
+      return 'no model is resident, and the lab works on one; start the host with a model: node dist/host.js --gpu';
+    return `the lab is not available: ${message}`;
+  },
+};
 
 /** The lab of a running host. Every method throws `HostError`, or the reason of a signal that aborts. */
 export class LabClient {
@@ -35,7 +46,7 @@ export class LabClient {
 
   /** @param members those that the answer must have to be used */
   async #ask<Answer>(asked: Exchange, ...members: (keyof Answer & string)[]): Promise<Answer> {
-    const text = await exchange(this.#host, { ...asked, path: `/lab/v1${asked.path}` });
+    const text = await exchange(this.#host, hints, { ...asked, path: `/lab/v1${asked.path}` });
     let answer: unknown;
     try {
       answer = JSON.parse(text);

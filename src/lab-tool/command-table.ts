@@ -1,9 +1,4 @@
-interface FlagRow {
-  readonly kind: 'flag' | 'text' | 'number' | 'list';
-  /** What stands for the value in the help text. */
-  readonly value?: string;
-  readonly help: string;
-}
+import type { CommandRow, FlagRow } from '../terminal/arguments.ts';
 
 export const flagTable = {
   url: { kind: 'text', value: 'URL', help: 'the host (default: $LATHE_URL or http://127.0.0.1:8080)' },
@@ -36,16 +31,6 @@ export const flagTable = {
 } as const satisfies Readonly<Record<string, FlagRow>>;
 
 export type FlagName = keyof typeof flagTable;
-export const flagNames = Object.keys(flagTable) as FlagName[];
-
-interface CommandRow {
-  /** Words behind the command, for the help text. */
-  readonly words: string;
-  readonly least: number;
-  readonly most: number;
-  readonly flags: readonly FlagName[];
-  readonly help: string;
-}
 
 /** Flags that every command takes. */
 export const sharedFlags: readonly FlagName[] = ['url', 'token', 'token-file', 'json'];
@@ -129,5 +114,3 @@ export const commandTable = {
 } as const satisfies Readonly<Record<string, CommandRow>>;
 
 export type CommandName = keyof typeof commandTable;
-export const commandNames = Object.keys(commandTable) as CommandName[];
-export const isCommandName = (word: string): word is CommandName => Object.hasOwn(commandTable, word);

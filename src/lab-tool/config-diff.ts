@@ -1,8 +1,8 @@
 import type { ConfigEnvelope } from '../lab/types.ts';
 import { linesOf } from './kernels.ts';
 import { diffLines, type Hunk, hunksOf } from './line-diff.ts';
-import type { Look } from './style.ts';
-import { printable } from './text.ts';
+import type { Look } from '../terminal/style.ts';
+import { printable } from '../terminal/printable.ts';
 
 interface Changed {
   readonly member: string;

@@ -1,6 +1,6 @@
 import type { Flags } from './arguments.ts';
 import type { LabClient } from './client.ts';
-import type { Look } from './style.ts';
+import type { Look } from '../terminal/style.ts';
 import type { LabWorld } from './world.ts';
 
 /** What a command works with. */

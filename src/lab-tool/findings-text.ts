@@ -1,6 +1,7 @@
 import type { LocalFinding } from './gate.ts';
-import type { Look, Style } from './style.ts';
-import { cellsOf, printable, wrap } from './text.ts';
+import type { Look, Style } from '../terminal/style.ts';
+import { printable } from '../terminal/printable.ts';
+import { cellsOf, wrap } from '../terminal/text.ts';
 
 const colours: Readonly<Record<LocalFinding['severity'], Style>> = {
   error: 'bad',

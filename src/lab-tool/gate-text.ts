@@ -2,9 +2,9 @@ import type { CaseVerdict, KernelRegistrationReport, StageName, TunedShape } fro
 import { count, error, short, time } from './figures.ts';
 import { findingLines } from './findings-text.ts';
 import type { GateOutcome } from './gate.ts';
-import type { Look } from './style.ts';
-import { table } from './table.ts';
-import { printable } from './text.ts';
+import type { Look } from '../terminal/style.ts';
+import { table } from '../terminal/table.ts';
+import { printable } from '../terminal/printable.ts';
 
 const stages: readonly StageName[] = ['parse', 'interface', 'safety', 'pipeline', 'parity'];
 

@@ -2,7 +2,7 @@ import { didYouMean } from '../words/nearest.ts';
 import { UsageError } from '../config/options.ts';
 import type { Finding, KernelRegistrationReport, StageName } from '../lab/types.ts';
 import type { LabClient } from './client.ts';
-import { HostError } from './errors.ts';
+import { HostError } from '../host-client/errors.ts';
 import { describesKernel, type KernelFlags } from './kernel-flags.ts';
 import { readModuleKernels } from './kernel-module.ts';
 import { isModule, type LoadedFile, type LocalKernel, type Origin, readWgslKernel } from './kernels.ts';

@@ -1,9 +1,9 @@
 import type { LabGraph, LabParts, OpDescriptor } from '../lab/types.ts';
 import { count, many, short } from './figures.ts';
 import { groupByLayer } from './groups.ts';
-import type { Look } from './style.ts';
-import { table, type TableCell } from './table.ts';
-import { printable } from './text.ts';
+import type { Look } from '../terminal/style.ts';
+import { table, type TableCell } from '../terminal/table.ts';
+import { printable } from '../terminal/printable.ts';
 
 const sum = (values: readonly (number | null | undefined)[]): number =>
   values.reduce<number>((total, value) => total + (value ?? 0), 0);

@@ -1,5 +1,6 @@
 import { UsageError } from '../config/options.ts';
-import { type Flags, listOf } from './arguments.ts';
+import { listOf } from '../terminal/arguments.ts';
+import type { Flags } from './arguments.ts';
 import {
   emptyHeader,
   type Header,

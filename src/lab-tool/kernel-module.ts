@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { KernelDefinition } from '../define-kernel.ts';
 import { formatNames, type KernelRegistration } from '../lab/types.ts';
-import { FileError, fileError, messageOf } from './errors.ts';
+import { FileError, fileError, messageOf } from '../terminal/file-error.ts';
 import { features, nameFault, namePattern } from './header.ts';
 import { linesOf, type LoadedFile, type LocalKernel, type Origin, readText } from './kernels.ts';
 import { importFresh, placeInTrace } from './module-hooks.ts';

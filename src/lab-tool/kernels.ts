@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import type { Finding, KernelRegistration } from '../lab/types.ts';
-import { FileError, fileError } from './errors.ts';
+import { FileError, fileError } from '../terminal/file-error.ts';
 import { nameFault, namePattern, type Place, readHeader } from './header.ts';
 import { type KernelFlags, underFlags } from './kernel-flags.ts';
 

@@ -10,12 +10,13 @@ import { configs, diff, save, validate } from './commands/configs.ts';
 import { bench, parity } from './commands/measure.ts';
 import { ops, stub } from './commands/ops.ts';
 import { exitCodes, type Run } from './context.ts';
-import { FileError, HostError, messageOf } from './errors.ts';
+import { HostError } from '../host-client/errors.ts';
+import { FileError, messageOf } from '../terminal/file-error.ts';
 import { labHelpText } from './help.ts';
-import type { HostAddress } from './http.ts';
+import type { HostAddress } from '../host-client/http.ts';
 import { readText } from './kernels.ts';
-import { painter } from './style.ts';
-import { printable } from './text.ts';
+import { painter } from '../terminal/style.ts';
+import { printable } from '../terminal/printable.ts';
 import { watch } from './commands/watch.ts';
 import type { LabWorld } from './world.ts';
 

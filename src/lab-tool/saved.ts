@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import type { LabClient } from './client.ts';
-import { FileError } from './errors.ts';
+import { FileError } from '../terminal/file-error.ts';
 import { readText } from './kernels.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from 'node:util';
-import type { Terminal } from './world.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 
 const enter = '\u001b[?1049h\u001b[?25l\u001b[?7l';
 const leave = '\u001b[?7h\u001b[?25h\u001b[?1049l';

@@ -1,7 +1,8 @@
 import type { BindRequest } from '../lab/types.ts';
 import { BindingKeeper } from './binding-keeper.ts';
 import type { LabClient } from './client.ts';
-import { FileError, HostError, messageOf } from './errors.ts';
+import { HostError } from '../host-client/errors.ts';
+import { FileError, messageOf } from '../terminal/file-error.ts';
 import { FileWatcher } from './file-watcher.ts';
 import { gateKernel, type GateOutcome, loadKernels } from './gate.ts';
 import type { KernelFlags } from './kernel-flags.ts';

@@ -3,8 +3,9 @@ import { boundText } from './commands/bindings.ts';
 import { outcomeDocument } from './commands/check.ts';
 import { compactLines, outcomeLines } from './gate-text.ts';
 import type { Screen } from './screen.ts';
-import type { Look, Style } from './style.ts';
-import { printable, wrap } from './text.ts';
+import type { Look, Style } from '../terminal/style.ts';
+import { printable } from '../terminal/printable.ts';
+import { wrap } from '../terminal/text.ts';
 import type { WatchEvent, WatchView } from './watch-events.ts';
 
 /** A JSON document a line. */

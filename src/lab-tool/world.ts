@@ -1,9 +1,4 @@
-/** A stream that may be a terminal. */
-export interface Terminal extends NodeJS.WritableStream {
-  readonly isTTY?: boolean;
-  readonly columns?: number;
-  readonly rows?: number;
-}
+import type { Terminal } from '../terminal/terminal.ts';
 
 /** What the tool gets from the process; only `lab.ts` makes the real one. */
 export interface LabWorld {

@@ -4,6 +4,7 @@ import type { Means } from './means.ts';
 import { compile } from './query/compile.ts';
 import { rowOf } from './query/rows.ts';
 import type { CheckedQuery } from './query/types.ts';
+import { unreadable } from './readers/failures.ts';
 import type { ObserveEnvelope, ReadableRack, Transcripts } from './types.ts';
 
 type Redactions = ObserveEnvelope['redactions'];
@@ -15,7 +16,7 @@ export interface Opened {
 }
 
 export async function openRacks(transcripts: Transcripts, by: string): Promise<Opened> {
-  const { racks, withheld } = await transcripts.readable(by);
+  const { racks, withheld } = await ofRecorder(() => transcripts.readable(by));
   return {
     // One that was never armed has no history.
     racks: racks.filter(({ path }) => existsSync(path)),
@@ -24,6 +25,15 @@ export async function openRacks(transcripts: Transcripts, by: string): Promise<O
       reason: `nobody granted it to be read: node dist/host.js recorder grant --rack ${rack} --verbs read --expires 1d`,
     })),
   };
+}
+
+/** What the recorder cannot do is nothing that the host failed at. @throws ObserveError unavailable */
+export async function ofRecorder<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw unreadable(error instanceof Error ? error.message : String(error), error);
+  }
 }
 
 /** Passages of what a query is about that were never stored. */

@@ -1,7 +1,7 @@
 import { StoreError } from '../store/errors.ts';
 import { answerTo, emptyAnswer, isOverTime } from './envelope.ts';
 import { ObserveError } from './errors.ts';
-import { openRacks, redactedIn } from './histories.ts';
+import { ofRecorder, openRacks, redactedIn } from './histories.ts';
 import type { Means } from './means.ts';
 import { checked } from './query/check.ts';
 import { shownSchema } from './query/kinds.ts';
@@ -147,11 +147,8 @@ export class Observe {
         const answer = await answerTo(query, { ...means, racks });
         const left = this.#budgetMs - (performance.now() - begun);
         const { redactions, warnings } = await redacted(query, { ...means, racks, budgetMs: left });
-        await transcripts.read(
-          by,
-          racks.map(({ rack }) => rack),
-          answer.rows.length,
-        );
+        const read = racks.map(({ rack }) => rack);
+        await ofRecorder(() => transcripts.read(by, read, answer.rows.length));
         return {
           ...answer,
           redactions: [...withheld, ...redactions],

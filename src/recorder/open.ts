@@ -17,6 +17,7 @@ import { nothing } from './histories/history.ts';
 import type { Added } from './histories/protocol.ts';
 import { Ingest } from './ingest.ts';
 import type { RecorderService } from './services.ts';
+import { Allowance } from './redaction/allowance.ts';
 import { Redactor } from './redaction/redactor.ts';
 import {
   type Content,
@@ -50,6 +51,8 @@ type Answer<Name extends keyof RecorderService> = RecorderService[Name] extends 
   ? A
   : never;
 
+/** What patterns may take for a text that is not for the histories, in ms: everybody else waits meanwhile. */
+const patternsMs = 50;
 /** How often it is looked whether somebody beside the host changed something, in ms. */
 const lookEvery = 500;
 const sweepEvery = 60_000;
@@ -148,7 +151,10 @@ export class Recorder implements RecorderService {
     return settings?.armed && !this.#closing ? settings.policy.content : undefined;
   }
 
-  /** A text as the rack's rules would have it kept, for what leaves the host on another way. */
+  /**
+   * A text as the rack's rules would have it kept, for what leaves the host on another way.
+   * @throws TooSlow
+   */
   redact(text: string, rack: RackId): string {
     const { policy } = this.#histories.settingsOf(rack) ?? { policy: defaultPolicy };
     const known = this.#redactors.get(rack);
@@ -157,7 +163,7 @@ export class Recorder implements RecorderService {
         ? known
         : { policy, redactor: new Redactor(policy.redact, this.#options.secrets) };
     this.#redactors.set(rack, current);
-    return current.redactor.redact(text).text;
+    return current.redactor.redact(text, new Allowance(patternsMs)).text;
   }
 
   /** Best effort: nobody waits, nothing is thrown, and what cannot be stored in time is dropped, and told. */

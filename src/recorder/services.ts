@@ -68,7 +68,7 @@ export interface RecorderService {
 
   /**
    * On the disk when it resolves. Events whose id the rack has already are counted and not stored again.
-   * @throws RecorderError unauthorized (the token), conflict `rack_disarmed`, too_many, invalid
+   * @throws RecorderError unauthorized (the token), conflict `rack_disarmed` or `redaction_too_slow`, too_many, invalid
    */
   ingest(
     token: string | null,

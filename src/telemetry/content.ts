@@ -10,6 +10,8 @@ const longestContent = 16_384;
  * would not be known as one.
  */
 const margin = 8_192;
+/** Some times as much, because a long answer in parts has something of each. */
+const mostCleaned = 4 * longestContent;
 /** Where something was left out. */
 const cut = '…';
 
@@ -30,8 +32,8 @@ export function contentOf({ kind, said = [], facts }: Work, redact: (text: strin
   if (kind === 'tool') return toolContent(said, clean);
   const asked = said.findLastIndex(({ role }) => role === 'system' || role === 'user' || role === 'tool') + 1;
   const finish = ('finish' in facts ? facts.finish : undefined) ?? 'stop';
-  const input = messagesOf(said.slice(0, asked), clean);
-  const output = messagesOf(said.slice(asked), clean);
+  const input = messagesOf(latest(said.slice(0, asked), clean));
+  const output = messagesOf(latest(said.slice(asked), clean));
   return {
     ...(input.length > 0 && { 'gen_ai.input.messages': fitted(input) }),
     ...(output.length > 0 && {
@@ -59,12 +61,25 @@ const order: Readonly<Record<Said['role'], number>> = {
   tool_call: 3,
 };
 
-function messagesOf(said: readonly Said[], clean: (text: string) => string): Message[] {
+/** The latest of what was said, cleaned: of a long conversation the beginning would only be thrown away. */
+function latest(said: readonly Said[], clean: (text: string) => string): Said[] {
+  const kept: Said[] = [];
+  let length = 0;
+  for (const { at, role, text, name = '' } of said.toReversed()) {
+    if (length > mostCleaned) break;
+    const one = { at, role, text: clean(text), name: clean(name) };
+    kept.push(one);
+    length += one.text.length;
+  }
+  return kept.reverse();
+}
+
+function messagesOf(said: readonly Said[]): Message[] {
   const messages: Message[] = [];
   let last = 0;
   for (const { role, text, name = '' } of said) {
     const place = order[role];
-    const part = partOf(role, clean(text), clean(name));
+    const part = partOf(role, text, name);
     const open = messages.at(-1);
     const goesOn = place > 0 && last > 0 && (place > last || (place === last && role === 'tool_call'));
     if (goesOn && open) open.parts.push(part);

@@ -146,7 +146,8 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
 
   it('says how to narrow what takes too long, and is there for the next query at once', async () => {
     const host = await observing(await freshUrl(), undo, { budgetMs: 30 });
-    const names = 'id, endpoint_id, wire, operation, "by", engine, outcome, started_at, ended_at, stream, total_ms';
+    const names =
+      'id, endpoint_id, wire, operation, "by", engine, outcome, started_at, ended_at, stream, total_ms';
     const values =
       "'here', 'chat', 'chat', 'operator', 'resident', 'ok', '2026-06-15T11:00:00.000Z', '2026-06-15T11:00:00.000Z', 1";
     await host.write(

@@ -113,14 +113,27 @@ describe('who may come in', () => {
     },
   );
 
-  it('is a peer, too, whose name stands in the review', async () => {
+  it('of a peer looks at racks, but changes no rule, removes nothing and sees no review', async () => {
     const { recorder } = await openRecorder('peer');
     const { send } = serving(recorder);
     const peer = { authorization: 'Bearer of-a-peer' };
-    const put = await send('PUT', '/racks/agent', { body: { armed: true }, headers: peer });
-    expect(rackAnswer.parse(put.body).data.changed_by).toBe('peer:desk');
-    const { entries } = reviewAnswer.parse((await send('GET', '/review')).body).data;
-    expect(entries.map(({ act, by }) => [act, by])).toEqual([['arm', 'peer:desk']]);
+    const tried = [
+      ['PUT', '/racks/agent', { armed: true }],
+      ['DELETE', '/racks/agent/history'],
+      ['GET', '/grants'],
+      ['GET', '/review'],
+    ] as const;
+    for (const [method, path, body] of tried) {
+      const refused = await send(method, path, { ...(body ? { body } : {}), headers: peer });
+      expect([path, refused.status, refused.body]).toMatchObject([
+        path,
+        403,
+        { error: { code: 'owner_only' } },
+      ]);
+    }
+    expect((await send('GET', '/racks/agent', { headers: peer })).status).toBe(200);
+    expect(await recorder.rack('agent')).toMatchObject({ armed: false, changed_by: null });
+    expect((await recorder.review({ limit: 10 })).entries).toEqual([]);
   });
 });
 

@@ -3,7 +3,7 @@ import { exitCodes, type Run } from '../context.ts';
 import { count } from '../figures.ts';
 import { graphLines, partsLines } from '../graph-text.ts';
 import { groupByLayer } from '../groups.ts';
-import { printable } from '../text.ts';
+import { printable } from '../../terminal/printable.ts';
 
 export const graph: Run = async ({ client, print, look }) => {
   const answer = await client.graph();

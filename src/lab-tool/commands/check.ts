@@ -1,5 +1,5 @@
 import { exitCodes, type Run } from '../context.ts';
-import { FileError } from '../errors.ts';
+import { FileError } from '../../terminal/file-error.ts';
 import { gateKernel, type GateOutcome, loadKernels } from '../gate.ts';
 import { outcomeLines } from '../gate-text.ts';
 import { readKernelFlags } from '../kernel-flags.ts';

@@ -5,7 +5,7 @@ import { configDiffLines, diffConfigs } from '../config-diff.ts';
 import { exitCodes, type Run } from '../context.ts';
 import { findingLines } from '../findings-text.ts';
 import { readSaved } from '../saved.ts';
-import { printable } from '../text.ts';
+import { printable } from '../../terminal/printable.ts';
 
 export const configs: Run = async ({ client, print }) => {
   const names = await client.configs();

@@ -1,10 +1,10 @@
 import { UsageError } from '../../config/options.ts';
-import { listOf } from '../arguments.ts';
+import { listOf } from '../../terminal/arguments.ts';
 import { benchLines } from '../bench-text.ts';
 import { exitCodes, type Run } from '../context.ts';
 import { count, error, percent } from '../figures.ts';
 import { groupByLayer } from '../groups.ts';
-import { table } from '../table.ts';
+import { table } from '../../terminal/table.ts';
 import { whileWaiting } from '../waiting.ts';
 
 const modes = ['strict', 'standard', 'off'] as const;

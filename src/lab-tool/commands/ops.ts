@@ -2,7 +2,8 @@ import { constants } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { didYouMean } from '../../words/nearest.ts';
 import { exitCodes, type Run } from '../context.ts';
-import { FileError, fileError, HostError, systemCode } from '../errors.ts';
+import { HostError } from '../../host-client/errors.ts';
+import { FileError, fileError, systemCode } from '../../terminal/file-error.ts';
 import { opsLines } from '../graph-text.ts';
 
 export const ops: Run = async ({ client, print, look }) => {

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { UsageError } from '../../config/options.ts';
 import { exitCodes, type Run } from '../context.ts';
-import { FileError, fileError } from '../errors.ts';
+import { FileError, fileError } from '../../terminal/file-error.ts';
 import { readKernelFlags } from '../kernel-flags.ts';
 import { Screen } from '../screen.ts';
 import type { WatchView } from '../watch-events.ts';

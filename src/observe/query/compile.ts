@@ -30,6 +30,12 @@ export const writerFor = (
 const stopping = (from: string): string =>
   `((t.${from.startsWith('(') ? 'tick' : 'rowid'} & 1023) <> 0 or ${inTime}() = 1)`;
 
+const fromOf = (
+  writer: Writer,
+  source: CheckedQuery['surface']['source'],
+  racks: readonly RackId[],
+): string => (source === 'racks' ? eventsOf(racks) : both(source.from)[writer.kind]);
+
 /** `from ... where ...`: the rows that a query is about, as `t`. */
 export function matchedSql(
   writer: Writer,
@@ -37,7 +43,7 @@ export function matchedSql(
   { racks = [] }: CompileOptions,
   more: readonly string[] = [],
 ): string {
-  const from = source === 'racks' ? eventsOf(racks) : both(source.from)[writer.kind];
+  const from = fromOf(writer, source, racks);
   const conditions = [
     ...(writer.kind === 'sqlite' ? [stopping(from)] : []),
     ...where.map((one) => conditionSql(writer, one)),
@@ -70,9 +76,12 @@ function rows(writer: Writer, query: CheckedQuery, options: CompileOptions): str
 function groups(writer: Writer, query: CheckedQuery, options: CompileOptions): string {
   const { columns, order, after } = query;
   const made = columns.map((column, n) => `${writer.answered(column)} as c${n}`).join(', ');
+  // Rows are looked at once more when they are sorted into their groups, which may take longer than to find them.
+  const from = fromOf(writer, query.surface.source, options.racks ?? []);
+  const stop = writer.kind === 'sqlite' ? `, count(${stopping(from)}) as stop` : '';
   const by = columns.flatMap(({ of }, n) => (of.kind === 'column' ? [n + 1] : []));
   const group = by.length > 0 ? ` group by ${by.join(', ')}` : '';
-  const within = `select ${made} ${matchedSql(writer, query, options)}${group}`;
+  const within = `select ${made}${stop} ${matchedSql(writer, query, options)}${group}`;
   const expressions = order.map(({ by: { name } }) => `g.c${columns.findIndex((one) => one.name === name)}`);
   const where = after ? ` where ${afterSql(writer, { order, expressions }, after)}` : '';
   const all = columns.map((_, n) => `g.c${n}`);

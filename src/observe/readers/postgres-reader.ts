@@ -66,9 +66,7 @@ export class PostgresReader implements Reader {
   ): Promise<Record<string, unknown>[]> {
     return this.#turns.take(async () => {
       if (this.#pool.ending) throw closed();
-      const client = await this.#pool.connect().catch((error: unknown) => {
-        throw this.#explain(error);
-      });
+      const client = await this.#connect(budgetMs + grace);
       const timer = setTimeout(() => void client.end(), budgetMs + grace);
       const begun = performance.now();
       let lost = false;
@@ -104,6 +102,28 @@ export class PostgresReader implements Reader {
     );
     for (const { name } of rows) this.#known.add(String(name));
     return rows.length === unknown.length;
+  }
+
+  /** A server that hangs takes connections and says nothing: nobody waits longer for one than for an answer. */
+  async #connect(patienceMs: number): Promise<pg.PoolClient> {
+    const connecting = this.#pool.connect();
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => resolve(undefined), patienceMs);
+    });
+    try {
+      const client = await Promise.race([connecting, late]);
+      if (client) return client;
+    } catch (error) {
+      throw this.#explain(error);
+    } finally {
+      clearTimeout(timer);
+    }
+    connecting.then(
+      (client) => client.release(),
+      () => undefined,
+    );
+    throw unreadable(`the ${this.#where} took no connection within ${Math.round(patienceMs)} ms`);
   }
 
   #explain(error: unknown): ObserveError {

@@ -3,10 +3,12 @@ import type { Rack } from '../../recorder/types.ts';
 import { racks } from '../../watch/index.ts';
 import { defineRoute, type Route } from '../route.ts';
 import { answer, json, refusal } from './envelope.ts';
+import { ownerOnly } from './owner-only.ts';
 import { rackAnswer, rackChange, racksAnswer, tombstoneAnswer } from './rack-schema.ts';
 
 const params = { id: `Of the rack: ${racks.join(', ')}.` };
 const unknown = refusal('There is no such rack.');
+const notOfPeers = refusal("A peer's token does not do here.");
 
 /** What is kept, how much of it and for how long. */
 export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | 'change' | 'purge'>): Route[] {
@@ -42,8 +44,9 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
     description:
       'What is absent stays as it is. Disarming keeps the history; bounds that got tighter count at once.',
     params,
+    before: ownerOnly,
     body: rackChange,
-    answers: { 200: json('The rack as it is now.', rackAnswer), 404: unknown },
+    answers: { 200: json('The rack as it is now.', rackAnswer), 403: notOfPeers, 404: unknown },
     handle: async ({ params: { id = '' }, body, by }) => rackAs(await recorder.change(id, body, by)),
   });
 
@@ -55,7 +58,8 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
     description:
       'It is gone from the data directory, and was looked for, when the answer comes. The rack stays armed or not.',
     params,
-    answers: { 200: json('What is left of it.', tombstoneAnswer), 404: unknown },
+    before: ownerOnly,
+    answers: { 200: json('What is left of it.', tombstoneAnswer), 403: notOfPeers, 404: unknown },
     handle: async ({ params: { id = '' }, by }) => answer('rack', await recorder.purge(id, by)),
   });
 

@@ -5,12 +5,14 @@ import { defineRoute, type Plane } from '../route.ts';
 import { answer, json, recorderRefusal, recorderRefusalEnvelope, refusal } from './envelope.ts';
 import { grantsAnswer, reviewAnswer } from './grant-schema.ts';
 import { ingestAnswer, ingestLimits, ingestRequest } from './ingest-schema.ts';
+import { ownerOnly } from './owner-only.ts';
 import { racksRoutes } from './racks-routes.ts';
 import { refusing } from './refusal.ts';
 
 const tokenHeader = 'x-svc-write-token';
 const rackQuery = { rack: `Only of this one: ${racks.join(', ')}.` };
 const unknownRack = refusal('There is no such rack.');
+const notOfPeers = refusal("A peer's token does not do here.");
 const listed = { least: 1, most: 1000, otherwise: 100 };
 const known = { least: 0, most: 999_999_999, otherwise: 0 };
 
@@ -23,7 +25,8 @@ export function recorderPlane(recorder: RecorderService): Plane {
     summary: 'Who may read and write, newest first',
     description: 'Grants and write tokens are made on the command line: `node dist/host.js recorder grant`.',
     query: rackQuery,
-    answers: { 200: json('Also those that are over.', grantsAnswer), 404: unknownRack },
+    before: ownerOnly,
+    answers: { 200: json('Also those that are over.', grantsAnswer), 403: notOfPeers, 404: unknownRack },
     handle: async ({ query }) => answer('grant', await recorder.grants(query.get('rack') ?? undefined)),
   });
 
@@ -37,9 +40,11 @@ export function recorderPlane(recorder: RecorderService): Plane {
       after: 'The `seq` of the last entry that is known.',
       limit: 'At most so many: 1 to 1000, default 100.',
     },
+    before: ownerOnly,
     answers: {
       200: json('The entries.', reviewAnswer),
       400: refusal('A parameter is no such number.'),
+      403: notOfPeers,
       404: unknownRack,
     },
     async handle({ query }) {
@@ -63,7 +68,7 @@ export function recorderPlane(recorder: RecorderService): Plane {
       200: json('How many were new.', ingestAnswer),
       401: refusal('The bearer or the write token is missing, wrong or over.'),
       403: refusal("The write token is another's."),
-      409: refusal('The rack is disarmed.'),
+      409: refusal('The rack is disarmed, or its patterns take too long for these events.'),
       429: refusal('More comes than can be stored; `Retry-After` tells when to send it again.'),
       503: refusal('It cannot be stored now.'),
     },

@@ -43,12 +43,17 @@ const shown: { readonly [Kind in WorkKind]: readonly (keyof FactsOf[Kind])[] } =
   ],
 };
 
+/** What callers and models call things: text that does not look like a name may be what was said. */
+const claimed: ReadonlySet<string> = new Set(['requestedModel', 'tool', 'callId', 'finish']);
+const nameLike = /^[\w.:/@+#-]{1,200}$/;
+
 /** Names as JSON has them here, `prompt_tokens`; what is not known is absent. */
 export function attributesOf(work: Work, subject: string): Record<string, unknown> {
   const facts = work.facts as unknown as Readonly<Record<string, unknown>>;
   const attributes: Record<string, unknown> = {};
   for (const name of shown[work.kind]) {
     const value = facts[name];
+    if (claimed.has(name) && typeof value === 'string' && !nameLike.test(value)) continue;
     if (value !== undefined) attributes[snakeCase(name)] = typeof value === 'number' ? rounded(value) : value;
   }
   return {

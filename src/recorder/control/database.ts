@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { Kysely, sql, type Transaction } from 'kysely';
 import {
   again,
@@ -23,12 +24,17 @@ const pauses = [20, 200, 1000];
  */
 export class ControlDatabase {
   readonly now: () => Date;
+  readonly #path: string;
+  /** Which file it is. */
+  readonly #identity: string;
   readonly #database: Database;
   readonly #reader: ControlDb;
   readonly #writer: ControlDb;
   #lastTurn: Promise<unknown> = Promise.resolve();
 
-  private constructor(database: Database, now: () => Date) {
+  private constructor(path: string, database: Database, now: () => Date) {
+    this.#path = path;
+    this.#identity = identityOf(path);
     this.#database = database;
     this.now = now;
     this.#reader = new Kysely({ dialect: dialectOf('sqlite', database.reading) });
@@ -38,7 +44,7 @@ export class ControlDatabase {
   /** @throws StoreError */
   static async open(path: string, now: () => Date): Promise<ControlDatabase> {
     const database = await openSqlite(path, { syncApart: true, keepStatements: true });
-    const control = new ControlDatabase(database, now);
+    const control = new ControlDatabase(path, database, now);
     try {
       await control.transaction((tx) => bringUpToDate(tx, 'recorder_migrations', migrations, now));
       return control;
@@ -59,15 +65,28 @@ export class ControlDatabase {
     return rows[0]?.data_version ?? 0;
   }
 
-  read<T>(work: (db: ControlDb) => Promise<T>): Promise<T> {
-    return work(this.#reader);
+  async read<T>(work: (db: ControlDb) => Promise<T>): Promise<T> {
+    this.#refuseStrange();
+    return await work(this.#reader);
   }
 
   /** All of it or nothing, and on the disk when it resolves. What it reads stays true until it is over. */
   transaction<T>(work: (tx: ControlTx) => Promise<T>): Promise<T> {
-    const done = this.#lastTurn.then(() => again(pauses, () => this.#writer.transaction().execute(work)));
+    const done = this.#lastTurn.then(() => {
+      this.#refuseStrange();
+      return again(pauses, () => this.#writer.transaction().execute(work));
+    });
     this.#lastTurn = done.catch(() => undefined);
     return done;
+  }
+
+  /** Of a file that was removed nobody else knows any more: a grant that is revoked in the new one would go on to count. */
+  #refuseStrange(): void {
+    if (identityOf(this.#path) === this.#identity) return;
+    throw new StoreError(
+      'storage_failed',
+      `${this.#path} was removed or replaced while it was in use: put it back, or start the host again`,
+    );
   }
 
   /** When what is under way is over. */
@@ -75,6 +94,11 @@ export class ControlDatabase {
     await this.#lastTurn;
     await closeDatabase(this.#database);
   }
+}
+
+function identityOf(path: string): string {
+  const { dev, ino } = statSync(path, { throwIfNoEntry: false }) ?? {};
+  return `${dev} ${ino}`;
 }
 
 export const isFull = (error: unknown): boolean =>

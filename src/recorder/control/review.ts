@@ -4,12 +4,16 @@ import type { ControlDatabase, ControlTx } from './database.ts';
 
 export type NewEntry = Omit<ReviewEntry, 'seq' | 'at'>;
 
-/** Older ones go. */
+/** Older ones go, of either kind. */
 const most = 100_000;
+/** Whoever has a write token makes as many as it likes: they must not drive out who changed what is kept, and when. */
+const accesses = ['read', 'ingest', 'refused', 'expired'] as const;
 /** Entries that wait for the disk; beyond that, refusals are not written one by one. */
 const mostWaiting = 1000;
 /** How long equal refusals are counted in one entry, in ms: nobody drives the others out by knocking. */
 const together = 60_000;
+
+const isAccess = (act: ReviewEntry['act']): boolean => accesses.some((access) => access === act);
 
 interface Waiting {
   readonly entry: NewEntry;
@@ -45,7 +49,12 @@ export class Review {
     await tx
       .deleteFrom('review')
       .where('seq', '<=', seq - most)
+      .where('act', 'in', accesses)
       .execute();
+    if (entries.every(({ act }) => isAccess(act))) return;
+    const rules = tx.selectFrom('review').select('seq').where('act', 'not in', accesses);
+    const beyond = rules.orderBy('seq', 'desc').limit(1).offset(most);
+    await tx.deleteFrom('review').where('act', 'not in', accesses).where('seq', '<=', beyond).execute();
   }
 
   /** On the disk when it resolves; those that come at once go in one transaction. */

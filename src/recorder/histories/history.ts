@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { StoreError } from '../../store/index.ts';
 import { explainFile, explainSqlite } from '../../store/sqlite-errors.ts';
@@ -51,6 +52,7 @@ export class History {
   readonly path: string;
   readonly #db: DatabaseSync;
   readonly #insert: StatementSync;
+  readonly #file: number | undefined;
   /** The last time given to an event. */
   #last: string;
 
@@ -80,6 +82,7 @@ export class History {
 
   private constructor(path: string, db: DatabaseSync) {
     this.path = path;
+    this.#file = fileOf(path);
     this.#db = db;
     this.#insert = db.prepare(
       `insert into events (event_hash, bytes, received_at, at, source, redacted, event_id, kind, subject, role, model, attributes, content)
@@ -168,6 +171,11 @@ export class History {
     return this.#explained(() => work(this.#db));
   }
 
+  /** Whether it is still what is read under its name: somebody may have removed it, and what is added would be lost. */
+  get isThere(): boolean {
+    return fileOf(this.path) === this.#file;
+  }
+
   close(): void {
     if (this.#db.isOpen) this.#db.close();
   }
@@ -196,6 +204,8 @@ export class History {
     }
   }
 }
+
+const fileOf = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.ino;
 
 function totalsOf(db: DatabaseSync): Totals {
   const totals = db.prepare('select events, bytes from totals').get();

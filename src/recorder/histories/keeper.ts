@@ -1,5 +1,6 @@
 import { StoreError } from '../../store/index.ts';
 import type { RackId } from '../../watch/index.ts';
+import { Allowance, TooSlow } from '../redaction/allowance.ts';
 import { Redactor } from '../redaction/redactor.ts';
 import {
   currentGeneration,
@@ -26,6 +27,8 @@ interface Adding {
   readonly question: Extract<Question, { do: 'add' }>;
 }
 
+/** What patterns may take for the events of one question, in ms of computing; those of others wait meanwhile. */
+const patternsMs = 1000;
 /** How far a history may grow beyond its bounds before it is swept between two minutes. */
 const slack = 1.25;
 
@@ -104,28 +107,35 @@ export class Keeper {
       return;
     }
     const { content } = settings.policy;
+    const cleaned = adding.flatMap(({ call, question: { source, events, now } }) => {
+      try {
+        const storing = { content, source, redactor, now, allowance: new Allowance(patternsMs) };
+        return [{ call, now, rows: events.map((event) => storedEvent(event, storing)) }];
+      } catch (error) {
+        this.#reply({ call, failure: failureOf(error) });
+        return [];
+      }
+    });
+    if (cleaned.length === 0) return;
     try {
-      const groups = adding.map(({ question: { source, events, now } }) =>
-        events.map((event) => storedEvent(event, { content, source, redactor, now })),
-      );
-      const now = adding.at(-1)?.question.now ?? '';
-      const isNew = this.#with(rack, (history) => history.add(groups.flat(), now));
+      const now = cleaned.at(-1)?.now ?? '';
+      const all = cleaned.flatMap(({ rows }) => rows);
+      const isNew = this.#with(rack, (history) => history.add(all, now));
       const expired = this.#sweepEarly(rack, settings, now);
       let at = 0;
-      for (const [index, { call }] of adding.entries()) {
-        const group = groups[index] ?? [];
-        const kept = group.filter((_, position) => isNew[at + position]);
-        at += group.length;
+      for (const [index, { call, rows }] of cleaned.entries()) {
+        const kept = rows.filter((_, position) => isNew[at + position]);
+        at += rows.length;
         const answer: Added = {
           accepted: kept.length,
-          duplicates: group.length - kept.length,
+          duplicates: rows.length - kept.length,
           redacted: kept.reduce((sum, event) => sum + event.redacted, 0),
           expired: index === 0 ? expired : { events: 0, bytes: 0 },
         };
         this.#reply({ call, answer });
       }
     } catch (error) {
-      for (const { call } of adding) this.#reply({ call, failure: failureOf(error) });
+      for (const { call } of cleaned) this.#reply({ call, failure: failureOf(error) });
     }
   }
 
@@ -197,6 +207,7 @@ export class Keeper {
   /** After a failure the file is opened anew: SQLite then looks at what is really there. */
   #with<T>(rack: RackId, work: (history: History) => T): T {
     const place = this.#place(rack);
+    if (place.history?.isThere === false) this.#letGo(rack);
     try {
       place.history ??= History.open(
         historyPath(this.#folder, rack, currentGeneration(this.#folder, rack) ?? 0),
@@ -226,5 +237,6 @@ export class Keeper {
 
 function failureOf(error: unknown): Failure {
   if (error instanceof StoreError) return { code: error.code, message: error.message };
+  if (error instanceof TooSlow) return { code: 'redaction_too_slow', message: error.message };
   return { code: 'recorder_failed', message: error instanceof Error ? error.message : String(error) };
 }

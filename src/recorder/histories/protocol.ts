@@ -44,7 +44,12 @@ export interface Answers {
 }
 
 export interface Failure {
-  readonly code: 'storage_full' | 'storage_failed' | 'storage_unsure' | 'recorder_failed';
+  readonly code:
+    | 'storage_full'
+    | 'storage_failed'
+    | 'storage_unsure'
+    | 'redaction_too_slow'
+    | 'recorder_failed';
   readonly message: string;
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Content, NewEvent } from '../types.ts';
+import type { Allowance } from '../redaction/allowance.ts';
 import type { Redactor } from '../redaction/redactor.ts';
 
 /** A row of a history. */
@@ -31,14 +32,23 @@ const longestAttribute = 256;
 const mostAttributes = 64 * 1024;
 const deepest = 8;
 
-/** What a policy keeps of an event, without what is redacted. */
+/** What an event is stored by. */
+interface Storing {
+  readonly content: Content;
+  readonly source: string;
+  readonly redactor: Redactor;
+  readonly now: string;
+  readonly allowance?: Allowance;
+}
+
+/** What a policy keeps of an event, without what is redacted. @throws TooSlow */
 export function storedEvent(
   event: NewEvent,
-  { content, source, redactor, now }: { content: Content; source: string; redactor: Redactor; now: string },
+  { content, source, redactor, now, allowance }: Storing,
 ): StoredEvent {
   let redacted = 0;
   const clean = (text: string): string => {
-    const done = redactor.redact(wellFormed(text));
+    const done = redactor.redact(wellFormed(text), allowance);
     redacted += done.count;
     return done.text;
   };

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { StoreError } from '../../store/index.ts';
+import { RecorderError } from '../errors.ts';
 import type { Answers, Call, KeeperData, Question, Reply } from './protocol.ts';
 
 interface Waiting {
@@ -89,5 +90,10 @@ export class HistoryThread {
   }
 }
 
-const errorOf = ({ code, message }: Extract<Reply, { failure: unknown }>['failure']): Error =>
-  code === 'recorder_failed' ? new Error(message) : new StoreError(code, message);
+function errorOf({ code, message }: Extract<Reply, { failure: unknown }>['failure']): Error {
+  if (code === 'recorder_failed') return new Error(message);
+  // Asking again would only hold it up again.
+  if (code === 'redaction_too_slow')
+    return new RecorderError('conflict', code, `Nothing is kept of this: ${message}.`);
+  return new StoreError(code, message);
+}

@@ -1,11 +1,13 @@
 import { RE2JS } from 're2js';
+import type { Allowance } from './allowance.ts';
 import { redactionSets } from './sets.ts';
+import { unescaped } from './unescaped.ts';
 
 export const cut = '[redacted]';
 
 /** From and to, in UTF-16 units. */
 type Range = readonly [number, number];
-type Find = (text: string, found: Range[]) => void;
+type Find = (text: string, found: Range[], allowance: Allowance | undefined) => void;
 
 /** Shorter ones would be found in every second word. */
 const shortestSecret = 4;
@@ -17,7 +19,7 @@ export class Redactor {
 
   /**
    * @param expressions as of a policy that was checked
-   * @param secrets that are taken out always, whole, also as they stand in a URL or in JSON
+   * @param secrets that are taken out always, whole, also as they stand in a URL, in JSON or in base64
    */
   constructor(expressions: readonly string[], secrets: readonly string[]) {
     const sets = expressions
@@ -40,9 +42,25 @@ export class Redactor {
     return this.#names.some((names) => names.test(name));
   }
 
-  redact(text: string): { readonly text: string; readonly count: number } {
+  #rangesIn(text: string, allowance: Allowance | undefined): Range[] {
     const found: Range[] = [];
-    for (const find of this.#finds) find(text, found);
+    for (const find of this.#finds) {
+      allowance?.check();
+      find(text, found, allowance);
+    }
+    return found;
+  }
+
+  /**
+   * Also what is only there once the text's escapes are read, as `\u0073` and `%73`.
+   * @throws TooSlow
+   */
+  redact(text: string, allowance?: Allowance): { readonly text: string; readonly count: number } {
+    const found = this.#rangesIn(text, allowance);
+    const plain = unescaped(text);
+    if (plain)
+      for (const [from, to] of this.#rangesIn(plain.text, allowance))
+        found.push([plain.places[from] ?? 0, plain.places[to] ?? text.length]);
     if (found.length === 0) return { text, count: 0 };
     found.sort(([a], [b]) => a - b);
     let clean = '';
@@ -64,7 +82,18 @@ export class Redactor {
 function spellingsOf(secret: string): string[] {
   const encoded = secret.isWellFormed() ? encodeURIComponent(secret) : secret;
   const quoted = JSON.stringify(secret).slice(1, -1);
-  return [secret, encoded, quoted, quoted.replaceAll('/', '\\/')];
+  return [secret, encoded, quoted, quoted.replaceAll('/', '\\/'), ...inBase64(secret)];
+}
+
+/** Wherever it stands in what was written in base64, as `user:secret` of a header. */
+function inBase64(secret: string): string[] {
+  return [0, 1, 2].flatMap((before) => {
+    const bytes = Buffer.from(secret);
+    const written = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64url');
+    // Characters that have bits of what stands before or behind it are not its own.
+    const own = written.slice(Math.ceil((before * 4) / 3), Math.floor(((before + bytes.length) * 4) / 3));
+    return own.length < 2 * shortestSecret ? [] : [own, own.replaceAll('-', '+').replaceAll('_', '/')];
+  });
 }
 
 const findLiteral =
@@ -84,9 +113,12 @@ const findPattern =
 /** Whether there is a match at all takes a twentieth of the time that finding it does. */
 function findExpression(expression: string): Find {
   const compiled = RE2JS.compile(expression);
-  return (text, found) => {
+  return (text, found, allowance) => {
     if (!compiled.test(text)) return;
     const matcher = compiled.matcher(text);
-    while (matcher.find()) if (matcher.end() > matcher.start()) found.push([matcher.start(), matcher.end()]);
+    while (matcher.find()) {
+      allowance?.check();
+      if (matcher.end() > matcher.start()) found.push([matcher.start(), matcher.end()]);
+    }
   };
 }

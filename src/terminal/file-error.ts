@@ -1,30 +1,3 @@
-interface Violation {
-  /** Dotted path of the member. */
-  readonly path: string;
-  readonly message: string;
-}
-
-/** The host cannot be asked, or it refused. Exit code 3. */
-export class HostError extends Error {
-  /** `unreachable`, `not_a_host`, or the code of the host's own refusal. */
-  readonly code: string;
-  readonly status: number | undefined;
-  readonly violations: readonly Violation[];
-
-  constructor(code: string, message: string, status?: number, violations: readonly Violation[] = []) {
-    super(message);
-    this.name = 'HostError';
-    this.code = code;
-    this.status = status;
-    this.violations = violations;
-  }
-
-  /** It may answer later without anybody changing the request. */
-  get passing(): boolean {
-    return this.code === 'unreachable' || this.code === 'not_a_host' || this.status === 503;
-  }
-}
-
 /** A file that cannot be read, or is not what it should be. Exit code 2, as for wrong usage. */
 export class FileError extends Error {
   constructor(path: string, why: string) {

@@ -1,6 +1,7 @@
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
-import { HostError, messageOf, systemCode } from './errors.ts';
+import { messageOf, systemCode } from '../terminal/file-error.ts';
+import { HostError } from './errors.ts';
 
 export interface HostAddress {
   /** Without a slash at its end. */
@@ -8,22 +9,34 @@ export interface HostAddress {
   readonly token?: string | undefined;
 }
 
+/** What a tool adds to a refusal: how to do better. */
+export interface HostHints {
+  /** After a 401 or 403. */
+  readonly token: string;
+  /** Where nobody listens. */
+  readonly start: string;
+  /** What a 503 means there. */
+  readonly unavailable: (code: string, message: string) => string;
+}
+
 export interface Exchange {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
+  /** It answers at once, as GET and DELETE always do; a gate or a bench may take as long as it needs. */
+  readonly prompt?: boolean;
 }
 
-/** For what answers at once; a gate or a bench may take as long as it needs. */
+/** For what answers at once. */
 const promptMs = 30_000;
 
 /**
  * Asks the host once and answers with the text of a success. Not `fetch`: that gives up on answers that take minutes.
  * Throws `HostError`; the signal's reason when it aborts.
  */
-export async function exchange(host: HostAddress, asked: Exchange): Promise<string> {
-  const { status, type, text } = await send(host, asked);
+export async function exchange(host: HostAddress, hints: HostHints, asked: Exchange): Promise<string> {
+  const { status, type, text } = await send(host, hints, asked);
   if (status >= 200 && status < 300 && type.includes('json')) return text;
   const refusal = type.includes('json') ? readRefusal(text) : undefined;
   if (refusal === undefined) {
@@ -34,16 +47,17 @@ export async function exchange(host: HostAddress, asked: Exchange): Promise<stri
       status,
     );
   }
-  throw new HostError(refusal.code, explain(status, refusal), status, refusal.violations);
+  throw new HostError(refusal.code, explain(status, refusal, hints), status, refusal.violations);
 }
 
-function send({ url, token }: HostAddress, { method, path, body, signal }: Exchange) {
+function send({ url, token }: HostAddress, hints: HostHints, asked: Exchange) {
+  const { method, path, body, signal, prompt = method === 'GET' || method === 'DELETE' } = asked;
   const text = body === undefined ? undefined : JSON.stringify(body);
   const request = url.startsWith('https:') ? requestHttps : requestHttp;
   return new Promise<{ status: number; type: string; text: string }>((resolve, reject) => {
     const fail = (error: unknown) => {
       if (signal?.aborted) reject(signal.reason as Error);
-      else reject(new HostError('unreachable', unreachable(url, error)));
+      else reject(new HostError('unreachable', unreachable(url, error, hints)));
     };
     const outgoing = request(
       url + path,
@@ -72,7 +86,7 @@ function send({ url, token }: HostAddress, { method, path, body, signal }: Excha
       },
     );
     outgoing.on('error', fail);
-    if (method === 'GET' || method === 'DELETE')
+    if (prompt)
       outgoing.setTimeout(promptMs, () => outgoing.destroy(new Error('it did not answer within 30 s')));
     outgoing.end(text);
   });
@@ -96,18 +110,12 @@ function readRefusal(text: string): Refusal | undefined {
   }
 }
 
-function explain(status: number, { code, message }: Refusal): string {
-  if (status === 401 || status === 403)
-    return `${message} (give the host's token with --token-file or LATHE_TOKEN)`;
-  if (status !== 503) return message;
-  if (code === 'model_loading') return 'the model is still loading; try again in a moment';
-  if (code === 'no_resident_model')
-    return 'no model is resident, and the lab works on one; start the host with a model: node dist/host.js --gpu';
-  return `the lab is not available: ${message}`;
+function explain(status: number, { code, message }: Refusal, { token, unavailable }: HostHints): string {
+  if (status === 401 || status === 403) return `${message} (${token})`;
+  return status === 503 ? unavailable(code, message) : message;
 }
 
-function unreachable(url: string, error: unknown): string {
-  const start = 'start one with `node dist/host.js --gpu`, or name another with --url';
+function unreachable(url: string, error: unknown, { start }: HostHints): string {
   const code = systemCode(error);
   if (code === 'ECONNREFUSED') return `no host listens at ${url}; ${start}`;
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `there is no such machine: ${url}; ${start}`;

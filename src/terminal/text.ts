@@ -1,11 +1,10 @@
+import { printable } from './printable.ts';
+
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 const wide =
   /\p{Emoji_Presentation}|\ufe0f|\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}|[\u3000-\u303f\uff01-\uff60\uffe0-\uffe6]/u;
 const invisible = /^[\p{M}\p{Cf}]+$/u;
 const tabStop = 4;
-
-/** What comes from files and hosts: neither a line of its own nor a command to the terminal. */
-export const printable = (text: string): string => text.replaceAll(/\p{Cc}/gu, '\uFFFD');
 
 interface Cell {
   readonly text: string;

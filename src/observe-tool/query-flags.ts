@@ -1,0 +1,96 @@
+import { UsageError } from '../config/usage.ts';
+import { aggregates, buckets, directions, type ObserveQuery } from '../observe/query/shape.ts';
+import type { ObserveViolation } from '../observe/errors.ts';
+import { listOf } from '../terminal/arguments.ts';
+import { nearest } from '../words/nearest.ts';
+import type { Flags } from './arguments.ts';
+import { conditionOf } from './condition.ts';
+import type { SurfaceSchema } from './source.ts';
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** The query that flags are. Throws `UsageError` with every fault of their form; what they name, the plane knows. */
+export function queryOf({ surface, columns }: SurfaceSchema, flags: Flags): ObserveQuery {
+  const typeOf = (name: string) => columns.find((column) => column.name === name)?.type;
+  const faults: string[] = [];
+  const each = <Part>(flag: string, given: readonly string[], read: (text: string) => Part): Part[] =>
+    given.flatMap((text) => {
+      try {
+        return [read(text)];
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        faults.push(`--${flag} '${text}': ${error.message}`);
+        return [];
+      }
+    });
+  const query: Mutable<ObserveQuery> = { surface };
+  if (flags.select) query.select = listOf(flags.select);
+  if (flags.where) query.where = each('where', flags.where, (text) => conditionOf(text, typeOf));
+  if (flags['group-by']) query.group_by = each('group-by', listOf(flags['group-by']), groupingOf);
+  if (flags.aggregate) query.aggregate = each('aggregate', listOf(flags.aggregate), aggregateOf);
+  if (flags['order-by']) query.order_by = each('order-by', listOf(flags['order-by']), orderingOf);
+  if (flags.limit !== undefined) query.limit = flags.limit;
+  if (faults.length > 0) throw new UsageError(faults);
+  return query;
+}
+
+function known<Name extends string>(word: string, names: readonly Name[], what: string): Name {
+  const found = names.find((name) => name === word);
+  if (found !== undefined) return found;
+  const near = nearest(word, names);
+  throw new RangeError(
+    `'${word}' is no ${what}${near === undefined ? `: expected ${names.join(', ')}` : ` (did you mean '${near}'?)`}`,
+  );
+}
+
+function groupingOf(text: string): NonNullable<ObserveQuery['group_by']>[number] {
+  const [column = '', bucket] = text.split(/:(.*)/s);
+  return bucket === undefined ? column : { column, bucket: known(bucket, buckets, 'part of the time') };
+}
+
+function orderingOf(text: string): NonNullable<ObserveQuery['order_by']>[number] {
+  const [column = '', direction] = text.split(/:(.*)/s);
+  return direction === undefined
+    ? { column }
+    : { column, direction: known(direction, directions, 'direction') };
+}
+
+function aggregateOf(text: string): NonNullable<ObserveQuery['aggregate']>[number] {
+  const [, fn, column, name] = /^(\w+)(?:\(\s*(\w+|\*|)\s*\))?(?:\s+as\s+(\S+))?$/.exec(text) ?? [];
+  if (fn === undefined)
+    throw new RangeError("expected 'FN(COLUMN)', as 'p95(total_ms)' or 'count as answers'");
+  return {
+    fn: known(fn, aggregates, 'aggregate'),
+    ...(column === undefined || column === '' || column === '*' ? {} : { column }),
+    ...(name === undefined ? {} : { as: name }),
+  };
+}
+
+/** The parameters that flags are. @throws UsageError */
+export function parametersOf(given: readonly string[] = []): Record<string, string> {
+  const faults = given
+    .filter((text) => !/^\w+=/.test(text))
+    .map((text) => `--param '${text}': expected NAME=VALUE, as since=-7d`);
+  if (faults.length > 0) throw new UsageError(faults);
+  return Object.fromEntries(
+    given.map((text) => [text.slice(0, text.indexOf('=')), text.slice(text.indexOf('=') + 1)]),
+  );
+}
+
+/** What the plane says of a query, in the words of the flags that it was made of. */
+export function inFlags({ path, message }: ObserveViolation, flags: Flags): string {
+  const [, member = '', index] = /^(\w+)(?:\[(\d+)\])?/.exec(path) ?? [];
+  if (member === 'parameters') return `--param ${path.split('.')[1] ?? ''}: ${message}`;
+  const flag = member.replaceAll('_', '-');
+  if (flag === 'limit') return `--limit: ${message}`;
+  const isList =
+    flag === 'select' ||
+    flag === 'where' ||
+    flag === 'group-by' ||
+    flag === 'aggregate' ||
+    flag === 'order-by';
+  if (!isList || flags.file !== undefined) return path === '' ? message : `${path}: ${message}`;
+  const given = flag === 'where' ? flags.where : listOf(flags[flag]);
+  const text = index === undefined ? undefined : given?.[Number(index)];
+  return text === undefined ? `--${flag}: ${message}` : `--${flag} '${text}': ${message}`;
+}

@@ -1,0 +1,30 @@
+/** A character of ASCII as JSON may write it, also where that was written into JSON again, or as a URL may. */
+const escape = /\\{1,8}u00([2-7][\da-f])|%([2-7][\da-f])/gi;
+
+/** A text as whoever reads it has it, and where each of its characters stood. */
+export interface Unescaped {
+  readonly text: string;
+  /** The place in the text as it was of each character, and of the end. */
+  readonly places: Uint32Array;
+}
+
+/** Undefined where nothing is written so. What stands for something else than a character of a secret is left as it is. */
+export function unescaped(text: string): Unescaped | undefined {
+  if (!/\\u00|%/i.test(text)) return undefined;
+  const places = new Uint32Array(text.length + 1);
+  let [plain, done] = ['', 0];
+  const copyTo = (end: number) => {
+    for (let from = done; from < end; from++) places[plain.length + from - done] = from;
+    plain += text.slice(done, end);
+  };
+  for (const { 0: written, 1: ofJson, 2: ofUrl = '', index } of text.matchAll(escape)) {
+    copyTo(index);
+    places[plain.length] = index;
+    plain += String.fromCodePoint(Number.parseInt(ofJson ?? ofUrl, 16));
+    done = index + written.length;
+  }
+  if (done === 0) return undefined;
+  copyTo(text.length);
+  places[plain.length] = text.length;
+  return { text: plain, places };
+}

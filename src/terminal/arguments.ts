@@ -1,0 +1,141 @@
+import { parseArgs } from 'node:util';
+import { UsageError } from '../config/usage.ts';
+import { didYouMean } from '../words/nearest.ts';
+
+export interface FlagRow {
+  readonly kind: 'flag' | 'text' | 'number' | 'list';
+  /** What stands for the value in the help text. */
+  readonly value?: string;
+  readonly help: string;
+}
+
+export interface CommandRow {
+  /** Words behind the command, for the help text. */
+  readonly words: string;
+  readonly least: number;
+  readonly most: number;
+  readonly flags: readonly string[];
+  readonly help: string;
+}
+
+/** What a tool's command line is made of. */
+export interface ToolTable {
+  readonly flags: Readonly<Record<string, FlagRow>>;
+  readonly commands: Readonly<Record<string, CommandRow>>;
+  /** Flags that every command takes. */
+  readonly shared: readonly string[];
+}
+
+type ValueOf<Kind> = Kind extends 'flag'
+  ? true
+  : Kind extends 'number'
+    ? number
+    : Kind extends 'list'
+      ? string[]
+      : string;
+export type FlagsOf<Table extends ToolTable> = {
+  readonly [Name in keyof Table['flags']]?: ValueOf<Table['flags'][Name]['kind']>;
+};
+
+export type InvocationOf<Table extends ToolTable> =
+  | {
+      readonly command: keyof Table['commands'] & string;
+      readonly words: readonly string[];
+      readonly flags: FlagsOf<Table>;
+    }
+  | { readonly command: 'help' }
+  | { readonly command: 'version' };
+
+/** Reads a command line. Throws `UsageError` with every fault. */
+export function parseArguments<Table extends ToolTable>(
+  table: Table,
+  args: readonly string[],
+): InvocationOf<Table> {
+  const flagNames = Object.keys(table.flags);
+  const commandNames = Object.keys(table.commands);
+  const known = [...flagNames, 'help', 'version'];
+  const { tokens } = parseArgs({
+    args: [...args],
+    options: optionsOf(table),
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  });
+  const faults: string[] = [];
+  const flags: Record<string, unknown> = {};
+  const [verb, ...words] = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []));
+
+  for (const token of tokens) {
+    if (token.kind !== 'option') continue;
+    const { name, value } = token;
+    if (name === 'help') return { command: name };
+    if (name === 'version') return { command: name };
+    const row = Object.hasOwn(table.flags, name) ? table.flags[name] : undefined;
+    if (!row) {
+      faults.push(`unknown flag ${token.rawName}${didYouMean(name, known, (near) => `--${near}`)}`);
+      continue;
+    }
+    if (row.kind === 'flag') {
+      if (value !== undefined) faults.push(`--${name} takes no value, got ${JSON.stringify(value)}`);
+      flags[name] = true;
+      // The lenient mode takes the next flag as the value; that is a forgotten value. A number may be negative.
+    } else if (value === undefined || value === '' || (!token.inlineValue && /^--?[a-z]/.test(value))) {
+      faults.push(`--${name} needs a value`);
+    } else if (row.kind === 'number') {
+      const number = Number(value);
+      if (Number.isFinite(number)) flags[name] = number;
+      else faults.push(`--${name}: expected a number, got ${JSON.stringify(value)}`);
+    } else if (row.kind === 'list') {
+      flags[name] = [...((flags[name] as string[] | undefined) ?? []), value];
+    } else {
+      flags[name] = value;
+    }
+  }
+
+  if (verb === 'help' && words.length === 0) return { command: 'help' };
+  if (verb === undefined) faults.push(`name a command: ${commandNames.join(', ')}`);
+  else if (!Object.hasOwn(table.commands, verb)) {
+    // After an unknown flag the word is most likely that flag's value.
+    if (faults.length === 0)
+      faults.push(
+        `unknown command '${verb}'${didYouMean(verb, commandNames, (near) => `'${near}'`)}; the commands are: ${commandNames.join(', ')}`,
+      );
+  } else {
+    faults.push(...misplaced(table, verb, words, Object.keys(flags)));
+    if (faults.length === 0) return { command: verb, words, flags: flags as FlagsOf<Table> };
+  }
+  throw new UsageError(faults);
+}
+
+/** What does not belong to a command. */
+function misplaced(
+  { commands, shared }: ToolTable,
+  verb: string,
+  words: readonly string[],
+  flags: readonly string[],
+): string[] {
+  const row = commands[verb];
+  if (!row) return [];
+  const taken = [...shared, ...row.flags];
+  const faults = flags
+    .filter((name) => !taken.includes(name))
+    .map((name) => `--${name} does not belong to the command ${verb}`);
+  if (words.length >= row.least && words.length <= row.most) return faults;
+  const got = words.length === 0 ? 'none' : words.map((word) => `'${word}'`).join(' ');
+  return [...faults, `${verb} takes ${row.words === '' ? 'no further words' : row.words}, got ${got}`];
+}
+
+const optionsOf = ({ flags }: ToolTable) => ({
+  ...Object.fromEntries(
+    Object.entries(flags).map(([name, { kind }]) => [
+      name,
+      { type: kind === 'flag' ? ('boolean' as const) : ('string' as const) },
+    ]),
+  ),
+  help: { type: 'boolean' as const, short: 'h' },
+  version: { type: 'boolean' as const, short: 'v' },
+});
+
+/** The values of a list flag: repeated, or separated by commas. */
+export const listOf = (given: readonly string[] | undefined): string[] =>
+  (given ?? []).flatMap((each) => each.split(',').map((part) => part.trim())).filter((part) => part !== '');
