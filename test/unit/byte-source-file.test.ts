@@ -90,7 +90,9 @@ describe('a model file on disk', () => {
   it('that is a link is read, one that leads nowhere is missing', async () => {
     const link = join(folder, 'link.gguf');
     await symlink(path, link);
-    expect((await openNamed(link)).sizeBytes).toBe(bytes.length);
+    const source = await openNamed(link);
+    expect(source.sizeBytes).toBe(bytes.length);
+    await source.close();
     await symlink(join(folder, 'nothing'), join(folder, 'dangling.gguf'));
     await expect(openNamed(join(folder, 'dangling.gguf'))).rejects.toMatchObject({ code: 'not_found' });
   });
