@@ -69,7 +69,8 @@ describePostgres('three gateways and three hosts', (url) => {
     const hosts = await Promise.all([1, 2, 3].map(() => hostBehindDoor(random)));
     undo.push(() => Promise.all(hosts.map((host) => host.close())));
     const pool = { id: 'pool', wire: 'lathe', baseUrls: hosts.map(({ baseUrl }) => baseUrl) } as const;
-    const config = writeConfig([pool], 'shared = true\n');
+    // Hosts that are lost open breakers: what is waited for here is not how long these stay open.
+    const config = writeConfig([pool], 'shared = true\nbreaker_secs = 1\n');
     const database = await url();
     const gateways = await Promise.all([1, 2, 3].map(() => gatewayProcess(config, database)));
     undo.push(() => Promise.all(gateways.map((gateway) => gateway.end())));
