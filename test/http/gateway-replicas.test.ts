@@ -116,7 +116,7 @@ describePostgres('three gateways and three hosts', (url) => {
         ['completions', 'pool'],
       ],
       leaving: 5,
-      attempts: 10_000,
+      attempts: 600,
       content: (n) => `${prefixOf(n % 9)} And then ${n}?`,
     });
     const total = 450;

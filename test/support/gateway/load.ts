@@ -31,6 +31,8 @@ export interface LoadOptions {
   readonly refusals?: RegExp;
 }
 
+/** As clients have a patience of their own; what was bought meanwhile is the key's. */
+const patienceMs = 20_000;
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /** Callers that ask, and ask again under the same key whenever that may help, as clients of OpenAI's do. */
@@ -106,7 +108,8 @@ export class Load {
     if (leaves) setTimeout(() => leaving.abort(), this.#options.random(60));
     try {
       const headers = { 'idempotency-key': bought.key };
-      const response = await ask(at, path, { customer, body: asked, headers, signal: leaving.signal });
+      const signal = AbortSignal.any([leaving.signal, AbortSignal.timeout(patienceMs)]);
+      const response = await ask(at, path, { customer, body: asked, headers, signal });
       const { status } = response;
       if (status === 200) bought.ids.add(response.headers.get('x-svc-request-id') ?? '');
       const text = await response.text();
