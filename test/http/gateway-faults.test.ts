@@ -60,7 +60,6 @@ describe('a stream that its provider breaks off', () => {
     ['in the middle costs nothing', { cutAfter: 3 }, 0n],
     ['in the middle, in good order, costs nothing', { endAfter: 3 }, 0n],
     ['after its end and before its usage costs nothing', { cutAfter: 5 }, 0n],
-    ['after its usage costs what that says', { cutAfter: 6 }, nanoOf({ fresh: 11, output: 7 })],
     [
       'in the middle with usage so far costs nothing',
       { cutAfter: 3, say: { ...say, usageAt: 'always' } },
@@ -78,6 +77,33 @@ describe('a stream that its provider breaks off', () => {
     expect(world.provider.requests.length, 'nothing is asked again once something was sent').toBeGreaterThan(
       0,
     );
+  });
+
+  it.each(pairs)('after its usage lacks nothing: %s asked of %s', async (wire, model) => {
+    const { path, body } = wires[wire];
+    const headers = { 'idempotency-key': crypto.randomUUID() };
+    const ask = async () => {
+      const response = await world.ask(path, { customer, body: body(model, true), headers });
+      return { id: idOf(response), text: await response.text() };
+    };
+    world.provider.script([{ say, cutAfter: 'usage' }]);
+    const { id, text } = await ask();
+    expect(text).toContain('One two');
+    expect(text).not.toMatch(/"error":\{|event: error|response\.failed/);
+    const last = {
+      chat: '[DONE]',
+      completions: '[DONE]',
+      messages: 'message_stop',
+      responses: 'response.completed',
+    };
+    expect(text.split(last[wire as keyof typeof last]).length, 'it ends once').toBe(
+      wire === 'chat' || wire === 'completions' ? 2 : 3,
+    );
+    expect(await world.witness.row(id)).toMatchObject({
+      cost: nanoOf({ fresh: 11, output: 7 }),
+      outcome: 'completed',
+    });
+    expect((await ask()).text, 'under its key, again').toBe(text);
   });
 
   it('before anything was sent is asked again, and billed once', async () => {

@@ -165,14 +165,24 @@ describeShared("anthropic's recorded streams", [folder], () => {
     }
   });
 
-  it.each(streams)('%s: cut anywhere is a failure, and never a second end', (name) => {
+  it.each(streams)('%s: cut before it says why it stopped is a failure, and never a second end', (name) => {
     const [frames = []] = answersOf(recordedFrames(`anthropic/${name}`));
-    for (const length of [0, 1, Math.floor(frames.length / 2), frames.length - 1]) {
+    const stop = frames.findIndex(({ data }) => /"stop_reason":"/.test(data));
+    for (const length of [0, 1, Math.floor(stop / 2), stop]) {
       const reader = anthropicMessages.reader();
       const events = [...frames.slice(0, length).flatMap((one) => reader.push(one)), ...reader.end()];
       expect(events.at(-1)).toMatchObject({ type: 'failure', again: true });
       expect(reader.end()).toEqual([]);
     }
+  });
+
+  it.each(streams)('%s: cut before the event that says only that it stopped is whole', (name) => {
+    const [frames = []] = answersOf(recordedFrames(`anthropic/${name}`));
+    const stop = frames.findIndex(({ event }) => event === 'message_stop');
+    const reader = anthropicMessages.reader();
+    const events = [...frames.slice(0, stop).flatMap((one) => reader.push(one)), ...reader.end()];
+    expect(events.map(({ type }) => type)).toContain('finish');
+    expect(events.map(({ type }) => type)).not.toContain('failure');
   });
 });
 

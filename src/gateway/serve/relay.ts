@@ -23,6 +23,11 @@ export class Tally {
   /** Of all that the model wrote. */
   #bytes = 0;
 
+  /** The answer came to its end, and what it cost was said. */
+  get isWhole(): boolean {
+    return this.finished && this.failure === undefined && this.usage !== undefined;
+  }
+
   /** As the provider said last. That an answer of many words took no tokens at all, it did not say. */
   get usage(): Usage | undefined {
     return this.#usage && (this.#bytes === 0 || countOf(this.#usage) > 0) ? this.#usage : undefined;
@@ -83,10 +88,17 @@ export class Relay {
 
   /**
    * What the next frames make; `done` after the last. A failure that the provider reports is in the tally.
-   * Rejects with `UpstreamFailure` where the connection breaks off.
+   * Rejects with `UpstreamFailure` where the connection breaks off before all was said: of a whole answer, nothing is lost.
    */
   async next(): Promise<{ readonly text: string; readonly done: boolean }> {
-    const first = await this.#frames.next();
+    let first: IteratorResult<SseFrame>;
+    try {
+      first = await this.#frames.next();
+    } catch (error) {
+      const text = this.#count(this.stream.finish());
+      if (!this.tally.isWhole) throw error;
+      return { text, done: true };
+    }
     if (first.done) return { text: this.#count(this.stream.finish()), done: true };
     let text = '';
     let frame: SseFrame | undefined = first.value;

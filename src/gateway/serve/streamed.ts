@@ -201,7 +201,6 @@ class StreamedAnswer {
     const { candidate, place } = attempt;
     const { tally, stream } = relay;
     const { requestId, effectiveModel, reason } = asked.receipt;
-    const whole = tally.finished && tally.usage !== undefined;
     const cutByUs = this.#cut || givenUp.aborted || this.#heldMs > Math.min(mostHeldMs, parts.readerMs);
     const fault = thrown ?? tally.failure?.error;
     const error = fault === undefined ? undefined : shownError(this.#work, fault, candidate);
@@ -209,19 +208,19 @@ class StreamedAnswer {
     const outcome = this.#left ? 'client_gone' : error ? 'failed' : 'completed';
     if (this.#left) this.#ending = leftEarly(200);
     else if (error) this.#ending = endingOf(error, 200);
-    // What the provider broke off is owed only where it had been finished; what was cut here was used up to there.
-    if (error && !whole && !cutByUs) {
+    // What the provider broke off is not owed; what was cut here was used up to there.
+    if (error && !cutByUs) {
       await purchase.release(candidate, place, { status: 200, outcome });
       return end;
     }
-    const usage = whole && tally.usage ? tally.usage : tally.estimated(facts);
+    const usage = (tally.finished && tally.usage) || tally.estimated(facts);
     const cost = purchase.costOf(candidate, usage);
     const last = error ? end : stream.end({ requestId, effectiveModel, reason, cost });
     this.#keep(last);
     await purchase.settle(candidate, place, usage, {
       status: 200,
       outcome: cutByUs && outcome === 'failed' ? 'cut' : outcome,
-      ...(error && !whole ? {} : this.#answer()),
+      ...(error ? {} : this.#answer()),
     });
     return last;
   }

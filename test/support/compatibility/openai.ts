@@ -265,7 +265,8 @@ export const openaiCompletions: Client = {
     async buffered({ url }) {
       const { choices } = await clientOf(url).completions.create({
         model,
-        prompt: 'Once upon',
+        prompt: begun,
+        temperature: 0,
         max_tokens: 8,
       });
       expect(choices[0]?.finish_reason).toBe('length');

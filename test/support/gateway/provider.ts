@@ -32,8 +32,8 @@ export interface ProviderReply {
   readonly frameMs?: number;
   /** Awaited before the n-th frame: holds a stream until the test says so. */
   readonly hold?: (frame: number) => Promise<void> | undefined;
-  /** Destroys the socket after so many frames; 0: after the head. Of a body: in its middle. */
-  readonly cutAfter?: number;
+  /** Destroys the socket after so many frames; 0: after the head. Of a body: in its middle. `'usage'`: after all that says something. */
+  readonly cutAfter?: number | 'usage';
   /** Ends the stream properly after so many frames. */
   readonly endAfter?: number;
   /** Says nothing more after so many frames, and never ends; `'head'`: not even the head. */
@@ -228,9 +228,10 @@ async function answer(
     await write(response, bytes.subarray(0, bytes.length >> 1), undefined);
     return void response.destroy();
   }
+  const cutAfter = reply.cutAfter === 'usage' ? body.filter(saysMore).length : reply.cutAfter;
   const random = reply.split === undefined ? undefined : mulberry(reply.split);
   for (const [index, { raw }] of body.entries()) {
-    if (index === reply.cutAfter) return void response.destroy();
+    if (index === cutAfter) return void response.destroy();
     if (index === reply.stallAfter) return;
     if (index === reply.endAfter) return void response.end();
     if (index > 0) await sleep(reply.frameMs);
@@ -238,10 +239,13 @@ async function answer(
     if (response.destroyed) return;
     await write(response, Buffer.from(reply.crlf ? raw.replaceAll('\n', '\r\n') : raw), random);
   }
-  if (body.length === reply.cutAfter) return void response.destroy();
+  if (body.length === cutAfter) return void response.destroy();
   if (body.length === reply.stallAfter) return;
   response.end();
 }
+
+/** Of the wires of chunks, and of messages, a last frame says only that it is one. */
+const saysMore = ({ data, event }: SseFrame): boolean => data !== '[DONE]' && event !== 'message_stop';
 
 function contentOf(reply: ProviderReply, speech: Speech, request: ProviderRequest) {
   const json = 'application/json';

@@ -63,8 +63,14 @@ export class MessagesReader implements UpstreamReader {
     }
   }
 
+  /** The last event came. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Why it stopped comes last; the event that says only that it did may be missing. */
   end(): AnswerEvent[] {
-    if (this.#isOver) return [];
+    if (this.#isOver || this.#isFinished) return [];
     return this.#fail('The provider broke off in the middle of its answer; ask again.');
   }
 

@@ -1,7 +1,7 @@
 import type { Model } from '../../catalog/types.ts';
 import { editMembers } from '../json-edit.ts';
-import type { AnswerAbout, SseFrame, StreamTranslation, Translation } from '../wire.ts';
-import { errorFrame, receiptFrame } from './frames.ts';
+import type { AnswerAbout, SseFrame, StreamReceipt, StreamTranslation, Translation } from '../wire.ts';
+import { errorFrame, frame, receiptFrame } from './frames.ts';
 import { MessagesReader } from './reader.ts';
 import { anthropicMessages } from './upstream.ts';
 
@@ -48,26 +48,28 @@ class SameStream implements StreamTranslation {
     this.#about = about;
   }
 
-  push(frame: SseFrame) {
-    const events = this.#reader.push(frame);
+  push(read: SseFrame) {
+    const events = this.#reader.push(read);
     // A fault is the gateway's to report, in its own words and without secrets.
     const isFault = events.at(-1)?.type === 'failure';
-    return { text: isFault || this.#isSecondStart(frame) ? '' : frame.raw, events };
+    return { text: isFault || this.#isSecondStart(read) ? '' : read.raw, events };
   }
 
   finish() {
     return { text: '', events: this.#reader.end() };
   }
 
-  readonly end = receiptFrame;
+  end(receipt: StreamReceipt): string {
+    return (this.#reader.isOver ? '' : frame({ type: 'message_stop' })) + receiptFrame(receipt);
+  }
 
   fail(error: Parameters<StreamTranslation['fail']>[0]) {
     return errorFrame(error, this.#about.requestId);
   }
 
   /** Some providers begin twice, at which clients give up. */
-  #isSecondStart(frame: SseFrame): boolean {
-    if (frame.event !== 'message_start') return false;
+  #isSecondStart({ event }: SseFrame): boolean {
+    if (event !== 'message_start') return false;
     const isSecond = this.#isStarted;
     this.#isStarted = true;
     return isSecond;
