@@ -1,0 +1,71 @@
+/** What the host refused, or could not be asked. */
+export class Fault extends Error {
+  override readonly name = 'Fault';
+  /** 0: no answer came. */
+  readonly status: number;
+  readonly code: string | undefined;
+  /** Every violation of a body, where the host lists them. */
+  readonly violations: readonly { readonly path: string; readonly message: string }[];
+  /** Of the answer, to be found in the host's log. */
+  readonly requestId: string | undefined;
+  /** The body, as it came. */
+  readonly body: unknown;
+
+  constructor(
+    message: string,
+    {
+      status = 0,
+      code,
+      violations = [],
+      requestId,
+      body,
+    }: Partial<Pick<Fault, 'status' | 'code' | 'violations' | 'requestId' | 'body'>> = {},
+  ) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.violations = violations;
+    this.requestId = requestId;
+    this.body = body;
+  }
+}
+
+type Open = Readonly<Record<string, unknown>>;
+const isRecord = (value: unknown): value is Open => typeof value === 'object' && value !== null;
+const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+
+/** Of an answer that is no success: its envelope may be any plane's. */
+export function faultOf(response: Response, body: unknown): Fault {
+  const held = isRecord(body) ? body : {};
+  const error = isRecord(held['error']) ? held['error'] : held;
+  const listed = error['violations'] ?? held['violations'];
+  const violations = (Array.isArray(listed) ? (listed as unknown[]) : [])
+    .filter(isRecord)
+    .map((violation) => ({
+      path: textOf(violation['path'] ?? violation['param'] ?? violation['field']) ?? '',
+      message: textOf(violation['message']) ?? JSON.stringify(violation),
+    }));
+  const message =
+    textOf(error['message']) ??
+    textOf(held['error']) ??
+    textOf(body) ??
+    `The host answered ${response.status}.`;
+  return new Fault(message, {
+    status: response.status,
+    code: textOf(error['code']) ?? textOf(error['type']),
+    violations,
+    requestId: response.headers.get('x-request-id') ?? undefined,
+    body,
+  });
+}
+
+export const asFault = (error: unknown): Fault =>
+  error instanceof Fault
+    ? error
+    : new Fault(
+        error instanceof TypeError
+          ? 'The host does not answer. Is it still running?'
+          : error instanceof Error
+            ? error.message
+            : String(error),
+      );

@@ -1,0 +1,48 @@
+/** The host's bearer token, for as long as the page is open: it is in no storage and no URL. */
+let token: string | undefined;
+let asking:
+  | { readonly settled: Promise<string | undefined>; readonly settle: (token?: string) => void }
+  | undefined;
+const listeners = new Set<() => void>();
+const tell = () => {
+  for (const listener of listeners) listener();
+};
+
+export const bearer = {
+  get token(): string | undefined {
+    return token;
+  },
+  /** Whether the host is waiting to be told. */
+  get isAsked(): boolean {
+    return asking !== undefined;
+  },
+  /** Asks the person; all who ask meanwhile get the same answer. Undefined: there is none to be had. */
+  ask(): Promise<string | undefined> {
+    if (!asking) {
+      const { promise, resolve } = Promise.withResolvers<string | undefined>();
+      asking = { settled: promise, settle: resolve };
+      tell();
+    }
+    return asking.settled;
+  },
+  set(next: string): void {
+    token = next;
+    asking?.settle(next);
+    asking = undefined;
+    tell();
+  },
+  /** Nobody is asked any longer; who waits goes without. */
+  dismiss(): void {
+    asking?.settle();
+    asking = undefined;
+    tell();
+  },
+  forget(): void {
+    token = undefined;
+    tell();
+  },
+  subscribe(listener: () => void): () => void {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  },
+};

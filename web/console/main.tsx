@@ -1,0 +1,28 @@
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { Fault } from './api/fault.ts';
+import { App } from './shell/app.tsx';
+import { applyTheme } from './shell/theme.ts';
+import './styles/tokens.css';
+import './styles/base.css';
+
+applyTheme();
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 2000,
+      // What the host refused it will refuse again; what did not come through may do so the next time.
+      retry: (failures, error) => failures < 2 && error instanceof Fault && error.status === 0,
+    },
+  },
+});
+const root = document.getElementById('root');
+if (!root) throw new Error('the page has no #root');
+createRoot(root).render(
+  <StrictMode>
+    <QueryClientProvider client={queries}>
+      <App />
+    </QueryClientProvider>
+  </StrictMode>,
+);

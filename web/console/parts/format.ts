@@ -1,0 +1,51 @@
+/** Numbers, sizes and times as people read them. */
+
+const compact = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+
+export const formatNumber = (value: number, digits = 1): string =>
+  new Intl.NumberFormat('en', { maximumFractionDigits: digits }).format(value);
+
+export function formatBytes(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${compact.format(value)} ${units[unit]}`;
+}
+
+export function formatMs(ms: number): string {
+  if (ms < 1) return `${formatNumber(ms * 1000, 0)} us`;
+  if (ms < 1000) return `${formatNumber(ms, ms < 10 ? 2 : 1)} ms`;
+  if (ms < 60_000) return `${formatNumber(ms / 1000, 1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+/** `12 s ago`, `in 3 min`. */
+export function formatAgo(time: string | number | Date, now = Date.now()): string {
+  const seconds = (new Date(time).getTime() - now) / 1000;
+  const size = Math.abs(seconds);
+  const [value, unit] =
+    size < 60
+      ? [size, 's']
+      : size < 3600
+        ? [size / 60, 'min']
+        : size < 86_400
+          ? [size / 3600, 'h']
+          : [size / 86_400, 'd'];
+  const said = `${Math.round(value)} ${unit}`;
+  return seconds > 0 ? `in ${said}` : `${said} ago`;
+}
+
+export const formatTime = (time: string | number | Date): string =>
+  new Date(time).toLocaleString(undefined, { dateStyle: 'short', timeStyle: 'medium' });
+
+/** Nanodollars as dollars, to the last one. */
+export function formatNano(nano: string | number | bigint): string {
+  const value = BigInt(nano);
+  const digits = (value < 0n ? -value : value).toString().padStart(10, '0');
+  const fraction = digits.slice(-9).replace(/0+$/, '').padEnd(2, '0');
+  return `${value < 0n ? '-' : ''}$${digits.slice(0, -9)}.${fraction}`;
+}
