@@ -11,7 +11,7 @@ const withModel = (
 /** Processes start and stop in these, and a loaded machine takes its time over that. */
 const patience = { testTimeout: 120_000, hookTimeout: 120_000 };
 
-// `gpu` and `hosts` own the adapter, so each runs in one worker, one file at a time.
+// `gpu`, `hosts` and `browser` own the adapter, so each runs in one worker, one file at a time.
 export default defineConfig({
   test: {
     globalSetup: ['test/support/postgres-setup.ts', 'test/support/compile-cache-setup.ts'],
@@ -40,6 +40,15 @@ export default defineConfig({
         test: {
           name: 'hosts',
           include: withModel,
+          environment: 'node',
+          fileParallelism: false,
+          ...patience,
+        },
+      },
+      {
+        test: {
+          name: 'browser',
+          include: ['test/browser/**/*.test.ts'],
           environment: 'node',
           fileParallelism: false,
           ...patience,

@@ -5,27 +5,49 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const product = join(root, 'dist/host.js');
-/** The shaders are not among them: they are read from `wgsl/` as they are. */
-const sources = ['src', 'kernels', 'vite.config.ts', 'package.json', 'package-lock.json'];
+/** What is built, of what, and how; the first one empties `dist/` for all. */
+const parts = [
+  {
+    product: 'dist/host.js',
+    // The shaders are not among them: the host reads them from `wgsl/` as they are.
+    sources: ['src', 'kernels', 'vite.config.ts', 'package.json', 'package-lock.json'],
+    options: [],
+  },
+  {
+    product: 'dist/web/index.html',
+    sources: ['web', 'src', 'kernels', 'wgsl', 'models', 'package.json', 'package-lock.json'],
+    options: ['--config', 'web/vite.config.ts'],
+  },
+];
 
 /** @returns whether `dist/` is there and current */
 export function buildIfNeeded() {
-  if (existsSync(product) && newest(sources.map((source) => join(root, source))) <= statSync(product).mtimeMs)
-    return true;
+  const isCurrent = ({ product, sources }) => {
+    const built = join(root, product);
+    return (
+      existsSync(built) && newest(sources.map((source) => join(root, source))) <= statSync(built).mtimeMs
+    );
+  };
+  if (parts.every(isCurrent)) return true;
   const vite = join(root, 'node_modules/vite/bin/vite.js');
   if (!existsSync(vite)) {
     process.stderr.write('Build: vite is not installed; run `npm ci` first.\n');
     return false;
   }
   process.stderr.write('Build: making dist/ ...\n');
-  const { status, stdout } = spawnSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], {
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'inherit'],
-    encoding: 'utf8',
+  return parts.every(({ options }) => {
+    const { status, stdout } = spawnSync(
+      process.execPath,
+      [vite, 'build', '--logLevel', 'warn', ...options],
+      {
+        cwd: root,
+        stdio: ['ignore', 'pipe', 'inherit'],
+        encoding: 'utf8',
+      },
+    );
+    if (status !== 0) process.stderr.write(`${stdout}Build: failed.\n`);
+    return status === 0;
   });
-  if (status !== 0) process.stderr.write(`${stdout}Build: failed.\n`);
-  return status === 0;
 }
 
 /** The time of the last change below these paths, in ms. Folders count too: they change when a file goes. */

@@ -24,7 +24,10 @@ try {
   );
   if (status !== 0) process.exit(status ?? 1);
   const written = readFileSync(out, 'utf8');
-  writeFileSync(out, `// Made by npm run console:types, from the document ${fingerprint(document)}.\n${written}`);
+  writeFileSync(
+    out,
+    `// Made by npm run console:types, from the document ${fingerprint(document)}.\n${written}`,
+  );
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

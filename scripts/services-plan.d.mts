@@ -5,6 +5,7 @@ export interface Facts {
   readonly apt: boolean;
   readonly postgres: boolean;
   readonly bubblewrap: boolean;
+  readonly chromium: boolean;
 }
 
 interface Install {

@@ -3,17 +3,18 @@
  * scripts/. Types: services-plan.d.mts.
  */
 
-/** What tests run besides the product itself; both are skipped, with a reason, where they are not there. */
+/** What tests run besides the product itself; all are skipped, with a reason, where they are not there. */
 const services = [
   { fact: 'postgres', name: 'PostgreSQL', package: 'postgresql' },
   { fact: 'bubblewrap', name: 'bubblewrap', package: 'bubblewrap' },
+  { fact: 'chromium', name: 'Chromium', package: 'chromium' },
 ];
 
 /** The next step: nothing to do, something to install, or going on without it. */
 export function decide(facts) {
   const missing = services.filter(({ fact }) => !facts[fact]);
   if (missing.length === 0) return { kind: 'ready' };
-  const names = missing.map(({ name }) => name).join(' and ');
+  const names = missing.map(({ name }) => name).join(', ');
   const packages = missing.map((one) => one.package);
   const step = { kind: 'install', names, packages };
   if (facts.platform === 'linux' && facts.apt && facts.root) return step;
@@ -22,16 +23,18 @@ export function decide(facts) {
     message: [`${names}: not installed, so the tests that need it are skipped.`, ...lines].join('\n'),
   });
   if (facts.platform === 'darwin')
-    return facts.postgres
+    return facts.postgres && facts.chromium
       ? { kind: 'ready' }
-      : without('To run those of PostgreSQL: brew install postgresql; bubblewrap is for Linux alone.');
+      : without(
+          'To run those of PostgreSQL and Chromium: brew install postgresql && brew install --cask chromium; bubblewrap is for Linux alone.',
+        );
   if (facts.platform !== 'linux') return without('They run on Linux and macOS.');
   if (facts.apt) return without('To run them, as root:', ...commandsOf(step).map((line) => `  ${line}`));
   return without(
     'To run them:',
-    '  Fedora: dnf install postgresql-server bubblewrap',
-    '  Arch: pacman -S postgresql bubblewrap',
-    '  openSUSE: zypper install postgresql-server bubblewrap',
+    '  Fedora: dnf install postgresql-server bubblewrap chromium',
+    '  Arch: pacman -S postgresql bubblewrap chromium',
+    '  openSUSE: zypper install postgresql-server bubblewrap chromium',
   );
 }
 

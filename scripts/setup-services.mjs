@@ -1,11 +1,12 @@
 /**
- * Makes sure that the tests find PostgreSQL and bubblewrap; does nothing where they are. Installs them as root where
+ * Makes sure that the tests find PostgreSQL, bubblewrap and Chromium; does nothing where they are. Installs them as root where
  * apt is, and says how otherwise: then the tests that need them are skipped. Nothing of it is needed to use the host.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { chromiumPath } from './chromium.mjs';
 import { runAsRoot } from './run-as-root.mjs';
 import { commandsOf, decide } from './services-plan.mjs';
 import { explainApt } from './vulkan-plan.mjs';
@@ -43,6 +44,7 @@ const lookAround = () => ({
   // Debian keeps the server's programs out of the path, a folder a version.
   postgres: isThere('initdb') || versions().some((folder) => existsSync(join(folder, 'bin/initdb'))),
   bubblewrap: isThere('bwrap') && spawnSync('bwrap', ['--version']).status === 0,
+  chromium: chromiumPath() !== undefined,
 });
 
 const isThere = (program) =>

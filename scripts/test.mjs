@@ -32,7 +32,7 @@ const workers = `--maxWorkers=${Math.max(2, availableParallelism() - 1)}`;
 const runTests = async () => {
   if (asked.length > 0) return await vitest(asked);
   const codes = await Promise.all([
-    vitest(['--project', 'gpu', '--project', 'hosts']),
+    vitest(['--project', 'gpu', '--project', 'hosts', '--project', 'browser']),
     vitest(['--project', 'unit', '--project', 'http', workers], { hold: true }),
   ]);
   return codes.find((code) => code !== 0) ?? 0;

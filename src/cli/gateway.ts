@@ -87,7 +87,7 @@ function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo)
   };
 }
 
-type App = { fetch: (request: Request, env: object) => Response | Promise<Response> };
+export type App = { fetch: (request: Request, env: object) => Response | Promise<Response> };
 
 /**
  * The planes, and the gateway beside them. On a listener that asks for a bearer the gateway's own key then stands in

@@ -9,6 +9,7 @@ import { listen } from '../planes/listen.ts';
 import { controlPlanes, hostPlanes } from '../planes/mount.ts';
 import { Problem } from '../planes/problem.ts';
 import { Resident } from '../planes/resident.ts';
+import type { Pages } from '../planes/pages/pages.ts';
 import type { Plane } from '../planes/route.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
 import { Store } from '../store/index.ts';
@@ -16,6 +17,7 @@ import { openCredentials } from './credentials.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
 import { openHostGateway, readHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
+import { openPages, withPages } from './pages.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from '../terminal/printable.ts';
 import { ModelLoader } from './model-loader.ts';
@@ -173,7 +175,7 @@ export async function startHost(options: Settings, version: string, world: World
   const listeners: Listening[] = [];
   const open = async (
     planes: readonly Plane[],
-    own: typeof gateway | undefined,
+    beside: { readonly gateway?: typeof gateway; readonly pages?: Pages },
     { address, port, flag }: { address: string; port: number; flag: string },
   ) => {
     const access = new Access({
@@ -183,7 +185,7 @@ export async function startHost(options: Settings, version: string, world: World
     });
     const app = createApp({ planes, access, stopping: stopping.signal, onFault, watch });
     const listener = await listen(
-      withGateway(app, own, access),
+      withPages(withGateway(app, beside.gateway, access), beside.pages, access),
       hostGuard(address, options.allowed_host ?? []),
       {
         host: address,
@@ -209,19 +211,27 @@ export async function startHost(options: Settings, version: string, world: World
       lock,
     }));
   try {
-    const { url } = await open(hostPlanes(facts), gateway, {
-      address: host,
-      port: options.port ?? 8080,
-      flag: '--port',
-    });
+    const { url } = await open(
+      hostPlanes(facts),
+      { gateway, pages: openPages(world.packageRoot) },
+      {
+        address: host,
+        port: options.port ?? 8080,
+        flag: '--port',
+      },
+    );
     const control =
       options.control_port === undefined
         ? undefined
-        : await open(controlPlanes(facts), undefined, {
-            address: controlHost,
-            port: options.control_port,
-            flag: '--control-port',
-          });
+        : await open(
+            controlPlanes(facts),
+            {},
+            {
+              address: controlHost,
+              port: options.control_port,
+              flag: '--control-port',
+            },
+          );
     controlPort = control?.port ?? 0;
     const ready = async () => {
       if (model) {

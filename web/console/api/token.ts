@@ -1,5 +1,5 @@
 /** The host's bearer token, for as long as the page is open: it is in no storage and no URL. */
-let token: string | undefined;
+let token = handedOver();
 let asking:
   | { readonly settled: Promise<string | undefined>; readonly settle: (token?: string) => void }
   | undefined;
@@ -46,3 +46,11 @@ export const bearer = {
     return () => listeners.delete(listener);
   },
 };
+
+/** By the page that asked for the token before the console could be fetched (src/planes/pages/sign-in.ts). */
+function handedOver(): string | undefined {
+  const place = Symbol.for('lathe.bearer');
+  const given: unknown = Reflect.get(globalThis, place);
+  Reflect.deleteProperty(globalThis, place);
+  return typeof given === 'string' ? given : undefined;
+}

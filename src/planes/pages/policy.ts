@@ -1,0 +1,32 @@
+/** What a page may load and reach, as a Content-Security-Policy. */
+const policy = (rules: Readonly<Record<string, string>>): string =>
+  Object.entries({
+    'default-src': "'none'",
+    'img-src': "'self' data: blob:",
+    'font-src': "'self'",
+    'worker-src': "'self' blob:",
+    'base-uri': "'self'",
+    'form-action': "'none'",
+    'frame-ancestors': "'none'",
+    ...rules,
+  })
+    .map(([name, value]) => `${name} ${value}`)
+    .join('; ');
+
+/** Scripts and styles of the host alone; what it says goes to the host alone. The editor's styles carry the nonce. */
+export const consolePolicy = (nonce: string, script = ''): string =>
+  policy({
+    'script-src': `'self' 'wasm-unsafe-eval'${script}`,
+    'style-src': `'self' 'nonce-${nonce}'`,
+    'connect-src': "'self'",
+  });
+
+/** The demo fetches models from wherever a person says, over TLS or from this machine. */
+export const demoPolicy: string = policy({
+  'script-src': "'self' 'wasm-unsafe-eval'",
+  'style-src': "'self'",
+  'connect-src': "'self' blob: https: http://localhost:* http://127.0.0.1:*",
+});
+
+/** A worker goes by the policy of its own file. */
+export const scriptPolicy = demoPolicy;
