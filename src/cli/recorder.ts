@@ -75,8 +75,8 @@ async function done(command: RecorderCommand, recorder: RecorderService): Promis
       return { value, shown: `${value.id}: ${may} until ${value.expires_at}\n` };
     }
     case 'token': {
-      const { rack, expires, label } = command;
-      const value = await recorder.mintToken({ rack, expiresAt: expires?.(now), label }, by);
+      const { rack, expires, label, to } = command;
+      const value = await recorder.mintToken({ rack, expiresAt: expires?.(now), label, to }, by);
       const note = `${value.id} writes to the rack ${value.rack} until ${value.expires_at}; the token is shown this once`;
       return { value, shown: `${value.token}\n`, note };
     }

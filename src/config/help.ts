@@ -21,7 +21,8 @@ const synopsis = [
   '  node dist/host.js recorder grant --rack RACK --verbs read,write --expires 30d',
   '                                           let the bearer do so ([--to peer:NAME] [--json])',
   '  node dist/host.js recorder token --rack RACK',
-  '                                           a token to write with ([--expires 7d] [--label TEXT] [--json])',
+  '                                           a token to write with ([--expires 7d] [--label TEXT]',
+  '                                           [--to peer:NAME] [--json])',
   '  node dist/host.js recorder revoke ID     end a grant or a token ([--json])',
   '  node dist/host.js recorder review        who did what ([--rack RACK] [--after N] [--json])',
 ];

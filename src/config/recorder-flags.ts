@@ -21,6 +21,7 @@ export type RecorderRequest =
       readonly rack: RackId;
       readonly expires?: (now: Date) => Date;
       readonly label?: string;
+      readonly to?: string;
     }
   /** `name`: the id of a grant or a token. */
   | { readonly action: 'revoke'; readonly name: string }
@@ -66,7 +67,7 @@ const taken: Readonly<
   racks: {},
   grants: { may: ['rack'] },
   grant: { needed: ['rack', 'verbs', 'expires'], may: ['to'] },
-  token: { needed: ['rack'], may: ['expires', 'label'] },
+  token: { needed: ['rack'], may: ['expires', 'label', 'to'] },
   revoke: {},
   review: { may: ['rack', 'after'] },
 };

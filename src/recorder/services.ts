@@ -53,6 +53,8 @@ export interface RecorderService {
       readonly rack: string;
       readonly expiresAt?: Date | undefined;
       readonly label?: string | undefined;
+      /** Under a grant to them: `bearer` or `peer:NAME`. Default: whichever lasts longest. */
+      readonly to?: string | undefined;
     },
     by: string,
   ): Promise<WriteToken & { readonly token: string }>;

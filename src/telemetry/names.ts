@@ -1,7 +1,7 @@
 /** What callers and models chose, as it may stand in a trace or a metric: short, in one line, and of few kinds. */
 const longestName = 128;
 
-// oxlint-disable-next-line no-control-regex
+// oxlint-disable-next-line no-control-regex -- they are what is looked for
 const breaks = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g;
 
 /** In one line of at most 128 characters. */

@@ -57,3 +57,20 @@ test('where nobody watches there are the counters alone', async () => {
   const families = readPrometheus(await (await send('GET', '/metrics')).text());
   expect(families.size).toBe(11);
 });
+
+test('a database that hangs, or fails, costs what only it knows and nothing else', async () => {
+  const hangs = { ...host, countWork: () => new Promise<never>(() => undefined) };
+  const fails = { ...host, external: { live: () => Promise.reject(new Error('gone')) } };
+  for (const [at, lost, kept] of [
+    [hangs, 'lathe_tasks_total', 'lathe_external_sessions'],
+    [fails, 'lathe_external_sessions', 'lathe_tasks_total'],
+  ] as const) {
+    const { send } = await serve([metricsRoute(at)]);
+    const families = readPrometheus(await (await send('GET', '/metrics')).text());
+    expect([families.has(lost), families.has(kept), families.has('lathe_completions_total')]).toEqual([
+      false,
+      true,
+      true,
+    ]);
+  }
+});

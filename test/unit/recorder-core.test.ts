@@ -263,6 +263,23 @@ describe('ingest', () => {
 });
 
 describe('grants and tokens', () => {
+  it('a token for a peer stands under a grant to that peer, though others last longer', async () => {
+    const clock = new ManualClock();
+    const { recorder } = await open('peers', { now: clock.now });
+    const expiresAt = (days: number) => new Date(clock.now().getTime() + days * day);
+    await recorder.change('agent', { armed: true }, 'bearer');
+    const grant = (days: number, to: string) =>
+      recorder.grant({ rack: 'agent', verbs: ['write'], expiresAt: expiresAt(days), to }, 'operator');
+    const mint = (to: string) => recorder.mintToken({ rack: 'agent', to }, 'operator');
+    await grant(9, 'bearer');
+    await expect(mint('peer:p')).rejects.toThrow(/No grant of peer:p to write .* --to peer:p/);
+    const { id } = await grant(1, 'peer:p');
+    const { token, grant: under } = await mint('peer:p');
+    expect(under).toBe(id);
+    const sent = recorder.ingest(token, [anEvent(crypto.randomUUID())], 'peer:p');
+    expect(await sent).toMatchObject({ accepted: 1 });
+  });
+
   it('a token needs a grant to write that is in force, and ends with it', async () => {
     const clock = new ManualClock();
     const { recorder, folder } = await open('grants', { now: clock.now });

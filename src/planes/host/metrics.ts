@@ -17,6 +17,20 @@ export interface MetricsOptions {
   readonly watched?: { families(): readonly Family[] } | undefined;
 }
 
+/** Who scrapes gives up after ten seconds, usually: a database that hangs must not cost it all the rest. */
+const patienceMs = 2000;
+
+/** Undefined where it takes longer, or fails. */
+async function withinMs<Value>(ms: number, asked: Promise<Value>): Promise<Value | undefined> {
+  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(resolve, ms);
+  try {
+    return await Promise.race([asked.catch(() => undefined), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 const metricsText = z.string().meta({ id: 'Metrics' });
 
 /** Prometheus' text format, version 0.0.4. */
@@ -38,8 +52,11 @@ export function metricsRoute(options: MetricsOptions): Route {
 
 async function familiesOf(options: MetricsOptions): Promise<Family[]> {
   const { served, resident, version, countWork, external } = options;
-  const work = await countWork();
   const { engine } = resident;
+  const [work, open] = await Promise.all([
+    withinMs(patienceMs, countWork()),
+    withinMs(patienceMs, external.live()),
+  ]);
   const single =
     (type: 'counter' | 'gauge') =>
     (name: string, help: string, value: number, labels: Labels = {}): Family => ({
@@ -57,10 +74,15 @@ async function familiesOf(options: MetricsOptions): Promise<Family[]> {
       served.since.getTime() / 1000,
     ),
     gauge('lathe_model_resident', 'Whether a model is resident.', engine ? 1 : 0),
-    gauge('lathe_external_sessions', 'External sessions that are open.', (await external.live()).length),
+    // Without the database these are not known; everything else is told all the same.
+    ...(open ? [gauge('lathe_external_sessions', 'External sessions that are open.', open.length)] : []),
     counter('lathe_completions_total', 'Completions served.', served.completions),
-    counter('lathe_tasks_total', 'Agent tasks started.', work.tasks),
-    counter('lathe_workflow_runs_total', 'Workflow runs started.', work.workflow_runs),
+    ...(work
+      ? [
+          counter('lathe_tasks_total', 'Agent tasks started.', work.tasks),
+          counter('lathe_workflow_runs_total', 'Workflow runs started.', work.workflow_runs),
+        ]
+      : []),
     counter(
       'lathe_measured_completions_total',
       'Completions that the token counters are over.',

@@ -99,9 +99,22 @@ export class Grants {
     });
   }
 
-  /** It stands under the grant that lasts longest, and never longer than that. @throws RecorderError conflict, invalid */
+  /**
+   * It stands under the grant that lasts longest, of those `to` somebody where that is said, and never longer than that.
+   * @throws RecorderError conflict, invalid
+   */
   mint(
-    { rack, expiresAt, label }: { rack: RackId; expiresAt?: Date | undefined; label?: string | undefined },
+    {
+      rack,
+      expiresAt,
+      label,
+      to,
+    }: {
+      rack: RackId;
+      expiresAt?: Date | undefined;
+      label?: string | undefined;
+      to?: string | undefined;
+    },
     by: string,
   ): Promise<WriteToken & { readonly token: string }> {
     const violations = [
@@ -116,13 +129,13 @@ export class Grants {
     return this.#control.transaction(async (tx) => {
       const now = this.#control.time();
       const grant = (await inForce(tx, now, rack))
-        .filter(({ verbs }) => verbs.includes('write'))
+        .filter((one) => one.verbs.includes('write') && (to === undefined || one.to === to))
         .sort((a, b) => (a.expires_at < b.expires_at ? 1 : -1))[0];
       if (!grant)
         throw new RecorderError(
           'conflict',
           'no_write_grant',
-          `No grant to write to the rack '${rack}' is in force; make one first: recorder grant --rack ${rack} --verbs write --expires 30d`,
+          `No grant${to === undefined ? '' : ` of ${to}`} to write to the rack '${rack}' is in force; make one first: recorder grant --rack ${rack} --verbs write --expires 30d${to === undefined ? '' : ` --to ${to}`}`,
         );
       const wanted = expiresAt?.toISOString() ?? grant.expires_at;
       const row = {
