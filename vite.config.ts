@@ -13,6 +13,8 @@ export default defineConfig({
     minify: false,
     sourcemap: false,
     rolldownOptions: {
+      // How long plugins take is of no use to who starts a host.
+      checks: { pluginTimings: false },
       input: {
         host: 'src/host.ts',
         gateway: 'src/gateway.ts',

@@ -33,6 +33,8 @@ export default defineConfig(({ mode }) => {
       assetsInlineLimit: 0,
       modulePreload: { polyfill: false },
       rolldownOptions: {
+        // How long plugins take is of no use to who starts a host.
+        checks: { pluginTimings: false },
         input: isDemo
           ? { demo: here('demo/index.html'), ...engine }
           : { console: here('index.html'), demo: here('demo/index.html'), ...engine },

@@ -57,6 +57,8 @@ export class TestBrowser {
       colorScheme: dark ? 'dark' : 'light',
       reducedMotion: 'reduce',
     });
+    // A locator that finds nothing is to be named, before the test itself runs out of time.
+    context.setDefaultTimeout(20_000);
     const page = await context.newPage();
     const { origin } = new URL(url);
     let faults: string[] = [];

@@ -1,8 +1,9 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, globSync, mkdtempSync, statSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildIfNeeded } from '../../scripts/build.mjs';
 
 export const repository = fileURLToPath(new URL('../..', import.meta.url));
 const built = join(repository, 'dist/host.js');
@@ -12,19 +13,9 @@ const source = isBuilt ? built : join(repository, 'src/host.ts');
 const gateway = join(repository, isBuilt ? 'dist/gateway.js' : 'src/gateway.ts');
 const scripted = fileURLToPath(new URL('./scripted-host.ts', import.meta.url));
 
-/** Builds `dist/host.js` where it is missing or older than its sources. */
+/** Builds `dist/` where it is missing or older than its sources. */
 export function buildHost(): void {
-  const sources = globSync(['src/**/*.ts', 'kernels/**/*.ts', 'vite.config.ts', 'package.json'], {
-    cwd: repository,
-  });
-  const newest = Math.max(...sources.map((path) => statSync(join(repository, path)).mtimeMs));
-  if (existsSync(built) && statSync(built).mtimeMs >= newest) return;
-  const vite = join(repository, 'node_modules/vite/bin/vite.js');
-  const { status, stdout, stderr } = spawnSync(process.execPath, [vite, 'build'], {
-    cwd: repository,
-    encoding: 'utf8',
-  });
-  if (status !== 0) throw new Error(`vite build failed:\n${stdout}\n${stderr}`);
+  if (!buildIfNeeded()) throw new Error('the build failed; it said why');
 }
 
 interface Exit {

@@ -17,7 +17,8 @@ form.addEventListener('submit', async (event) => {
     if (door.status === 401) throw new Error('This is not the token of this host.');
     if (!door.ok) throw new Error('The host answered ' + door.status + '.');
     if (location.pathname.startsWith('/demo')) return location.reload();
-    const page = new DOMParser().parseFromString(await (await fetch('/console')).text(), 'text/html');
+    const file = await fetch('/console', { headers: { accept: 'text/html' } });
+    const page = new DOMParser().parseFromString(await file.text(), 'text/html');
     Object.defineProperty(globalThis, Symbol.for('lathe.bearer'), { value: token, configurable: true });
     document.body.replaceChildren(Object.assign(document.createElement('div'), { id: 'root' }));
     for (const { href } of page.querySelectorAll('link[rel=stylesheet]'))

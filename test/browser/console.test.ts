@@ -1,0 +1,149 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import axe, { type AxeResults } from 'axe-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fingerprint } from '../../web/console-document.ts';
+import { noBrowser, TestBrowser } from '../support/browser.ts';
+import { buildHost, freshDataDir, type HostProcess, repository, startHost } from '../support/host.ts';
+
+const views = [
+  '',
+  'chat',
+  'lab',
+  'lab/kernels',
+  'lab/bench',
+  'lab/configs',
+  'tasks',
+  'pending',
+  'workflows',
+  'runs',
+  'sessions',
+  'observe',
+  'recorder',
+];
+
+describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?? ''}`, () => {
+  let browser: TestBrowser;
+  let host: HostProcess;
+  let url: string;
+  let token: string;
+
+  beforeAll(async () => {
+    buildHost();
+    browser = await TestBrowser.open();
+    const folder = freshDataDir();
+    host = startHost(['--gpu', '--port', '0', '--data-dir', folder]);
+    url = await host.url();
+    token = readFileSync(join(folder, 'bearer.token'), 'utf8').trim();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await host?.end();
+  });
+
+  /** A view that has come to rest, signed in where it asks for that. */
+  async function opened(path: string, options: { width?: number; dark?: boolean } = {}) {
+    const watched = await browser.page({ url: `${url}/console${path === '' ? '' : `/${path}`}`, ...options });
+    const { page } = watched;
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    const dialog = page.getByRole('dialog', { name: /bearer token/ });
+    const asks = ['observe', 'recorder'].includes(path);
+    if (asks) {
+      await dialog.getByLabel('Bearer token').fill(token);
+      await dialog.getByRole('button', { name: 'Use it' }).click();
+    }
+    await page.waitForLoadState('networkidle');
+    // That it asked is told by Chromium, and no fault.
+    const faults = () => watched.faults().filter((fault) => !(asks && /status of 401/.test(fault)));
+    return { ...watched, faults };
+  }
+
+  describe.each([
+    [1440, false],
+    [360, true],
+  ])('%i px wide, dark: %s', (width, dark) => {
+    it.each(views)('/console/%s: nothing is wrong, and nothing is beside the page', async (path) => {
+      const { page, faults, close } = await opened(path, { width, dark });
+      // Not as a script of the page, which allows none.
+      await page.evaluate(axe.source);
+      const results = (await page.evaluate(
+        'axe.run(document, { resultTypes: ["violations"] })',
+      )) as AxeResults;
+      const serious = results.violations
+        .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+        .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`);
+      expect(serious).toEqual([]);
+      expect(faults()).toEqual([]);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      expect(wide, 'pixels that the page is wider than the window').toBeLessThanOrEqual(0);
+      await close();
+    });
+  });
+
+  it('comes with less than 300 kB for its first view', async () => {
+    const { page, close } = await browser.page({ url: `${url}/docs` });
+    let bytes = 0;
+    const session = await page.context().newCDPSession(page);
+    await session.send('Network.enable');
+    session.on('Network.loadingFinished', ({ encodedDataLength }) => {
+      bytes += encodedDataLength;
+    });
+    await page.goto(`${url}/console`);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await page.waitForLoadState('networkidle');
+    expect(bytes).toBeGreaterThan(20_000);
+    expect(bytes).toBeLessThan(300_000);
+    await close();
+  });
+
+  it('speaks the API as the host has it (npm run console:types makes its types anew)', async () => {
+    const document = (await (await fetch(`${url}/openapi.json`)).json()) as Record<string, unknown>;
+    const types = readFileSync(join(repository, 'web/console/api/schema.d.ts'), 'utf8');
+    expect(types.split('\n', 1)[0]).toContain(fingerprint(document));
+  });
+
+  it('asks for the token before anything else where the host does, and keeps it in memory alone', async () => {
+    const folder = freshDataDir();
+    const open = startHost(['--gpu', '--host', '0.0.0.0', '--port', '0', '--data-dir', folder]);
+    const at = (await open.url()).replace('0.0.0.0', '127.0.0.1');
+    const secret = readFileSync(join(folder, 'bearer.token'), 'utf8').trim();
+    const { page, faults, close } = await browser.page({ url: `${at}/console/lab?tint=kernel` });
+    await page.getByLabel('Bearer token').fill('wrong');
+    await page.getByRole('button', { name: 'Open' }).click();
+    await page.getByText('This is not the token of this host.').waitFor();
+    await page.getByLabel('Bearer token').fill(secret);
+    await page.getByRole('button', { name: 'Open' }).click();
+    await page.getByRole('heading', { level: 1, name: /lab/i }).waitFor();
+    expect(page.url()).toMatch(/\/console\/lab\?/);
+    await page.waitForLoadState('networkidle');
+    expect(await page.getByRole('dialog').count(), 'it is not asked for twice').toBe(0);
+    expect(faults().filter((fault) => !/status of 401/.test(fault))).toEqual([]);
+    const kept = await page.evaluate(() =>
+      JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),
+    );
+    expect(kept).not.toContain(secret);
+    await page.reload();
+    await page.getByRole('heading', { level: 1, name: /lab/i }).waitFor();
+    await page.getByRole('dialog', { name: /bearer token/ }).waitFor();
+    await close();
+    await open.end();
+  });
+
+  it('is gone through by keys: past the navigation to the content, and each view by a link', async () => {
+    const { page, close } = await opened('');
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Skip to the content');
+    await page.keyboard.press('Enter');
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe('main');
+    await page.getByRole('link', { name: 'Workflows' }).press('Enter');
+    await page.getByRole('heading', { level: 1, name: /workflows/i }).waitFor();
+    expect(new URL(page.url()).pathname).toBe('/console/workflows');
+    await close();
+  });
+
+  it('says where there is no such view', async () => {
+    const { page, close } = await browser.page({ url: `${url}/console/nowhere` });
+    await page.getByText('There is no view /console/nowhere.').waitFor();
+    await close();
+  });
+});
