@@ -1,14 +1,27 @@
-import { readFile } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
 import type { Plugin } from 'vite';
 
 const name = 'lathe-tiny-q8_0.gguf';
+const file = new URL(`../models/${name}`, import.meta.url);
 
-/** Puts the embedded model beside the pages, at `models/`, where the engine's module looks for it. */
+/** Puts the embedded model where the engine's module looks for it: at `models/`, beside the folder of the module. */
 export const embeddedModel = (): Plugin => ({
   name: 'embedded-model',
-  apply: 'build',
   async generateBundle() {
-    const source = await readFile(new URL(`../models/${name}`, import.meta.url));
-    this.emitFile({ type: 'asset', fileName: `models/${name}`, source });
+    this.emitFile({ type: 'asset', fileName: `models/${name}`, source: await readFile(file) });
+  },
+  configureServer({ middlewares }) {
+    middlewares.use((request, response, next) => {
+      // Whatever the server's root is.
+      if (!new URL(request.url ?? '', 'http://dev').pathname.endsWith(`/models/${name}`)) {
+        next();
+        return;
+      }
+      stat(file).then(({ size }) => {
+        response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': size });
+        createReadStream(file).pipe(response);
+      }, next);
+    });
   },
 });

@@ -1,7 +1,6 @@
 /**
- * What the engine needs from the machine it runs on. `src/platform/node.ts` implements it; of a browser there are the
- * readers of files (`browser-files.ts`). Nothing outside `src/platform` that the engine is made of imports `node:*` or
- * touches `navigator`.
+ * What the engine needs from the machine it runs on. `src/platform/node.ts` and `browser.ts` implement it. Nothing
+ * outside `src/platform` that the engine is made of imports `node:*` or touches `navigator`.
  */
 
 import type { WgslSources } from '../../kernels/assemble.ts';

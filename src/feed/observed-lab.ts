@@ -45,9 +45,9 @@ export function observedLab(lab: Lab, { feed, model }: Observing): Lab {
       feed.add('parity', { ...head(), ...comparison(result), elapsed_ms: performance.now() - begun });
       return result;
     },
-    async bench(request, signal) {
+    async bench(request, signal, onProgress) {
       const begun = performance.now();
-      const result = await lab.bench(request, signal);
+      const result = await lab.bench(request, signal, onProgress);
       feed.add('bench', { ...head(), ...measured(result), elapsed_ms: performance.now() - begun });
       return result;
     },

@@ -32,6 +32,7 @@ import { renderStub, stubTargets } from './stubs.ts';
 import { targetsFor } from './targets.ts';
 import { stubHeader } from './stub-header.ts';
 import {
+  type BenchProgress,
   type BenchRequest,
   type BenchResult,
   type BindOutcome,
@@ -225,19 +226,31 @@ export class ResidentLab implements Lab {
     }, signal);
   }
 
-  async bench(request: BenchRequest, signal: AbortSignal): Promise<BenchResult> {
+  async bench(
+    request: BenchRequest,
+    signal: AbortSignal,
+    onProgress?: (progress: BenchProgress) => void,
+  ): Promise<BenchResult> {
     this.#refuseEmbeddings();
     const { engine } = this.#options;
     const live = this.#model();
     const costs = await live.costs();
+    onProgress?.({ stage: 'waiting' });
     return await engine.exclusive(async (runner) => {
       const seed = request.seed ?? freshSeed();
+      onProgress?.({ stage: 'peaks' });
       const peaks = await live.peaks();
       signal.throwIfAborted();
       const { bound } = runner;
       const port = benchPort(runner, bound, costs);
       const fingerprint = await this.#fingerprint(seed);
-      const result = await runBench(port, request, { seed, signal, peaks, fingerprint });
+      const result = await runBench(port, request, {
+        seed,
+        signal,
+        peaks,
+        fingerprint,
+        ...(onProgress ? { onProgress } : {}),
+      });
       // Of what is bound now, not of what was bound when the bench began.
       this.#gpuMs = new Map(
         runner.bound !== bound ? [] : result.components.map(({ id, gpu_ms: ms }) => [id, ms]),

@@ -258,6 +258,30 @@ export interface BenchRequest {
   readonly seed?: number | undefined;
 }
 
+/** What a bench is at: it waits for the device, and then in this order. */
+export type BenchProgress =
+  | { readonly stage: 'waiting' | 'peaks' | 'warm_up' | 'outputs' | 'components' }
+  | BenchRound;
+
+/** A round that has ended. */
+export interface BenchRound {
+  readonly stage: 'round';
+  /** From 1. */
+  readonly round: number;
+  /** Rounds there will be. */
+  readonly least: number;
+  readonly most: number;
+  readonly samples: readonly {
+    readonly kind: 'prefill' | 'decode';
+    /** Position that is decoded at; of a prompt its length. */
+    readonly context: number;
+    readonly tokens: number;
+    readonly baseline_ms: number;
+    readonly bound_ms: number;
+    readonly control_ms: number;
+  }[];
+}
+
 export type BenchVerdict = 'faster' | 'slower' | 'no_difference' | 'suspect';
 
 export interface Interval {
@@ -303,7 +327,8 @@ export interface BenchResult {
     readonly peak_fraction: number;
     readonly hint: string;
   }[];
-  readonly peaks: { readonly gbps: number; readonly gflops: number };
+  /** `cached_gbps`: of reads that caches can serve. */
+  readonly peaks: { readonly gbps: number; readonly cached_gbps: number; readonly gflops: number };
   /** A drift over the rounds, outputs that no longer were the same, an adapter without timestamps. */
   readonly warnings: readonly string[];
   readonly fingerprint: Fingerprint;
@@ -374,7 +399,11 @@ export interface Lab {
   setParityMode(mode: ParityMode): ParityMode;
   /** Both wait until no completion runs or waits; `signal` cancels. */
   runParity(signal: AbortSignal): Promise<ParityRunResult>;
-  bench(request: BenchRequest, signal: AbortSignal): Promise<BenchResult>;
+  bench(
+    request: BenchRequest,
+    signal: AbortSignal,
+    onProgress?: (progress: BenchProgress) => void,
+  ): Promise<BenchResult>;
   /** Static: signature, safety, parity evidence. */
   validate(request: { path?: string | undefined; envelope?: unknown }): Promise<ValidationReport>;
   configNames(): Promise<readonly string[]>;

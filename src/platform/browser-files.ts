@@ -6,6 +6,7 @@ import {
   ModelFileError,
   type ModelFiles,
 } from '../engine/index.ts';
+import { droppedPath } from './dropped-path.ts';
 
 /** The part of a directory handle (of the private file system, or of a folder that the user opened) that is used here. */
 export interface FolderHandle {
@@ -42,8 +43,11 @@ export const blobSource = (blob: Blob, name: string): ByteSource => ({
 });
 
 /** Files dropped on a page or chosen in it: one of them alone is the model, several are its folder. */
-export const droppedFiles = (files: readonly File[]): ModelFiles => {
-  const byName = new Map(files.map((file) => [pathOf(file), file]));
+export const droppedFiles = (files: readonly File[]): ModelFiles =>
+  namedFiles(new Map(files.map((file) => [droppedPath(file), file])));
+
+/** The same, by names: what was dropped loses its folders on the way to a worker. */
+export const namedFiles = (byName: ReadonlyMap<string, Blob>): ModelFiles => {
   const [only] = byName.keys();
   const entry = byName.size === 1 ? only : undefined;
   const name = entry ?? `${byName.size} files`;
@@ -56,12 +60,6 @@ export const droppedFiles = (files: readonly File[]): ModelFiles => {
       return file && blobSource(file, wanted);
     },
   };
-};
-
-/** A folder that is dropped names its files `folder/file`; the folder is the model. */
-const pathOf = (file: File): string => {
-  const path = file.webkitRelativePath ?? '';
-  return path === '' ? file.name : path.slice(path.indexOf('/') + 1);
 };
 
 /**

@@ -2,8 +2,8 @@ import { checkFileName, ModelFileError, type ModelFiles } from '../engine/index.
 import { chooseModel } from '../pull/choose.ts';
 import { fileUrl, hubAt, type HubAccess, hubHeaders, listRepository, pinned } from '../pull/hub.ts';
 import { hubPrefix, parseReference } from '../pull/reference.ts';
-import type { HttpOptions } from './node-http.ts';
-import { openIfThere } from './node-web-folder.ts';
+import type { HttpOptions } from './http-file.ts';
+import { openIfThere } from './web-folder.ts';
 
 /**
  * A repository on a hub, `hf:OWNER/NAME[:FILE][@REVISION]`, read by ranges without keeping it. Which GGUF file of

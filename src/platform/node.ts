@@ -9,7 +9,7 @@ import { hubPrefix } from '../pull/reference.ts';
 import { requestAdapter } from './node-adapter.ts';
 import { localFiles } from './node-folder.ts';
 import { hubFiles } from './node-hub.ts';
-import { webFiles } from './node-web-folder.ts';
+import { webFiles } from './web-folder.ts';
 import { packageRoot } from './node-package.ts';
 
 /** What Dawn's binding takes by default. */

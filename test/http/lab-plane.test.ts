@@ -4,6 +4,7 @@ import { EngineError } from '../../src/engine/types.ts';
 import { LabError, type LabErrorCode } from '../../src/lab/types.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
 import {
+  benchLine,
   benchResult,
   bindOutcome,
   configNames,
@@ -232,6 +233,45 @@ describe('what is asked for is answered', () => {
     expect(text.status).toBe(415);
   });
 
+  test('a bench that is watched is told line by line, its outcome last', async () => {
+    const { send, lab } = await serve();
+    const answer = await send('POST', '/bench', { rounds: 3, stream: true });
+    expect(answer.headers.get('content-type')).toBe('application/x-ndjson');
+    const lines = (await answer.text()).trimEnd().split('\n');
+    const told = lines.map((line) => benchLine.parse(JSON.parse(line)));
+    expect(told.map((line) => ('stage' in line ? line.stage : 'error'))).toEqual([
+      'waiting',
+      'round',
+      'done',
+    ]);
+    expect(told[1]).toMatchObject({ round: 1, most: 8, samples: [{ context: 32, bound_ms: 2 }] });
+    expect(told[2]).toMatchObject({ result: { verdict: 'faster', rounds: 8 } });
+    expect(lab.calls).toEqual([['bench', { rounds: 3 }]]);
+  });
+
+  test('a watched bench that is refused has a status; one that breaks later, a last line', async () => {
+    const { send, lab } = await serve();
+    lab.error = new LabError('not_bindable', 'no such model');
+    const refused = await send('POST', '/bench', { stream: true });
+    expect(refused.status).toBe(409);
+    expect(hostError.parse(await refused.json()).error.message).toBe('no such model');
+    lab.error = undefined;
+    lab.bench = async (_request, _signal, onProgress) => {
+      onProgress?.({ stage: 'waiting' });
+      onProgress?.({ stage: 'peaks' });
+      await Promise.resolve();
+      throw new LabError('lab_failed', 'the adapter computed nonsense');
+    };
+    const broken = await send('POST', '/bench', { stream: true });
+    expect(broken.status).toBe(200);
+    const lines = (await broken.text()).trimEnd().split('\n');
+    expect(lines.map((line): unknown => JSON.parse(line))).toEqual([
+      { stage: 'waiting' },
+      { stage: 'peaks' },
+      { error: { code: 'lab_failed', message: 'the adapter computed nonsense' } },
+    ]);
+  });
+
   test('configs are validated, saved, listed and read', async () => {
     const { send, lab } = await serve();
     const report = await send('POST', '/validate', { path: 'fast.json' });
@@ -390,6 +430,7 @@ describe('refusals', () => {
         contexts: [1, 5000],
         mode: 'slow',
         seed: -1,
+        stream: 'yes',
       }),
     ).toEqual([
       'prompt_tokens: expected at most the context of 4096 tokens, got 4097',
@@ -398,6 +439,7 @@ describe('refusals', () => {
       'contexts.1: expected at most the context of 4096 tokens, got 5000',
       'mode: expected one of quick, full, got "slow"',
       'seed: expected a whole number from 0 to 4294967295, got -1',
+      'stream: expected true or false, got "yes"',
     ]);
     expect(await violations('POST', '/validate', {})).toEqual([': expected either path or envelope']);
     expect(await violations('POST', '/validate', { path: 'a', envelope: {} })).toEqual([
@@ -519,6 +561,19 @@ describe('a client that leaves', () => {
     ['/parity/run', undefined],
     ['/bench', undefined],
   ] as const;
+
+  test('cancels a bench that it watches', async () => {
+    const { send, lab, faults } = await serve();
+    lab.hang = 'heeds';
+    const left = new AbortController();
+    const answer = await send('POST', '/bench', { stream: true }, { signal: left.signal });
+    const reader = answer.body?.getReader();
+    const first = await reader?.read();
+    expect(new TextDecoder().decode(first?.value)).toMatch(/^{"stage":"waiting"}\n/);
+    left.abort();
+    await vi.waitFor(() => expect(lab.cancelled).toBe(1));
+    expect(faults).toEqual([]);
+  });
 
   test.each(requests)('cancels its %s', async (path, body) => {
     const { send, lab, faults } = await serve();

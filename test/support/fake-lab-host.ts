@@ -148,7 +148,7 @@ export const benchResult = (ratio = 1.068): BenchResult => ({
     peak_fraction: 0.42,
     hint: 'bound by memory: it reads each element twice',
   })),
-  peaks: { gbps: 29.4, gflops: 210 },
+  peaks: { gbps: 29.4, cached_gbps: 61, gflops: 210 },
   warnings: ['the built-ins drifted by 3% over the rounds'],
   fingerprint: {
     adapter: 'llvmpipe (LLVM 15.0.6, 256 bits)',

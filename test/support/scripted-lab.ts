@@ -1,4 +1,5 @@
 import type {
+  BenchProgress,
   BenchRequest,
   BenchResult,
   BindRequest,
@@ -80,9 +81,18 @@ const benchResult: BenchResult = {
       hint: 'bandwidth',
     },
   ],
-  peaks: { gbps: 20, gflops: 100 },
+  peaks: { gbps: 20, cached_gbps: 40, gflops: 100 },
   warnings: [],
   fingerprint: scriptedFingerprint,
+};
+
+const scriptedSample = {
+  kind: 'decode' as const,
+  context: 32,
+  tokens: 4,
+  baseline_ms: 2.5,
+  bound_ms: 2,
+  control_ms: 2.4,
 };
 
 /** A lab without a model: fixed answers, and a record of what it was asked. */
@@ -199,8 +209,10 @@ export class ScriptedLab implements Lab {
     });
   }
 
-  async bench(request: BenchRequest, signal: AbortSignal) {
+  async bench(request: BenchRequest, signal: AbortSignal, onProgress?: (progress: BenchProgress) => void) {
     this.#called('bench', request);
+    onProgress?.({ stage: 'waiting' });
+    onProgress?.({ stage: 'round', round: 1, least: 1, most: 8, samples: [scriptedSample] });
     return await this.#work(signal, benchResult);
   }
 

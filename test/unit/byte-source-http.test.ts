@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { openUrl } from '../../src/platform/node-http.ts';
+import { openUrl } from '../../src/platform/http-file.ts';
 import { ggufBytes, texts, u32 } from '../support/gguf-writer.ts';
 import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
 import { openSource } from '../support/byte-source.ts';

@@ -197,6 +197,42 @@ describe('what came together', () => {
     expect(await relay.next()).toEqual({ text: 'abc', done: true });
     expect(here).toHaveLength(1);
   });
+
+  it.each([
+    ['which is whole', [{ type: 'finish', reason: 'stop' } as const]],
+    [
+      'which says that the provider broke off',
+      [{ type: 'failure', error: new Error('x') as never, again: true } as const],
+    ],
+  ])('has the end with it that came with it, %s', async (_, events) => {
+    const frame = (data: string): SseFrame => ({ event: undefined, data, raw: '' });
+    const here = ['a', 'b', 'c'].map(frame);
+    let finished = 0;
+    const frames: Frames = {
+      ready: () => (here.length > 1 ? here.shift() : undefined),
+      ended: () => here.length === 0,
+      [Symbol.asyncIterator]: () => ({
+        next: () => Promise.resolve({ value: here.shift() ?? frame('none'), done: false as const }),
+      }),
+    };
+    const relay = new Relay(frames, {
+      push: ({ data }) => ({ text: data, events: [] }),
+      finish() {
+        finished++;
+        return { text: '!', events };
+      },
+      end: () => '',
+      fail: () => '',
+    });
+    expect(await relay.next()).toEqual({ text: 'ab', done: false });
+    expect(finished).toBe(0);
+    expect(await relay.next()).toEqual({ text: 'c!', done: true });
+    expect([finished, relay.tally.finished, relay.tally.failure]).toEqual([
+      1,
+      events[0]?.type === 'finish',
+      events[0]?.type === 'failure' ? events[0] : undefined,
+    ]);
+  });
 });
 
 describe('ids of requests', () => {

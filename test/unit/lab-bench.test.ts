@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { TracedDispatch } from '../../src/lab/bench/port.ts';
 import { runBench } from '../../src/lab/bench/run-bench.ts';
-import type { BenchRequest } from '../../src/lab/types.ts';
+import type { BenchProgress, BenchRequest } from '../../src/lab/types.ts';
 import {
   fingerprint,
   machines,
@@ -35,9 +35,31 @@ describe('a bench', { timeout: 30_000 }, () => {
     }
     expect(result.rounds).toBe(8);
     expect(result.method).toMatch(/^8 rounds .*seed 7\.$/);
-    expect(result.peaks).toEqual({ gbps: 10, gflops: 100 });
+    expect(result.peaks).toEqual({ gbps: 10, cached_gbps: 20, gflops: 100 });
     expect(result.fingerprint).toBe(fingerprint);
     expect(result.warnings).toEqual([]);
+  });
+
+  it('tells what it is at, and the times of every round', async () => {
+    const told: BenchProgress[] = [];
+    const port = simulatedPort({ speedup: 1.25 });
+    const onProgress = (progress: BenchProgress) => void told.push(progress);
+    const options = { seed: 7, signal: never, peaks, fingerprint, onProgress };
+    const { rounds } = await runBench(port, { contexts: [32] }, options);
+    const round = Array.from({ length: rounds }, () => 'round');
+    expect(told.map(({ stage }) => stage)).toEqual(['warm_up', ...round, 'outputs', 'components']);
+    const numbers = told.flatMap((one) => (one.stage === 'round' ? [one.round] : []));
+    expect(numbers).toEqual(Array.from({ length: rounds }, (_, index) => index + 1));
+    expect(told[1]).toEqual({
+      stage: 'round',
+      round: 1,
+      least: 8,
+      most: 24,
+      samples: [
+        { kind: 'prefill', context: 64, tokens: 64, baseline_ms: 32, bound_ms: 25.6, control_ms: 32 },
+        { kind: 'decode', context: 32, tokens: 8, baseline_ms: 20, bound_ms: 16, control_ms: 20 },
+      ],
+    });
   });
 
   it('of slower kernels says so', async () => {

@@ -11,7 +11,7 @@ import { rowsOf } from '../../src/engine/formats/rows.ts';
 import type { ModelFiles } from '../../src/engine/platform.ts';
 import { droppedFiles, handleFiles } from '../../src/platform/browser-files.ts';
 import { hubFiles } from '../../src/platform/node-hub.ts';
-import { webFiles } from '../../src/platform/node-web-folder.ts';
+import { webFiles } from '../../src/platform/web-folder.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { browserFile, droppedFolder, folderHandle } from '../support/browser-folder.ts';
 import { memoryFiles } from '../support/byte-source.ts';

@@ -6,7 +6,7 @@ import { openModelFile } from '../../src/engine/formats/open.ts';
 import type { ModelFiles } from '../../src/engine/platform.ts';
 import { droppedFiles, handleFiles } from '../../src/platform/browser-files.ts';
 import { hubFiles } from '../../src/platform/node-hub.ts';
-import { webFiles } from '../../src/platform/node-web-folder.ts';
+import { webFiles } from '../../src/platform/web-folder.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { browserFile, droppedFolder, folderHandle } from '../support/browser-folder.ts';
 import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';

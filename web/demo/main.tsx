@@ -1,1 +1,19 @@
-document.body.append('demo');
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { applyTheme } from '../console/shell/theme.ts';
+import '../console/styles/tokens.css';
+import '../console/styles/base.css';
+import { createChat } from '../engine/index.ts';
+import { App } from './app.tsx';
+import { createConversation } from './conversation.ts';
+import { createLoader } from './loader.ts';
+import { lackOf } from './support.ts';
+
+applyTheme();
+const root = document.getElementById('root');
+if (!root) throw new Error('the page has no #root');
+createRoot(root).render(
+  <StrictMode>
+    <App loader={createLoader(createChat)} conversation={createConversation()} lack={lackOf(window)} />
+  </StrictMode>,
+);

@@ -9,7 +9,7 @@ export interface ChatOptions {
   readonly model?: string | URL | readonly File[];
   /** Keep what comes from a URL in the page's private file system (OPFS) and take it from there the next time. Default true. */
   readonly cache?: boolean;
-  /** In tokens; at most, and by default, what the model was trained for and what fits. */
+  /** In tokens; what is named is kept or refused. The default is what the model was trained for, as far as it fits. */
   readonly contextLength?: number;
   readonly onProgress?: (progress: LoadProgress) => void;
   /** Gives up loading. */
@@ -23,7 +23,7 @@ export interface LoadProgress {
   /** Of `download` and `weights`, in bytes; `total` undefined where nobody says. */
   readonly done?: number;
   readonly total?: number;
-  /** The bytes come from the private file system. */
+  /** The bytes are in the private file system already. */
   readonly cached?: boolean;
 }
 
@@ -40,6 +40,13 @@ export type ChatFailure =
   | 'closed'
   | 'failed';
 
+/** One thing that is wrong with a request or with options. */
+export interface RequestViolation {
+  /** The member, with dots; empty for the whole. */
+  readonly path: string;
+  readonly message: string;
+}
+
 export interface DeviceFacts {
   readonly vendor: string;
   readonly architecture: string;
@@ -53,6 +60,7 @@ export interface DeviceFacts {
 /** Of one answer, in tokens and milliseconds, measured in the worker. */
 export interface ChatTimings {
   readonly prompt_tokens: number;
+  /** A part of `prompt_tokens`, taken from earlier requests; 0 of an answer that was stopped. */
   readonly cached_tokens: number;
   readonly completion_tokens: number;
   readonly prefill_ms: number;
@@ -85,7 +93,12 @@ export interface ChatCompletion {
   readonly choices: readonly [
     {
       readonly index: 0;
-      readonly message: { readonly role: 'assistant'; readonly content: string };
+      readonly message: {
+        readonly role: 'assistant';
+        readonly content: string;
+        /** What a model that thinks wrote before its answer. */
+        readonly reasoning_content?: string;
+      };
       readonly finish_reason: 'stop' | 'length';
     },
   ];
@@ -105,7 +118,11 @@ export interface ChatChunk {
   readonly choices: readonly [
     {
       readonly index: 0;
-      readonly delta: { readonly role?: 'assistant'; readonly content?: string };
+      readonly delta: {
+        readonly role?: 'assistant';
+        readonly content?: string;
+        readonly reasoning_content?: string;
+      };
       readonly finish_reason: 'stop' | 'length' | null;
     },
   ];

@@ -1,4 +1,6 @@
 /** Times both arms, round by round. */
+import type { BenchRound } from '../types.ts';
+import { rounded } from './components.ts';
 import type { Effort } from './effort.ts';
 import type { BenchPort } from './port.ts';
 import { below, type Random } from './random.ts';
@@ -34,7 +36,7 @@ type Times = Record<Role, number[]>;
 export async function measure(
   port: BenchPort,
   effort: Effort,
-  { random, signal }: { random: Random; signal: AbortSignal },
+  { random, signal, onRound }: { random: Random; signal: AbortSignal; onRound: (round: BenchRound) => void },
 ): Promise<Measured> {
   const cells: Cell[] = [
     { kind: 'prefill', tokens: effort.promptTokens },
@@ -97,6 +99,7 @@ export async function measure(
   while (!isDone(rounds)) {
     await round(times);
     rounds += 1;
+    onRound({ stage: 'round', round: rounds, ...effort.rounds, samples: lastOf(cells, times, newTokens) });
   }
   return {
     cells: cells.map((cell, index) => ({ cell, times: times[index] as Times })),
@@ -106,6 +109,21 @@ export async function measure(
     prompts,
   };
 }
+
+/** What the round that has just ended took. */
+const lastOf = (cells: readonly Cell[], times: readonly Times[], newTokens: number): BenchRound['samples'] =>
+  cells.map((cell, index) => {
+    const last = (role: Role) => rounded(times[index]?.[role].at(-1) ?? 0);
+    return {
+      kind: cell.kind,
+      ...(cell.kind === 'prefill'
+        ? { context: cell.tokens, tokens: cell.tokens }
+        : { context: cell.context, tokens: newTokens }),
+      baseline_ms: last('baseline'),
+      bound_ms: last('bound'),
+      control_ms: last('control'),
+    };
+  });
 
 export const drawTokens = (count: number, { vocabulary }: BenchPort, random: Random): number[] =>
   Array.from({ length: count }, () => below(random, vocabulary));

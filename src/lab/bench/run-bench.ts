@@ -1,4 +1,4 @@
-import type { BenchRequest, BenchResult, Compared, Fingerprint } from '../types.ts';
+import type { BenchProgress, BenchRequest, BenchResult, Compared, Fingerprint } from '../types.ts';
 import { rounded } from './components.ts';
 import { planEffort } from './effort.ts';
 import { measure, type Measured } from './measure.ts';
@@ -17,17 +17,20 @@ export interface BenchOptions {
   readonly signal: AbortSignal;
   readonly peaks: Peaks;
   readonly fingerprint: Fingerprint;
+  readonly onProgress?: (progress: BenchProgress) => void;
 }
 
 /** Measures the bound kernels against the built-ins: rounds of all arms, outputs looked at again afterwards. */
 export async function runBench(
   port: BenchPort,
   request: BenchRequest,
-  { seed, signal, peaks, fingerprint }: BenchOptions,
+  { seed, signal, peaks, fingerprint, onProgress = () => {} }: BenchOptions,
 ): Promise<BenchResult> {
   const random = seededRandom(seed);
   const { effort, warnings: misfits } = planEffort(request, port);
-  const measured = await measure(port, effort, { random, signal });
+  onProgress({ stage: 'warm_up' });
+  const measured = await measure(port, effort, { random, signal, onRound: onProgress });
+  onProgress({ stage: 'outputs' });
   const checked = await checkOutputs(port, measured.prompts, {
     positions: effort.checks,
     contexts: effort.contexts,
@@ -35,6 +38,7 @@ export async function runBench(
     signal,
   });
   const outputs = judgeOutputs(checked);
+  onProgress({ stage: 'components' });
   const roofs = await compareWithRoofs(port, measured, { traces: effort.traces, peaks, random, signal });
 
   const { rounds, newTokens } = measured;
@@ -76,7 +80,11 @@ export async function runBench(
       ...one,
     })),
     components: roofs.table,
-    peaks: { gbps: rounded(peaks.gbps), gflops: rounded(peaks.gflops) },
+    peaks: {
+      gbps: rounded(peaks.gbps),
+      cached_gbps: rounded(peaks.cachedGbps),
+      gflops: rounded(peaks.gflops),
+    },
     warnings: [...misfits, ...warningsOf(measured, together), ...outputs.warnings, ...roofs.warnings],
     fingerprint,
   };

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type {
+  BenchProgress,
   BenchResult,
   BindOutcome,
   Fingerprint,
@@ -7,6 +8,7 @@ import type {
   LabParts,
   ValidationReport,
 } from '../../lab/types.ts';
+import { hostError } from '../error-schema.ts';
 
 const texts = z.array(z.string());
 const shape = z.array(z.union([z.number(), z.string()]));
@@ -221,11 +223,46 @@ export const benchResult = z
         hint: z.string(),
       }),
     ),
-    peaks: z.object({ gbps: z.number(), gflops: z.number() }).describe('Measured on this adapter.'),
+    peaks: z
+      .object({
+        gbps: z.number(),
+        cached_gbps: z.number().describe('Of reads that caches can serve.'),
+        gflops: z.number(),
+      })
+      .describe('Measured on this adapter.'),
     warnings: texts,
     fingerprint,
   })
   .meta({ id: 'BenchResult' }) satisfies z.ZodType<BenchResult>;
+
+const benchProgress = z.discriminatedUnion('stage', [
+  z.object({ stage: z.enum(['waiting', 'peaks', 'warm_up', 'outputs', 'components']) }),
+  z.object({
+    stage: z.literal('round'),
+    round: z.int().describe('From 1.'),
+    least: z.int().describe('Rounds that there will be at least.'),
+    most: z.int().describe('And at most: enough are made for narrow intervals.'),
+    samples: z.array(
+      z.object({
+        kind: z.enum(['prefill', 'decode']),
+        context: z.int().describe('Position that is decoded at; of a prompt its length.'),
+        tokens: z.int(),
+        baseline_ms: z.number(),
+        bound_ms: z.number(),
+        control_ms: z.number().describe('The built-ins once more.'),
+      }),
+    ),
+  }),
+]) satisfies z.ZodType<BenchProgress>;
+
+/** A line of a bench that is watched. */
+export const benchLine = z
+  .union([
+    benchProgress,
+    z.object({ stage: z.literal('done'), result: benchResult }).describe('The last line.'),
+    hostError.describe('The last line of one that broke.'),
+  ])
+  .meta({ id: 'BenchLine' });
 
 export const validationReport = z
   .object({

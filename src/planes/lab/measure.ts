@@ -1,7 +1,9 @@
 import { unlessAborted } from '../abort.ts';
+import type { BenchProgress } from '../../lab/types.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
-import { benchResult, parityRunResult } from './answer-schema.ts';
+import { benchLine, benchResult, parityRunResult } from './answer-schema.ts';
+import { benchLines } from './bench-lines.ts';
 import { asked } from './refusal.ts';
 import { benchRequest, parityMode } from './request-schema.ts';
 
@@ -51,10 +53,19 @@ export function measureRoutes(resident: Resident) {
     summary: 'Measure the bound kernels against the built-ins',
     body: benchRequest(() => resident.require().engine.model.contextLength),
     bodyOptional: true,
-    answers: { 200: { description: 'The outcome.', content: { 'application/json': benchResult } } },
-    async handle({ body, signal }) {
+    answers: {
+      200: {
+        description: 'The outcome; with `stream`, a line for every stage and round, and the outcome last.',
+        content: { 'application/json': benchResult, 'application/x-ndjson': benchLine },
+      },
+    },
+    async handle({ body, signal, asProblem }) {
       const lab = resident.requireLab();
-      return Response.json(await asked(() => unlessAborted(lab.bench(body, signal), signal)));
+      const { stream = false, ...request } = body;
+      const measured = (onProgress?: (progress: BenchProgress) => void) =>
+        asked(() => unlessAborted(lab.bench(request, signal, onProgress), signal));
+      if (stream) return await benchLines(measured, asProblem);
+      return Response.json(await measured());
     },
   });
 

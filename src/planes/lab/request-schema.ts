@@ -197,6 +197,10 @@ export const benchRequest = (context: () => number) => {
           .describe('Positions at which decode is measured.'),
         mode: oneOf(['quick', 'full']).optional(),
         seed: seed.optional(),
+        stream: z
+          .boolean(expected('true or false'))
+          .optional()
+          .describe('Lines of JSON: every round as it ends, and the outcome. Default false.'),
       },
       expected('an object'),
     )

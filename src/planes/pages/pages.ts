@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { newSecret, secretFits, secretHash } from '../../signing/secret.ts';
 import { Problem } from '../problem.ts';
-import { consolePolicy, demoPolicy, scriptPolicy } from './policy.ts';
+import { consolePolicy, demoPolicy } from './policy.ts';
 import { signInPage, signInScript } from './sign-in.ts';
 
 /** The files of `dist/web` by path, as `/assets/console-a1b2.js`, and how to read them. */
@@ -117,7 +117,7 @@ export class Pages {
       vary: 'accept-encoding, cookie, authorization',
       'x-content-type-options': 'nosniff',
       'referrer-policy': 'no-referrer',
-      ...(type.startsWith('text/javascript') ? { 'content-security-policy': scriptPolicy } : {}),
+      ...(type.startsWith('text/javascript') ? { 'content-security-policy': demoPolicy } : {}),
     };
     if (request.headers.get('if-none-match') === etag) return new Response(null, { status: 304, headers });
     const isHead = request.method === 'HEAD';

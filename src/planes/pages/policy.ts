@@ -21,12 +21,9 @@ export const consolePolicy = (nonce: string, script = ''): string =>
     'connect-src': "'self'",
   });
 
-/** The demo fetches models from wherever a person says, over TLS or from this machine. */
+/** The demo fetches models from wherever a person says, over TLS or from this machine; its worker goes by the policy of its own file. */
 export const demoPolicy: string = policy({
   'script-src': "'self' 'wasm-unsafe-eval'",
   'style-src': "'self'",
   'connect-src': "'self' blob: https: http://localhost:* http://127.0.0.1:*",
 });
-
-/** A worker goes by the policy of its own file. */
-export const scriptPolicy = demoPolicy;

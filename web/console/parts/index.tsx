@@ -31,7 +31,7 @@ export function Panel(props: {
   title?: ReactNode;
   tools?: ReactNode;
   children: ReactNode;
-  className?: string;
+  className?: string | undefined;
 }) {
   const { title, tools, children, className } = props;
   const id = useId();

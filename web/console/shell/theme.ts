@@ -4,7 +4,7 @@ const key = 'lathe-theme';
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 
 export function themeNow(): Theme {
-  const kept = localStorage.getItem(key);
+  const kept = stored();
   return kept === 'light' || kept === 'dark' ? kept : 'system';
 }
 
@@ -15,8 +15,21 @@ export function applyTheme(theme: Theme = themeNow()): void {
 }
 
 export function chooseTheme(theme: Theme): void {
-  localStorage.setItem(key, theme);
+  try {
+    localStorage.setItem(key, theme);
+  } catch {
+    // It holds until the page is closed, then.
+  }
   applyTheme(theme);
+}
+
+/** Browsers may be told to keep nothing. */
+function stored(): string | null {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
 }
 
 prefersDark.addEventListener('change', () => applyTheme());

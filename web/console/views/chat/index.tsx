@@ -1,9 +1,119 @@
-import { Empty, Page } from '../../parts/index.tsx';
+import { useEffect, useRef, useState } from 'react';
+import { asFault, type Fault } from '../../api/fault.ts';
+import { Button, Empty, Page, Panel } from '../../parts/index.tsx';
+import { useInfo } from '../home/info.ts';
+import type { Turn } from './answer.ts';
+import css from './chat.module.css';
+import { Composer } from './composer.tsx';
+import { conversation, isBusy as isBusyNow, useConversation } from './conversation.ts';
+import { ContextUse } from './context-use.tsx';
+import { samplingBody } from './sampling.ts';
+import { SamplingForm } from './sampling-form.tsx';
+import { AnswerTurn, QuestionTurn } from './turn.tsx';
+import { useSampling } from './use-sampling.ts';
 
-export default function View() {
+/** A conversation with the resident model, seen from within: how likely each token was, and when it came. */
+export default function Chat() {
+  const now = useConversation();
+  const { turns, system } = now;
+  const { sampling, set, reset } = useSampling();
+  const info = useInfo();
+  const isBusy = isBusyNow(now);
+  const [isOpen, setOpen] = useState(() => matchMedia('(min-width: 1100px)').matches);
+  useEffect(() => conversation.stop, []);
+  const model = info.data?.model;
   return (
-    <Page title="chat">
-      <Empty title="Nothing here yet." />
+    <Page
+      title="Chat"
+      lead={
+        model
+          ? `With ${model.id}, on this host. What is said stays in this page; leaving it for another view keeps it, loading it again does not.`
+          : 'With the resident model.'
+      }
+      tools={
+        turns.length > 0 && <Button onClick={() => conversation.clear()}>Begin a new conversation</Button>
+      }
+    >
+      <div className={css['columns']}>
+        <div className={css['conversation']}>
+          {turns.length === 0 && (
+            <Panel>
+              <Empty title="Nothing was said yet.">
+                {info.data && !model
+                  ? 'The host has no model to answer with, or it is being loaded; the start page says which.'
+                  : 'Write a message below. Each token of the answer will be marked by how sure the model was of it.'}
+              </Empty>
+            </Panel>
+          )}
+          {turns.map((turn) =>
+            turn.role === 'user' ? (
+              <QuestionTurn
+                key={turn.id}
+                turn={turn}
+                isBusy={isBusy}
+                edit={(text) => conversation.edit(turn.id, text, samplingBody(sampling))}
+              />
+            ) : (
+              <AnswerTurn
+                key={turn.id}
+                turn={turn}
+                isBusy={isBusy}
+                again={() => conversation.again(turn.id, samplingBody(sampling))}
+              />
+            ),
+          )}
+          <Progress turns={turns} />
+          <Composer
+            isBusy={isBusy}
+            send={(text) => conversation.ask(text, samplingBody(sampling))}
+            stop={() => conversation.stop()}
+          />
+          <ContextUse turns={turns} length={model?.context_length} />
+        </div>
+        <details
+          className={css['side']}
+          open={isOpen}
+          onToggle={({ currentTarget }) => setOpen(currentTarget.open)}
+        >
+          <summary>Sampling and system prompt</summary>
+          <SamplingForm
+            sampling={sampling}
+            set={set}
+            reset={reset}
+            system={system}
+            setSystem={conversation.setSystem}
+            fault={faultOf(turns)}
+          />
+        </details>
+      </div>
     </Page>
   );
+}
+
+/** Tells how it goes, to those who do not see it; and keeps what is being written in sight. */
+function Progress({ turns }: { turns: readonly Turn[] }) {
+  const end = useRef<HTMLParagraphElement>(null);
+  const last = turns.at(-1);
+  const state = last?.role === 'assistant' ? last.state : undefined;
+  const length = last?.text.length ?? 0;
+  useEffect(() => {
+    if (state === 'waiting' || state === 'writing') end.current?.scrollIntoView({ block: 'nearest' });
+  }, [state, length]);
+  const said = {
+    waiting: 'The prompt is being read.',
+    writing: 'The answer is being written.',
+    done: 'The answer is there.',
+    stopped: 'The answer was stopped.',
+    failed: 'The answer failed.',
+  };
+  return (
+    <p ref={end} className={css['progress']} role="status">
+      {state && said[state]}
+    </p>
+  );
+}
+
+function faultOf(turns: readonly Turn[]): Fault | undefined {
+  const last = turns.at(-1);
+  return last?.role === 'assistant' && last.error !== undefined ? asFault(last.error) : undefined;
 }

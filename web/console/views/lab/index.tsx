@@ -1,9 +1,38 @@
-import { Empty, Page } from '../../parts/index.tsx';
+import { type ComponentType, lazy, Suspense } from 'react';
+import { useLocation } from 'wouter';
+import { Loading, Page, Tabs } from '../../parts/index.tsx';
+import { BenchRunsProvider } from './bench-runs.tsx';
 
+const tabs = [
+  { name: '', title: 'Graph', component: lazy(() => import('./graph/index.tsx')) },
+  { name: 'kernels', title: 'Kernels', component: lazy(() => import('./kernels/index.tsx')) },
+  { name: 'bench', title: 'Bench', component: lazy(() => import('./bench/index.tsx')) },
+  { name: 'configs', title: 'Configs', component: lazy(() => import('./configs/index.tsx')) },
+] as const satisfies readonly { name: string; title: string; component: ComponentType }[];
+
+/** The kernel lab. What is below a tab's path is the tab's own. */
 export default function View() {
+  const [location, navigate] = useLocation();
+  const segment = location.split('/')[3] ?? '';
+  const chosen = tabs.find(({ name }) => name === segment) ?? tabs[0];
+  const Chosen = chosen.component;
   return (
-    <Page title="lab">
-      <Empty title="Nothing here yet." />
+    <Page
+      title="Lab"
+      lead="The kernels that run the resident model: look at them, write others, bind them while it runs, and measure what it brings."
+    >
+      <Tabs
+        label="Lab"
+        tabs={tabs}
+        chosen={chosen.name}
+        choose={(name) => navigate(`/console/lab${name === '' ? '' : `/${name}`}`)}
+      >
+        <BenchRunsProvider>
+          <Suspense fallback={<Loading what={chosen.title.toLowerCase()} />}>
+            <Chosen />
+          </Suspense>
+        </BenchRunsProvider>
+      </Tabs>
     </Page>
   );
 }

@@ -1,9 +1,39 @@
-import { Empty, Page } from '../../parts/index.tsx';
+import { Route, Switch, useLocation } from 'wouter';
+import { Page, Tabs } from '../../parts/index.tsx';
+import { Grants } from './grants.tsx';
+import { Racks } from './racks.tsx';
+import css from './recorder.module.css';
+import { Review } from './review.tsx';
 
-export default function View() {
+const tabs = [
+  { name: 'racks', title: 'Racks', path: '/console/recorder' },
+  { name: 'grants', title: 'Grants', path: '/console/recorder/grants' },
+  { name: 'review', title: 'Review', path: '/console/recorder/review' },
+] as const;
+
+/** What may be kept of what is said, for how long, and who looked at it. */
+export default function Recorder() {
+  const [location, navigate] = useLocation();
+  const chosen = tabs.findLast(({ path }) => location.startsWith(path))?.name ?? 'racks';
   return (
-    <Page title="recorder">
-      <Empty title="Nothing here yet." />
+    <Page
+      title="Recorder"
+      lead="The host keeps figures of all that it does, and nothing of what is said, unless a rack is armed here."
+    >
+      <Tabs
+        label="What to see of the recorder"
+        tabs={tabs}
+        chosen={chosen}
+        choose={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}
+      >
+        <div className={css['tab']}>
+          <Switch>
+            <Route path={tabs[1].path} component={Grants} />
+            <Route path={tabs[2].path} component={Review} />
+            <Route component={Racks} />
+          </Switch>
+        </div>
+      </Tabs>
     </Page>
   );
 }

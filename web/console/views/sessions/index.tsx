@@ -1,9 +1,43 @@
-import { Empty, Page } from '../../parts/index.tsx';
+import { Route, Switch, useLocation } from 'wouter';
+import { Page, Tabs } from '../../parts/index.tsx';
+import { Chain } from './chain.tsx';
+import { Detail } from './detail.tsx';
+import { Feed } from './feed.tsx';
+import { Served } from './served.tsx';
+import css from './sessions.module.css';
 
-export default function View() {
+const tabs = [
+  { name: 'feed', title: 'Feed', path: '/console/sessions' },
+  { name: 'receipts', title: 'Receipts', path: '/console/sessions/receipts' },
+  { name: 'served', title: 'Served', path: '/console/sessions/served' },
+] as const;
+
+/** Everything at work here, and what has ended. */
+export default function Sessions() {
+  const [location, navigate] = useLocation();
+  const chosen = tabs.find(({ path }) => path === location);
+  if (!chosen)
+    return (
+      <Route path="/console/sessions/:id">
+        {({ id }) => <Detail key={id} id={decodeURIComponent(id)} />}
+      </Route>
+    );
   return (
-    <Page title="sessions">
-      <Empty title="Nothing here yet." />
+    <Page title="Sessions" lead="Tasks, runs, work from elsewhere, and the signed receipts that they leave.">
+      <Tabs
+        label="What to see of sessions"
+        tabs={tabs}
+        chosen={chosen.name}
+        choose={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}
+      >
+        <div className={css['tab']}>
+          <Switch>
+            <Route path={tabs[1].path} component={Chain} />
+            <Route path={tabs[2].path} component={Served} />
+            <Route component={Feed} />
+          </Switch>
+        </div>
+      </Tabs>
     </Page>
   );
 }

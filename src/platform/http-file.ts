@@ -1,5 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
+import { chunksOf } from './body-chunks.ts';
+import { pause } from './pause.ts';
 
 export interface HttpOptions {
   /** Attempts in a row that bring no byte before we give up. */
@@ -130,7 +131,7 @@ class RemoteFile implements ByteSource {
         );
       }
       let done = 0;
-      for await (const bytes of response.body ?? []) {
+      for await (const bytes of chunksOf(response.body)) {
         alive();
         if (done + bytes.length > target.length) {
           throw new ModelFileError(
@@ -163,7 +164,12 @@ class RemoteFile implements ByteSource {
     last: number,
   ): Promise<{ response: Response; alive: () => void; end: () => void }> {
     const idle = new AbortController();
-    const timer = setTimeout(() => idle.abort(new Error('no data')), this.#options.idleMs);
+    const watch = () => setTimeout(() => idle.abort(new Error('no data')), this.#options.idleMs);
+    let timer = watch();
+    const alive = () => {
+      clearTimeout(timer);
+      timer = watch();
+    };
     const end = () => {
       clearTimeout(timer);
       idle.abort(new Error('done'));
@@ -178,7 +184,7 @@ class RemoteFile implements ByteSource {
         signal: AbortSignal.any([this.#closed.signal, idle.signal]),
       });
       this.#check(response, first);
-      return { response, alive: () => timer.refresh(), end };
+      return { response, alive, end };
     } catch (error) {
       end();
       throw this.#asInterruption(error);
@@ -240,9 +246,7 @@ class RemoteFile implements ByteSource {
           throw new ModelFileError('unreadable', `${this.name}: ${error.message} (${failures} attempts)`);
         }
       }
-      await sleep(this.#options.retryDelayMs * 2 ** (failures - 1), undefined, {
-        signal: this.#closed.signal,
-      });
+      await pause(this.#options.retryDelayMs * 2 ** (failures - 1), this.#closed.signal);
     }
   }
 }

@@ -1,0 +1,40 @@
+import type { BenchProgress, BenchResult } from '../../lab/types.ts';
+import { hostEnvelope, type Problem } from '../problem.ts';
+import { jsonLines, streamResponse } from '../stream.ts';
+
+/** A bench as it goes on: a line for what it is at, and its outcome as the last one. */
+export const benchLines = (
+  bench: (onProgress: (progress: BenchProgress) => void) => Promise<BenchResult>,
+  asProblem: (error: unknown) => Problem,
+): Promise<Response> =>
+  streamResponse(linesOf(bench), {
+    contentType: jsonLines,
+    failure: (error) => line(hostEnvelope(asProblem(error))),
+  });
+
+const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
+
+/** The bench does not wait for its reader: what is not read yet, at most a line a round, is kept. */
+async function* linesOf(
+  bench: (onProgress: (progress: BenchProgress) => void) => Promise<BenchResult>,
+): AsyncGenerator<string, void, undefined> {
+  const news: BenchProgress[] = [];
+  let isOver = false;
+  let wake = Promise.withResolvers<void>();
+  const outcome = bench((progress) => {
+    news.push(progress);
+    wake.resolve();
+  });
+  const end = () => {
+    isOver = true;
+    wake.resolve();
+  };
+  outcome.then(end, end);
+  for (;;) {
+    await wake.promise;
+    wake = Promise.withResolvers();
+    for (const progress of news.splice(0)) yield line(progress);
+    if (isOver && news.length === 0) break;
+  }
+  yield line({ stage: 'done', result: await outcome });
+}

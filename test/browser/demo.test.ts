@@ -1,0 +1,320 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import axe, { type AxeResults } from 'axe-core';
+import type { Page } from 'playwright-core';
+import { build } from 'vite';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { noBrowser, type PageOptions, TestBrowser, type WatchedPage } from '../support/browser.ts';
+import { repository } from '../support/host.ts';
+import { openStaticSite, type StaticSite } from '../support/static-site.ts';
+
+const weights = join(repository, 'models/lathe-tiny-q8_0.gguf');
+const golden = JSON.parse(readFileSync(join(repository, 'models/golden.json'), 'utf8')) as {
+  prompts: { name: string; text: string; messages: { content: string }[] }[];
+};
+/** A prompt, and the answer of another engine with the same weights. */
+function goldenOf(name: string): { prompt: string; text: string } {
+  const found = golden.prompts.find((one) => one.name === name);
+  if (!found) throw new Error(`golden.json has no '${name}'`);
+  return { prompt: found.messages.at(-1)?.content ?? '', text: found.text.split('<|im_end|>')[0] ?? '' };
+}
+
+const below = '/some/where/';
+
+/** With time for an adapter that is a processor with other work. */
+async function opened(browser: TestBrowser, options: PageOptions): Promise<WatchedPage> {
+  const watched = await browser.page(options);
+  watched.page.setDefaultTimeout(90_000);
+  return watched;
+}
+const isReady = (page: Page) => page.getByText('Ready', { exact: true }).waitFor();
+const lastAnswer = (page: Page) => page.getByRole('article', { name: 'Answer of lathe' }).last();
+const message = (page: Page) => page.getByLabel('Your message');
+
+async function asked(page: Page, prompt: string) {
+  const before = await page.getByRole('article').count();
+  await message(page).fill(prompt);
+  await message(page).press('Enter');
+  const answer = page.getByRole('article').nth(before);
+  await answer
+    .getByText(/tokens? in /)
+    .last()
+    .waitFor();
+  return answer;
+}
+
+describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a path ${noBrowser ?? ''}`, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'lathe-demo-'));
+  const built = join(folder, 'site');
+  let browser: TestBrowser;
+  let site: StaticSite;
+
+  beforeAll(async () => {
+    await build({
+      configFile: join(repository, 'web/vite.config.ts'),
+      mode: 'demo',
+      logLevel: 'warn',
+      build: { outDir: built },
+    });
+    site = await openStaticSite(built, { below });
+    browser = await TestBrowser.open();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await site?.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  describe('with the embedded model', () => {
+    let watched: WatchedPage;
+    let page: Page;
+    beforeAll(async () => {
+      watched = await opened(browser, { url: site.url });
+      ({ page } = watched);
+      await isReady(page);
+    });
+    afterAll(() => watched?.close());
+
+    it('answers a golden prompt with the golden text, and says how long that took', async () => {
+      const { prompt, text } = goldenOf('sum');
+      const answer = await asked(page, prompt);
+      expect(await answer.locator('p').first().textContent()).toBe(text);
+      const figures = await answer.innerText();
+      expect(figures).toMatch(/[\d.,]+ tokens\/s/);
+      expect(figures).toMatch(/Prefill: 18 tokens in [\d.]+ (ms|s)/);
+      expect(figures).toMatch(/Decode: \d+ tokens in [\d.]+ (ms|s)/);
+    });
+
+    it('says what computes, and that it is software', async () => {
+      const device = page.getByRole('region', { name: 'Device and model' });
+      const said = await device.innerText();
+      expect(said).toContain('swiftshader');
+      expect(said).toContain('The browser gave a fallback adapter');
+      expect(said).toContain('subgroups');
+      expect(said).toContain('lathe-tiny');
+    });
+
+    it('stops an answer and keeps what there is of it', async () => {
+      await message(page).fill(goldenOf('story').prompt);
+      await page.getByRole('button', { name: 'Send' }).click();
+      await page.getByRole('button', { name: 'Stop' }).waitFor();
+      await lastAnswer(page).getByText(/\w/).first().waitFor();
+      await page.getByRole('button', { name: 'Stop' }).click();
+      await lastAnswer(page).getByText('Stopped.').waitFor();
+      const text = (await lastAnswer(page).locator('p').first().textContent()) ?? '';
+      expect(text).not.toBe('');
+      await page.getByRole('button', { name: 'Send' }).waitFor();
+    });
+
+    it('begins a line with Shift and Enter', async () => {
+      await message(page).fill('one');
+      await message(page).press('Shift+Enter');
+      await message(page).pressSequentially('two');
+      expect(await message(page).inputValue()).toBe('one\ntwo');
+      await message(page).fill('');
+    });
+
+    it('samples as the controls say, and keeps that in the URL', async () => {
+      await page.getByRole('button', { name: 'Clear the conversation' }).click();
+      expect(await page.getByRole('article').count()).toBe(0);
+      await page.getByLabel('Longest answer').fill('0');
+      await page.getByText('must be from 1 to 32768').waitFor();
+      expect(new URL(page.url()).search).toBe('');
+      await page.getByLabel('Longest answer').fill('3');
+      await page.getByLabel('System prompt').fill('Answer in one word.');
+      expect(new URL(page.url()).search).toBe('?system=Answer+in+one+word.&max_tokens=3');
+      const answer = await asked(page, goldenOf('parity gate').prompt);
+      expect(await answer.innerText()).toContain('Ended at the longest answer allowed.');
+      expect(await answer.innerText()).toContain('Decode: 3 tokens');
+    });
+
+    it('takes a file that is chosen, and says what is wrong with one that is no model', async () => {
+      const chosen = page.getByLabel('GGUF of yours');
+      const broken = join(folder, 'page.gguf');
+      writeFileSync(broken, '<!doctype html><title>404</title>');
+      await chosen.setInputFiles(broken);
+      const alert = page.getByRole('alert');
+      await alert.getByText('This is no model that lathe can read').waitFor();
+      expect(await alert.innerText()).toContain('page.gguf');
+      await chosen.setInputFiles(weights);
+      await isReady(page);
+      expect(await alert.count()).toBe(0);
+    });
+
+    it('has no error in the console, asked no other origin, and nothing of web-llm', () => {
+      expect(watched.faults()).toEqual([]);
+      expect(site.asked.filter((path) => path.includes('web-llm'))).toEqual([]);
+    });
+  });
+
+  it.each([
+    { width: 360, dark: false },
+    { width: 1440, dark: true },
+  ])('has nothing that axe finds serious, and does not scroll sideways: %o', async (options) => {
+    const { page, close } = await opened(browser, { url: site.url, ...options });
+    await isReady(page);
+    await page.evaluate(axe.source);
+    const { violations } = await page.evaluate<AxeResults>('axe.run()');
+    const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+    expect(serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+    await close();
+  });
+
+  it('keeps a model of a URL, loads it from there, and removes it', async () => {
+    const { page, faults, close } = await opened(browser, { url: site.url });
+    await isReady(page);
+    await page.getByLabel('GGUF by URL').fill('models/lathe-tiny-q8_0.gguf');
+    await page.getByRole('button', { name: 'Load from the URL' }).click();
+    const kept = page.getByRole('region', { name: 'Models kept in this browser' });
+    await kept.getByText('In use').waitFor();
+    await isReady(page);
+    const url = `${site.url}models/lathe-tiny-q8_0.gguf`;
+    expect(new URL(page.url()).searchParams.get('model')).toBe(url);
+    expect(await kept.innerText()).toContain('3.8 MiB');
+
+    await page.reload();
+    await page.getByText('This link names a model').waitFor();
+    const before = site.asked.filter((path) => path.startsWith('models/')).length;
+    await page.getByRole('button', { name: 'Load it' }).click();
+    await isReady(page);
+    // At most its headers are asked for, whether it is still the same.
+    expect(site.asked.filter((path) => path.startsWith('models/')).length - before).toBeLessThanOrEqual(1);
+
+    await page.getByRole('button', { name: 'Load the embedded model' }).click();
+    await kept.getByRole('button', { name: `Remove ${url}` }).click();
+    await kept.waitFor({ state: 'detached' });
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
+  it('cancels a download and goes on with it from there', async () => {
+    const slow = await openStaticSite(built, { pauseMs: 60 });
+    const { page, faults, close } = await opened(browser, {
+      url: `${slow.url}?model=models/lathe-tiny-q8_0.gguf`,
+    });
+    await page.getByRole('button', { name: 'Load it' }).click();
+    await page.getByText(/: [1-3](\.\d)? MiB of 3\.8 MiB/).waitFor();
+    const bar = page.getByRole('progressbar');
+    expect(Number(await bar.getAttribute('max'))).toBe(statSync(weights).size);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText('What came so far is kept').waitFor();
+    const kept = page.getByRole('region', { name: 'Models kept in this browser' });
+    await kept.getByText('Not whole').waitFor();
+    await page.getByRole('button', { name: 'Resume', exact: true }).click();
+    await isReady(page);
+    expect(await kept.getByText('Not whole').count()).toBe(0);
+    expect(slow.ranges.some((range) => /^bytes=[1-9]/.test(range))).toBe(true);
+    expect(faults()).toEqual([]);
+    await close();
+    await slow.close();
+  });
+
+  it('goes to another server only when told to, and explains why that failed', async () => {
+    const elsewhere = 'https://models.example/tiny.gguf';
+    const { page, faults, close } = await opened(browser, {
+      url: `${site.url}?model=${encodeURIComponent(elsewhere)}`,
+    });
+    await page.getByText('Loading it contacts that server').waitFor();
+    expect(faults()).toEqual([]);
+    await page.context().route('https://models.example/**', (route) => route.abort());
+    await page.getByRole('button', { name: 'Load it' }).click();
+    const alert = page.getByRole('alert');
+    await alert.getByText('The model could not be downloaded').waitFor();
+    expect(await alert.innerText()).toContain('CORS');
+    expect(faults().filter((fault) => !fault.includes(elsewhere) && !fault.includes('ERR_FAILED'))).toEqual(
+      [],
+    );
+    await alert.getByRole('button', { name: 'Load the embedded model' }).click();
+    await isReady(page);
+    expect(new URL(page.url()).search).toBe('');
+    await close();
+  });
+
+  it('says why web-llm cannot be loaded without a network, and goes on without it', async () => {
+    const { page, faults, close } = await opened(browser, { url: site.url });
+    await isReady(page);
+    let refused = 0;
+    await page.context().route(/huggingface|githubusercontent/, (route) => {
+      refused += 1;
+      return route.abort();
+    });
+    await page.getByRole('switch', { name: 'Compare with web-llm' }).check();
+    await page.getByRole('button', { name: 'Load in web-llm' }).waitFor();
+    expect(faults()).toEqual([]);
+    expect(refused).toBe(0);
+    const models = page.getByLabel("Model of web-llm's list");
+    expect(await models.locator('option').count()).toBeGreaterThan(50);
+    await page.getByRole('button', { name: 'Load in web-llm' }).click();
+    await page.getByText(/web-llm could not load/).waitFor();
+    await page.getByText(/both must be reachable from this browser/).waitFor();
+    expect(refused).toBeGreaterThan(0);
+    const { prompt, text } = goldenOf('sum');
+    expect(await (await asked(page, prompt)).locator('p').first().textContent()).toBe(text);
+    await close();
+  });
+
+  it('says that the policy of the page forbids web-llm its servers', async () => {
+    const policy = "default-src 'none'; connect-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
+    const strict = await openStaticSite(built, {
+      headers: {
+        'content-security-policy': `${policy}; style-src 'self'; worker-src 'self'; img-src 'self'`,
+      },
+    });
+    const { page, close } = await opened(browser, { url: strict.url });
+    await page.getByRole('switch', { name: 'Compare with web-llm' }).check();
+    await page.getByRole('button', { name: 'Load in web-llm' }).click();
+    await page
+      .getByText(/The policy of this page \(Content-Security-Policy\) does not allow https:\/\/hugg/)
+      .waitFor();
+    await close();
+    await strict.close();
+  });
+
+  it('says which browsers have WebGPU where this one has none, and loads nothing', async () => {
+    const { page, faults, close } = await opened(browser, { url: 'about:blank', width: 360 });
+    await page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
+    const before = site.asked.length;
+    await page.goto(site.url);
+    const alert = page.getByRole('alert', { name: 'No WebGPU' });
+    await alert.waitFor();
+    const said = await alert.innerText();
+    expect(said).toContain('this browser does not offer WebGPU');
+    expect(said).toMatch(/Safari[^]*since 26/);
+    expect(said).toContain('chrome://flags/#enable-unsafe-webgpu');
+    expect(site.asked.slice(before).filter((path) => path.startsWith('models/'))).toEqual([]);
+    expect(faults().filter((fault) => !fault.includes(site.url))).toEqual([]);
+    await close();
+  });
+
+  it('says what to do where the browser finds no GPU', async () => {
+    const without = await TestBrowser.open({ webgpu: false });
+    const { page, faults, close } = await opened(without, { url: site.url });
+    const alert = page.getByRole('alert', { name: 'No WebGPU' });
+    await alert.getByText('found no GPU for it').waitFor();
+    expect(await alert.innerText()).toContain('hardware acceleration');
+    await alert.getByRole('button', { name: 'Try again' }).click();
+    await alert.getByText('found no GPU for it').waitFor();
+    expect(faults()).toEqual([]);
+    await close();
+    await without.close();
+  });
+
+  it('explains that plain http from another machine is not enough', async () => {
+    const { page, close } = await opened(browser, { url: 'about:blank' });
+    await page.route('http://lathe.test:8080/**', async (route) =>
+      route.fulfill({
+        response: await route.fetch({
+          url: route.request().url().replace('http://lathe.test:8080/', site.url),
+        }),
+      }),
+    );
+    await page.goto('http://lathe.test:8080/');
+    const alert = page.getByRole('alert', { name: 'No WebGPU' });
+    await alert.waitFor();
+    expect(await alert.innerText()).toContain('ssh -L 8080:localhost:8080 lathe.test');
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await close();
+  });
+});

@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'vitest';
+import { medianInterval } from '../../bench/statistics.ts';
+import { seededRandom } from '../../src/lab/bench/random.ts';
+
+describe('the interval of a median', () => {
+  it('lies between the values that tables of the binomial distribution name', () => {
+    const upTo = (count: number) => Array.from({ length: count }, (_, n) => count - n);
+    expect(medianInterval(upTo(10))).toEqual([2, 9]);
+    expect(medianInterval(upTo(20))).toEqual([6, 15]);
+    expect(medianInterval(upTo(60))).toEqual([22, 39]);
+    expect(medianInterval([3, 1, 2])).toEqual([1, 3]);
+  });
+
+  it('has the true one in it 95 times of 100, however crooked the values are', () => {
+    const random = seededRandom(1);
+    let covered = 0;
+    for (let bench = 0; bench < 2000; bench++) {
+      const values = Array.from({ length: 41 }, () => Math.exp(4 * random()));
+      const [least, most] = medianInterval(values);
+      if (least <= Math.exp(2) && Math.exp(2) <= most) covered++;
+    }
+    expect(covered / 2000).toBeGreaterThan(0.94);
+    expect(covered / 2000).toBeLessThan(0.99);
+  });
+});

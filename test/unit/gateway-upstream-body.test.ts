@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import { AnswerBody } from '../../src/gateway/upstream/answer-body.ts';
+import { ProviderFaults } from '../../src/gateway/upstream/faults.ts';
+
+function bodyOf() {
+  const limits = { totalMs: 60_000, idleMs: 60_000, maxAnswerBytes: 10_000, maxEventChars: 1000 };
+  const source = { pause: () => undefined, resume: () => undefined, abort: () => undefined };
+  const body = new AnswerBody(limits, new ProviderFaults('mock'), source, () => undefined);
+  return { body, say: (text: string) => body.push(Buffer.from(text)) };
+}
+
+describe('frames of an answer', () => {
+  it('came to their end once the provider did and all of them were taken', async () => {
+    const { body, say } = bodyOf();
+    const frames = body.frames();
+    const reader = frames[Symbol.asyncIterator]();
+    say('data: a\n\ndata: b\n\n');
+    expect((await reader.next()).value).toMatchObject({ data: 'a' });
+    body.end();
+    expect(frames.ended?.()).toBe(false);
+    expect(frames.ready?.()).toMatchObject({ data: 'b' });
+    expect(frames.ended?.()).toBe(true);
+    expect(await reader.next()).toEqual({ value: undefined, done: true });
+  });
+
+  it('have one without its empty line, too', async () => {
+    const { body, say } = bodyOf();
+    const frames = body.frames();
+    say('data: a\n\ndata: b\n');
+    body.end();
+    const reader = frames[Symbol.asyncIterator]();
+    expect((await reader.next()).value).toMatchObject({ data: 'a' });
+    expect(frames.ended?.()).toBe(false);
+    expect(frames.ready?.()).toMatchObject({ data: 'b' });
+    expect(frames.ended?.()).toBe(true);
+  });
+
+  it('came to none where it broke off or something is wrong with them', async () => {
+    for (const breaks of [
+      ({ body }: ReturnType<typeof bodyOf>) => body.break(new Error('broke off')),
+      ({ say }: ReturnType<typeof bodyOf>) => say(`data: ${'b'.repeat(2000)}`),
+    ]) {
+      const one = bodyOf();
+      const frames = one.body.frames();
+      one.say('data: a\n\n');
+      breaks(one);
+      expect(frames.ready?.()).toMatchObject({ data: 'a' });
+      expect(frames.ended?.()).toBe(false);
+      await expect(frames[Symbol.asyncIterator]().next()).rejects.toThrow();
+    }
+  });
+});

@@ -1,0 +1,136 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Fault } from '../../web/console/api/fault.ts';
+import { follow } from '../../web/console/agents/follow.ts';
+
+interface Line {
+  readonly seq: number;
+  readonly error?: string;
+}
+
+const lineOf = (seq: number): string => `${JSON.stringify({ seq })}\n`;
+
+/** A body that ends after its chunks, or breaks. */
+function bodyOf(chunks: readonly string[], breaks: boolean): Response {
+  const left = [...chunks];
+  return new Response(
+    new ReadableStream<Uint8Array>({
+      pull(controller) {
+        const chunk = left.shift();
+        if (chunk !== undefined) controller.enqueue(new TextEncoder().encode(chunk));
+        else if (breaks) controller.error(new TypeError('network error'));
+        else controller.close();
+      },
+    }),
+  );
+}
+
+/** Follows bodies, one a connection; what is beyond the last is a stream that is over. */
+async function followed(bodies: readonly (() => Response)[], isOpen = true) {
+  const told: number[] = [];
+  const asked: number[] = [];
+  const breaks: (string | undefined)[] = [];
+  const pauses: number[] = [];
+  const stop = new AbortController();
+  const left = [...bodies];
+  await follow<Line>({
+    read: async (after) => {
+      asked.push(after);
+      const next = left.shift();
+      if (!next) stop.abort();
+      return next?.() ?? bodyOf([], false);
+    },
+    after: -1,
+    isOpen,
+    signal: stop.signal,
+    onEvent: ({ seq }) => told.push(seq),
+    onBreak: (fault) => breaks.push(fault?.message),
+    pause: async (ms) => pauses.push(ms),
+  });
+  return { told, asked, breaks, pauses };
+}
+
+describe('following a stream of the agent plane', () => {
+  it('goes on after the last line it has, when the connection breaks', async () => {
+    const { told, asked, breaks } = await followed([
+      () => bodyOf([lineOf(0), lineOf(1)], true),
+      () => bodyOf([lineOf(2)], false),
+    ]);
+    expect(told).toEqual([0, 1, 2]);
+    expect(asked).toEqual([-1, 1, 2]);
+    expect(breaks).toEqual(['The host does not answer. Is it still running?', undefined]);
+  });
+
+  it('waits longer with each break, and not for ever', async () => {
+    const { pauses } = await followed(Array.from({ length: 8 }, () => () => bodyOf([], true)));
+    expect(pauses.slice(0, 8)).toEqual([500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000]);
+  });
+
+  it('ends with the body of a stream that is over', async () => {
+    const { told, asked } = await followed([() => bodyOf([lineOf(0)], false)], false);
+    expect([told, asked]).toEqual([[0], [-1]]);
+  });
+
+  it('takes the failure that the host tells in its last line for a break', async () => {
+    const failure = '{"error":{"code":"internal","message":"The disk is full."}}\n';
+    const { told, breaks } = await followed([
+      () => bodyOf([lineOf(0), failure], false),
+      () => bodyOf([lineOf(1)], false),
+    ]);
+    expect([told, breaks]).toEqual([
+      [0, 1],
+      ['The disk is full.', undefined],
+    ]);
+  });
+
+  it('takes a step that failed for no break', async () => {
+    const step = '{"seq":0,"type":"step_end","error":"budget"}\n';
+    const { told, breaks } = await followed([() => bodyOf([step], false)]);
+    expect([told, breaks]).toEqual([[0], []]);
+  });
+
+  it('asks no more where the host refuses', async () => {
+    const refused = followed([
+      () => {
+        throw new Fault('There is no such task.', { status: 404 });
+      },
+    ]);
+    await expect(refused).rejects.toThrow('There is no such task.');
+  });
+
+  it('tells each line once and in order, wherever connections break and whatever is told twice', async () => {
+    const connection = fc.record({
+      most: fc.integer({ min: 0, max: 6 }),
+      breaks: fc.boolean(),
+      cut: fc.nat(20),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(connection), fc.integer({ min: 1, max: 12 }), async (connections, count) => {
+        const told: number[] = [];
+        const stop = new AbortController();
+        const left = [...connections];
+        await follow<Line>({
+          read: async (after) => {
+            const { most, breaks, cut } = left.shift() ?? { most: count, breaks: false, cut: 0 };
+            // One that it has may come again.
+            const from = Math.max(0, after);
+            const text = Array.from({ length: Math.min(most, count - from) }, (_, at) =>
+              lineOf(from + at),
+            ).join('');
+            return bodyOf([text.slice(0, cut), text.slice(cut)], breaks);
+          },
+          after: -1,
+          isOpen: true,
+          signal: stop.signal,
+          onEvent: ({ seq }) => {
+            told.push(seq);
+            if (seq === count - 1) stop.abort();
+          },
+          onBreak: () => undefined,
+          pause: () => Promise.resolve(),
+        });
+        expect(told).toEqual(Array.from({ length: count }, (_, seq) => seq));
+      }),
+    );
+  });
+});

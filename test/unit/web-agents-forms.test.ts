@@ -1,0 +1,191 @@
+import fc from 'fast-check';
+import { readdir, readFile } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { type Declared, fieldsOf, textOf, typedOf } from '../../web/console/agents/declared.ts';
+import { grants } from '../../web/console/agents/tools.ts';
+import { draftOf, specOf } from '../../web/console/views/tasks/agent-draft.ts';
+import { emptyDraft, requestOf } from '../../web/console/views/tasks/task-request.ts';
+import { declaredIn } from '../../web/console/views/workflows/declared-inputs.ts';
+import { diagnosticsOf } from '../../web/console/views/workflows/findings.ts';
+
+const field = (about: Partial<Declared>): Declared => ({
+  name: 'it',
+  type: 'string',
+  required: false,
+  ...about,
+});
+
+describe('a form of declared values', () => {
+  it('reads what it shows of a value as that value', () => {
+    const kinds = [
+      ['string', fc.string()],
+      ['number', fc.double({ noNaN: true, noDefaultInfinity: true }).map((one) => one + 0)],
+      ['integer', fc.maxSafeInteger()],
+      ['boolean', fc.boolean()],
+      ['array', fc.array(fc.integer())],
+      ['object', fc.dictionary(fc.string(), fc.string())],
+      ['any', fc.oneof(fc.string(), fc.integer(), fc.boolean(), fc.constant(null))],
+    ] as const;
+    const kind = fc.oneof(
+      ...kinds.map(([type, values]) =>
+        fc.record({ type: fc.constant(type), value: values as fc.Arbitrary<unknown> }),
+      ),
+    );
+    fc.assert(
+      fc.property(kind, ({ type, value }) => {
+        const declared = field({ type, default: value });
+        expect(JSON.stringify(typedOf(declared, textOf(value, declared)))).toBe(JSON.stringify({ value }));
+      }),
+    );
+  });
+
+  it('leaves out what is left empty, and asks for what is required', () => {
+    expect(typedOf(field({}), '')).toEqual({ absent: true });
+    expect(typedOf(field({ type: 'integer' }), ' ')).toEqual({ absent: true });
+    expect(typedOf(field({ required: true }), '')).toEqual({ fault: 'is required' });
+    // A default that was taken away is an empty text.
+    expect(typedOf(field({ default: 'long' }), '')).toEqual({ value: '' });
+  });
+
+  it('says what does not fit', () => {
+    expect(typedOf(field({ type: 'integer' }), '1.5')).toEqual({ fault: 'expected a whole number' });
+    expect(typedOf(field({ type: 'number' }), 'many')).toEqual({ fault: 'expected a number' });
+    expect(typedOf(field({ type: 'array' }), '{}')).toEqual({ fault: 'expected a list, as [1, 2]' });
+    expect(typedOf(field({ type: 'object' }), '[]')).toEqual({ fault: 'expected an object, as {"name": 1}' });
+    expect(typedOf(field({ type: 'any' }), 'x')).toHaveProperty('fault');
+  });
+
+  it('reads the schema of a gate', () => {
+    const schema = {
+      type: 'object',
+      required: ['file'],
+      properties: { file: { type: 'string' }, size: { enum: [1, 'big'] }, both: { anyOf: [] } },
+    };
+    expect(fieldsOf(schema)).toEqual([
+      { name: 'file', type: 'string', required: true },
+      { name: 'size', type: 'any', required: false, enum: [1, 'big'] },
+      { name: 'both', type: 'any', required: false },
+    ]);
+    expect(fieldsOf({})).toBeUndefined();
+    expect(fieldsOf({ type: 'object', additionalProperties: false })).toEqual([]);
+  });
+});
+
+describe('what a workflow asks for', () => {
+  it('is found in every workflow that comes with the host', async () => {
+    const folder = new URL('../../workflows/', import.meta.url);
+    const found = await Promise.all(
+      (await readdir(folder)).map(async (file) => declaredIn(await readFile(new URL(file, folder), 'utf8'))),
+    );
+    expect(found.every((one) => one !== undefined && one.inputs.length > 0)).toBe(true);
+    expect(found.map((one) => one?.entry)).toContain('armed');
+  });
+
+  it('has a text of the request only where a step reads it', () => {
+    const step = (text: string) =>
+      `[inputs.input]\ntype = "string"\n[workspace]\ninput = "input"\n[[steps]]\nid = "a"\n${text}`;
+    const reads = (text: string) => declaredIn(step(text))?.usesInput;
+    expect(reads('prompt = "Look at {{ input }}."')).toBe(true);
+    expect(reads(`when = 'input != ""'`)).toBe(true);
+    expect(reads('gate = { kind = "input" }\nprompt = "{{inputs.input}} and input"')).toBe(false);
+    expect(reads(`when = 'inputs.input == "input"'`)).toBe(false);
+    expect(declaredIn('[')).toBeUndefined();
+  });
+
+  it('has findings at their place, over the whole of a text in quotes', () => {
+    const finding = {
+      code: 'unknown_agent',
+      path: 'steps[0].agent',
+      message: 'there is none',
+      line: 2,
+      column: 9,
+    };
+    const report = { ok: false, errors: [finding], warnings: [{ ...finding, line: 9 }] };
+    expect(diagnosticsOf(report, 'id = "a"\nagent = "no\\"body" # "x"')).toEqual([
+      { line: 2, column: 9, endColumn: 19, severity: 'error', message: 'there is none (unknown_agent)' },
+      { line: 9, column: 9, severity: 'warning', message: 'there is none (unknown_agent)' },
+    ]);
+  });
+});
+
+describe('the form of a task', () => {
+  const prompt = 'Look.';
+
+  it('sends what was written and nothing else', () => {
+    expect(requestOf({ ...emptyDraft, prompt }, 'default', ['a'], new Set())).toEqual({
+      body: { prompt, agent: 'default' },
+    });
+    const draft = {
+      ...emptyDraft,
+      prompt,
+      cwd: ' /srv ',
+      max_turns: '3',
+      temperature: '0',
+      inputs: '{"x": 1}',
+      answer: 'json_schema',
+      schema: '{"type": "object"}',
+    } as const;
+    expect(requestOf(draft, 'reader', ['a', 'b'], new Set(['b']))).toEqual({
+      body: {
+        prompt,
+        agent: 'reader',
+        cwd: '/srv',
+        inputs: { x: 1 },
+        grants: { tools: ['a'] },
+        response_format: { type: 'json_schema', json_schema: { schema: { type: 'object' } } },
+        limits: { max_turns: 3 },
+        sampling: { temperature: 0 },
+      },
+    });
+  });
+
+  it('says all that is wrong at once', () => {
+    const draft = {
+      ...emptyDraft,
+      max_tokens: 'many',
+      inputs: '[]',
+      answer: 'json_schema',
+      schema: '{',
+    } as const;
+    const read = requestOf(draft, 'default', [], new Set());
+    expect(Object.keys('faults' in read ? read.faults : {}).toSorted()).toEqual([
+      'inputs',
+      'max_tokens',
+      'prompt',
+      'schema',
+    ]);
+  });
+});
+
+describe('the form of an agent', () => {
+  const spec = {
+    name: 'reader',
+    instructions: 'Read.',
+    model: 'resident',
+    grants: { tools: ['fs_*'], read: ['/a', '/b'], write: [], network: [], auto_approve: [] },
+    sampling: { temperature: 0 },
+    limits: { max_turns: 4 },
+    tool_choice: { name: 'fs_read' },
+    colour: 'blue',
+  };
+
+  it('gives back what it was given, with members that it does not know', () => {
+    expect(specOf(draftOf(spec), spec)).toEqual(spec);
+  });
+
+  it('takes away what was emptied, and leaves to the host what is no number', () => {
+    const draft = { ...draftOf(spec), temperature: '', max_turns: 'many', tool_choice: '', read: '\n/c\n' };
+    const { sampling, limits, tool_choice: choice, grants: may } = specOf(draft, spec);
+    expect([sampling, limits, choice, may.read]).toEqual([
+      undefined,
+      { max_turns: 'many' },
+      undefined,
+      ['/c'],
+    ]);
+  });
+});
+
+it('a grant names tools with stars, and means everything else as it is written', () => {
+  expect(['fs_*', '*', 'fs_read', '*_read'].every((glob) => grants(glob, 'fs_read'))).toBe(true);
+  expect(['fs.read', 'fs', 'read', 'fs_rea?'].some((glob) => grants(glob, 'fs_read'))).toBe(false);
+});

@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import {
+  type Answer,
+  decodeSpeed,
+  formatShare,
+  sureness,
+  wholeSpeed,
+} from '../../web/console/views/chat/answer.ts';
+import { messagesOf } from '../../web/console/views/chat/messages.ts';
+import { samplingBody, samplingOf, stopTexts, withSampling } from '../../web/console/views/chat/sampling.ts';
+
+const answer = (change: Partial<Answer>): Answer => ({
+  id: 1,
+  role: 'assistant',
+  text: '',
+  thought: '',
+  tokens: [],
+  timing: { pieces: [] },
+  state: 'done',
+  ...change,
+});
+
+describe('sampling in the URL', () => {
+  it('sends numbers, leaves out what is empty, and asks for probabilities', () => {
+    const sampling = samplingOf(new URLSearchParams('temperature=0.5&seed=7&stop=END%0A%5Cn%5Cn'));
+    expect(samplingBody(sampling)).toEqual({
+      temperature: 0.5,
+      seed: 7,
+      stop: ['END', '\n\n'],
+      logprobs: true,
+      top_logprobs: 5,
+    });
+  });
+
+  it('sends what is no number as it is, for the host to refuse', () => {
+    expect(samplingBody(samplingOf(new URLSearchParams('top_p=much')))).toMatchObject({ top_p: 'much' });
+  });
+
+  it('asks for no probabilities where they are off', () => {
+    expect(samplingBody(samplingOf(new URLSearchParams('alternatives=off')))).toEqual({});
+  });
+
+  it('writes only what is not usual, and keeps the other members of the URL', () => {
+    const search = new URLSearchParams('other=1');
+    const set = withSampling(search, 'top_k', '40');
+    expect(set.toString()).toBe('other=1&top_k=40');
+    expect(withSampling(set, 'top_k', '').toString()).toBe('other=1');
+    expect(withSampling(search, 'alternatives', '5').toString()).toBe('other=1');
+  });
+
+  it('reads escapes in stop texts and nothing else', () => {
+    expect(stopTexts(String.raw`a\tb` + '\n' + String.raw`c:\\dir` + '\n\n' + String.raw`\d`)).toEqual([
+      'a\tb',
+      String.raw`c:\dir`,
+      String.raw`\d`,
+    ]);
+  });
+});
+
+describe('what the model is to see', () => {
+  it('is the system prompt and what was said, without answers that failed before their first word', () => {
+    const turns = [
+      { id: 1, role: 'user', text: 'a' } as const,
+      answer({ id: 2, text: 'b', state: 'stopped' }),
+      { id: 3, role: 'user', text: 'c' } as const,
+      answer({ id: 4, state: 'failed' }),
+    ];
+    expect(messagesOf(' be brief', turns)).toEqual([
+      { role: 'system', content: ' be brief' },
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: 'b' },
+      { role: 'user', content: 'c' },
+    ]);
+    expect(messagesOf('  ', turns.slice(0, 1))).toEqual([{ role: 'user', content: 'a' }]);
+  });
+});
+
+describe('the speed of an answer', () => {
+  it('counts what came after the first part', () => {
+    expect(decodeSpeed(answer({ timing: { pieces: [50, 60, 70, 80, 90] } }))).toBe(100);
+    // The first two came at once: three tokens in 40 ms.
+    expect(decodeSpeed(answer({ timing: { pieces: [50, 50.2, 60, 70, 90] } }))).toBe(75);
+  });
+
+  it('is not told where the answer came in too few parts', () => {
+    expect(decodeSpeed(answer({ timing: { pieces: [200, 200.1, 200.2, 200.3, 200.4] } }))).toBeUndefined();
+    expect(decodeSpeed(answer({ timing: { pieces: [] } }))).toBeUndefined();
+    expect(wholeSpeed(answer({ timing: { pieces: [200, 200.1, 250] } }))).toBe(12);
+  });
+});
+
+describe('probabilities', () => {
+  it('are told with the digits that matter', () => {
+    expect([0.99999, 0.996, 0.005, 0.00000123].map(formatShare)).toEqual([
+      'over 99.9 %',
+      '99.6 %',
+      '0.50 %',
+      '1.2e-4 %',
+    ]);
+    expect([1, 0.9, 0.5, 0.1, 0.01].map(sureness)).toEqual(['sure', 'sure', 'likely', 'unsure', 'unlikely']);
+  });
+});

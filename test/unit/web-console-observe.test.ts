@@ -1,0 +1,166 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { checked } from '../../src/observe/query/check.ts';
+import { surfaces } from '../../src/observe/surfaces/index.ts';
+import { chartOf, usualChoice } from '../../web/console/views/observe/chart-data.ts';
+import { draftOf, queryOf } from '../../web/console/views/observe/draft.ts';
+import { narrowings } from '../../web/console/views/observe/narrow.ts';
+import type { Query, ResultColumn, SurfaceColumn } from '../../web/console/views/observe/types.ts';
+
+const column = (name: string, type: SurfaceColumn['type']): SurfaceColumn => ({
+  name,
+  type,
+  provenance: 'derived',
+  nullable: true,
+  description: '',
+  operators: [],
+  aggregates: [],
+});
+const columns = [
+  column('started_at', 'time'),
+  column('wire', 'text'),
+  column('status', 'integer'),
+  column('stream', 'flag'),
+];
+const again = (query: unknown) => queryOf(draftOf(query), columns);
+
+describe('a query in the form', () => {
+  it('comes out as it went in', () => {
+    const rows: Query = {
+      surface: 'completions',
+      select: ['wire', 'status'],
+      where: [
+        { column: 'started_at', op: 'gte', value: '-24h' },
+        { column: 'wire', op: 'in', value: ['chat', 'a, b'] },
+        { column: 'status', op: 'not_in', value: [400, 503] },
+        { column: 'status', op: 'is_null', value: false },
+        { column: 'stream', op: 'eq', value: true },
+        { column: 'wire', op: 'ne', value: '7' },
+      ],
+      order_by: [{ column: 'status', direction: 'desc' }],
+      limit: 5,
+    };
+    expect(again(rows)).toEqual(rows);
+    const groups: Query = {
+      surface: 'completions',
+      group_by: [{ column: 'started_at', bucket: 'hour' }, 'wire'],
+      aggregate: [
+        { fn: 'count', as: 'answers' },
+        { fn: 'max', column: 'status' },
+      ],
+    };
+    expect(again(groups)).toEqual(groups);
+  });
+
+  it('keeps texts of in whatever they hold', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 5 }), (texts) => {
+        const query: Query = { surface: 's', where: [{ column: 'wire', op: 'in', value: texts }] };
+        expect(again(query)).toEqual(query);
+      }),
+    );
+  });
+
+  it('survives whatever was typed as JSON', () => {
+    fc.assert(fc.property(fc.jsonValue(), (value) => void again(value)));
+  });
+
+  it('sends a text where a number was wanted, for the host to say what it expects', () => {
+    const draft = draftOf({ surface: 's', where: [{ column: 'status', op: 'eq', value: 'many' }] });
+    expect(queryOf({ ...draft, limit: 'all' }, columns)).toEqual({
+      surface: 's',
+      where: [{ column: 'status', op: 'eq', value: 'many' }],
+      limit: 'all',
+    });
+  });
+});
+
+describe('asking for less', () => {
+  const query: Query = {
+    surface: 'completions',
+    where: [
+      { column: 'started_at', op: 'gte', value: '-30d' },
+      { column: 'wire', op: 'eq', value: 'chat' },
+    ],
+    group_by: ['wire'],
+    aggregate: [{ fn: 'count' }, { fn: 'p95', column: 'total_ms' }],
+    order_by: [{ column: 'p95_total_ms', direction: 'desc' }],
+  };
+
+  it('gives queries that the host takes', () => {
+    const ways = narrowings(query, surfaces.find(({ name }) => name === 'completions')?.time ?? '');
+    expect(ways.map(({ what }) => what)).toEqual([
+      'only the last 7 days',
+      'only the last 24 hours',
+      'only the last hour',
+      'without percentiles and distinct counts',
+      'fewer rows at once',
+    ]);
+    for (const way of ways) expect(() => checked(way.query)).not.toThrow();
+  });
+
+  it('keeps the other conditions, and offers no time longer than the one asked', () => {
+    const [first] = narrowings(query, 'started_at');
+    expect(first?.query.where).toEqual([
+      { column: 'wire', op: 'eq', value: 'chat' },
+      { column: 'started_at', op: 'gte', value: '-7d' },
+    ]);
+    const hour: Query = { surface: 's', where: [{ column: 'at', op: 'gte', value: '-60m' }], limit: 10 };
+    expect(narrowings(hour, 'at')).toEqual([]);
+  });
+});
+
+describe('rows as a chart', () => {
+  const time: ResultColumn = { name: 'at', type: 'time', provenance: 'measured' };
+  const wire: ResultColumn = { name: 'wire', type: 'text', provenance: 'derived' };
+  const ms: ResultColumn = { name: 'p95', type: 'number', unit: 'ms', provenance: 'measured' };
+  const day = (n: number) => `2026-01-0${n}T00:00:00.000Z`;
+
+  it('has a line for each group, with holes where a group has no row', () => {
+    const drawn = chartOf(
+      { group_by: [{ column: 'at', bucket: 'day' }, 'wire'] },
+      [time, wire, ms],
+      [
+        [day(2), 'chat', 20],
+        [day(2), 'ollama', 5],
+        [day(1), 'chat', 10],
+        [day(1), null, null],
+      ],
+      { x: 'at', y: 'p95', draw: 'line' },
+    );
+    expect(drawn?.x).toEqual([day(1), day(2)].map(Date.parse));
+    expect(drawn?.series.map(({ name, values }) => [name, values])).toEqual([
+      ['chat', [10, 20]],
+      ['ollama', [null, 5]],
+      ['none', [null, null]],
+    ]);
+    expect(drawn).toMatchObject({ xKind: 'time', yLabel: 'p95 (ms)', omitted: 0 });
+  });
+
+  it('names rows without a time by what they were grouped by', () => {
+    expect(usualChoice([wire, ms])).toEqual({ x: '', y: 'p95', draw: 'bars' });
+    const drawn = chartOf(
+      { group_by: ['wire'] },
+      [wire, ms],
+      [
+        ['chat', '12345678901234567890'],
+        ['ollama', 1],
+      ],
+      { x: '', y: 'p95', draw: 'bars' },
+    );
+    expect(drawn?.xNames).toEqual(['chat', 'ollama']);
+    expect(drawn?.series[0]?.values).toEqual([Number('12345678901234567890'), 1]);
+  });
+
+  it('tells how many groups found no place', () => {
+    const rows = Array.from({ length: 9 }, (_, n) => [day(1), `w${n}`, n]);
+    const drawn = chartOf({ group_by: ['at', 'wire'] }, [time, wire, ms], rows, {
+      x: 'at',
+      y: 'p95',
+      draw: 'line',
+    });
+    expect(drawn?.series.map(({ name }) => name)).toEqual(['w8', 'w7', 'w6', 'w5', 'w4', 'w3']);
+    expect(drawn?.omitted).toBe(3);
+    expect(usualChoice([time, wire])).toBeUndefined();
+  });
+});

@@ -1,0 +1,84 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { chainStart, receiptDigest } from '../../src/agent/receipts/digest.ts';
+import { keyIdOf, rawPublicKey, signatureOf } from '../../src/signing/ed25519.ts';
+import {
+  checkReceipt,
+  linkFinding,
+  type ReceiptKey,
+} from '../../web/console/views/sessions/check-receipt.ts';
+
+const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+const keyOf = (raw: Buffer): ReceiptKey => ({ key_id: keyIdOf(raw), public_key: raw.toString('base64') });
+const key = keyOf(rawPublicKey(publicKey));
+const other = keyOf(rawPublicKey(generateKeyPairSync('ed25519').publicKey));
+
+/** As the host writes it. */
+function receipt(members: Record<string, unknown>) {
+  const signed = { contract: 1, seq: 1, prev_digest: chainStart, ...members };
+  const digest = receiptDigest(signed);
+  const value = signatureOf(Buffer.from(digest), { privateKey });
+  return { ...signed, digest, signature: { alg: 'ed25519', key_id: key.key_id, value } };
+}
+const first = receipt({ id: 't1', title: 'Zeile \u2028 "ü"', tokens: { prompt: 3, completion: 0.1 } });
+const second = receipt({ id: 't2', seq: 2, prev_digest: first.digest });
+const verdicts = async (...of: Parameters<typeof checkReceipt>) =>
+  Object.fromEntries((await checkReceipt(...of)).map(({ what, ok }) => [what, ok]));
+
+describe('a receipt, checked in the page', () => {
+  it('fits as the host signed it', async () => {
+    expect(await verdicts(first, key)).toEqual({ Digest: true, Key: true, Signature: true });
+  });
+
+  it('does not fit when a member was changed, added or taken out', async () => {
+    expect(await verdicts({ ...first, title: 'another' } as typeof first, key)).toMatchObject({
+      Digest: false,
+    });
+    expect(await verdicts({ ...first, more: 1 } as typeof first, key)).toMatchObject({ Digest: false });
+    const { title: _, ...less } = first as typeof first & { title: string };
+    expect(await verdicts(less, key)).toMatchObject({ Digest: false });
+  });
+
+  it('does not fit when the digest was reckoned anew without the key', async () => {
+    const forged = { ...first, id: 't9' };
+    expect(await verdicts({ ...forged, digest: receiptDigest(forged) }, key)).toEqual({
+      Digest: true,
+      Key: true,
+      Signature: false,
+    });
+  });
+
+  it('does not fit another key, whatever it is called', async () => {
+    expect(await verdicts(first, other)).toEqual({ Digest: true, Key: false, Signature: false });
+    expect(await verdicts(first, { ...other, key_id: key.key_id })).toEqual({
+      Digest: true,
+      Key: false,
+      Signature: false,
+    });
+  });
+
+  it('is not called genuine where the key is not known', async () => {
+    expect(await verdicts(first, undefined)).toEqual({ Digest: true, Key: undefined, Signature: undefined });
+  });
+
+  it('does not fit with a signature that is no base64, or of another kind', async () => {
+    const broken = { ...first, signature: { ...first.signature, value: '%' } };
+    expect(await verdicts(broken, key)).toMatchObject({ Signature: false });
+    const rsa = { ...first, signature: { ...first.signature, alg: 'rsa' } };
+    expect(await verdicts(rsa, key)).toMatchObject({ Signature: false });
+  });
+});
+
+describe('a link of the chain', () => {
+  it('fits the receipt before it, or the start', () => {
+    expect(linkFinding(second, first).ok).toBe(true);
+    expect(linkFinding(first, undefined).ok).toBe(true);
+    expect(linkFinding(second, undefined).ok).toBeUndefined();
+  });
+
+  it('does not fit where one is missing, was replaced, or claims to be the first', () => {
+    expect(linkFinding({ ...second, seq: 3 }, first).ok).toBe(false);
+    expect(linkFinding(second, receipt({ id: 'x' })).ok).toBe(false);
+    expect(linkFinding({ ...second, seq: 1 }, undefined).ok).toBe(false);
+  });
+});

@@ -1,0 +1,124 @@
+import { describe, expect, it } from 'vitest';
+import { type Answerer, createConversation, type Message } from '../../web/demo/conversation.ts';
+import { settingsOf } from '../../web/demo/settings.ts';
+
+const { sampling } = settingsOf('');
+
+/** Answers with the texts, one a piece; remembers what it was told. */
+function scripted(engine: string, texts: readonly string[], heard: (readonly Message[])[] = []): Answerer {
+  return {
+    engine,
+    model: `model of ${engine}`,
+    async *ask(messages) {
+      heard.push(messages);
+      for (const text of texts) yield { text };
+      yield { finish: 'stop' as const };
+    },
+  };
+}
+
+/** Says one text, then nothing until it is stopped. */
+const endless: Answerer = {
+  engine: 'lathe',
+  model: 'endless',
+  async *ask(_messages, _sampling, signal) {
+    yield { text: 'Once' };
+    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+    yield { text: ' more' };
+  },
+};
+
+const failing: Answerer = {
+  engine: 'lathe',
+  model: 'failing',
+  // oxlint-disable-next-line require-yield
+  async *ask() {
+    throw new Error('messages: 2000 tokens do not fit into 1024');
+  },
+};
+
+describe('a conversation of the demo', () => {
+  it('puts the pieces together and ends with why', async () => {
+    const { store, ask } = createConversation();
+    await ask('Hello', { system: '', sampling, answerers: [scripted('lathe', ['Hel', 'lo', '!'])] });
+    expect(store.get().isBusy).toBe(false);
+    expect(store.get().turns).toMatchObject([
+      { prompt: 'Hello', answers: [{ engine: 'lathe', state: 'done', text: 'Hello!', finish: 'stop' }] },
+    ]);
+  });
+
+  it('tells every engine the same: the system prompt and what the first one answered', async () => {
+    const { ask } = createConversation();
+    const first: (readonly Message[])[] = [];
+    const second: (readonly Message[])[] = [];
+    const answerers = [scripted('lathe', ['A'], first), scripted('web-llm', ['B'], second)];
+    await ask('one', { system: 'Be short.', sampling, answerers });
+    await ask('two', { system: 'Be short.', sampling, answerers });
+    expect(first[1]).toEqual([
+      { role: 'system', content: 'Be short.' },
+      { role: 'user', content: 'one' },
+      { role: 'assistant', content: 'A' },
+      { role: 'user', content: 'two' },
+    ]);
+    expect(second).toEqual(first);
+  });
+
+  it('asks engines one after the other', async () => {
+    const { store, ask } = createConversation();
+    const states: string[] = [];
+    store.subscribe(() => {
+      const answers = store.get().turns[0]?.answers ?? [];
+      states.push(answers.map(({ state }) => state).join(' '));
+    });
+    await ask('x', {
+      system: '',
+      sampling,
+      answerers: [scripted('lathe', ['A']), scripted('web-llm', ['B'])],
+    });
+    expect(states).not.toContain('writing writing');
+    expect(states.at(-1)).toBe('done done');
+  });
+
+  it('keeps what there is when it is stopped, and asks nobody else', async () => {
+    const { store, ask, stop } = createConversation();
+    const heard: (readonly Message[])[] = [];
+    const asked = ask('x', { system: '', sampling, answerers: [endless, scripted('web-llm', ['B'], heard)] });
+    await new Promise((resolve) => setTimeout(resolve));
+    stop();
+    await asked;
+    expect(heard).toEqual([]);
+    expect(store.get()).toMatchObject({
+      isBusy: false,
+      turns: [
+        {
+          answers: [
+            { state: 'stopped', text: 'Once more' },
+            { state: 'stopped', text: '' },
+          ],
+        },
+      ],
+    });
+  });
+
+  it('shows a refusal, and forgets the prompt that was refused', async () => {
+    const { store, ask } = createConversation();
+    await ask('too long', { system: '', sampling, answerers: [failing] });
+    expect(store.get().turns[0]?.answers[0]).toMatchObject({
+      state: 'failed',
+      fault: 'messages: 2000 tokens do not fit into 1024',
+    });
+    const heard: (readonly Message[])[] = [];
+    await ask('short', { system: '', sampling, answerers: [scripted('lathe', ['A'], heard)] });
+    expect(heard).toEqual([[{ role: 'user', content: 'short' }]]);
+  });
+
+  it('is empty after it was cleared, also while an answer was being written', async () => {
+    const { store, ask, clear } = createConversation();
+    const asked = ask('x', { system: '', sampling, answerers: [endless] });
+    await new Promise((resolve) => setTimeout(resolve));
+    clear();
+    expect(store.get()).toEqual({ turns: [], isBusy: true });
+    await asked;
+    expect(store.get()).toEqual({ turns: [], isBusy: false });
+  });
+});

@@ -1,0 +1,75 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  faultOfSampler,
+  requestedSampling,
+  type Settings,
+  samplers,
+  searchOf,
+  settingsOf,
+} from '../../web/demo/settings.ts';
+
+const usual = settingsOf('');
+
+/** Never -0, which a URL cannot say and which samples like 0. */
+const share = (min: number, max: number) => fc.double({ min, max, noNaN: true }).map((value) => value + 0);
+
+const settings: fc.Arbitrary<Settings> = fc.record({
+  model: fc.oneof(fc.constant(''), fc.webUrl({ withQueryParameters: true, withFragments: true })),
+  system: fc.string({ unit: 'grapheme' }),
+  webLlm: fc.string(),
+  sampling: fc.record({
+    temperature: share(0, 2),
+    top_p: share(0.01, 1),
+    top_k: fc.nat(1000),
+    min_p: share(0, 1),
+    repetition_penalty: share(0.5, 2),
+    max_tokens: fc.integer({ min: 1, max: 32_768 }),
+    seed: fc.option(fc.nat(2 ** 31 - 1), { nil: undefined }),
+  }),
+});
+
+describe('settings of the demo in its URL', () => {
+  it('says nothing of what is usual', () => {
+    expect(searchOf(usual)).toBe('');
+  });
+
+  it('brings back whatever was set', () => {
+    fc.assert(
+      fc.property(settings, (set) => {
+        expect(settingsOf(searchOf(set))).toEqual(set);
+      }),
+    );
+  });
+
+  it('takes what is out of range, or no number, as unsaid', () => {
+    const found = settingsOf(
+      '?temperature=9&top_p=0&top_k=1.5&min_p=x&max_tokens=&seed=-1&repetition_penalty=1e9',
+    );
+    expect(found.sampling).toEqual(usual.sampling);
+  });
+
+  it('names the range in what is wrong', () => {
+    const topK = samplers.find(({ name }) => name === 'top_k');
+    expect(topK && faultOfSampler(topK, 1001)).toBe('must be from 0 to 1000');
+    expect(topK && faultOfSampler(topK, 0.5)).toBe('must be a whole number');
+    expect(topK && faultOfSampler(topK, 40)).toBeUndefined();
+  });
+});
+
+describe('what a request says of the sampling', () => {
+  it('always says what engines differ in by themselves', () => {
+    expect(requestedSampling(usual.sampling)).toEqual({ temperature: 0, top_p: 1, max_tokens: 256 });
+  });
+
+  it('leaves out for web-llm what it does not have', () => {
+    const { sampling } = settingsOf('?top_k=40&min_p=0.1&seed=7');
+    expect(requestedSampling(sampling)).toMatchObject({ top_k: 40, min_p: 0.1, seed: 7 });
+    expect(requestedSampling(sampling, { shared: true })).toEqual({
+      temperature: 0,
+      top_p: 1,
+      max_tokens: 256,
+      seed: 7,
+    });
+  });
+});

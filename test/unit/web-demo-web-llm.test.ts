@@ -1,0 +1,169 @@
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { settingsOf } from '../../web/demo/settings.ts';
+import { openWebLlm } from '../../web/demo/web-llm/client.ts';
+import { measuredOf } from '../../web/demo/web-llm/measured.ts';
+import type { FromWorker, ToWorker } from '../../web/demo/web-llm/protocol.ts';
+
+/** Stands for the worker: what it is told is kept, what it says comes from the test. */
+class ScriptedWorker extends EventTarget {
+  static all: ScriptedWorker[] = [];
+  readonly told: ToWorker[] = [];
+  isEnded = false;
+
+  constructor() {
+    super();
+    ScriptedWorker.all.push(this);
+  }
+  postMessage(message: ToWorker): void {
+    this.told.push(message);
+  }
+  terminate(): void {
+    this.isEnded = true;
+  }
+  say(message: FromWorker): void {
+    this.dispatchEvent(new MessageEvent('message', { data: message }));
+  }
+}
+
+const { Worker: real } = globalThis as { Worker?: unknown };
+const setWorker = (value: unknown) => Object.assign(globalThis, { Worker: value });
+const current = () => {
+  const last = ScriptedWorker.all.at(-1);
+  if (!last) throw new Error('no worker was started');
+  return last;
+};
+
+const listed = [{ id: 'tiny', weights: 'https://host/tiny/', gpuMegabytes: 9, features: [] }];
+const { sampling } = settingsOf('?top_k=40&temperature=0.5');
+const settled = () => new Promise((resolve) => setTimeout(resolve));
+
+/** With a model that is ready. */
+function loaded() {
+  const webLlm = openWebLlm();
+  current().say({ kind: 'models', models: listed });
+  webLlm.load('tiny');
+  current().say({ kind: 'loaded' });
+  const state = webLlm.state.get();
+  if (state.phase !== 'ready') throw new Error(`it is ${state.phase}`);
+  return { webLlm, answerer: state.answerer };
+}
+
+describe('web-llm as the demo speaks to it', () => {
+  beforeEach(() => {
+    ScriptedWorker.all = [];
+    setWorker(ScriptedWorker);
+  });
+  afterAll(() => setWorker(real));
+
+  it('lists models, and loads the one that is asked for', () => {
+    const webLlm = openWebLlm();
+    expect(current().told).toEqual([]);
+    current().say({ kind: 'models', models: listed });
+    expect(webLlm.models.get()).toEqual(listed);
+    expect(webLlm.state.get()).toEqual({ phase: 'listed' });
+    webLlm.load('tiny');
+    expect(current().told).toEqual([{ kind: 'load', id: 'tiny' }]);
+    current().say({ kind: 'progress', share: 0.5, message: 'half' });
+    expect(webLlm.state.get()).toEqual({ phase: 'loading', id: 'tiny', share: 0.5, message: 'half' });
+    current().say({ kind: 'loaded' });
+    expect(webLlm.state.get()).toMatchObject({
+      phase: 'ready',
+      answerer: { engine: 'web-llm', model: 'tiny' },
+    });
+  });
+
+  it('passes on pieces of an answer, by the sampling that both engines have', async () => {
+    const { answerer } = loaded();
+    const pieces: unknown[] = [];
+    const reading = (async () => {
+      const messages = [{ role: 'user', content: 'Hello' }] as const;
+      for await (const piece of answerer.ask(messages, sampling, new AbortController().signal))
+        pieces.push(piece);
+    })();
+    await settled();
+    expect(current().told.at(-1)).toEqual({
+      kind: 'ask',
+      messages: [{ role: 'user', content: 'Hello' }],
+      sampling: { temperature: 0.5, top_p: 1, max_tokens: 256 },
+    });
+    current().say({ kind: 'text', text: 'Hi' });
+    await settled();
+    current().say({ kind: 'text', text: '!' });
+    current().say({ kind: 'answered', finish: 'stop', measured: undefined });
+    await reading;
+    expect(pieces).toEqual([{ text: 'Hi' }, { text: '!' }, { finish: 'stop' }]);
+  });
+
+  it('stops an answer', async () => {
+    const { answerer } = loaded();
+    const stop = new AbortController();
+    const next = answerer.ask([], sampling, stop.signal)[Symbol.asyncIterator]().next();
+    await settled();
+    stop.abort();
+    expect(current().told.at(-1)).toEqual({ kind: 'stop' });
+    current().say({ kind: 'answered', finish: undefined, measured: undefined });
+    expect(await next).toEqual({ done: false, value: {} });
+  });
+
+  it('fails an answer without failing the model', async () => {
+    const { webLlm, answerer } = loaded();
+    const next = answerer.ask([], sampling, new AbortController().signal)[Symbol.asyncIterator]().next();
+    await settled();
+    current().say({ kind: 'failed', message: 'too long', blocked: undefined });
+    await expect(next).rejects.toThrow('too long');
+    expect(webLlm.state.get().phase).toBe('ready');
+  });
+
+  it('says why a model did not load, and begins anew with the next', () => {
+    const webLlm = openWebLlm();
+    const first = current();
+    first.say({ kind: 'models', models: listed });
+    webLlm.load('tiny');
+    first.say({ kind: 'failed', message: 'Failed to fetch', blocked: 'https://huggingface.co' });
+    expect(webLlm.state.get()).toEqual({
+      phase: 'failed',
+      id: 'tiny',
+      message: 'Failed to fetch',
+      blocked: 'https://huggingface.co',
+    });
+    webLlm.load('tiny');
+    expect(first.isEnded).toBe(true);
+    expect(current().told).toEqual([{ kind: 'load', id: 'tiny' }]);
+    current().say({ kind: 'models', models: listed });
+    expect(webLlm.state.get().phase).toBe('loading');
+  });
+
+  it('ends the worker when a load is cancelled or the switch goes off', () => {
+    const webLlm = openWebLlm();
+    webLlm.load('tiny');
+    const first = current();
+    webLlm.unload();
+    expect(first.isEnded).toBe(true);
+    expect(webLlm.state.get()).toEqual({ phase: 'starting' });
+    webLlm.close();
+    expect(current().isEnded).toBe(true);
+  });
+});
+
+describe('what web-llm measures', () => {
+  it('becomes milliseconds', () => {
+    const extra = { prefill_tokens_per_s: 100, decode_tokens_per_s: 50, time_per_output_token_s: 0.02 };
+    expect(measuredOf({ prompt_tokens: 20, completion_tokens: 11, extra })).toEqual({
+      promptTokens: 20,
+      cachedTokens: 0,
+      completionTokens: 11,
+      prefillMs: 200,
+      decodeMs: 200,
+      tokensPerSecond: 50,
+    });
+  });
+
+  it('says no rate of a single token', () => {
+    const extra = { prefill_tokens_per_s: 0, decode_tokens_per_s: 0, time_per_output_token_s: 0 };
+    expect(measuredOf({ prompt_tokens: 0, completion_tokens: 1, extra })).toMatchObject({
+      prefillMs: 0,
+      decodeMs: 0,
+      tokensPerSecond: undefined,
+    });
+  });
+});

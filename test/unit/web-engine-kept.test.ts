@@ -1,0 +1,434 @@
+/** Models that a page keeps: brought once, resumed where they broke off, refused where there is no room. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import fc from 'fast-check';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openModelFile } from '../../src/engine/formats/open.ts';
+import { keptFiles, streamedFiles, wholeFiles } from '../../src/platform/browser-models.ts';
+import type { KeepOptions } from '../../src/platform/kept-models.ts';
+import { forgetKept, listKept } from '../../src/platform/kept-records.ts';
+import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
+import { lockManager, PrivateFiles } from '../support/private-files.ts';
+import { splitGguf, splitPartName } from '../support/gguf-split-writer.ts';
+import { type GgufFile, ggufBytes, text } from '../support/gguf-writer.ts';
+import { tinyFolder } from '../support/tiny-folder.ts';
+
+const size = 100_000;
+const random = (seed: number): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from({ length: size }, (_, index) => (index * 2654435761 + seed * 40503) >>> 13);
+
+interface Served {
+  content: Uint8Array;
+  etag: string | undefined;
+  modified: string | undefined;
+}
+const files = new Map<string, Served>();
+/** `path range` of every request. */
+const asked: string[] = [];
+/** Answers in place of the server when it returns true. */
+let fault: (request: IncomingMessage, response: ServerResponse) => boolean = () => false;
+/** Bytes after which the next answers are cut, one for each. */
+let cuts: number[] = [];
+let ranges = true;
+let lengths = true;
+let server: LocalServer;
+
+beforeAll(async () => {
+  server = await serve((request, response) => {
+    const path = (request.url ?? '').slice(1);
+    asked.push(`${path} ${request.headers.range ?? 'whole'}`);
+    if (fault(request, response)) return;
+    const file = files.get(path);
+    if (!file) {
+      response.writeHead(404).end();
+      return;
+    }
+    const { content, etag, modified } = file;
+    const range = ranges ? rangeOf(request.headers.range, content.length) : undefined;
+    const body = range ? content.subarray(range.first, range.last + 1) : content;
+    response.writeHead(range ? 206 : 200, {
+      ...(lengths ? { 'content-length': body.length } : {}),
+      ...(etag === undefined ? {} : { etag }),
+      ...(modified === undefined ? {} : { 'last-modified': modified }),
+      ...(range ? { 'content-range': `bytes ${range.first}-${range.last}/${content.length}` } : {}),
+    });
+    const cut = cuts.shift() ?? Number.POSITIVE_INFINITY;
+    if (cut >= body.length) response.end(body);
+    else response.write(body.subarray(0, cut), () => setTimeout(() => response.destroy(), 10));
+  });
+});
+afterAll(() => server.close());
+beforeEach(() => {
+  files.clear();
+  files.set('a.gguf', { content: random(1), etag: '"one"', modified: undefined });
+  asked.length = 0;
+  cuts = [];
+  fault = () => false;
+  ranges = true;
+  lengths = true;
+});
+
+const url = (path = 'a.gguf') => `${server.url}/${path}`;
+
+/** A page of an origin with this private file system. */
+const pageOf = (disk: PrivateFiles, changes: Partial<KeepOptions> = {}) => {
+  const told: string[] = [];
+  const locks = changes.locks ?? lockManager();
+  return {
+    told,
+    locks,
+    /** As often as a test likes; what the model's first file is. */
+    load: async (path = 'a.gguf', finish = true) => {
+      const kept = await keptFiles(url(path), {
+        models: disk.root,
+        locks,
+        room: disk.room,
+        attempts: 2,
+        retryDelayMs: 1,
+        onBytes: (file, done, total) => told.push(`${file.split('/').at(-1)} ${done}/${total ?? '?'}`),
+        ...changes,
+      });
+      const source = await kept.files.open(kept.files.entry ?? 'config.json');
+      const bytes = source && (await source.read(0, source.sizeBytes));
+      if (finish) await kept.finish();
+      return { ...kept, bytes };
+    },
+    list: () => listKept(disk.root),
+    forget: (path = 'a.gguf') => forgetKept(url(path), disk.root, locks),
+  };
+};
+
+describe('a model at an address', () => {
+  it('is fetched once, with what has come told, and asked for no more', async () => {
+    const disk = new PrivateFiles();
+    const page = pageOf(disk);
+    expect((await page.load()).bytes).toEqual(random(1));
+    expect(asked).toEqual(['a.gguf whole']);
+    expect(page.told[0]).toBe(`a.gguf 0/${size}`);
+    expect(page.told.at(-1)).toBe(`a.gguf ${size}/${size}`);
+    // Also by another page, with no server at all.
+    fault = (_, response) => {
+      response.destroy();
+      return true;
+    };
+    const later = await pageOf(disk).load();
+    expect(later.bytes).toEqual(random(1));
+    expect(later.files.remote).toBe(false);
+    expect(asked).toEqual(['a.gguf whole']);
+    expect(await page.list()).toEqual([{ url: url(), bytes: size, whole: true }]);
+  });
+
+  it('goes on where it broke off, in the same load and in a later one', async () => {
+    const disk = new PrivateFiles();
+    cuts = [30_000, 0, 0];
+    await expect(pageOf(disk).load()).rejects.toMatchObject({
+      code: 'unreadable',
+      message: expect.stringMatching(
+        /broke off after 29\.3 KiB of 97\.7 KiB .* load the model again/,
+      ) as string,
+    });
+    expect(asked).toEqual(['a.gguf whole', 'a.gguf bytes=30000-']);
+    expect(await pageOf(disk).list()).toEqual([{ url: url(), bytes: 30_000, whole: false }]);
+    asked.length = 0;
+    cuts = [20_000];
+    const page = pageOf(disk);
+    expect((await page.load()).bytes).toEqual(random(1));
+    expect(asked).toEqual(['a.gguf bytes=30000-', 'a.gguf bytes=50000-']);
+    expect(page.told[0]).toBe(`a.gguf 30000/${size}`);
+  });
+
+  it.each([
+    ['another ETag', { etag: '"two"', modified: undefined }, size],
+    ['another date', { etag: undefined, modified: 'Sun, 22 Nov 2026 08:00:00 GMT' }, size],
+    ['another length', { etag: '"one"', modified: undefined }, size - 5000],
+  ])('begins anew when the server has another version by now: %s', async (_, version, length) => {
+    const disk = new PrivateFiles();
+    cuts = [30_000, 0, 0];
+    await expect(pageOf(disk).load()).rejects.toThrow(/broke off/);
+    const content = random(2).subarray(0, length);
+    files.set('a.gguf', { content, ...version });
+    asked.length = 0;
+    expect((await pageOf(disk).load()).bytes).toEqual(content);
+    expect(asked).toEqual(['a.gguf bytes=30000-', 'a.gguf whole']);
+  });
+
+  it('begins anew where the server gives no ranges, or tells no length', async () => {
+    for (const what of ['ranges', 'length']) {
+      const disk = new PrivateFiles();
+      ranges = what !== 'ranges';
+      lengths = what !== 'length';
+      cuts = [30_000];
+      await expect(pageOf(disk, { attempts: 1 }).load()).rejects.toThrow(/broke off after 29.3 KiB/);
+      asked.length = 0;
+      expect((await pageOf(disk).load()).bytes, what).toEqual(random(1));
+      expect(asked).toEqual([ranges ? 'a.gguf whole' : 'a.gguf bytes=30000-']);
+    }
+  });
+
+  it('is as long as its server says, whatever the length of the parts', async () => {
+    const shorter = 3000;
+    const content = random(3).subarray(0, shorter);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 0, max: shorter }), { maxLength: 6 }),
+        fc.boolean(),
+        async (cutsAt, withRanges) => {
+          files.set('a.gguf', { content, etag: '"three"', modified: undefined });
+          const disk = new PrivateFiles();
+          cuts = [...cutsAt];
+          ranges = withRanges;
+          for (let attempt = 0; ; attempt++) {
+            const loaded = await pageOf(disk)
+              .load()
+              .catch((error: Error) => error);
+            if (!(loaded instanceof Error)) {
+              expect(loaded.bytes).toEqual(content);
+              return;
+            }
+            expect(loaded).toMatchObject({ code: 'unreadable' });
+            expect(attempt).toBeLessThan(8);
+          }
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+
+  it('waits for a busy server and for one that says nothing', async () => {
+    let busy = 1;
+    fault = (_, response) => {
+      if (busy-- <= 0) return false;
+      response.writeHead(503).end();
+      return true;
+    };
+    expect((await pageOf(new PrivateFiles()).load()).bytes).toEqual(random(1));
+    let silent = 1;
+    fault = () => silent-- > 0;
+    expect((await pageOf(new PrivateFiles(), { idleMs: 100 }).load()).bytes).toEqual(random(1));
+  });
+
+  it('is given up when the signal says so; what came is kept', async () => {
+    const disk = new PrivateFiles();
+    const stop = new AbortController();
+    const page = pageOf(disk, {
+      signal: stop.signal,
+      onBytes: (_, done) => done > 0 && stop.abort(new Error('enough')),
+    });
+    cuts = [30_000];
+    await expect(page.load()).rejects.toThrow('enough');
+    expect((await page.list())[0]?.bytes).toBeGreaterThan(0);
+    expect((await pageOf(disk).load()).bytes).toEqual(random(1));
+  });
+
+  it('says what is wrong with the address', async () => {
+    const loaded = await pageOf(new PrivateFiles()).load('nothing.gguf');
+    expect(loaded.bytes).toBeUndefined();
+    for (const [status, code] of [
+      [403, 'forbidden'],
+      [401, 'forbidden'],
+      [500, 'unreadable'],
+      [400, 'unreadable'],
+    ] as const) {
+      fault = (_, response) => {
+        response.writeHead(status).end();
+        return true;
+      };
+      await expect(pageOf(new PrivateFiles()).load()).rejects.toMatchObject({ code });
+    }
+    fault = (_, response) => {
+      response.destroy();
+      return true;
+    };
+    await expect(pageOf(new PrivateFiles()).load()).rejects.toThrow(/nothing came .*CORS/);
+  });
+
+  it('is brought again when the browser threw its file away', async () => {
+    const disk = new PrivateFiles();
+    await pageOf(disk).load();
+    const [folder = ''] = [...disk.contents().keys()][0]?.split('/') ?? [];
+    await (await disk.root.getDirectoryHandle(folder)).removeEntry('file-0');
+    expect((await pageOf(disk).list())[0]).toMatchObject({ bytes: 0, whole: false });
+    expect((await pageOf(disk).load()).bytes).toEqual(random(1));
+  });
+
+  it('is brought again when its record is damaged', async () => {
+    for (const damage of ['', '{"url":', 'null', '[]', '{"url":"x"}']) {
+      const disk = new PrivateFiles();
+      await pageOf(disk).load();
+      const [folder = ''] = [...disk.contents().keys()][0]?.split('/') ?? [];
+      const record = await (await disk.root.getDirectoryHandle(folder)).getFileHandle('record.json');
+      const handle = await record.createSyncAccessHandle();
+      handle.truncate(0);
+      handle.write(new TextEncoder().encode(damage), { at: 0 });
+      handle.close();
+      expect(await pageOf(disk).list(), damage).toEqual([]);
+      expect((await pageOf(disk).load()).bytes, damage).toEqual(random(1));
+    }
+  });
+});
+
+describe('room', () => {
+  it('that is not there is told with numbers before anything is fetched', async () => {
+    const disk = new PrivateFiles(50_000);
+    const page = pageOf(disk);
+    await expect(page.load()).rejects.toMatchObject({
+      code: 'quota_exceeded',
+      message: expect.stringMatching(
+        /97\.7 KiB of 97\.7 KiB are still to come, .* left of the 48\.8 KiB .*forgetModel/,
+      ) as string,
+    });
+    expect(page.told).toEqual([]);
+  });
+
+  it.each([true, false])(
+    'that runs out on the way is told too; what came is used later (%s)',
+    async (byCount) => {
+      const disk = new PrivateFiles(50_000);
+      disk.claimed = 1e9;
+      disk.refusesByCount = byCount;
+      await expect(pageOf(disk).load()).rejects.toMatchObject({
+        code: 'quota_exceeded',
+        message: expect.stringMatching(
+          /after .* of 97\.7 KiB the browser keeps no more \(it speaks of/,
+        ) as string,
+      });
+      expect((await pageOf(disk).list())[0]).toMatchObject({ whole: false });
+      disk.quota = 1e9;
+      expect((await pageOf(disk).load()).bytes).toEqual(random(1));
+    },
+  );
+
+  it('counts what lies there of an earlier attempt', async () => {
+    const disk = new PrivateFiles(101_000);
+    cuts = [60_000, 0, 0];
+    await expect(pageOf(disk).load()).rejects.toThrow(/broke off/);
+    expect((await pageOf(disk).load()).bytes).toEqual(random(1));
+  });
+});
+
+describe('two pages', () => {
+  it('that want the same model fetch it once', async () => {
+    const disk = new PrivateFiles();
+    const locks = lockManager();
+    let waits = 0;
+    const pages = [1, 2, 3].map(() => pageOf(disk, { locks, onWait: () => (waits += 1) }));
+    const loaded = await Promise.all(pages.map((page) => page.load()));
+    for (const { bytes } of loaded) expect(bytes).toEqual(random(1));
+    expect(asked).toEqual(['a.gguf whole']);
+    expect(waits).toBeGreaterThan(0);
+  });
+
+  it('take over from each other: one that fails leaves what it has to the next', async () => {
+    const disk = new PrivateFiles();
+    const locks = lockManager();
+    cuts = [30_000, 0];
+    const [first, second] = await Promise.allSettled([
+      pageOf(disk, { locks, attempts: 1 }).load(),
+      pageOf(disk, { locks }).load(),
+    ]);
+    expect(first.status).toBe('rejected');
+    expect(second.status).toBe('fulfilled');
+    expect(asked).toEqual(['a.gguf whole', 'a.gguf bytes=30000-', 'a.gguf bytes=30000-']);
+  });
+});
+
+describe('what is kept', () => {
+  it('is listed and forgotten by address', async () => {
+    const disk = new PrivateFiles();
+    files.set('b.gguf', { content: random(2), etag: undefined, modified: undefined });
+    const page = pageOf(disk);
+    await page.load('b.gguf', false);
+    await page.load('a.gguf');
+    expect(await page.list()).toEqual([
+      { url: url('a.gguf'), bytes: size, whole: true },
+      // No engine has taken it yet: something may be missing.
+      { url: url('b.gguf'), bytes: size, whole: false },
+    ]);
+    expect(await page.forget('b.gguf')).toBe(true);
+    expect(await page.forget('never.gguf')).toBe(true);
+    expect((await page.list()).map((one) => one.url)).toEqual([url('a.gguf')]);
+  });
+
+  it('is not taken away from a page that is fetching it', async () => {
+    const disk = new PrivateFiles();
+    const locks = lockManager();
+    let forgotten: Promise<boolean> | undefined;
+    const page = pageOf(disk, {
+      locks,
+      onBytes: () => void (forgotten ??= forgetKept(url(), disk.root, locks)),
+    });
+    expect((await page.load()).bytes).toEqual(random(1));
+    expect(await forgotten).toBe(false);
+  });
+});
+
+const model: GgufFile = {
+  metadata: [['general.name', text('tiny')]],
+  tensors: ['a', 'b', 'c'].map((name, index) => ({
+    name,
+    type: 'F32',
+    shape: [2, 2],
+    data: () => new Uint8Array(16).fill(index + 1),
+  })),
+};
+const put = (contents: Readonly<Record<string, Uint8Array>>) => {
+  for (const [path, content] of Object.entries(contents))
+    files.set(path, { content, etag: `"${path}"`, modified: undefined });
+};
+
+describe('models of several files', () => {
+  it('are kept whole: a split set, a folder, an address without a slash', async () => {
+    put(splitGguf('parts/tiny', model, 3));
+    put(
+      Object.fromEntries(Object.entries(tinyFolder('llama')).map(([name, bytes]) => [`hf/${name}`, bytes])),
+    );
+    for (const path of [splitPartName('parts/tiny', 1, 3), 'hf/', 'hf']) {
+      const disk = new PrivateFiles();
+      const open = async () => {
+        const { files: found, finish } = await keptFiles(url(path), {
+          models: disk.root,
+          locks: lockManager(),
+          onBytes() {},
+        });
+        const file = await openModelFile(found);
+        const [tensor] = file.tensors.values();
+        if (tensor) await file.readRows(tensor, 0, 1);
+        await file.close();
+        await finish();
+        return file.format;
+      };
+      const format = await open();
+      expect((await listKept(disk.root))[0]).toMatchObject({ url: url(path), whole: true });
+      asked.length = 0;
+      expect(await open()).toBe(format);
+      expect(asked, path).toEqual([]);
+    }
+  });
+});
+
+describe('models that are not kept', () => {
+  it('are read by ranges, or as a whole from a server without them', async () => {
+    put({ 'tiny.gguf': ggufBytes(model) });
+    for (const withRanges of [true, false]) {
+      ranges = withRanges;
+      asked.length = 0;
+      const found = await streamedFiles(url('tiny.gguf'), () => {}, { attempts: 1 });
+      const file = await openModelFile(found);
+      expect(file.tensors.size).toBe(3);
+      await file.close();
+      expect(asked.some((one) => one.endsWith('whole'))).toBe(!withRanges);
+    }
+  });
+
+  it('say that there is nothing, or that the server refuses', async () => {
+    for (const read of [streamedFiles, wholeFiles]) {
+      const found = await read(url('nothing.gguf'), () => {});
+      await expect(openModelFile(found)).rejects.toMatchObject({ code: 'not_found' });
+    }
+    fault = (_, response) => {
+      response.writeHead(500).end();
+      return true;
+    };
+    const found = await wholeFiles(url(), () => {});
+    await expect(openModelFile(found)).rejects.toMatchObject({ code: 'unreadable' });
+  });
+});

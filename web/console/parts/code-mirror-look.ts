@@ -1,0 +1,96 @@
+/** How the editor looks: by the variables of tokens.css, so that it follows the page's theme. */
+import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
+import { EditorView } from '@codemirror/view';
+import { tags } from '@lezer/highlight';
+
+const frame = EditorView.theme({
+  '&': { color: 'var(--text)', backgroundColor: 'var(--ground)', fontSize: '0.85rem' },
+  // The frame around it shows the focus.
+  '&.cm-focused': { outline: 'none' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.5' },
+  '.cm-content': { caretColor: 'var(--text)', padding: '6px 0' },
+  '.cm-cursor, .cm-dropCursor': { borderLeftColor: 'var(--text)' },
+  '.cm-gutters': {
+    backgroundColor: 'var(--sunken)',
+    color: 'var(--muted)',
+    borderRight: '1px solid var(--line)',
+  },
+  '.cm-activeLine': { backgroundColor: 'color-mix(in srgb, var(--accent) 3%, transparent)' },
+  '.cm-activeLineGutter': { backgroundColor: 'var(--accent-ground)', color: 'var(--text)' },
+  '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': {
+    background: 'color-mix(in srgb, var(--accent) 28%, transparent)',
+  },
+  '&.cm-focused .cm-matchingBracket': {
+    backgroundColor: 'var(--accent-ground)',
+    outline: '1px solid var(--accent)',
+  },
+  '&.cm-focused .cm-nonmatchingBracket': { backgroundColor: 'var(--bad-ground)' },
+  '.cm-tooltip': {
+    backgroundColor: 'var(--raised)',
+    color: 'var(--text)',
+    border: '1px solid var(--line)',
+    borderRadius: '6px',
+    boxShadow: 'var(--shadow)',
+    maxWidth: 'min(70ch, 90vw)',
+  },
+  '.cm-diagnostic': { padding: '6px 10px', whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' },
+  '.cm-diagnostic-error': { borderLeft: '4px solid var(--bad)' },
+  '.cm-diagnostic-warning': { borderLeft: '4px solid var(--warn)' },
+  '.cm-diagnostic-info': { borderLeft: '4px solid var(--accent)' },
+  '.cm-lintRange': { paddingBottom: '1px', backgroundPosition: 'left bottom' },
+  '.cm-lintRange-error': wave('var(--bad)'),
+  '.cm-lintRange-warning': wave('var(--warn)'),
+  '.cm-lintRange-info': wave('var(--accent)'),
+  '.cm-lintPoint-error:after': { borderBottomColor: 'var(--bad)' },
+  '.cm-lintPoint-warning:after': { borderBottomColor: 'var(--warn)' },
+  '.cm-lintPoint-info:after': { borderBottomColor: 'var(--accent)' },
+  '.cm-lintRange-active': { backgroundColor: 'var(--accent-ground)' },
+  // A letter, not the colour alone.
+  '.cm-gutter-lint': { width: '1.3em' },
+  '.cm-gutter-lint .cm-gutterElement': { padding: '0 0.15em', display: 'grid', placeItems: 'center' },
+  '.cm-gutter-lint .cm-lint-marker': {
+    width: '1.15em',
+    height: '1.15em',
+    borderRadius: '3px',
+    font: '700 0.85em / 1.15 var(--sans)',
+    textAlign: 'center',
+  },
+  '.cm-gutter-lint .cm-lint-marker-error': mark('E', 'bad'),
+  '.cm-gutter-lint .cm-lint-marker-warning': mark('W', 'warn'),
+  '.cm-gutter-lint .cm-lint-marker-info': mark('i', 'accent'),
+});
+
+function wave(colour: string) {
+  return {
+    backgroundImage: 'none',
+    textDecoration: `underline wavy ${colour}`,
+    textDecorationSkipInk: 'none',
+    textUnderlineOffset: '3px',
+  };
+}
+
+function mark(letter: string, tone: string) {
+  return {
+    // The picture of the base theme is left out.
+    content: 'normal',
+    '&::before': { content: `"${letter}"` },
+    color: `var(--${tone})`,
+    backgroundColor: `var(--${tone}-ground)`,
+  };
+}
+
+const colours = HighlightStyle.define([
+  { tag: tags.comment, color: 'var(--muted)', fontStyle: 'italic' },
+  { tag: [tags.meta, tags.attributeName], color: 'var(--series-2)' },
+  { tag: [tags.keyword, tags.modifier], color: 'var(--series-3)' },
+  { tag: tags.typeName, color: 'var(--series-5)' },
+  { tag: [tags.number, tags.bool, tags.atom, tags.null], color: 'var(--series-4)' },
+  { tag: tags.string, color: 'var(--series-6)' },
+  { tag: [tags.propertyName, tags.function(tags.variableName)], color: 'var(--text)' },
+  { tag: tags.standard(tags.function(tags.variableName)), color: 'var(--series-1)' },
+  { tag: [tags.definition(tags.variableName), tags.definition(tags.typeName)], fontWeight: '600' },
+  { tag: [tags.operator, tags.punctuation], color: 'var(--muted)' },
+  { tag: tags.invalid, color: 'var(--bad)', textDecoration: 'underline' },
+]);
+
+export const look = [frame, syntaxHighlighting(colours)];

@@ -1,0 +1,134 @@
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'react';
+import { setDiagnostics } from '@codemirror/lint';
+import { EditorSelection, EditorState } from '@codemirror/state';
+import { EditorView } from '@codemirror/view';
+import { Badge, partsCss } from './index.tsx';
+import type { CodeEditorProps } from './code-editor.tsx';
+import css from './code-mirror.module.css';
+import { extensionsFor } from './code-mirror-setup.ts';
+import { type Diagnostic, found, type Found, offsetOf, toLint } from './diagnostics.ts';
+
+const tones = { error: 'bad', warning: 'warn', info: undefined } as const;
+
+/** CodeMirror with the diagnostics of what was checked, at their places and in a list. */
+export default function CodeMirror(props: CodeEditorProps) {
+  const { label, value, onChange, language, diagnostics, onRun, lines = 24, goTo } = props;
+  const isReadOnly = onChange === undefined;
+  const hint = useId();
+  const frame = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView>(null);
+  /** What the owner of the text has last been told, or has set. */
+  const agreed = useRef(value);
+  // The editor lives longer than the functions it calls.
+  const calls = useRef({ onChange, onRun });
+  calls.current = { onChange, onRun };
+  const [{ list, at }, setFound] = useState<{ list: readonly Found[]; at: number }>({ list: [], at: 0 });
+
+  useLayoutEffect(() => {
+    if (!frame.current) return;
+    const state = EditorState.create({
+      doc: agreed.current,
+      extensions: [
+        extensionsFor({ language, isReadOnly, label, hint, run: () => run(calls.current.onRun) }),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) {
+            const text = update.state.doc.toString();
+            if (text !== agreed.current) {
+              agreed.current = text;
+              calls.current.onChange?.(text);
+            }
+          }
+          if (
+            update.docChanged ||
+            update.selectionSet ||
+            update.transactions.some(({ effects }) => effects.length > 0)
+          )
+            setFound({ list: found(update.state), at: update.state.selection.main.head });
+        }),
+      ],
+    });
+    const made = new EditorView({ state, parent: frame.current });
+    view.current = made;
+    return () => {
+      made.destroy();
+      view.current = null;
+    };
+  }, [language, isReadOnly, label, hint]);
+
+  // Before anything is painted: a keystroke between would be overwritten.
+  useLayoutEffect(() => {
+    const editor = view.current;
+    if (!editor || value === agreed.current) return;
+    agreed.current = value;
+    const { anchor, head } = editor.state.selection.main;
+    editor.dispatch({
+      changes: { from: 0, to: editor.state.doc.length, insert: value },
+      selection: EditorSelection.single(Math.min(anchor, value.length), Math.min(head, value.length)),
+    });
+  }, [value]);
+
+  const told = JSON.stringify(diagnostics ?? []);
+  useLayoutEffect(() => {
+    const editor = view.current;
+    if (!editor) return;
+    const given = JSON.parse(told) as readonly Diagnostic[];
+    editor.dispatch(setDiagnostics(editor.state, toLint(editor.state, given)));
+  }, [told, language, isReadOnly, label, hint]);
+
+  const jump = (from: number, to = from) => {
+    const editor = view.current;
+    if (!editor) return;
+    editor.dispatch({
+      selection: EditorSelection.single(from, to),
+      effects: EditorView.scrollIntoView(from, { y: 'center' }),
+    });
+    editor.focus();
+  };
+  useEffect(() => {
+    if (goTo && view.current) jump(offsetOf(view.current.state.doc, goTo));
+  }, [goTo]);
+
+  const here = list.filter(({ from, to }) => from <= at && at <= to);
+  const counted = list.length === 1 ? '1 finding' : `${list.length} findings`;
+  return (
+    <div className={css['editor']}>
+      <div ref={frame} className={css['frame']} style={{ ['--editor-lines' as string]: lines }} />
+      <div id={hint} className={css['hint']}>
+        {isReadOnly ? 'Only for reading.' : 'Tab indents; Escape, then Tab leaves the editor.'}
+        {onRun && ' Ctrl+Enter runs.'}
+        {list.length > 0 && ` ${counted}: F8 goes to the next one.`}
+      </div>
+      <div className={partsCss['visuallyHidden']} role="status">
+        {here.map(({ severity, message }) => `${severity}: ${message}`).join('\n')}
+      </div>
+      {list.length > 0 && (
+        <ul className={css['list']} aria-label={`${label}: ${counted}`}>
+          {list.map((item) => (
+            <li key={`${item.from} ${item.to} ${item.source ?? ''} ${item.message}`}>
+              <button
+                type="button"
+                className={css['item']}
+                aria-current={here.includes(item)}
+                onClick={() => jump(item.at)}
+              >
+                <span className={css['place']}>
+                  {item.line}:{item.column}
+                </span>
+                <Badge tone={tones[item.severity]}>
+                  {item.source === undefined ? item.severity : `${item.source} ${item.severity}`}
+                </Badge>
+                <span className={css['message']}>{item.message}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+/** Whether there was something to run: otherwise the keys mean what they mean elsewhere. */
+function run(onRun: (() => void) | undefined): boolean {
+  onRun?.();
+  return onRun !== undefined;
+}

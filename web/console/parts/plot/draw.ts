@@ -1,0 +1,160 @@
+/** What uPlot does not draw: bands, bars, whiskers and points of different shapes. */
+import uPlot from 'uplot';
+import type { Series } from './types.ts';
+import { cornersOf, type Shape } from './marks.ts';
+
+/** A series in order of x, and its colour. */
+export interface Drawn {
+  readonly series: Series;
+  readonly index: number;
+  readonly colour: string;
+  readonly shape: Shape;
+}
+
+type Values = readonly (number | null)[];
+
+/** Below the lines. */
+export function drawGrounds(plot: uPlot, x: readonly number[], all: readonly Drawn[]): void {
+  const bars = all.filter(({ series }) => series.draw === 'bars');
+  within(plot, (context) => {
+    for (const { series, colour } of all) {
+      if (!series.band || (series.draw ?? 'line') !== 'line') continue;
+      context.fillStyle = colour;
+      context.globalAlpha = 0.18;
+      for (const run of runs(series.band.low, series.band.high)) fillBand(plot, context, x, series.band, run);
+    }
+    context.globalAlpha = 0.85;
+    bars.forEach(({ series, colour }, place) => {
+      context.fillStyle = colour;
+      const [left, width] = slot(plot, x, place, bars.length);
+      const ground = plot.valToPos(Math.max(0, plot.scales['y']?.min ?? 0), 'y', true);
+      series.values.forEach((value, at) => {
+        if (value === null) return;
+        const top = plot.valToPos(value, 'y', true);
+        context.fillRect(
+          plot.valToPos(x[at] ?? 0, 'x', true) + left,
+          Math.min(top, ground),
+          width,
+          Math.max(1, Math.abs(ground - top)),
+        );
+      });
+    });
+  });
+}
+
+/** Above the lines; points at the edge are whole. */
+export function drawMarks(plot: uPlot, x: readonly number[], all: readonly Drawn[], ground: string): void {
+  const bars = all.filter(({ series }) => series.draw === 'bars');
+  const context = plot.ctx;
+  context.save();
+  for (const { series, index, colour, shape } of all) {
+    if ((series.draw ?? 'line') === 'line') continue;
+    const [left, width] =
+      series.draw === 'bars'
+        ? slot(
+            plot,
+            x,
+            bars.findIndex((one) => one.index === index),
+            bars.length,
+          )
+        : [0, 0];
+    const middle = left + width / 2;
+    series.values.forEach((value, at) => {
+      if (value === null) return;
+      const place = plot.valToPos(x[at] ?? 0, 'x', true) + middle;
+      context.strokeStyle = series.draw === 'bars' ? textColour() : colour;
+      whisker(plot, context, place, series.band?.low[at], series.band?.high[at]);
+      if (series.draw !== 'points') return;
+      context.fillStyle = colour;
+      // A rim of the ground's colour keeps points apart that lie on one another.
+      context.strokeStyle = ground;
+      point(context, shape, place, plot.valToPos(value, 'y', true));
+    });
+  }
+  context.restore();
+}
+
+const textColour = () => getComputedStyle(document.documentElement).getPropertyValue('--text');
+
+function within(plot: uPlot, draw: (context: CanvasRenderingContext2D) => void): void {
+  const { ctx: context, bbox } = plot;
+  context.save();
+  context.beginPath();
+  context.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  context.clip();
+  draw(context);
+  context.restore();
+}
+
+/** Places from the first to the last, both inclusive, where both edges are there. */
+function runs(low: Values, high: Values): (readonly [number, number])[] {
+  const found: [number, number][] = [];
+  low.forEach((value, at) => {
+    if (value === null || (high[at] ?? null) === null) return;
+    const last = found.at(-1);
+    if (last && last[1] === at - 1) last[1] = at;
+    else found.push([at, at]);
+  });
+  return found;
+}
+
+function fillBand(
+  plot: uPlot,
+  context: CanvasRenderingContext2D,
+  x: readonly number[],
+  { low, high }: { readonly low: Values; readonly high: Values },
+  [first, last]: readonly [number, number],
+): void {
+  const corner = (at: number, values: Values) =>
+    context.lineTo(plot.valToPos(x[at] ?? 0, 'x', true), plot.valToPos(values[at] ?? 0, 'y', true));
+  context.beginPath();
+  for (let at = first; at <= last; at++) corner(at, high);
+  for (let at = last; at >= first; at--) corner(at, low);
+  context.closePath();
+  context.fill();
+}
+
+/** Bars of several series stand side by side. @returns offset from the place on the axis, and width, in canvas pixels */
+function slot(plot: uPlot, x: readonly number[], place: number, count: number): readonly [number, number] {
+  let room = plot.bbox.width / Math.max(1, x.length);
+  for (let at = 1; at < x.length; at++) {
+    const gap = plot.valToPos(x[at] ?? 0, 'x', true) - plot.valToPos(x[at - 1] ?? 0, 'x', true);
+    if (gap > 0) room = Math.min(room, gap);
+  }
+  const all = Math.min(room * 0.8, 64 * uPlot.pxRatio * count);
+  const width = Math.max(1, all / count);
+  return [-all / 2 + place * width, Math.max(1, width - (count > 1 ? uPlot.pxRatio : 0))];
+}
+
+function whisker(
+  plot: uPlot,
+  context: CanvasRenderingContext2D,
+  place: number,
+  low: number | null | undefined,
+  high: number | null | undefined,
+): void {
+  if (low === null || low === undefined || high === null || high === undefined) return;
+  const half = 5 * uPlot.pxRatio;
+  const [top, bottom] = [plot.valToPos(high, 'y', true), plot.valToPos(low, 'y', true)];
+  context.lineWidth = 2 * uPlot.pxRatio;
+  context.beginPath();
+  context.moveTo(place, top);
+  context.lineTo(place, bottom);
+  for (const y of [top, bottom]) {
+    context.moveTo(place - half, y);
+    context.lineTo(place + half, y);
+  }
+  context.stroke();
+}
+
+function point(context: CanvasRenderingContext2D, shape: Shape, x: number, y: number): void {
+  const radius = 4.5 * uPlot.pxRatio;
+  const corners = cornersOf(shape, radius);
+  context.beginPath();
+  if (corners.length === 0) context.arc(x, y, radius, 0, 2 * Math.PI);
+  for (const [dx, dy] of corners) context.lineTo(x + dx, y + dy);
+  context.closePath();
+  context.lineWidth = uPlot.pxRatio;
+  context.fill();
+  context.stroke();
+}

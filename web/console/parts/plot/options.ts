@@ -1,0 +1,216 @@
+import type uPlot from 'uplot';
+import type { ChartProps } from './types.ts';
+import { type Drawn, drawGrounds, drawMarks } from './draw.ts';
+import { colourOf, dashOf, formatValue, shapeOf } from './marks.ts';
+
+/** The same as the props, in order of x; what a log axis cannot show is gone. */
+export interface Sorted {
+  readonly x: readonly number[];
+  readonly series: ChartProps['series'];
+  /** Where in the props each place comes from. */
+  readonly from: readonly number[];
+}
+
+export function sorted({ x, series, xKind, yKind }: ChartProps): Sorted {
+  const from = x
+    .map((_, index) => index)
+    .filter((index) => Number.isFinite(x[index]) && (xKind !== 'log' || (x[index] ?? 0) > 0))
+    .sort((a, b) => (x[a] ?? 0) - (x[b] ?? 0));
+  const picked = (values: readonly (number | null)[]) =>
+    from.map((index) => {
+      const value = values[index] ?? null;
+      return value === null || !Number.isFinite(value) || (yKind === 'log' && value <= 0) ? null : value;
+    });
+  return {
+    from,
+    x: from.map((index) => x[index] ?? 0),
+    series: series.map((one) => ({
+      ...one,
+      values: picked(one.values),
+      ...(one.band ? { band: { low: picked(one.band.low), high: picked(one.band.high) } } : {}),
+    })),
+  };
+}
+
+/** Two more columns a band: they are drawn by hand, and make the scale hold them. */
+export const columnsOf = ({ x, series }: Sorted): uPlot.AlignedData => [
+  [...x],
+  ...series.flatMap(({ values, band }) => [[...values], ...(band ? [[...band.low], [...band.high]] : [])]),
+];
+
+/** @param data what is drawn now; it may change while the plot stays */
+export function optionsOf(
+  props: ChartProps,
+  data: () => Sorted,
+  size: { readonly width: number; readonly height: number },
+  onCursor: (plot: uPlot) => void,
+): uPlot.Options {
+  const { xKind = 'number', yKind = 'number', xNames, xLabel, yLabel, series, fromZero } = props;
+  const style = getComputedStyle(document.documentElement);
+  const token = (name: string) => style.getPropertyValue(name).trim();
+  const font = `12px ${token('--sans') || 'sans-serif'}`;
+  const drawn = (): Drawn[] =>
+    data().series.map((one, index, all) => ({
+      series: one,
+      index,
+      colour: token(colourOf(one, index)),
+      shape: shapeOf(all, index),
+    }));
+  const axis = {
+    stroke: token('--muted'),
+    font,
+    labelFont: font,
+    labelSize: 20,
+    labelGap: 2,
+    grid: { stroke: token('--line'), width: 1 },
+    ticks: { stroke: token('--line'), width: 1, size: 5 },
+  };
+  const decades = {
+    ...axis.grid,
+    filter: (_: uPlot, splits: number[]) =>
+      splits.map((value) => (Number.isInteger(Math.round(Math.log10(value) * 1e6) / 1e6) ? value : null)),
+  };
+  const hasBars = series.some(({ draw }) => draw === 'bars');
+  const onZero = fromZero === true || hasBars;
+  const rotated = xNames !== undefined && !namesFit(xNames, size.width, font);
+  return {
+    ...size,
+    ms: 1,
+    padding: [10, 14, 0, 0],
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
+    scales: {
+      x: {
+        time: xKind === 'time',
+        ...(xKind === 'log' ? log : {}),
+        ...(xNames ? { range: [-0.5, xNames.length - 0.5] as [number, number] } : {}),
+        ...(!xNames && xKind !== 'log' && hasBars
+          ? { range: (_: uPlot, least: number, most: number) => roomForBars(data().x, least, most) }
+          : {}),
+      },
+      y: {
+        ...(yKind === 'log' ? log : {}),
+        ...(yKind === 'number'
+          ? {
+              range: {
+                min: { pad: 0.1, soft: 0, mode: onZero ? 1 : 3 },
+                max: { pad: 0.1, soft: 0, mode: onZero ? 1 : 3 },
+              },
+            }
+          : {}),
+      },
+    },
+    axes: [
+      {
+        ...axis,
+        label: xLabel,
+        ...(xKind === 'log' ? { grid: decades } : {}),
+        ...(xNames
+          ? {
+              splits: () => xNames.map((_, index) => index),
+              values: (_: uPlot, splits: number[]) => splits.map((at) => shortened(xNames[at] ?? '')),
+              grid: { show: false },
+              ...(rotated ? { rotate: 40, size: 84 } : { size: 30 }),
+            }
+          : {
+              size: xKind === 'time' ? 44 : 30,
+              values: xKind === 'time' ? clock : formatted,
+              space: xKind === 'time' ? 70 : 55,
+              ...(xKind === 'number' && data().x.every(Number.isInteger) ? { incrs: wholeSteps } : {}),
+            }),
+      },
+      {
+        ...axis,
+        label: yLabel,
+        values: formatted,
+        size: widest,
+        space: 34,
+        ...(yKind === 'log' ? { grid: decades } : {}),
+      },
+    ],
+    series: [
+      {},
+      ...series.flatMap((one, index): uPlot.Series[] => {
+        const isLine = (one.draw ?? 'line') === 'line';
+        const colour = token(colourOf(one, index));
+        const hidden = { paths: () => null, points: { show: false } };
+        return [
+          {
+            label: one.name,
+            stroke: colour,
+            width: 2,
+            pxAlign: 0,
+            dash: [...dashOf(series, index)],
+            ...(isLine
+              ? { points: { show: true, filter: alone, size: 6, fill: colour, stroke: colour } }
+              : hidden),
+          },
+          ...(one.band ? [hidden, hidden] : []),
+        ];
+      }),
+    ],
+    hooks: {
+      drawAxes: [(plot) => drawGrounds(plot, data().x, drawn())],
+      draw: [(plot) => drawMarks(plot, data().x, drawn(), token('--raised'))],
+      setCursor: [onCursor],
+    },
+  };
+}
+
+// The plotter's enum is there for types alone.
+// oxlint-disable-next-line typescript/no-unsafe-enum-assignment
+const log: { readonly distr: uPlot.Scale.Distr } = { distr: 3 };
+
+const formatted = (_: uPlot, splits: (number | null)[]): string[] =>
+  splits.map((value) => (value === null ? '' : formatValue(value)));
+
+/** The first and the last bar are whole. */
+function roomForBars(x: readonly number[], least: number, most: number): [number, number] {
+  const gaps = x.slice(1).map((one, at) => one - (x[at] ?? one));
+  const half = Math.min(...gaps.filter((gap) => gap > 0), Math.max(1, most - least)) / 2;
+  return [least - half, most + half];
+}
+
+/** Of what is counted: there is no half a round. */
+const wholeSteps = Array.from({ length: 12 }, (_, power) =>
+  [1, 2, 5].map((digit) => digit * 10 ** power),
+).flat();
+
+/** Times as the page's language writes them; the day below the first, and where it changes. */
+function clock(_: uPlot, splits: number[], __: number, ___: number, step: number): string[] {
+  const day = (at: number) => days.format(at);
+  const time = step < 60_000 ? seconds : minutes;
+  return splits.map((at, index) => {
+    if (step >= 86_400_000) return day(at);
+    const before = splits[index - 1];
+    const isNewDay = before === undefined || day(before) !== day(at);
+    return isNewDay ? `${time.format(at)}\n${day(at)}` : time.format(at);
+  });
+}
+const days = new Intl.DateTimeFormat(undefined, { dateStyle: 'short' });
+const minutes = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const seconds = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+
+/** As wide as the longest of the axis' values. */
+function widest(plot: uPlot, values: string[] | null): number {
+  if (!values) return 40;
+  const longest = values.reduce((most, value) => Math.max(most, value.length), 0);
+  return Math.max(34, 14 + longest * 7);
+}
+
+/** What has no neighbours makes no line: it is a dot. */
+function alone(plot: uPlot, series: number): number[] {
+  const values = plot.data[series] ?? [];
+  const isAbsent = (at: number) => (values[at] ?? null) === null;
+  return [...values.keys()].filter((at) => !isAbsent(at) && isAbsent(at - 1) && isAbsent(at + 1));
+}
+
+const shortened = (name: string): string => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
+
+function namesFit(names: readonly string[], width: number, font: string): boolean {
+  const context = document.createElement('canvas').getContext('2d');
+  if (!context) return true;
+  context.font = font;
+  const room = (width - 80) / Math.max(1, names.length) - 8;
+  return names.every((name) => context.measureText(shortened(name)).width <= room);
+}

@@ -1,0 +1,35 @@
+import type { ChartProps } from './types.ts';
+import { formatPoint, formatX } from './marks.ts';
+import type { Pointed } from './nearest.ts';
+import css from './plot.module.css';
+
+/** Names what the cursor is at. The table below says the same, so that nobody needs a pointer. */
+export function Tip({ props, pointed }: { props: ChartProps; pointed: Pointed }) {
+  const { series, describe, x, xLabel } = props;
+  const { index, left, top, middle } = pointed;
+  const shown = series
+    .map((one, at) => ({ one, at }))
+    .filter(
+      ({ one, at }) =>
+        (pointed.series === undefined ? one.draw !== 'points' : pointed.series === at) &&
+        (one.values[index] ?? null) !== null,
+    );
+  if (shown.length === 0) return null;
+  return (
+    <div
+      className={css['tip']}
+      aria-hidden="true"
+      // On the side where there is room.
+      style={left > middle ? { right: `calc(100% - ${left - 12}px)`, top } : { left: left + 12, top }}
+    >
+      {describe === undefined && (
+        <strong>
+          {xLabel}: {formatX(props, x[index] ?? 0)}
+        </strong>
+      )}
+      {shown.map(({ one, at }) => (
+        <div key={one.name}>{describe?.(at, index) ?? `${one.name}: ${formatPoint(one, index)}`}</div>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,143 @@
+/** WGSL, token by token, for CodeMirror's stream languages. */
+import type { StreamParser, StringStream } from '@codemirror/language';
+
+interface State {
+  /** Block comments nest. */
+  comments: number;
+  /** Open brackets: how far the next line stands in. */
+  depth: number;
+  /** The word, sign or number before; what follows `fn` or `.` is told by it. */
+  before: string;
+  /** Within `var<...>` and `ptr<...>`: address spaces and access modes are names of no other place. */
+  space: 'none' | 'opening' | 'inside';
+  /** Of `@builtin(...)` and the like: their argument names a value of the language. */
+  attribute: string;
+}
+
+const words = (text: string) => new Set(text.split(/\s+/));
+
+const keywords = words(
+  'alias break case const const_assert continue continuing default diagnostic discard else enable fn for if let loop ' +
+    'override requires return struct switch var while',
+);
+const types =
+  /^(?:bool|f16|f32|i32|u32|vec[234][fhiu]?|mat[234]x[234][fh]?|array|atomic|ptr|sampler(?:_comparison)?|texture_\w+)$/;
+const spaces = words('function private workgroup uniform storage read write read_write');
+const valued = words('builtin interpolate diagnostic');
+const builtins = words(
+  'abs acos acosh all any arrayLength asin asinh atan atan2 atanh atomicAdd atomicAnd atomicCompareExchangeWeak ' +
+    'atomicExchange atomicLoad atomicMax atomicMin atomicOr atomicStore atomicSub atomicXor bitcast ceil clamp cos cosh ' +
+    'countLeadingZeros countOneBits countTrailingZeros cross degrees determinant distance dot dot4I8Packed dot4U8Packed ' +
+    'dpdx dpdxCoarse dpdxFine dpdy dpdyCoarse dpdyFine exp exp2 extractBits faceForward firstLeadingBit firstTrailingBit ' +
+    'floor fma fract frexp fwidth fwidthCoarse fwidthFine insertBits inverseSqrt ldexp length log log2 max min mix modf ' +
+    'normalize pack2x16float pack2x16snorm pack2x16unorm pack4x8snorm pack4x8unorm pack4xI8 pack4xI8Clamp pack4xU8 ' +
+    'pack4xU8Clamp pow quadBroadcast quadSwapDiagonal quadSwapX quadSwapY quantizeToF16 radians reflect refract ' +
+    'reverseBits round saturate select sign sin sinh smoothstep sqrt step storageBarrier subgroupAdd subgroupAll ' +
+    'subgroupAnd subgroupAny subgroupBallot subgroupBroadcast subgroupBroadcastFirst subgroupElect ' +
+    'subgroupExclusiveAdd subgroupExclusiveMul subgroupInclusiveAdd subgroupInclusiveMul subgroupMatrixLoad ' +
+    'subgroupMatrixMultiply subgroupMatrixMultiplyAccumulate subgroupMatrixStore subgroupMax subgroupMin subgroupMul ' +
+    'subgroupOr subgroupShuffle subgroupShuffleDown subgroupShuffleUp subgroupShuffleXor subgroupXor tan tanh ' +
+    'textureBarrier textureDimensions textureGather textureGatherCompare textureLoad textureNumLayers textureNumLevels ' +
+    'textureNumSamples textureSample textureSampleBaseClampToEdge textureSampleBias textureSampleCompare ' +
+    'textureSampleCompareLevel textureSampleGrad textureSampleLevel textureStore transpose trunc unpack2x16float ' +
+    'unpack2x16snorm unpack2x16unorm unpack4x8snorm unpack4x8unorm unpack4xI8 unpack4xU8 workgroupBarrier ' +
+    'workgroupUniformLoad',
+);
+
+const word = /^[_\p{XID_Start}]\p{XID_Continue}*/u;
+const number =
+  /^(?:0[xX](?:[\da-fA-F]+\.[\da-fA-F]*|\.?[\da-fA-F]+)(?:[pP][+-]?\d+[fh]?)?[iu]?|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fh]?|\d+[eE][+-]?\d+[fh]?|(?:0|[1-9]\d*)[fhiu]?)(?![\p{XID_Continue}])/u;
+const operator = /^(?:<<=|>>=|->|&&|\|\||[-+*/%&|^=!<>]=|\+\+|--|[-+*/%&|^!~=<>])/;
+
+/** To the end of all open comments, or of the line. */
+function comment(stream: StringStream, state: State): string {
+  while (state.comments > 0 && !stream.eol()) {
+    if (stream.match('/*')) state.comments++;
+    else if (stream.match('*/')) state.comments--;
+    else stream.next();
+  }
+  return 'comment';
+}
+
+/** What a name is, where it stands. */
+function named(name: string, stream: StringStream, state: State): string {
+  const { before } = state;
+  if (before === '@') {
+    state.attribute = name;
+    return 'attributeName';
+  }
+  if (before === '.') return 'propertyName';
+  if (state.space === 'inside' && spaces.has(name)) return 'modifier';
+  if (valued.has(state.attribute) && before !== ')') return 'atom';
+  if (name === 'true' || name === 'false') return 'bool';
+  if (keywords.has(name)) return 'keyword';
+  if (before === 'fn') return 'variableName.function.definition';
+  if (before === 'struct' || before === 'alias') return 'typeName.definition';
+  if (before === 'enable' || before === 'requires') return 'atom';
+  if (types.test(name)) return 'typeName';
+  if (/^(?:let|const|override|var|var>)$/.test(before)) return 'variableName.definition';
+  if (stream.match(/^(?:<[\w\s,<>]*>)?\s*\(/, false))
+    return builtins.has(name) ? 'variableName.function.standard' : 'variableName.function';
+  return 'variableName';
+}
+
+/** Signs, and what they open and close. */
+function sign(text: string, state: State): string {
+  state.before = text;
+  if (text === '<' && state.space === 'opening') {
+    state.space = 'inside';
+    return 'operator';
+  }
+  if (text === '>' && state.space === 'inside') {
+    state.space = 'none';
+    state.before = 'var>';
+    return 'operator';
+  }
+  if (/^[{([]$/.test(text)) state.depth++;
+  if (/^[})\]]$/.test(text)) state.depth = Math.max(0, state.depth - 1);
+  if (text === ')') state.attribute = '';
+  if (text === '@') return 'attributeName';
+  return /^[{}()[\],;:.]$/.test(text) ? 'punctuation' : 'operator';
+}
+
+function token(stream: StringStream, state: State): string | null {
+  if (state.comments > 0) return comment(stream, state);
+  if (stream.eatSpace()) return null;
+  if (stream.match('//')) {
+    // Directives of the assembler and lines of a kernel's manifest are read by the host.
+    const kind = stream.match(/^(?:#(?:if|else|endif|include)\b|!)/, false) ? 'meta' : 'comment';
+    stream.skipToEnd();
+    return kind;
+  }
+  if (stream.match('/*')) {
+    state.comments = 1;
+    return comment(stream, state);
+  }
+  if (stream.match(number)) {
+    state.before = '0';
+    return 'number';
+  }
+  const name = stream.match(word);
+  if (name) {
+    const text = stream.current();
+    const kind = named(text, stream, state);
+    state.before = text;
+    if (kind !== 'modifier') state.space = /^(?:var|ptr)$/.test(text) ? 'opening' : 'none';
+    return kind;
+  }
+  if (stream.match(operator) || stream.match(/^[{}()[\],;:.@]/)) return sign(stream.current(), state);
+  stream.next();
+  return 'invalid';
+}
+
+export const wgslMode: StreamParser<State> = {
+  name: 'wgsl',
+  startState: () => ({ comments: 0, depth: 0, before: '', space: 'none', attribute: '' }),
+  token,
+  indent: ({ depth, comments }, after, { unit }) =>
+    comments > 0 ? null : Math.max(0, /^[})\]]/.test(after) ? depth - 1 : depth) * unit,
+  languageData: {
+    commentTokens: { line: '//', block: { open: '/*', close: '*/' } },
+    indentOnInput: /^\s*[})\]]$/,
+  },
+};

@@ -1,0 +1,72 @@
+import { useQuery } from '@tanstack/react-query';
+import { api, held } from '../../api/client.ts';
+import { formatMs, formatNumber } from '../../parts/format.ts';
+import { gated, GatedFault } from '../../parts/gated.tsx';
+import { Loading } from '../../parts/index.tsx';
+import css from './chat.module.css';
+
+const columns = ['queued_ms', 'prefill_ms', 'decode_ms', 'first_token_ms', 'decode_tps'] as const;
+type Times = Readonly<Record<(typeof columns)[number], number | null>>;
+
+/** Answers are written down in batches, so that it may not be there at once. */
+class NotYet extends Error {}
+
+async function timesOf(requestId: string): Promise<Times> {
+  const { rows } = await held(
+    api.POST('/observe/v1/query', {
+      body: {
+        surface: 'completions',
+        select: [...columns],
+        where: [{ column: 'id', op: 'eq', value: requestId }],
+      },
+    }),
+  );
+  const row = rows[0];
+  if (!row) throw new NotYet('The host has not written down this answer.');
+  return Object.fromEntries(columns.map((name, index) => [name, row[index] ?? null])) as Times;
+}
+
+/** How the host spent its time on an answer, without the way to this page. */
+export function HostTimes({ requestId }: { requestId: string }) {
+  const times = useQuery({
+    queryKey: ['observe', 'times', requestId],
+    queryFn: () => timesOf(requestId),
+    ...gated,
+    staleTime: Infinity,
+    retry: (failures, error) => error instanceof NotYet && failures < 5,
+    retryDelay: 500,
+  });
+  if (times.isPending) return <Loading what="the host's times" />;
+  if (times.isError)
+    return <GatedFault what="its own times" error={times.error} retry={() => void times.refetch()} />;
+  const { queued_ms: queued, prefill_ms: prefill, decode_ms: decode, decode_tps: speed } = times.data;
+  const total = (queued ?? 0) + (prefill ?? 0) + (decode ?? 0);
+  const parts = [
+    { name: 'waiting for a place', ms: queued, className: css['queuedPart'], key: css['queuedKey'] },
+    { name: 'reading the prompt', ms: prefill, className: css['prefillPart'], key: css['prefillKey'] },
+    { name: 'writing the answer', ms: decode, className: css['decodePart'], key: css['decodeKey'] },
+  ];
+  return (
+    <div className={css['hostTimes']}>
+      <div className={css['hostBar']} aria-hidden="true">
+        {parts.map(({ name, ms, className }) => (
+          <span key={name} className={className} style={{ width: `${((ms ?? 0) / total) * 100}%` }} />
+        ))}
+      </div>
+      <ul className={css['timeFacts']}>
+        {parts.map(({ name, ms, key }) => (
+          <li key={name}>
+            <span className={key} aria-hidden="true" /> {name}{' '}
+            <strong>{ms === null ? 'not measured' : formatMs(ms)}</strong>
+          </li>
+        ))}
+        {speed !== null && (
+          <li>
+            <strong>{formatNumber(speed)}</strong> tokens/s
+          </li>
+        )}
+        <li>measured by the host</li>
+      </ul>
+    </div>
+  );
+}

@@ -1,0 +1,14 @@
+import type { Turn } from './answer.ts';
+
+export interface Message {
+  readonly role: 'system' | 'user' | 'assistant';
+  readonly content: string;
+}
+
+/** What the model is to see: answers that failed before their first word are left out. */
+export const messagesOf = (system: string, turns: readonly Turn[]): Message[] => [
+  ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system }]),
+  ...turns
+    .filter((turn) => turn.role === 'user' || turn.text !== '')
+    .map(({ role, text }) => ({ role, content: text })),
+];

@@ -1,0 +1,82 @@
+import { useState } from 'react';
+import { formatMs, formatNumber } from '../../parts/format.ts';
+import { Button } from '../../parts/index.tsx';
+import { type Answer, decodeSpeed, wholeSpeed } from './answer.ts';
+import css from './chat.module.css';
+import { HostTimes } from './host-times.tsx';
+
+/** When the pieces of an answer came: the wait for the first one, then a stroke for each. */
+export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | undefined }) {
+  const { timing, usage, requestId } = answer;
+  const [isAsked, setAsked] = useState(false);
+  const first = timing.pieces[0];
+  const last = timing.pieces.at(-1);
+  if (first === undefined || last === undefined) return null;
+  const total = timing.end ?? last;
+  const place = (at: number) => (at / total) * 1000;
+  const speed = decodeSpeed(answer);
+  const at = chosen === undefined ? undefined : answer.tokens[chosen]?.at;
+  const cached = usage?.prompt_tokens_details.cached_tokens ?? 0;
+  return (
+    <div className={css['timing']}>
+      <svg
+        className={css['timeLine']}
+        viewBox="0 0 1000 24"
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`First piece after ${formatMs(first)}, the last after ${formatMs(last)}, ${timing.pieces.length} pieces.`}
+      >
+        <rect className={css['prefill']} x={0} y={4} width={place(first)} height={16} />
+        <rect
+          className={css['decode']}
+          x={place(first)}
+          y={4}
+          width={place(last) - place(first)}
+          height={16}
+        />
+        {timing.pieces.map((when, index) => (
+          <line
+            // oxlint-disable-next-line react/no-array-index-key
+            key={index}
+            className={css['piece']}
+            x1={place(when)}
+            x2={place(when)}
+            y1={4}
+            y2={20}
+          />
+        ))}
+        {at !== undefined && (
+          <line className={css['chosenPiece']} x1={place(at)} x2={place(at)} y1={0} y2={24} />
+        )}
+      </svg>
+      <ul className={css['timeFacts']}>
+        <li>
+          <span className={css['prefillKey']} aria-hidden="true" /> first token after{' '}
+          <strong>{formatMs(first)}</strong>
+        </li>
+        <li>
+          <span className={css['decodeKey']} aria-hidden="true" /> writing{' '}
+          <strong>{formatMs(last - first)}</strong>
+        </li>
+        <li>
+          <strong>{formatNumber(speed ?? wholeSpeed(answer) ?? 0)}</strong> tokens/s
+          {speed === undefined && ', the wait for the first included'}
+        </li>
+        {usage && (
+          <li>
+            {formatNumber(usage.prompt_tokens)} tokens read
+            {cached > 0 && ` (${formatNumber(cached)} were there already)`},{' '}
+            {formatNumber(usage.completion_tokens)} written
+          </li>
+        )}
+        <li>seen from this page</li>
+        {requestId !== undefined && answer.state === 'done' && !isAsked && (
+          <li>
+            <Button onClick={() => setAsked(true)}>Show the host's own times</Button>
+          </li>
+        )}
+      </ul>
+      {isAsked && requestId !== undefined && <HostTimes requestId={requestId} />}
+    </div>
+  );
+}

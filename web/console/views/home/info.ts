@@ -1,0 +1,13 @@
+import { useQuery } from '@tanstack/react-query';
+import { api, held } from '../../api/client.ts';
+import type { components } from '../../api/schema.d.ts';
+
+export type Info = components['schemas']['SubstrateInfo'];
+
+/** The identity card of the host; its model may come, and counts grow. */
+export const useInfo = () =>
+  useQuery({
+    queryKey: ['host', 'info'],
+    queryFn: () => held(api.GET('/host/v1/info')),
+    refetchInterval: ({ state }) => (state.data?.model === null ? 2000 : 5000),
+  });

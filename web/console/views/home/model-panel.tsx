@@ -1,0 +1,67 @@
+import { Link } from 'wouter';
+import { formatNumber } from '../../parts/format.ts';
+import { Badge, Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
+import type { Info } from './info.ts';
+import { type ModelState, useModelState } from './model-state.ts';
+
+const badges = {
+  ready: <Badge tone="good">ready</Badge>,
+  loading: <Badge tone="warn">loading</Badge>,
+  none: <Badge tone="bad">no model</Badge>,
+};
+
+/** The resident model; where there is none, what to do about it. */
+export function ModelPanel({ model }: { model: Info['model'] | undefined }) {
+  const state = useModelState();
+  return (
+    <Panel title="Model" tools={state.data && <span role="status">{badges[state.data]}</span>}>
+      {state.isPending && <Loading what="the model's state" />}
+      {state.isError && <FaultNote error={state.error} retry={() => void state.refetch()} />}
+      {state.data && state.data !== 'ready' && <Absent state={state.data} />}
+      {model && state.data === 'ready' && (
+        <>
+          <Facts
+            facts={[
+              ['Name', <strong key="name">{model.id}</strong>],
+              ['Architecture', model.architecture],
+              ['Parameters', formatParameters(model.parameters)],
+              ['Quantization', model.quantization],
+              ['Context', `${formatNumber(model.context_length)} tokens`],
+              ['Digest', <code key="digest">{model.digest}</code>],
+            ]}
+          />
+          <p>
+            <Link href="/console/chat">Chat with it</Link>, or{' '}
+            <Link href="/console/lab">look at its graph and its kernels</Link>.
+          </p>
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function Absent({ state }: { state: Exclude<ModelState, 'ready'> }) {
+  if (state === 'loading')
+    return (
+      <p>
+        The model is being read and its kernels are compiled; the first start on an adapter also measures
+        them. Until then, answers and the lab are refused with 503. This page goes on by itself.
+      </p>
+    );
+  return (
+    <>
+      <p>
+        No model is resident: chat, agents and the lab have nothing to work with. Sessions, observe and
+        recorder work. Start the host with a GPU for the embedded model, or with a model of yours:
+      </p>
+      <pre>
+        <code>{'node dist/host.js --gpu\nnode dist/host.js --gpu --model PATH.gguf'}</code>
+      </pre>
+    </>
+  );
+}
+
+function formatParameters(count: number): string {
+  if (count >= 1e9) return `${formatNumber(count / 1e9, 2)} billion`;
+  return count >= 1e6 ? `${formatNumber(count / 1e6, 1)} million` : formatNumber(count);
+}

@@ -1,0 +1,68 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'wouter';
+import { api, held } from '../../api/client.ts';
+import { bearer } from '../../api/token.ts';
+import { formatMs, formatNumber } from '../../parts/format.ts';
+import { gated, GatedFault } from '../../parts/gated.tsx';
+import { Button, Facts } from '../../parts/index.tsx';
+
+/** Streamed answers too, as the host measured them; the bearer opens it, so it is asked for only when wanted. */
+export function Speed() {
+  const [isWanted, setWanted] = useState(bearer.token !== undefined);
+  const speed = useQuery({
+    queryKey: ['observe', 'speed'],
+    enabled: isWanted,
+    ...gated,
+    refetchInterval: ({ state }) => (state.status === 'error' ? false : 10_000),
+    queryFn: () =>
+      held(
+        api.POST('/observe/v1/query', {
+          body: {
+            surface: 'completions',
+            where: [
+              { column: 'started_at', op: 'gte', value: '-1h' },
+              { column: 'decode_ms', op: 'is_null', value: false },
+            ],
+            aggregate: [
+              { fn: 'count', as: 'answers' },
+              { fn: 'p50', column: 'decode_tps', as: 'tps' },
+              { fn: 'p50', column: 'first_token_ms', as: 'first' },
+              { fn: 'p95', column: 'first_token_ms', as: 'first_p95' },
+            ],
+          },
+        }),
+      ),
+  });
+  if (!isWanted)
+    return (
+      <div>
+        <Button onClick={() => setWanted(true)}>Show the speed of the last hour</Button>
+      </div>
+    );
+  if (speed.isError)
+    return <GatedFault what="the speed" error={speed.error} retry={() => void speed.refetch()} />;
+  const [answers, tps, first, firstP95] = (speed.data?.rows[0] ?? []) as (number | null)[];
+  if (!speed.data) return null;
+  if (!answers) return <p>In the last hour, no answer was written whose speed could be measured.</p>;
+  return (
+    <>
+      <h3>Speed of the last hour</h3>
+      <Facts
+        facts={[
+          ['Answers', formatNumber(answers)],
+          ['Decoding', tps ? `${formatNumber(tps)} tokens/s, the median` : 'not measured'],
+          [
+            'First token',
+            first
+              ? `${formatMs(first)}, the median; ${formatMs(firstP95 ?? first)}, 95 of 100`
+              : 'not measured',
+          ],
+        ]}
+      />
+      <p>
+        <Link href="/console/observe/questions/load">The load by the hour</Link>
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,87 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { createContext, type ReactNode, use, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { asFault, faultOf } from '../../api/fault.ts';
+import { raw } from '../../api/client.ts';
+import { jsonLines } from '../../api/lines.ts';
+import type { BenchLine, BenchRequest, BenchRun } from './bench/runs.ts';
+
+interface BenchRuns {
+  /** Of this page, the latest last. */
+  readonly runs: readonly BenchRun[];
+  readonly running: BenchRun | undefined;
+  readonly start: (request: BenchRequest) => void;
+  /** Times the parts of what runs now, in a few seconds. */
+  readonly measure: () => void;
+  readonly stop: () => void;
+}
+
+const Runs = createContext<BenchRuns | undefined>(undefined);
+
+export function useBenchRuns(): BenchRuns {
+  const runs = use(Runs);
+  if (!runs) throw new Error('outside of the lab');
+  return runs;
+}
+
+/** The least that a bench can do: its verdict says nothing, its traces do. */
+const measuring: BenchRequest = { rounds: 1, new_tokens: 1, contexts: [128], prompt_tokens: 1 };
+
+/** Benches go on while another tab of the lab is looked at, and end when the lab is left. */
+export function BenchRunsProvider({ children }: { children: ReactNode }) {
+  const queries = useQueryClient();
+  const [runs, setRuns] = useState<readonly BenchRun[]>([]);
+  const stopping = useRef<AbortController>(undefined);
+  useEffect(() => () => stopping.current?.abort(), []);
+
+  const run = useCallback(
+    async (request: BenchRequest, isMeasure: boolean) => {
+      stopping.current?.abort();
+      const controller = new AbortController();
+      stopping.current = controller;
+      const id = Date.now();
+      const change = (changed: Partial<BenchRun> | ((one: BenchRun) => Partial<BenchRun>)) =>
+        setRuns((all) =>
+          all.map((one) =>
+            one.id === id ? { ...one, ...(typeof changed === 'function' ? changed(one) : changed) } : one,
+          ),
+        );
+      setRuns((all) => [...all, { id, request, isMeasure, startedAt: id, stage: 'waiting', rounds: [] }]);
+      try {
+        const response = await raw('/lab/v1/bench', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ ...request, stream: true }),
+          signal: controller.signal,
+        });
+        for await (const line of jsonLines<BenchLine>(response)) {
+          if ('error' in line) throw faultOf(response, line);
+          if (line.stage === 'round') change(({ rounds }) => ({ stage: 'round', rounds: [...rounds, line] }));
+          else change({ stage: line.stage, ...(line.stage === 'done' ? { result: line.result } : {}) });
+        }
+      } catch (error) {
+        change(controller.signal.aborted ? { wasStopped: true } : { error: asFault(error) });
+      } finally {
+        change((one) => ({
+          endedAt: Date.now(),
+          ...((one.result ?? one.error ?? one.wasStopped)
+            ? {}
+            : { error: new Error('The connection to the host broke before the bench was over.') }),
+        }));
+        await queries.invalidateQueries({ queryKey: ['lab', 'graph'] });
+      }
+    },
+    [queries],
+  );
+
+  const value = useMemo<BenchRuns>(
+    () => ({
+      runs,
+      running: runs.find(({ endedAt }) => endedAt === undefined),
+      start: (request) => void run(request, false),
+      measure: () => void run(measuring, true),
+      stop: () => stopping.current?.abort(),
+    }),
+    [runs, run],
+  );
+  return <Runs value={value}>{children}</Runs>;
+}

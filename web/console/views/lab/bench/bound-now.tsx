@@ -1,0 +1,102 @@
+import { useMemo, useState } from 'react';
+import { Link } from 'wouter';
+import { Button, Empty, Field, FaultNote, Panel, Row, Table } from '../../../parts/index.tsx';
+import { boundKernels, type Parts, UnbindAll, useBind } from '../bindings.tsx';
+import { slotOf } from '../graph/model.ts';
+import css from './bench.module.css';
+
+/** What a bench compares with the built-ins, and how it is changed. */
+export function BoundNow({ parts }: { parts: Parts }) {
+  const bound = boundKernels(parts);
+  const rows = bound.map((kernel) => ({ kernel, places: placesOf(parts, kernel) }));
+  return (
+    <Panel title="Bound now" tools={<UnbindAll kernels={bound} />}>
+      {rows.length === 0 ? (
+        <Empty title="No kernel of the lab is bound.">
+          A bench now compares the built-ins with themselves: it tells how small a difference this machine can
+          tell.
+        </Empty>
+      ) : (
+        <Table
+          caption="Bound kernels and where they run"
+          rows={rows}
+          keyOf={({ kernel }) => kernel}
+          columns={[
+            {
+              key: 'kernel',
+              head: 'Kernel',
+              cell: ({ kernel }) => <strong>{kernel}</strong>,
+            },
+            { key: 'places', head: 'Runs', cell: ({ places }) => places },
+          ]}
+        />
+      )}
+      <BindForm parts={parts} />
+    </Panel>
+  );
+}
+
+function BindForm({ parts }: { parts: Parts }) {
+  const bind = useBind();
+  const choices = useMemo(
+    () =>
+      parts.slots.flatMap(({ slot, compatible, swappable }) =>
+        swappable ? compatible.map((kernel) => ({ kernel, slot })) : [],
+      ),
+    [parts],
+  );
+  const kernels = [...new Set(choices.map(({ kernel }) => kernel))];
+  const [asked, setKernel] = useState('');
+  const [place, setPlace] = useState('');
+  const kernel = kernels.includes(asked) ? asked : (kernels[0] ?? '');
+  const slots = choices.filter((one) => one.kernel === kernel).map(({ slot }) => slot);
+  const slot = slots.includes(place) ? place : (slots[0] ?? '');
+  if (kernels.length === 0) {
+    return (
+      <p>
+        No accepted kernel is registered. <Link href="/console/lab/kernels">Write one</Link>, and bind it here
+        or there.
+      </p>
+    );
+  }
+  return (
+    <>
+      <div className={css['fields']}>
+        <Field label="Kernel">
+          {(control) => (
+            <select {...control} value={kernel} onChange={({ target }) => setKernel(target.value)}>
+              {kernels.map((one) => (
+                <option key={one}>{one}</option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Field label="Place">
+          {(control) => (
+            <select {...control} value={slot} onChange={({ target }) => setPlace(target.value)}>
+              {slots.map((one) => (
+                <option key={one}>{one}</option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Row>
+          <Button busy={bind.isPending} onClick={() => bind.mutate({ kernel, components: [slot] })}>
+            Bind {kernel}
+          </Button>
+        </Row>
+      </div>
+      {bind.isError && <FaultNote error={bind.error} />}
+    </>
+  );
+}
+
+/** `layers.*.attn.norm (4)` */
+function placesOf({ components }: Parts, kernel: string): string {
+  const ids = components
+    .filter((one) => one.kernel.split(' + ').includes(kernel))
+    .map(({ id }) => slotOf(id));
+  return [...Map.groupBy(ids, (id) => id)]
+    .map(([id, { length }]) => (length === 1 ? id : `${id} (${length})`))
+    .join(', ');
+}

@@ -1,0 +1,100 @@
+import { formatMs } from '../../../parts/format.ts';
+import { type Column, Table } from '../../../parts/index.tsx';
+import type { BenchResult } from './runs.ts';
+import css from './bench.module.css';
+import { formatShare, kernelName, slotOf } from '../graph/model.ts';
+import type { Component } from './roofline.ts';
+import { figure } from './words.ts';
+
+/** The components that are alike in all layers. */
+interface Alike {
+  readonly slot: string;
+  readonly all: readonly Component[];
+  /** It speaks for the others: their figures differ, not what is wrong with them. */
+  readonly slowest: Component;
+  readonly ms: number;
+  readonly builtinMs: number | undefined;
+}
+
+/** What a decoded token spends its time on: by place in a layer, and each layer by itself. */
+export function ComponentTables({ result: { components } }: { result: BenchResult }) {
+  const stepMs = components.reduce((sum, { gpu_ms: ms }) => sum + ms, 0);
+  const alike = [
+    ...Map.groupBy(components, ({ id, kernel }) => `${slotOf(id)} ${kernelName(kernel).name}`).values(),
+  ]
+    .map((all) => alikeOf(all))
+    .sort((a, b) => b.ms - a.ms);
+  const share = (ms: number) => (stepMs === 0 ? '' : formatShare(ms / stepMs));
+  const columns: readonly Column<Alike>[] = [
+    {
+      key: 'slot',
+      head: 'Component',
+      cell: ({ slot, all }) => (
+        <>
+          <code>{slot}</code> {all.length > 1 && `(${all.length})`}
+        </>
+      ),
+    },
+    {
+      key: 'kernel',
+      head: 'Kernel',
+      cell: ({ slowest }) => {
+        const { name, isBuiltin } = kernelName(slowest.kernel);
+        return isBuiltin ? name : <strong>lab: {name}</strong>;
+      },
+    },
+    { key: 'ms', head: 'GPU time', number: true, cell: ({ ms }) => formatMs(ms) },
+    {
+      key: 'before',
+      head: 'With built-ins',
+      number: true,
+      cell: ({ builtinMs }) => (builtinMs === undefined ? '' : formatMs(builtinMs)),
+    },
+    { key: 'share', head: 'Share', number: true, cell: ({ ms }) => share(ms) },
+    { key: 'gbps', head: 'GB/s', number: true, cell: ({ slowest }) => figure(slowest.gbps) },
+    { key: 'gflops', head: 'GFLOP/s', number: true, cell: ({ slowest }) => figure(slowest.gflops) },
+    {
+      key: 'peak',
+      head: 'Of the nearer roof',
+      number: true,
+      cell: ({ slowest }) => formatShare(slowest.peak_fraction),
+    },
+  ];
+  const hint: Column<Alike> = {
+    key: 'hint',
+    head: 'What holds it back',
+    cell: ({ slowest }) => <span className={css['hint']}>{slowest.hint}</span>,
+  };
+  const each = components.map((one) => ({ ...alikeOf([one]), slot: one.id })).sort((a, b) => b.ms - a.ms);
+  return (
+    <>
+      <Table
+        caption="What a decoded token spends its time on, layers together, the longest first"
+        rows={alike}
+        keyOf={({ slot, slowest }) => `${slot} ${slowest.kernel}`}
+        columns={[...columns, hint]}
+      />
+      <details>
+        <summary>Each layer by itself</summary>
+        <Table
+          caption="Every component by itself, the longest first"
+          rows={each}
+          keyOf={({ slot, slowest }) => `${slot} ${slowest.kernel}`}
+          columns={columns}
+        />
+      </details>
+    </>
+  );
+}
+
+function alikeOf(all: readonly Component[]): Alike {
+  const slowest = all.reduce((most, one) => (one.gpu_ms > most.gpu_ms ? one : most));
+  const before = all.flatMap(({ baseline_ms: ms }) => ms ?? []);
+  return {
+    slot: slotOf(slowest.id),
+    all,
+    slowest,
+    ms: all.reduce((sum, { gpu_ms: ms }) => sum + ms, 0),
+    builtinMs: before.length === 0 ? undefined : before.reduce((sum, ms) => sum + ms, 0),
+  };
+}

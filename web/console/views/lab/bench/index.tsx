@@ -1,0 +1,70 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, held } from '../../../api/client.ts';
+import { formatTime } from '../../../parts/format.ts';
+import { Button, Empty, FaultNote, Loading, Panel } from '../../../parts/index.tsx';
+import { useBenchRuns } from '../bench-runs.tsx';
+import { latestResult } from './runs.ts';
+import css from './bench.module.css';
+import { BoundNow } from './bound-now.tsx';
+import { History } from './history.tsx';
+import { Outcome } from './outcome.tsx';
+import { RooflineChart } from './roofline-chart.tsx';
+import { RoundsChart } from './rounds-chart.tsx';
+import { RunForm } from './run-form.tsx';
+
+/** Bound kernels against the built-ins: live, as a verdict, and against what the adapter can do. */
+export default function Bench() {
+  const parts = useQuery({ queryKey: ['lab', 'parts'], queryFn: () => held(api.GET('/lab/v1/parts')) });
+  const { runs, running, measure } = useBenchRuns();
+  const [shown, show] = useState<number>();
+  const benches = runs.filter(({ isMeasure }) => !isMeasure);
+  const run = benches.find(({ id }) => id === shown) ?? benches.at(-1);
+  const roofs = run?.result ?? latestResult(runs);
+  if (parts.isPending) return <Loading what="what is bound" />;
+  if (parts.isError) {
+    return (
+      <div className={css['body']}>
+        <FaultNote error={parts.error} retry={() => void parts.refetch()} />
+      </div>
+    );
+  }
+  const title = run && run.endedAt !== undefined ? `Bench of ${formatTime(run.endedAt)}` : 'This bench';
+  return (
+    <div className={css['body']}>
+      <div className={css['top']}>
+        <BoundNow parts={parts.data} />
+        <RunForm />
+      </div>
+      {run && (
+        <Panel title={title}>
+          {run.error !== undefined && <FaultNote error={run.error} />}
+          {run.wasStopped && <p>It was stopped; there is no verdict.</p>}
+          {run.rounds.length === 0 && run.endedAt === undefined && (
+            <p>Rounds are drawn here as they end; a few seconds of preparation come first.</p>
+          )}
+          {run.rounds.length > 0 && <RoundsChart run={run} />}
+          {run.result && <Outcome result={run.result} />}
+        </Panel>
+      )}
+      <Panel
+        title="Roofline"
+        tools={
+          <Button busy={running !== undefined} onClick={measure}>
+            {roofs ? 'Measure again' : 'Measure the components'}
+          </Button>
+        }
+      >
+        {roofs === undefined ? (
+          <Empty title="Nothing was measured on this page yet.">
+            A bench measures what the adapter can do at most, and what each component does of it. Without a
+            verdict it takes a few seconds.
+          </Empty>
+        ) : (
+          <RooflineChart result={roofs} />
+        )}
+      </Panel>
+      <History shown={run?.id} show={show} />
+    </div>
+  );
+}

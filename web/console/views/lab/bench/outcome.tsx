@@ -1,0 +1,79 @@
+import { formatNumber } from '../../../parts/format.ts';
+import { Badge, Facts, Table } from '../../../parts/index.tsx';
+import type { BenchResult } from './runs.ts';
+import css from './bench.module.css';
+import { IntervalsChart } from './intervals-chart.tsx';
+import { explained, formatChange, formatRange, verdictTones, verdictWords } from './words.ts';
+
+/** What a bench found, in a sentence, in a plot, in figures. */
+export function Outcome({ result }: { result: BenchResult }) {
+  const { baseline, bound, prefill, decode, verdict, warnings, method, fingerprint } = result;
+  const rows = [
+    {
+      name: `Prompt of ${prefill.prompt_tokens}`,
+      ...prefill,
+      before: baseline.prefill_tps,
+      after: bound.prefill_tps,
+    },
+    ...decode.map((one) => ({
+      name: `Decode at ${one.context}`,
+      ...one,
+      before: one.baseline_tps,
+      after: one.bound_tps,
+    })),
+  ];
+  const ratio = (one: { ratio: number; ci95: { low: number; high: number } }) =>
+    `${formatChange(one.ratio)} (${formatRange(one.ci95.low, one.ci95.high)})`;
+  return (
+    <>
+      <p className={css['verdict']} role="status">
+        <Badge tone={verdictTones[verdict]}>{verdictWords[verdict]}</Badge> {explained(result)}
+      </p>
+      {warnings.length > 0 && (
+        <ul className={css['warnings']}>
+          {warnings.map((one) => (
+            <li key={one}>{one}</li>
+          ))}
+        </ul>
+      )}
+      <IntervalsChart result={result} />
+      <Table
+        caption="Tokens a second and ratios"
+        rows={rows}
+        keyOf={({ name }) => name}
+        columns={[
+          { key: 'name', head: 'Measured', cell: ({ name }) => name },
+          { key: 'before', head: 'Built-in tokens/s', number: true, cell: (one) => formatNumber(one.before) },
+          { key: 'after', head: 'Bound tokens/s', number: true, cell: (one) => formatNumber(one.after) },
+          { key: 'ratio', head: 'Change (95 % interval)', number: true, cell: ratio },
+          { key: 'control', head: 'Control', number: true, cell: ({ control }) => ratio(control) },
+          {
+            key: 'verdict',
+            head: 'Verdict',
+            cell: (one) => <Badge tone={verdictTones[one.verdict]}>{verdictWords[one.verdict]}</Badge>,
+          },
+        ]}
+      />
+      <details>
+        <summary>How and on what it was measured</summary>
+        <p>{method}</p>
+        <Facts
+          facts={[
+            ['Adapter', `${fingerprint.adapter}, ${fingerprint.backend}, ${fingerprint.driver}`],
+            ['Dawn', [fingerprint.dawn, ...fingerprint.toggles].join(', ')],
+            ['Model', <code key="model">{fingerprint.model}</code>],
+            [
+              'Kernels',
+              Object.entries(fingerprint.kernels).map(([name, digest]) => (
+                <div key={name}>
+                  {name} <code>{digest}</code>
+                </div>
+              )),
+            ],
+            ['Seed', String(fingerprint.seed)],
+          ]}
+        />
+      </details>
+    </>
+  );
+}

@@ -1,0 +1,55 @@
+import { useMemo } from 'react';
+import { Chart } from '../../../parts/chart.tsx';
+import { formatMs } from '../../../parts/format.ts';
+import type { BenchResult } from './runs.ts';
+import { formatShare, kernelName } from '../graph/model.ts';
+import { ComponentTables } from './component-tables.tsx';
+import { figure } from './words.ts';
+import { rooflineOf } from './roofline.ts';
+
+/** Where the components of a decoded token stand between the adapter's measured peaks. */
+export function RooflineChart({ result }: { result: BenchResult }) {
+  const { peaks } = result;
+  const { x, series, at, left } = useMemo(() => rooflineOf(result), [result]);
+  return (
+    <>
+      <p>
+        Measured on this adapter: {figure(peaks.gbps)} GB/s of memory,{' '}
+        {peaks.cached_gbps > peaks.gbps * 1.02 &&
+          `${figure(peaks.cached_gbps)} GB/s of what caches can serve, `}
+        {figure(peaks.gflops)} GFLOP/s of f32 multiply-adds. A point under the slope is held by memory, one
+        under the flat part by arithmetic; the further below, the more there is to gain.
+      </p>
+      <Chart
+        label="Roofline: operations a second of each component by its operations a byte, under the measured peaks."
+        x={x}
+        names={at.map((one) => one?.id ?? 'roof')}
+        series={series}
+        xLabel="FLOP a byte"
+        yLabel="GFLOP/s"
+        xKind="log"
+        yKind="log"
+        height={340}
+        describe={(which, index) => {
+          const one = at[index];
+          const place = x[index] ?? 0;
+          if (!one || series[which]?.draw !== 'points')
+            return `${series[which]?.name}: ${figure(series[which]?.values[index] ?? 0)} GFLOP/s at ${figure(place)} FLOP a byte`;
+          return [
+            one.id,
+            kernelName(one.kernel).name,
+            `${figure(one.gflops)} GFLOP/s, ${figure(one.gbps)} GB/s, ${figure(place)} FLOP a byte`,
+            `${formatMs(one.gpu_ms)}, ${formatShare(one.peak_fraction)} of the nearer roof`,
+          ].join('\n');
+        }}
+      />
+      {left.length > 0 && (
+        <p>
+          Not drawn, because they do no arithmetic or are too short for this clock:{' '}
+          {left.map(({ id }) => id).join(', ')}.
+        </p>
+      )}
+      <ComponentTables result={result} />
+    </>
+  );
+}

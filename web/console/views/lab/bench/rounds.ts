@@ -1,0 +1,59 @@
+/** The rounds of a bench as ratios. */
+import type { BenchRound } from './runs.ts';
+
+type Sample = BenchRound['samples'][number];
+
+/** One that can be looked at: all decoding together, the prompt, or one context. */
+export interface Cell {
+  readonly name: string;
+  readonly title: string;
+  readonly has: (sample: Sample) => boolean;
+}
+
+export function cellsOf(rounds: readonly BenchRound[]): readonly Cell[] {
+  const [first] = rounds;
+  const contexts = first?.samples.filter(({ kind }) => kind === 'decode').map(({ context }) => context) ?? [];
+  return [
+    { name: 'decode', title: 'Decode, all contexts', has: ({ kind }) => kind === 'decode' },
+    { name: 'prefill', title: 'Prompt', has: ({ kind }) => kind === 'prefill' },
+    ...(contexts.length > 1
+      ? contexts.map((context) => ({
+          name: `decode-${context}`,
+          title: `Decode at ${context}`,
+          has: (sample: Sample) => sample.kind === 'decode' && sample.context === context,
+        }))
+      : []),
+  ];
+}
+
+export interface Ratios {
+  /** By round, as the host takes them: the geometric mean of both runs of the built-ins by the bound kernels. */
+  readonly bound: readonly number[];
+  /** The built-ins by themselves. */
+  readonly control: readonly number[];
+  /** Of all rounds up to each. */
+  readonly median: readonly number[];
+}
+
+export function ratiosOf(rounds: readonly BenchRound[], cell: Cell): Ratios {
+  const mean = (of: (sample: Sample) => number) =>
+    rounds.map(({ samples }) => {
+      const logs = samples.filter(cell.has).map((sample) => Math.log(of(sample)));
+      return Math.exp(logs.reduce((sum, one) => sum + one, 0) / Math.max(1, logs.length));
+    });
+  const bound = mean(
+    ({ baseline_ms, control_ms, bound_ms }) => Math.sqrt(baseline_ms * control_ms) / bound_ms,
+  );
+  return {
+    bound,
+    control: mean(({ baseline_ms, control_ms }) => baseline_ms / control_ms),
+    median: bound.map((_, index) => medianOf(bound.slice(0, index + 1))),
+  };
+}
+
+function medianOf(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2;
+}

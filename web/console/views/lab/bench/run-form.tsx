@@ -1,0 +1,113 @@
+import { useEffect, useState } from 'react';
+import { formatMs } from '../../../parts/format.ts';
+import { Button, Field, Panel, Row } from '../../../parts/index.tsx';
+import { useUrlState } from '../../../parts/url-state.ts';
+import { useBenchRuns } from '../bench-runs.tsx';
+import { type BenchRequest, type BenchRun, stageText } from './runs.ts';
+import css from './bench.module.css';
+
+const fields = [
+  ['rounds', 'Rounds', 'as many as narrow intervals need'],
+  ['prompt_tokens', 'Prompt tokens', 'by mode'],
+  ['new_tokens', 'Tokens decoded a round', 'as many as the clock needs'],
+  ['contexts', 'Contexts', '32, 128, 512'],
+] as const;
+type Name = (typeof fields)[number][0];
+
+/** How much is measured. What is left empty is chosen by the host. */
+export function RunForm() {
+  const { start, stop, running } = useBenchRuns();
+  const [mode, setMode] = useUrlState('mode', 'quick');
+  const [given, setGiven] = useState<Partial<Record<Name, string>>>({});
+  const { request, faults } = requestOf(mode === 'full' ? 'full' : 'quick', given);
+  return (
+    <Panel title="Run">
+      <form
+        className={css['run']}
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (Object.keys(faults).length === 0) start(request);
+        }}
+      >
+        <Field
+          label="Mode"
+          hint="Quick takes about ten seconds after the first; full up to a few minutes and tells smaller differences."
+        >
+          {(control) => (
+            <select {...control} value={mode} onChange={({ target }) => setMode(target.value)}>
+              <option value="quick">Quick</option>
+              <option value="full">Full</option>
+            </select>
+          )}
+        </Field>
+        <details>
+          <summary>What is measured</summary>
+          <div className={css['fields']}>
+            {fields.map(([name, label, usual]) => (
+              <Field key={name} label={label} fault={faults[name]}>
+                {(control) => (
+                  <input
+                    {...control}
+                    inputMode="numeric"
+                    placeholder={usual}
+                    value={given[name] ?? ''}
+                    onChange={({ target }) => setGiven({ ...given, [name]: target.value })}
+                  />
+                )}
+              </Field>
+            ))}
+          </div>
+        </details>
+        <Row>
+          {/* Two buttons: one that became the other while it is pressed would begin the next bench. */}
+          {running ? (
+            <Button key="stop" onClick={stop}>
+              Stop the bench
+            </Button>
+          ) : (
+            <Button key="run" type="submit" kind="primary">
+              Run the bench
+            </Button>
+          )}
+        </Row>
+      </form>
+      {running && <Progress run={running} />}
+    </Panel>
+  );
+}
+
+function Progress({ run }: { run: BenchRun }) {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 500);
+    return () => clearInterval(timer);
+  }, []);
+  const last = run.rounds.at(-1);
+  return (
+    <div className={css['progress']}>
+      <progress
+        aria-label="Rounds of the bench"
+        {...(last && run.stage === 'round' ? { value: last.round, max: last.most } : {})}
+      />
+      <span role="status">The host {stageText(run)}.</span>
+      <span>{formatMs(Math.max(0, Math.floor((now - run.startedAt) / 1000)) * 1000)}</span>
+    </div>
+  );
+}
+
+function requestOf(mode: 'quick' | 'full', given: Partial<Record<Name, string>>) {
+  const faults: Partial<Record<Name, string>> = {};
+  const request: BenchRequest = { mode };
+  for (const [name, label] of fields) {
+    const words = (given[name] ?? '').split(/[\s,]+/).filter((word) => word !== '');
+    if (words.length === 0) continue;
+    const numbers = words.map(Number);
+    const isWhole = numbers.every((one) => Number.isInteger(one) && one > 0);
+    if (!isWhole || (name !== 'contexts' && numbers.length > 1)) {
+      faults[name] =
+        `${label}: expected ${name === 'contexts' ? 'whole numbers above 0, with commas' : 'a whole number above 0'}, got '${given[name]}'`;
+    } else if (name === 'contexts') request.contexts = numbers;
+    else if (numbers[0] !== undefined) request[name] = numbers[0];
+  }
+  return { request, faults };
+}

@@ -1,0 +1,56 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, held } from '../../api/client.ts';
+import type { components } from '../../api/schema.d.ts';
+import { Button, Confirm, FaultNote } from '../../parts/index.tsx';
+
+export type Parts = components['schemas']['LabParts'];
+export type BindRequest = components['schemas']['BindRequest'];
+
+/** Changes what runs; every look at it is then taken anew. */
+export function useBind() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (body: BindRequest) => held(api.POST('/lab/v1/bindings', { body })),
+    onSettled: () => queries.invalidateQueries({ queryKey: ['lab'] }),
+  });
+}
+
+/** The host takes all of them off at once; there is no other way. */
+export function UnbindAll({ kernels }: { kernels: readonly string[] }) {
+  const queries = useQueryClient();
+  const [isAsked, setAsked] = useState(false);
+  const unbind = useMutation({
+    mutationFn: () => held(api.DELETE('/lab/v1/bindings')),
+    onSuccess: () => setAsked(false),
+    onSettled: () => queries.invalidateQueries({ queryKey: ['lab'] }),
+  });
+  if (kernels.length === 0) return null;
+  const clear = () => (kernels.length === 1 ? unbind.mutate() : setAsked(true));
+  return (
+    <>
+      <Button busy={unbind.isPending} onClick={clear}>
+        Unbind {kernels.length === 1 ? kernels[0] : `all ${kernels.length} kernels`}
+      </Button>
+      {unbind.isError && <FaultNote error={unbind.error} />}
+      <Confirm
+        title="Bring the built-in kernels back?"
+        open={isAsked}
+        action="Unbind them all"
+        busy={unbind.isPending}
+        confirm={() => unbind.mutate()}
+        close={() => setAsked(false)}
+      >
+        <p>
+          {kernels.join(', ')} no longer run. They stay registered and can be bound again. Running answers go
+          on with the built-in kernels from their next token.
+        </p>
+      </Confirm>
+    </>
+  );
+}
+
+/** Registered kernels that run somewhere. */
+export const boundKernels = ({ components: all }: Pick<Parts, 'components'>): readonly string[] => [
+  ...new Set(all.flatMap(({ kernel }) => kernel.split(' + ')).filter((one) => !one.startsWith('builtin'))),
+];

@@ -1,0 +1,70 @@
+import { DiffView, FaultNote, Field, Loading, Panel } from '../../../parts/index.tsx';
+import { useUrlState } from '../../../parts/url-state.ts';
+import { useParts } from '../kernels/queries.ts';
+import { differenceOf, type Side, sideOfBound, sideOfConfig, spansOf } from './config-text.ts';
+import css from './configs.module.css';
+import { useConfig, useGraph } from './queries.ts';
+
+/** No config is called so: their names begin with a letter or a digit. */
+const bound = '-bound';
+
+/** Two configs, or one and what is bound now, by what they do differently. */
+export function Compare({ names }: { names: readonly string[] }) {
+  const [before, setBefore] = useUrlState('before', bound);
+  const [after, setAfter] = useUrlState('after', names[0] ?? bound);
+  const choice = (label: string, value: string, choose: (name: string) => void) => (
+    <Field label={label}>
+      {(control) => (
+        <select {...control} value={value} onChange={({ target }) => choose(target.value)}>
+          <option value={bound}>what is bound now</option>
+          {names.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+  return (
+    <Panel title="Compare">
+      <div className={css['line']}>
+        {choice('Before', before, setBefore)}
+        {choice('After', after, setAfter)}
+      </div>
+      <Difference before={before} after={after} />
+    </Panel>
+  );
+}
+
+function Difference({ before, after }: { before: string; after: string }) {
+  const isLive = before === bound || after === bound;
+  const left = useSide(before, isLive);
+  const right = useSide(after, isLive);
+  const error = left.error ?? right.error;
+  if (error) return <FaultNote error={error} />;
+  if (!left.side || !right.side) return <Loading what="both" />;
+  const diff = differenceOf(left.side, right.side);
+  return (
+    <>
+      <p role="status">
+        {diff === undefined
+          ? 'They bind the same kernels to the same components.'
+          : 'Lines with + are of the second one only, lines with - of the first.'}
+        {isLive &&
+          ' The host does not give the texts of what is bound: digests tell whether kernels are the same.'}
+      </p>
+      {diff !== undefined && <DiffView diff={diff} label="Difference" />}
+    </>
+  );
+}
+
+/** @param isLive the other side may be what is bound now, which is told by node */
+function useSide(name: string, isLive: boolean): { side?: Side; error?: unknown } {
+  const parts = useParts();
+  const graph = useGraph();
+  const config = useConfig(name, name !== bound);
+  const error = config.error ?? parts.error ?? graph.error;
+  if (error) return { error };
+  if (name === bound) return parts.data ? { side: sideOfBound(parts.data) } : {};
+  if (!config.data || !graph.data) return {};
+  return { side: sideOfConfig(config.data, isLive ? spansOf(graph.data) : undefined) };
+}

@@ -1,0 +1,168 @@
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
+import { api, held } from '../../../api/client.ts';
+import { formatTime } from '../../../parts/format.ts';
+import { Badge, Button, Confirm, Facts, FaultNote, Loading, Panel, Table } from '../../../parts/index.tsx';
+import { summed, useRefresh } from '../kernels/queries.ts';
+import { applyConfig, type Step } from './apply.ts';
+import type { Config } from './config-text.ts';
+import css from './configs.module.css';
+import { useConfig } from './queries.ts';
+
+/** A saved config: what it binds, by whom it is signed, whether it holds here; and binding it. */
+export function ConfigPanel({ name }: { name: string }) {
+  const config = useConfig(name);
+  const refresh = useRefresh();
+  const running = useRef<AbortController>(null);
+  const [steps, setSteps] = useState<readonly Step[]>([]);
+  const [isAsked, setAsked] = useState(false);
+  useEffect(() => () => running.current?.abort(), []);
+  const apply = useMutation({
+    mutationFn: async (of: Config) => {
+      const controller = new AbortController();
+      running.current = controller;
+      setSteps([]);
+      const tell = (step: Step) => setSteps((before) => [...before, step]);
+      return await applyConfig(of, tell, controller.signal);
+    },
+    onSettled: refresh,
+  });
+  if (config.error) return <FaultNote error={config.error} retry={() => void config.refetch()} />;
+  if (!config.data) return <Loading what={name} />;
+  const { model, bindings, kernels, evidence, fingerprint, created_at: created, signature } = config.data;
+  return (
+    <Panel
+      title={`Config ${name}`}
+      tools={
+        <Button kind="primary" busy={apply.isPending} onClick={() => setAsked(true)}>
+          {apply.isPending ? 'Applying ...' : 'Apply it'}
+        </Button>
+      }
+    >
+      {(steps.length > 0 || apply.isPending) && (
+        <ol className={css['steps']} role="log" aria-label={`Applying ${name}`}>
+          {steps.map((step) => (
+            <li key={step.name}>
+              <Badge tone={step.state === 'done' ? 'good' : 'bad'}>{step.state}</Badge>{' '}
+              <strong>{step.name}</strong> <span className={css['said']}>{step.said}</span>
+            </li>
+          ))}
+          {apply.data === true && <li>It is bound. It takes effect between two tokens.</li>}
+        </ol>
+      )}
+      {apply.error && <FaultNote error={apply.error} />}
+      <Table
+        caption={`What ${name} binds`}
+        rows={bindings}
+        keyOf={({ kernel }) => kernel}
+        columns={[
+          { key: 'kernel', head: 'Kernel', cell: ({ kernel }) => <strong>{kernel}</strong> },
+          { key: 'op', head: 'Op', cell: ({ kernel }) => kernels.find((each) => each.name === kernel)?.op },
+          { key: 'components', head: 'Components', cell: ({ components }) => summed(components) },
+          {
+            key: 'evidence',
+            head: 'Evidence',
+            cell: ({ kernel }) => evidenceText(evidence[kernel]),
+          },
+        ]}
+      />
+      <Validation name={name} />
+      <h3>Signature and fingerprint</h3>
+      <Facts
+        facts={[
+          ['Saved', formatTime(created)],
+          ['Signature', `${signature.alg}, key ${signature.key_id}`],
+          ['Public key', <code key="key">{signature.public_key}</code>],
+          ['Model', `${model.architecture}, ${model.digest}`],
+          ['Adapter', `${fingerprint.adapter}, ${fingerprint.backend}`],
+          ['Driver', fingerprint.driver],
+          ['Dawn', [fingerprint.dawn, ...fingerprint.toggles].join(', ')],
+          ['Features', fingerprint.features.join(', ') || 'none'],
+        ]}
+      />
+      <Confirm
+        title={`Bind ${name} now?`}
+        open={isAsked}
+        action="Apply it"
+        close={() => setAsked(false)}
+        confirm={() => {
+          setAsked(false);
+          apply.mutate(config.data);
+        }}
+      >
+        <p>
+          Its kernels are checked again first. Where all are accepted, what is bound now makes way for it;
+          registered kernels of the same names are replaced.
+        </p>
+      </Confirm>
+    </Panel>
+  );
+}
+
+function evidenceText(report: Config['evidence'][string] | undefined): string {
+  if (!report) return 'none';
+  const cases = report.parity?.length ?? 0;
+  const passed = report.parity?.filter(({ ok }) => ok).length ?? 0;
+  return `${passed} of ${cases} cases passed${report.tolerance ? `, ${report.tolerance.mode}` : ''}`;
+}
+
+const words = {
+  signature: 'The text is as it was signed, by a key this host trusts.',
+  safety: 'The kernels pass the static stages.',
+  parity: 'Their gates accepted them.',
+};
+
+/** Nothing runs for it: it is asked whenever the config is looked at. */
+function Validation({ name }: { name: string }) {
+  const report = useQuery({
+    queryKey: ['lab', 'validation', name],
+    queryFn: () => held(api.POST('/lab/v1/validate', { body: { path: `${name}.json` } })),
+  });
+  if (report.error) return <FaultNote error={report.error} retry={() => void report.refetch()} />;
+  if (!report.data) return <Loading what="the validation" />;
+  return (
+    <>
+      <h3>
+        Validation{' '}
+        <Badge tone={report.data.ok ? 'good' : 'bad'}>
+          {report.data.ok ? 'it holds here' : 'it does not hold here'}
+        </Badge>
+      </h3>
+      <Table
+        caption={`Validation of ${name}`}
+        rows={report.data.stages}
+        keyOf={({ stage }) => stage}
+        columns={[
+          { key: 'stage', head: 'Stage', cell: ({ stage }) => stage },
+          {
+            key: 'ok',
+            head: 'Verdict',
+            cell: ({ ok, skipped }) => (
+              <Badge tone={skipped ? undefined : ok ? 'good' : 'bad'}>
+                {skipped ? 'skipped' : ok ? 'passed' : 'failed'}
+              </Badge>
+            ),
+          },
+          {
+            key: 'findings',
+            head: 'Findings',
+            cell: ({ stage, ok, skipped, findings }) =>
+              findings.length > 0 ? (
+                <ul className={css['findings']}>
+                  {findings.map(({ code, severity, message }) => (
+                    <li key={`${code} ${message}`}>
+                      {severity}: {message} <code>{code}</code>
+                    </li>
+                  ))}
+                </ul>
+              ) : skipped ? (
+                'An earlier stage failed.'
+              ) : (
+                ok && words[stage]
+              ),
+          },
+        ]}
+      />
+    </>
+  );
+}

@@ -1,0 +1,57 @@
+import { Badge, Button, Empty, FaultNote, Loading, Panel, Table } from '../../../parts/index.tsx';
+import { useUrlState } from '../../../parts/url-state.ts';
+import { Compare } from './compare.tsx';
+import { ConfigPanel } from './config-panel.tsx';
+import css from './configs.module.css';
+import { useConfigNames } from './queries.ts';
+import { SaveForm } from './save-form.tsx';
+
+/** Saved sets of bindings with their kernels. */
+export default function Configs() {
+  const [chosen, choose] = useUrlState('config');
+  const names = useConfigNames();
+  if (names.error) return <FaultNote error={names.error} retry={() => void names.refetch()} />;
+  if (!names.data) return <Loading what="the saved configs" />;
+  return (
+    <div className={css['view']}>
+      <SaveForm names={names.data} saved={choose} />
+      <Panel title="Saved configs">
+        {names.data.length === 0 ? (
+          <Empty title="No config is saved.">
+            A config holds bindings, the kernels with their texts, and the evidence of their gates, signed by
+            this host.
+          </Empty>
+        ) : (
+          <Table
+            caption="What is saved"
+            rows={names.data}
+            keyOf={(name) => name}
+            isSelected={(name) => name === chosen}
+            columns={[
+              { key: 'name', head: 'Name', cell: (name) => <strong>{name}</strong> },
+              {
+                key: 'start',
+                head: 'At the start of a host',
+                cell: (name) => <code>node dist/host.js --gpu --kernels {name}</code>,
+              },
+              {
+                key: 'show',
+                head: 'Show',
+                cell: (name) =>
+                  name === chosen ? (
+                    <Badge>below</Badge>
+                  ) : (
+                    <Button aria-label={`Show ${name}`} onClick={() => choose(name)}>
+                      Show
+                    </Button>
+                  ),
+              },
+            ]}
+          />
+        )}
+      </Panel>
+      {chosen !== '' && <ConfigPanel key={chosen} name={chosen} />}
+      {names.data.length > 0 && <Compare names={names.data} />}
+    </div>
+  );
+}

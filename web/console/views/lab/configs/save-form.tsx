@@ -1,0 +1,71 @@
+import { useMutation } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, held } from '../../../api/client.ts';
+import { Button, Confirm, FaultNote, Field, Panel } from '../../../parts/index.tsx';
+import { summed, useParts, useRefresh } from '../kernels/queries.ts';
+import css from './configs.module.css';
+import { sideOfBound } from './config-text.ts';
+
+/** Keeps what is bound now under a name. */
+export function SaveForm({ names, saved }: { names: readonly string[]; saved: (name: string) => void }) {
+  const parts = useParts();
+  const refresh = useRefresh();
+  const [name, setName] = useState('');
+  const [isAsked, setAsked] = useState(false);
+  const save = useMutation({
+    mutationFn: () => held(api.POST('/lab/v1/configs', { body: { name } })),
+    onSuccess: async () => {
+      await refresh();
+      saved(name);
+    },
+  });
+  const bound = parts.data && sideOfBound(parts.data).bindings;
+  const byKernel = Map.groupBy(bound ?? [], ({ kernel }) => kernel);
+  return (
+    <Panel title="Save what is bound now">
+      <p>
+        {bound === undefined || bound.length === 0
+          ? 'Nothing is bound, so there is nothing to save: bind a kernel first.'
+          : [...byKernel]
+              .map(([kernel, at]) => `${kernel} runs ${summed(at.map(({ id }) => id))}`)
+              .join('; ')}
+      </p>
+      <form
+        className={css['line']}
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (names.includes(name)) setAsked(true);
+          else save.mutate();
+        }}
+      >
+        <Field label="Name" hint="Letters, digits, . _ and -, at most 64.">
+          {(control) => (
+            <input
+              {...control}
+              value={name}
+              spellCheck={false}
+              onChange={({ target }) => setName(target.value)}
+            />
+          )}
+        </Field>
+        <Button type="submit" kind="primary" busy={save.isPending} disabled={name === '' || !bound?.length}>
+          Save
+        </Button>
+      </form>
+      <div role="status">{save.data && `Saved as ${save.data.name}.`}</div>
+      {save.error && <FaultNote error={save.error} />}
+      <Confirm
+        title={`Replace ${name}?`}
+        open={isAsked}
+        action="Replace it"
+        close={() => setAsked(false)}
+        confirm={() => {
+          setAsked(false);
+          save.mutate();
+        }}
+      >
+        <p>A config of this name is saved already. What is bound now takes its place.</p>
+      </Confirm>
+    </Panel>
+  );
+}

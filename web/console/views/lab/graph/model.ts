@@ -1,0 +1,143 @@
+/** The live graph as it is looked at: what runs together, how long it takes, and which layers are folded. */
+import type { components } from '../../../api/schema.d.ts';
+
+export type LabGraph = components['schemas']['LabGraph'];
+export type GraphNode = LabGraph['nodes'][number];
+export type Span = LabGraph['spans'][number];
+
+/** What one dispatch computes. */
+export interface Unit {
+  readonly id: string;
+  readonly nodes: readonly GraphNode[];
+  readonly kernel: string;
+  /** Absent: not measured. */
+  readonly ms?: number;
+  /** Of the GPU time of all. */
+  readonly share?: number;
+}
+
+export interface Times {
+  readonly units: ReadonlyMap<string, Unit>;
+  /** Of one decoded token, as far as it is measured. */
+  readonly totalMs: number;
+  readonly isMeasured: boolean;
+  readonly mostShare: number;
+}
+
+export function timesOf({ nodes }: LabGraph): Times {
+  const groups = [...Map.groupBy(nodes, ({ component }) => component)];
+  const msOf = (all: readonly GraphNode[]) => all.find((node) => node.gpu_ms !== undefined)?.gpu_ms;
+  const totalMs = groups.reduce((sum, [, all]) => sum + (msOf(all) ?? 0), 0);
+  const units = new Map(
+    groups.map(([id, all]): [string, Unit] => {
+      const ms = msOf(all);
+      const timed = ms === undefined ? {} : { ms, share: totalMs === 0 ? 0 : ms / totalMs };
+      return [id, { id, nodes: all, kernel: all[0]?.kernel ?? '', ...timed }];
+    }),
+  );
+  const shares = [...units.values()].map(({ share = 0 }) => share);
+  return {
+    units,
+    totalMs,
+    isMeasured: nodes.some((node) => node.gpu_ms !== undefined),
+    mostShare: Math.max(0, ...shares),
+  };
+}
+
+/** Undefined: outside of the layers. */
+export function layerOf(id: string): number | undefined {
+  const [, layer] = /^layers\.(\d+)\./.exec(id) ?? [];
+  return layer === undefined ? undefined : Number(layer);
+}
+
+export const layersOf = ({ nodes }: LabGraph): number[] =>
+  [...new Set(nodes.flatMap(({ id }) => layerOf(id) ?? []))].sort((a, b) => a - b);
+
+/** Without what all of a layer have in common. */
+export const shortOf = (id: string): string => id.replace(/^layers\.\d+\./, '');
+
+/** `layers.3.attn.q` and its like in all layers. */
+export const slotOf = (id: string): string => id.replace(/^layers\.\d+\./, 'layers.*.');
+
+export interface KernelName {
+  readonly name: string;
+  /** Of a built-in one: what it was compiled as. */
+  readonly variant?: string;
+  readonly isBuiltin: boolean;
+}
+
+export function kernelName(kernel: string): KernelName {
+  const [, name, variant] = /^builtin:?([^?]*)\??(.*)$/.exec(kernel) ?? [];
+  if (name === undefined) return { name: kernel, isBuiltin: false };
+  return { name: name === '' ? 'built-in' : name, isBuiltin: true, ...(variant ? { variant } : {}) };
+}
+
+/** Registered kernels first: they are what one looks for. Then built-in sources as they come. */
+export function kernelsOf({ nodes }: LabGraph): readonly KernelName[] {
+  const found = new Map<string, KernelName>();
+  for (const { kernel } of nodes) {
+    const { name, isBuiltin } = kernelName(kernel);
+    if (!found.has(name)) found.set(name, { name, isBuiltin });
+  }
+  return [...found.values()].sort((a, b) => Number(a.isBuiltin) - Number(b.isBuiltin));
+}
+
+/** Layers that are shown as one: their ids are those of a run of layers. */
+export interface Fold {
+  readonly id: string;
+  readonly first: number;
+  readonly last: number;
+  readonly nodes: number;
+  readonly ms?: number;
+  readonly share?: number;
+  /** Registered kernels that run in them. */
+  readonly kernels: readonly string[];
+}
+
+/** What is drawn: single nodes, one open layer, and folds of the others. */
+export interface Folded {
+  readonly outside: readonly GraphNode[];
+  readonly open: { readonly layer: number; readonly nodes: readonly GraphNode[] } | undefined;
+  readonly folds: readonly Fold[];
+}
+
+export function folded(graph: LabGraph, times: Times, open: number | undefined): Folded {
+  const byLayer = Map.groupBy(graph.nodes, ({ id }) => layerOf(id) ?? -1);
+  const layers = layersOf(graph);
+  const inside = open === undefined ? undefined : byLayer.get(open);
+  const runs = [
+    layers.filter((layer) => !inside || layer < (open ?? 0)),
+    layers.filter((layer) => inside && layer > (open ?? 0)),
+  ];
+  return {
+    outside: byLayer.get(-1) ?? [],
+    open: inside && open !== undefined ? { layer: open, nodes: inside } : undefined,
+    folds: runs.filter((run) => run.length > 0).map((run) => foldOf(run, byLayer, times)),
+  };
+}
+
+function foldOf(run: readonly number[], byLayer: Map<number, GraphNode[]>, times: Times): Fold {
+  const [first = 0, last = first] = [run[0], run.at(-1)];
+  const nodes = run.flatMap((layer) => byLayer.get(layer) ?? []);
+  const units = [...new Set(nodes.map(({ component }) => component))].flatMap(
+    (id) => times.units.get(id) ?? [],
+  );
+  const sum = (member: 'ms' | 'share') => units.reduce((all, unit) => all + (unit[member] ?? 0), 0);
+  return {
+    id: `fold ${first}-${last}`,
+    first,
+    last,
+    nodes: nodes.length,
+    ...(times.isMeasured ? { ms: sum('ms'), share: sum('share') } : {}),
+    kernels: [
+      ...new Set(
+        nodes
+          .map(({ kernel }) => kernelName(kernel))
+          .filter(({ isBuiltin }) => !isBuiltin)
+          .map(({ name }) => name),
+      ),
+    ],
+  };
+}
+
+export const formatShare = (share: number): string => `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;

@@ -1,0 +1,108 @@
+import { Link } from 'wouter';
+import { Badge, Button, Facts, Panel } from '../../../parts/index.tsx';
+import { formatBytes, formatMs, formatNumber } from '../../../parts/format.ts';
+import type { Parts } from '../bindings.tsx';
+import { BindHere } from './bind-here.tsx';
+import css from './graph.module.css';
+import { formatShare, type GraphNode, kernelName, type LabGraph, shortOf, type Times } from './model.ts';
+
+/** One node: what it computes, what runs it, how long it takes, and what could run it. */
+export function NodePanel(props: {
+  graph: LabGraph;
+  node: GraphNode;
+  times: Times;
+  parts: Parts | undefined;
+  select: (id: string) => void;
+}) {
+  const { graph, node, times, parts, select } = props;
+  const unit = times.units.get(node.component);
+  const others = unit?.nodes.filter(({ id }) => id !== node.id) ?? [];
+  const { name, variant, isBuiltin } = kernelName(node.kernel);
+  const shape = (all: readonly (number | string)[], dtype: string) => `[${all.join(', ')}] ${dtype}`;
+  const into = graph.edges.filter(({ to }) => to === node.id);
+  const out = graph.edges.filter(({ from }) => from === node.id);
+  const link = (id: string) => (
+    <button key={id} type="button" className={css['nodeButton']} onClick={() => select(id)}>
+      {id}
+    </button>
+  );
+  return (
+    <Panel title={node.id} tools={<Button onClick={() => select('')}>Close</Button>}>
+      <Facts
+        facts={[
+          ['Op', <code key="op">{node.op}</code>],
+          ['Format', node.dtype],
+          [
+            'Output',
+            <code key="out">
+              {shape(node.shape, out[0]?.dtype ?? (node.op === 'sample' ? 'u32' : 'f32'))}
+            </code>,
+          ],
+          [
+            'Reads',
+            into.length === 0 ? (
+              'the tokens'
+            ) : (
+              <ul className={css['plain']}>
+                {into.map(({ from, shape: of, dtype }) => (
+                  <li key={from}>
+                    {link(from)} <code>{shape(of, dtype)}</code>
+                  </li>
+                ))}
+              </ul>
+            ),
+          ],
+          ['A token', `${formatNumber(node.flops, 0)} FLOP, ${formatBytes(node.bytes)} moved`],
+          [
+            'Kernel',
+            <div key="kernel">
+              <strong>{name}</strong> {isBuiltin ? 'built in' : <Badge tone="good">lab</Badge>}
+              {variant !== undefined && (
+                <details className={css['kernelText']}>
+                  <summary>Compiled as</summary>
+                  {variant.split('&').map((one) => (
+                    <div key={one}>
+                      <code>{one.replace('=', ' = ')}</code>
+                    </div>
+                  ))}
+                </details>
+              )}
+            </div>,
+          ],
+          [
+            'Dispatch',
+            others.length === 0 ? (
+              `${node.component}, alone`
+            ) : (
+              <div key="dispatch">
+                <code>{node.component}</code>, together with {others.map(({ id }) => shortOf(id)).join(', ')}
+              </div>
+            ),
+          ],
+          [
+            'GPU time',
+            unit?.ms === undefined
+              ? 'not measured since the kernels last changed'
+              : `${formatMs(unit.ms)}, ${formatShare(unit.share ?? 0)} of a token${others.length > 0 ? ', of the whole dispatch' : ''}`,
+          ],
+        ]}
+      />
+      <p>
+        <Link href={`/console/lab/kernels?op=${encodeURIComponent(node.op)}`}>
+          Write a kernel for {node.op}
+        </Link>
+        {!isBuiltin && (
+          <>
+            {' · '}
+            <Link
+              href={`/console/lab/kernels?op=${encodeURIComponent(node.op)}&kernel=${encodeURIComponent(name)}`}
+            >
+              Open {name} in the editor
+            </Link>
+          </>
+        )}
+      </p>
+      {parts && <BindHere key={node.id} graph={graph} node={node} parts={parts} />}
+    </Panel>
+  );
+}

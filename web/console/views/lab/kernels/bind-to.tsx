@@ -1,0 +1,122 @@
+import { useMutation } from '@tanstack/react-query';
+import { useId, useState } from 'react';
+import { api, held } from '../../../api/client.ts';
+import { Badge, Button, Empty, FaultNote, Field, Loading, Table } from '../../../parts/index.tsx';
+import css from './kernels.module.css';
+import { slotOf, summed, useParts, useRefresh } from './queries.ts';
+
+/** Kernels of a slot: of its layers, and of the nodes of its spans. */
+const runningOf = (bound: string): readonly string[] => [
+  ...new Set(bound.split(/, | \+ /).map((name) => (name.startsWith('builtin') ? 'built-in' : name))),
+];
+
+/** Where a kernel may run, a click each; or at whatever globs say. @param props.globs what its author wrote */
+export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonly string[] }) {
+  const parts = useParts();
+  const refresh = useRefresh();
+  const [wanted, setWanted] = useState(globs.join(', '));
+  const list = useId();
+  const bind = useMutation({
+    mutationFn: (components: string[]) =>
+      held(api.POST('/lab/v1/bindings', { body: { kernel, components } })),
+    onSettled: refresh,
+  });
+  if (parts.error) return <FaultNote error={parts.error} retry={() => void parts.refetch()} />;
+  if (!parts.data) return <Loading what="the components" />;
+  const slots = parts.data.slots.filter(
+    ({ compatible, swappable }) => swappable && compatible.includes(kernel),
+  );
+  const ids = parts.data.components
+    .filter(({ id }) => slots.some(({ slot }) => slot === slotOf(id)))
+    .map(({ id }) => id);
+  if (slots.length === 0)
+    return (
+      <Empty title={`${kernel} fits nothing of the resident model.`}>
+        Its op does not occur there, or it was not compared with its oracle.
+      </Empty>
+    );
+  const words = wanted
+    .split(',')
+    .map((word) => word.trim())
+    .filter((word) => word !== '');
+  return (
+    <div className={css['bindTo']}>
+      <Table
+        caption={`Where ${kernel} may run`}
+        rows={slots}
+        keyOf={({ slot }) => slot}
+        isSelected={({ bound }) => bound === kernel}
+        columns={[
+          { key: 'slot', head: 'Components', cell: ({ slot }) => <code>{slot}</code> },
+          { key: 'op', head: 'Op', cell: ({ op }) => op },
+          {
+            key: 'bound',
+            head: 'Runs there now',
+            cell: ({ bound }) =>
+              runningOf(bound).map((name) =>
+                name === 'built-in' ? (
+                  `${name} `
+                ) : (
+                  <Badge key={name} tone="good">
+                    {name}
+                  </Badge>
+                ),
+              ),
+          },
+          {
+            key: 'bind',
+            head: 'Bind',
+            cell: ({ slot, bound }) => (
+              <Button
+                aria-label={bound === kernel ? `Bound to ${slot}` : `Bind ${kernel} to ${slot}`}
+                busy={bind.isPending}
+                disabled={bound === kernel}
+                onClick={() => bind.mutate([slot])}
+              >
+                {bound === kernel ? 'Bound' : 'Bind'}
+              </Button>
+            ),
+          },
+        ]}
+      />
+      <form
+        className={css['line']}
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (words.length > 0) bind.mutate(words);
+        }}
+      >
+        <Field
+          label="Other components"
+          hint="Ids or globs, with commas between: * stands within a segment, ** also over dots."
+        >
+          {(control) => (
+            <input
+              {...control}
+              list={list}
+              value={wanted}
+              placeholder="layers.0.attn.norm"
+              spellCheck={false}
+              onChange={({ target }) => setWanted(target.value)}
+            />
+          )}
+        </Field>
+        <Button type="submit" busy={bind.isPending} disabled={words.length === 0}>
+          Bind these
+        </Button>
+        <datalist id={list}>
+          {[...new Set([...slots.map(({ slot }) => slot), ...ids])].map((id) => (
+            <option key={id} value={id} />
+          ))}
+        </datalist>
+      </form>
+      <div role="status">
+        {bind.data &&
+          `${kernel} runs ${summed(bind.data.components)} now${
+            bind.data.replaced.length > 0 ? `, instead of ${bind.data.replaced.join(', ')}` : ''
+          }. It takes effect between two tokens.`}
+      </div>
+      {bind.error && <FaultNote error={bind.error} />}
+    </div>
+  );
+}

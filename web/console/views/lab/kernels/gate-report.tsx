@@ -1,0 +1,149 @@
+import { Badge, Button, Facts, Panel, Row, Table } from '../../../parts/index.tsx';
+import { formatMs } from '../../../parts/format.ts';
+import type { Report } from './drafts.ts';
+import css from './kernels.module.css';
+import { figure } from './parity-map.tsx';
+import { ParityTable } from './parity-table.tsx';
+
+const stages = ['parse', 'interface', 'safety', 'pipeline', 'parity'] as const;
+const about: Readonly<Record<(typeof stages)[number], string>> = {
+  parse: 'the WGSL compiler',
+  interface: 'bindings, types and limits against the op',
+  safety: 'what need not end, what bounds checks cannot see',
+  pipeline: 'compiled for this adapter',
+  parity: 'results against the oracle',
+};
+const tones = { error: 'bad', warning: 'warn', info: undefined } as const;
+
+/** What the gate found, stage by stage. @param props.isStale the text is another one by now */
+export function GateReport(props: {
+  report: Report;
+  isStale: boolean;
+  goTo: (place: { line: number; column: number }) => void;
+}) {
+  const { report, isStale, goTo } = props;
+  const findings = report.stages.flatMap(({ stage, findings: all }) =>
+    all.map((finding, index) => ({ ...finding, stage, key: `${stage} ${index}` })),
+  );
+  return (
+    <Panel
+      title={
+        <>
+          Gate: {report.kernel}{' '}
+          <Badge tone={report.accepted ? (report.unverified ? 'warn' : 'good') : 'bad'}>
+            {verdictOf(report)}
+          </Badge>
+        </>
+      }
+      tools={isStale && <span className={css['note']}>The text has changed since this check.</span>}
+    >
+      <ol className={css['stages']} aria-label="Stages of the gate">
+        {stages.map((name) => {
+          const reached = report.stages.find(({ stage }) => stage === name);
+          const said = reached === undefined ? 'not reached' : reached.ok ? 'passed' : 'failed';
+          return (
+            <li key={name}>
+              <span>
+                <strong>{name}</strong> <Badge tone={reached && (reached.ok ? 'good' : 'bad')}>{said}</Badge>
+              </span>
+              <span className={css['note']}>{about[name]}</span>
+            </li>
+          );
+        })}
+      </ol>
+      {findings.length > 0 && (
+        <Table
+          caption="Findings"
+          rows={findings}
+          keyOf={({ key }) => key}
+          columns={[
+            { key: 'stage', head: 'Stage', cell: ({ stage }) => stage },
+            {
+              key: 'severity',
+              head: 'Severity',
+              cell: ({ severity }) => <Badge tone={tones[severity]}>{severity}</Badge>,
+            },
+            {
+              key: 'place',
+              head: 'Place',
+              cell: ({ line, column = 1 }) =>
+                line === undefined ? (
+                  ''
+                ) : (
+                  <Button
+                    onClick={() => goTo({ line, column })}
+                    aria-label={`${line}:${column}, go there in the text`}
+                  >
+                    {line}:{column}
+                  </Button>
+                ),
+            },
+            {
+              key: 'message',
+              head: 'Finding',
+              cell: ({ code, message }) => (
+                <span className={css['finding']}>
+                  {message} <code className={css['note']}>{code}</code>
+                </span>
+              ),
+            },
+          ]}
+        />
+      )}
+      <ParityTable report={report} />
+      <Tuning report={report} />
+      <Facts
+        facts={[
+          ['Digest', <code key="digest">{report.digest}</code>],
+          ['Took', formatMs(report.elapsed_ms)],
+        ]}
+      />
+    </Panel>
+  );
+}
+
+export function verdictOf({ accepted, unverified, stages: reached }: Report): string {
+  if (accepted) return unverified ? 'compiled, not compared' : 'accepted';
+  const failed = reached.filter(({ ok }) => !ok).map(({ stage }) => stage);
+  return `rejected by ${failed.join(' and ')}`;
+}
+
+function Tuning({ report: { tuning = [] } }: { report: Report }) {
+  if (tuning.length === 0) return null;
+  const said = (values: Readonly<Record<string, number>>) =>
+    Object.entries(values)
+      .map(([name, value]) => `${name} = ${value}`)
+      .join(', ');
+  return (
+    <>
+      <h3>Best of the values to try</h3>
+      <Table
+        caption="Best overrides by shape"
+        rows={tuning}
+        keyOf={({ shape }) => shape}
+        columns={[
+          { key: 'shape', head: 'Shape', cell: ({ shape }) => shape },
+          { key: 'best', head: 'Best', cell: ({ best }) => <code>{said(best)}</code> },
+          { key: 'ms', head: 'ms', number: true, cell: (one) => figure(one.best_ms) },
+          { key: 'builtin', head: 'Built-in ms', number: true, cell: (one) => figure(one.builtin_ms) },
+          {
+            key: 'tried',
+            head: 'Tried',
+            cell: ({ tried }) => (
+              <details>
+                <summary>{tried.length}</summary>
+                <Row>
+                  {tried.map(({ overrides, ms }) => (
+                    <span key={said(overrides)}>
+                      <code>{said(overrides)}</code> {figure(ms)} ms
+                    </span>
+                  ))}
+                </Row>
+              </details>
+            ),
+          },
+        ]}
+      />
+    </>
+  );
+}

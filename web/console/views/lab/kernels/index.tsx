@@ -1,0 +1,97 @@
+import { useState } from 'react';
+import { Link, useLocation } from 'wouter';
+import { Badge, Empty, FaultNote, Field, Loading, Panel, Table } from '../../../parts/index.tsx';
+import { isChanged, readDraft } from './drafts.ts';
+import css from './kernels.module.css';
+import { ModelParity } from './model-parity.tsx';
+import { type Op, type Parts, useOps, useParts } from './queries.ts';
+import { Registered } from './registered.tsx';
+import { Workbench } from './workbench.tsx';
+
+/** `/console/lab/kernels/<op>`: write kernels, have them checked, bind them. */
+export default function Kernels() {
+  const [location, navigate] = useLocation();
+  const wanted = decodeURIComponent(location.split('/')[4] ?? '');
+  const ops = useOps();
+  const parts = useParts();
+  // A text that came from outside is read by a workbench that begins anew.
+  const [opened, setOpened] = useState(0);
+  if (ops.error) return <FaultNote error={ops.error} retry={() => void ops.refetch()} />;
+  if (!ops.data) return <Loading what="the ops" />;
+  const op = ops.data.find((each) => each.op === wanted);
+  return (
+    <div className={css['view']}>
+      <div className={css['line']}>
+        <Field
+          label="Op"
+          hint="What the kernel computes. Each op has a text of its own: choosing another one loses nothing."
+        >
+          {(control) => (
+            <select
+              {...control}
+              value={op?.op ?? ''}
+              onChange={({ target }) => navigate(`/console/lab/kernels${target.value && `/${target.value}`}`)}
+            >
+              <option value="">Choose an op ...</option>
+              {ops.data.map((each) => (
+                <option key={each.op} value={each.op}>
+                  {each.op}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      </div>
+      {op ? (
+        <Workbench key={`${op.op} ${opened}`} op={op} />
+      ) : wanted === '' ? (
+        <Ops ops={ops.data} slots={parts.data?.slots ?? []} />
+      ) : (
+        <Empty title={`There is no op ${wanted}.`}>Choose one above.</Empty>
+      )}
+      <Registered opened={() => setOpened((count) => count + 1)} />
+      <ModelParity />
+    </div>
+  );
+}
+
+/** Kernels for steps of one token run where those for any step do. */
+const anyStep = (op: string): string => op.replace('matvec', 'matmul').replace(/_decode$/, '');
+
+function Ops({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] }) {
+  const draftOf = (op: string) => {
+    const draft = readDraft(op);
+    return draft !== undefined && isChanged(draft);
+  };
+  return (
+    <Panel title="What a kernel can take over">
+      <Table
+        caption="Ops"
+        rows={ops}
+        keyOf={({ op }) => op}
+        columns={[
+          {
+            key: 'op',
+            head: 'Op',
+            cell: ({ op }) => (
+              <>
+                <Link href={`/console/lab/kernels/${op}`}>{op}</Link>{' '}
+                {draftOf(op) && <Badge tone="warn">your text</Badge>}
+              </>
+            ),
+          },
+          { key: 'summary', head: 'Computes', cell: ({ summary }) => summary },
+          {
+            key: 'slots',
+            head: 'In this model',
+            cell: ({ op }) =>
+              slots
+                .filter((slot) => slot.op === anyStep(op))
+                .map(({ slot }) => slot)
+                .join(', '),
+          },
+        ]}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,145 @@
+import { Field, Table } from '../../../parts/index.tsx';
+import css from './kernels.module.css';
+import { directives, overridesOf, withDirectives, withOverride } from './manifest.ts';
+import type { Op } from './queries.ts';
+
+/** The `//!` lines of the text as fields. */
+export function ManifestFields(props: { op: Op; source: string; change: (source: string) => void }) {
+  const { op, source, change } = props;
+  const set = (key: Parameters<typeof withDirectives>[1], value: string) =>
+    change(withDirectives(source, key, value === '' ? [] : [value]));
+  const text = (key: Parameters<typeof directives>[1]) => directives(source, key)[0] ?? '';
+  const { x, y, z } = op.dispatch_rule;
+  const rule = [x, y, z].filter((part) => part !== undefined).join(', ');
+  const overrides = overridesOf(source);
+  return (
+    <div className={css['fields']}>
+      <Field label="Name" hint="Small letters, digits, _ . and -. A later kernel of a name takes its place.">
+        {(control) => (
+          <input
+            {...control}
+            value={text('name')}
+            onChange={({ target }) => set('name', target.value)}
+            spellCheck={false}
+          />
+        )}
+      </Field>
+      <Field
+        label="Dispatch"
+        hint={
+          <>
+            Workgroups x, y, z over {op.dims.map(({ name }) => name).join(', ')} and the overrides. Usual:{' '}
+            <code>{rule}</code>
+          </>
+        }
+      >
+        {(control) => (
+          <input
+            {...control}
+            value={text('dispatch')}
+            placeholder={rule}
+            onChange={({ target }) => set('dispatch', target.value)}
+            spellCheck={false}
+          />
+        )}
+      </Field>
+      <Field label="Entry point">
+        {(control) => (
+          <input
+            {...control}
+            value={text('entry')}
+            placeholder="main"
+            onChange={({ target }) => set('entry', target.value)}
+            spellCheck={false}
+          />
+        )}
+      </Field>
+      <Choices
+        legend="Needs of the adapter"
+        all={op.features}
+        chosen={listOf(text('requires'))}
+        choose={(chosen) => set('requires', chosen.join(', '))}
+      />
+      {op.dtypes.length > 0 && (
+        <details className={css['formats']}>
+          <summary>Weight formats: {text('dtypes') === '' ? "the model's" : text('dtypes')}</summary>
+          <Choices
+            legend="The kernel reads"
+            all={op.dtypes}
+            chosen={listOf(text('dtypes'))}
+            choose={(chosen) => set('dtypes', chosen.join(', '))}
+          />
+        </details>
+      )}
+      {overrides.length > 0 && (
+        <Table
+          caption="Overrides of the module"
+          rows={overrides}
+          keyOf={({ name }) => name}
+          columns={[
+            { key: 'name', head: 'Override', cell: ({ name }) => <code>{name}</code> },
+            {
+              key: 'value',
+              head: 'Value',
+              cell: ({ name, value, usual }) => (
+                <input
+                  className={css['small']}
+                  aria-label={`Value of ${name}`}
+                  value={value}
+                  placeholder={usual ?? 'needed'}
+                  inputMode="decimal"
+                  onChange={({ target }) => change(withOverride(source, 'override', name, target.value))}
+                />
+              ),
+            },
+            {
+              key: 'tried',
+              head: 'Values to try',
+              cell: ({ name, tried }) => (
+                <input
+                  className={css['small']}
+                  aria-label={`Values of ${name} to try`}
+                  value={tried}
+                  placeholder="32, 64, 128"
+                  onChange={({ target }) => change(withOverride(source, 'tune', name, target.value))}
+                />
+              ),
+            },
+          ]}
+        />
+      )}
+    </div>
+  );
+}
+
+function Choices(props: {
+  legend: string;
+  all: readonly string[];
+  chosen: readonly string[];
+  choose: (chosen: readonly string[]) => void;
+}) {
+  const { legend, all, chosen, choose } = props;
+  return (
+    <fieldset className={css['choices']}>
+      <legend>{legend}</legend>
+      {all.map((name) => (
+        <label key={name}>
+          <input
+            type="checkbox"
+            checked={chosen.includes(name)}
+            onChange={({ target }) =>
+              choose(target.checked ? [...chosen, name] : chosen.filter((each) => each !== name))
+            }
+          />
+          {name}
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+const listOf = (text: string): string[] =>
+  text
+    .split(',')
+    .map((word) => word.trim())
+    .filter((word) => word !== '');

@@ -1,0 +1,57 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { api, held } from '../../../api/client.ts';
+import type { components } from '../../../api/schema.d.ts';
+
+export type Parts = components['schemas']['LabParts'];
+export type Kernel = Parts['kernels'][number];
+
+/** Of a descriptor, which is open, what is shown here. */
+export interface Op {
+  readonly op: string;
+  readonly summary: string;
+  readonly tokens: 'any' | 'one';
+  readonly oracle: string;
+  readonly dispatch_rule: { readonly x: string; readonly y?: string; readonly z?: string };
+  readonly dims: readonly { readonly name: string; readonly summary: string }[];
+  readonly bindings: readonly {
+    readonly binding: number;
+    readonly name: string;
+    readonly access: string;
+    readonly dtype?: string;
+    readonly shape?: readonly string[];
+  }[];
+  /** Weight formats; empty where no weights are read. */
+  readonly dtypes: readonly string[];
+  readonly features: readonly ('shader-f16' | 'subgroups')[];
+  readonly targets: readonly string[];
+}
+
+export const useParts = () =>
+  useQuery({ queryKey: ['lab', 'parts'], queryFn: () => held(api.GET('/lab/v1/parts')) });
+
+export const useOps = () =>
+  useQuery({
+    queryKey: ['lab', 'ops'],
+    queryFn: async () => (await held(api.GET('/lab/v1/ops'))).ops as unknown as readonly Op[],
+    staleTime: 60_000,
+  });
+
+export const fetchStub = (op: string, target: string) =>
+  held(api.GET('/lab/v1/ops/{op}/stub', { params: { path: { op }, query: { target } } }));
+
+/** After something was registered, bound or unbound. */
+export function useRefresh(): () => Promise<void> {
+  const queries = useQueryClient();
+  return () => queries.invalidateQueries({ queryKey: ['lab'] });
+}
+
+/** `layers.3.attn.norm` as `layers.*.attn.norm`: the host's slots are called so. */
+export const slotOf = (id: string): string => id.replace(/^layers\.\d+\./, 'layers.*.');
+
+/** Components by slot: `layers.*.attn.norm (4), output.norm`. */
+export function summed(ids: readonly string[]): string {
+  const counts = Map.groupBy(ids, slotOf);
+  return [...counts]
+    .map(([slot, { length, 0: only }]) => (length === 1 ? only : `${slot} (${length})`))
+    .join(', ');
+}

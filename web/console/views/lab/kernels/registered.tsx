@@ -1,0 +1,188 @@
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link, useLocation } from 'wouter';
+import { api, Fault, held } from '../../../api/client.ts';
+import {
+  Badge,
+  Button,
+  Confirm,
+  Dialog,
+  Empty,
+  FaultNote,
+  Loading,
+  Panel,
+  Row,
+  Table,
+} from '../../../parts/index.tsx';
+import { BindTo } from './bind-to.tsx';
+import { isChanged, keepDraft, readDraft, type Sent, sentOf } from './drafts.ts';
+import css from './kernels.module.css';
+import { type Kernel, summed, useParts, useRefresh } from './queries.ts';
+
+const tones = { accepted: 'good', unverified: 'warn', rejected: 'bad', quarantined: 'bad' } as const;
+
+/** Every kernel that was registered since the host started, and what runs where. @param props.opened its text is in the workbench now */
+export function Registered({ opened }: { opened: (op: string) => void }) {
+  const parts = useParts();
+  const refresh = useRefresh();
+  const [, navigate] = useLocation();
+  const [binding, setBinding] = useState<string>();
+  const [asked, setAsked] = useState<{ kernel: Kernel; sent: Sent }>();
+  const unbind = useMutation({
+    mutationFn: () => held(api.DELETE('/lab/v1/bindings')),
+    onSettled: refresh,
+  });
+  if (parts.error) return <FaultNote error={parts.error} retry={() => void parts.refetch()} />;
+  if (!parts.data) return <Loading what="the registered kernels" />;
+  const { components, kernels } = parts.data;
+  const runs = (name: string) => components.filter(({ kernel }) => kernel === name).map(({ id }) => id);
+  const names = new Set(kernels.map(({ name }) => name));
+  const bound = components.filter(({ kernel }) => names.has(kernel)).length;
+  const open = ({ op }: Kernel, { source, report }: Sent) => {
+    const draft = readDraft(op);
+    keepDraft(op, {
+      source,
+      stub: draft?.stub ?? '',
+      target: draft?.target ?? 'plain',
+      checked: { source, report },
+    });
+    setAsked(undefined);
+    opened(op);
+    navigate(`/console/lab/kernels/${op}`);
+  };
+  const askedOpen = (kernel: Kernel, sent: Sent) => {
+    const draft = readDraft(kernel.op);
+    if (draft && isChanged(draft) && draft.source !== sent.source && draft.source !== draft.checked?.source)
+      setAsked({ kernel, sent });
+    else open(kernel, sent);
+  };
+  return (
+    <Panel
+      title="Registered kernels"
+      tools={
+        <>
+          <span className={css['note']} role="status">
+            {bound === 0
+              ? 'Everything runs on built-ins.'
+              : `${bound} of ${components.length} components run them.`}
+          </span>
+          <Button disabled={bound === 0} busy={unbind.isPending} onClick={() => unbind.mutate()}>
+            Unbind all
+          </Button>
+        </>
+      }
+    >
+      {unbind.error && <FaultNote error={unbind.error} />}
+      {kernels.length === 0 ? (
+        <Empty title="No kernel is registered.">
+          Choose an op above: its stub is a right kernel already. The host forgets registered kernels when it
+          ends; a saved <Link href="/console/lab/configs">config</Link> keeps them.
+        </Empty>
+      ) : (
+        <Table
+          caption="Registered kernels, the latest first"
+          rows={kernels.toReversed()}
+          keyOf={({ name }) => name}
+          columns={[
+            { key: 'name', head: 'Kernel', cell: ({ name }) => <strong>{name}</strong> },
+            { key: 'op', head: 'Op', cell: ({ op }) => op },
+            {
+              key: 'state',
+              head: 'Verdict',
+              cell: (kernel) => (
+                <>
+                  <Badge tone={tones[kernel.state]}>{kernel.state}</Badge>
+                  <Why kernel={kernel} />
+                </>
+              ),
+            },
+            { key: 'runs', head: 'Runs', cell: ({ name }) => summed(runs(name)) || 'nothing' },
+            {
+              key: 'digest',
+              head: 'Digest',
+              cell: ({ digest }) => <code title={digest}>{digest.replace('sha256:', '').slice(0, 12)}</code>,
+            },
+            {
+              key: 'do',
+              head: 'Actions',
+              cell: (kernel) => {
+                const sent = sentOf(kernel.digest);
+                return (
+                  <Row>
+                    {sent && (
+                      <Button
+                        aria-label={`Open ${kernel.name} in the workbench`}
+                        onClick={() => askedOpen(kernel, sent)}
+                      >
+                        Open
+                      </Button>
+                    )}
+                    {(kernel.state === 'accepted' || kernel.state === 'unverified') && (
+                      <Button aria-label={`Bind ${kernel.name}`} onClick={() => setBinding(kernel.name)}>
+                        Bind ...
+                      </Button>
+                    )}
+                  </Row>
+                );
+              },
+            },
+          ]}
+        />
+      )}
+      <Dialog
+        title={`Bind ${binding ?? ''}`}
+        open={binding !== undefined}
+        close={() => setBinding(undefined)}
+      >
+        {binding !== undefined && <BindTo kernel={binding} />}
+        <Row>
+          <Button onClick={() => setBinding(undefined)}>Close</Button>
+        </Row>
+      </Dialog>
+      <Confirm
+        title={`Replace your text for ${asked?.kernel.op ?? ''}?`}
+        open={asked !== undefined}
+        action="Replace it"
+        close={() => setAsked(undefined)}
+        confirm={() => asked && open(asked.kernel, asked.sent)}
+      >
+        <p>
+          The workbench holds a text for this op that was not registered. The text of {asked?.kernel.name}{' '}
+          takes its place.
+        </p>
+      </Confirm>
+    </Panel>
+  );
+}
+
+/** Why a kernel may not run: what its gate said, as far as it was seen here, or what binding it is refused with. */
+function Why({ kernel: { name, state, digest } }: { kernel: Kernel }) {
+  const isBarred = state === 'quarantined';
+  // The list has no reasons, a refusal has. No component matches the glob, so nothing is bound, whatever came meanwhile.
+  const refusal = useQuery({
+    queryKey: ['lab-quarantine', digest],
+    enabled: isBarred,
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: async () => {
+      const body = { kernel: name, components: ['none.to.bind'] };
+      try {
+        await held(api.POST('/lab/v1/bindings', { body }));
+      } catch (error) {
+        if (error instanceof Fault && error.code === 'not_bindable') return error.message;
+      }
+      return 'The device or the host was lost while this content was bound: it may not be bound again.';
+    },
+  });
+  if (isBarred) return <div className={css['why']}>{refusal.data}</div>;
+  if (state === 'unverified')
+    return <div className={css['why']}>Compiled, not compared: parity was off.</div>;
+  const first = sentOf(digest)
+    ?.report.stages.flatMap(({ stage, findings }) => findings.map((finding) => ({ ...finding, stage })))
+    .find(({ severity }) => severity === 'error');
+  if (state !== 'rejected' || !first) return null;
+  return (
+    <div className={css['why']}>
+      {first.stage}: {first.message}
+    </div>
+  );
+}

@@ -1,0 +1,222 @@
+import { useMutation } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
+import { api, held } from '../../../api/client.ts';
+import { CodeEditor, type Diagnostic } from '../../../parts/code-editor.tsx';
+import { Button, Confirm, Field, FaultNote, Loading, Panel, Row } from '../../../parts/index.tsx';
+import { BindTo } from './bind-to.tsx';
+import { type Draft, isChanged, keepDraft, keepSent, readDraft, type Report } from './drafts.ts';
+import { GateReport, verdictOf } from './gate-report.tsx';
+import css from './kernels.module.css';
+import { ManifestFields } from './manifest-fields.tsx';
+import { directives, type Registration, registrationOf, withDirectives } from './manifest.ts';
+import { OpFacts } from './op-facts.tsx';
+import { fetchStub, type Op, useRefresh } from './queries.ts';
+
+/** One op's text, its manifest, and what the gate says of both. Mounted anew for another op. */
+export function Workbench({ op }: { op: Op }) {
+  const [draft, setDraft] = useState(() => readDraft(op.op));
+  const [inline, setInline] = useState<readonly Diagnostic[]>(() => stillTrue(draft));
+  const [goTo, setGoTo] = useState<{ line: number; column: number }>();
+  const [asked, setAsked] = useState<string>();
+  const latest = useRef(draft);
+  const report = useRef<HTMLDivElement>(null);
+  const keep = (next: Draft) => {
+    latest.current = next;
+    setDraft(next);
+    keepDraft(op.op, next);
+  };
+  const begin = useMutation({
+    mutationFn: (target: string) => fetchStub(op.op, target),
+    onSuccess: ({ source: text, target }) => {
+      const source = withDirectives(text, 'name', [`my_${op.op}`]);
+      setInline([]);
+      keep({ source, stub: source, target });
+    },
+  });
+  const { mutate: start } = begin;
+  const isNew = draft === undefined;
+  useEffect(() => {
+    if (isNew) start(op.targets[0] ?? 'plain');
+  }, [isNew, start, op]);
+  const startFrom = (target: string) => {
+    if (draft && isChanged(draft)) setAsked(target);
+    else start(target);
+  };
+
+  const gate = useGate((registration, found) => {
+    const { source } = registration;
+    const now = latest.current;
+    if (!now) return;
+    keep({ ...now, checked: { source, report: found } });
+    setInline(now.source === source ? diagnosticsOf(found) : []);
+  });
+  const check = () => {
+    if (!draft || gate.isBusy) return;
+    const made = registrationOf(draft.source, op.op);
+    if ('faults' in made) {
+      setInline(made.faults);
+      const [first] = made.faults;
+      if (first) setGoTo({ line: first.line, column: first.column });
+      return;
+    }
+    gate.send(made.registration);
+  };
+
+  if (!draft)
+    return begin.error ? (
+      <FaultNote error={begin.error} retry={() => start('plain')} />
+    ) : (
+      <Loading what="the stub" />
+    );
+  const edit = (source: string) => {
+    keep({ ...(latest.current ?? draft), source });
+    // Once told, what is wrong with the lines goes as they are set right.
+    if (faults > 0) setInline(faultsOf(registrationOf(source, op.op)));
+  };
+  const faults = inline.filter(({ source }) => source === 'manifest').length;
+  const { checked } = draft;
+  return (
+    <>
+      <Panel
+        title={`A kernel for ${op.op}`}
+        tools={
+          <>
+            <Button onClick={() => startFrom(draft.target)} busy={begin.isPending}>
+              Start again from the stub
+            </Button>
+            {gate.isBusy && <Button onClick={gate.stop}>Stop the check</Button>}
+            <Button kind="primary" busy={gate.isBusy} onClick={check}>
+              {gate.isBusy ? 'Checking ...' : 'Check and register'}
+            </Button>
+          </>
+        }
+      >
+        <OpFacts op={op} />
+        {begin.error && <FaultNote error={begin.error} />}
+        <div className={css['bench']}>
+          <div className={css['side']}>
+            <CodeEditor
+              label={`WGSL of the kernel for ${op.op}`}
+              language="wgsl"
+              value={draft.source}
+              onChange={edit}
+              diagnostics={inline}
+              onRun={check}
+              lines={26}
+              goTo={goTo}
+            />
+            <Row>
+              <div role="status">
+                {!gate.isBusy && checked && checked.source === draft.source && (
+                  <>
+                    {checked.report.kernel}: {verdictOf(checked.report)}.
+                  </>
+                )}
+                {gate.isBusy &&
+                  'The kernel goes through the gate. One that never ends is stopped after 20 s.'}
+                {faults > 0 &&
+                  `Nothing was sent: ${faults} of the //! lines ${faults === 1 ? 'is' : 'are'} wrong, as marked in the text.`}
+              </div>
+              {checked && !gate.isBusy && (
+                <Button onClick={() => report.current?.focus()}>Go to the report</Button>
+              )}
+            </Row>
+          </div>
+          <div className={css['side']}>
+            <Field
+              label="Stub"
+              hint={
+                isChanged(draft)
+                  ? 'Your text differs from it. It is kept while this tab is open.'
+                  : 'It passes the gate as it is.'
+              }
+            >
+              {(control) => (
+                <select {...control} value={draft.target} onChange={({ target }) => startFrom(target.value)}>
+                  {op.targets.map((target) => (
+                    <option key={target}>{target}</option>
+                  ))}
+                </select>
+              )}
+            </Field>
+            <ManifestFields op={op} source={draft.source} change={edit} />
+          </div>
+        </div>
+        {gate.error !== null && <FaultNote error={gate.error} />}
+      </Panel>
+      {checked && (
+        <div ref={report} tabIndex={-1}>
+          <GateReport report={checked.report} isStale={checked.source !== draft.source} goTo={setGoTo} />
+        </div>
+      )}
+      {checked?.report.accepted && (
+        <Panel title={`Bind ${checked.report.kernel}`}>
+          <BindTo kernel={checked.report.kernel} globs={directives(checked.source, 'bind')} />
+        </Panel>
+      )}
+      <Confirm
+        title="Replace your text?"
+        open={asked !== undefined}
+        action="Replace it"
+        close={() => setAsked(undefined)}
+        confirm={() => {
+          if (asked !== undefined) start(asked);
+          setAsked(undefined);
+        }}
+      >
+        <p>
+          What you wrote for {op.op} makes way for the stub ({asked}). Until you leave this page, undo in the
+          editor brings it back.
+        </p>
+      </Confirm>
+    </>
+  );
+}
+
+/** One check at a time; it ends with the view. */
+function useGate(done: (registration: Registration, report: Report) => void) {
+  const refresh = useRefresh();
+  const running = useRef<AbortController>(null);
+  useEffect(() => () => running.current?.abort(), []);
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: async (registration: Registration) => {
+      const controller = new AbortController();
+      running.current = controller;
+      const { signal } = controller;
+      try {
+        const report = await held(api.POST('/lab/v1/kernels', { body: registration, signal }));
+        keepSent({ source: registration.source, report });
+        done(registration, report);
+      } catch (failure) {
+        if (!signal.aborted) throw failure;
+      }
+      if (!signal.aborted) await refresh();
+    },
+  });
+  return { send: mutate, isBusy: isPending, error, stop: () => running.current?.abort() };
+}
+
+const faultsOf = (made: ReturnType<typeof registrationOf>) => ('faults' in made ? made.faults : []);
+
+/** Findings with a place, for the editor. */
+const diagnosticsOf = ({ stages }: Report): readonly Diagnostic[] =>
+  stages.flatMap(({ stage, findings }) =>
+    findings.flatMap(({ line, column = 1, length, severity, message }) =>
+      line === undefined
+        ? []
+        : [
+            {
+              line,
+              column,
+              ...(length === undefined ? {} : { endColumn: column + length }),
+              severity,
+              message,
+              source: stage,
+            },
+          ],
+    ),
+  );
+
+/** Lines of a check are those of its own text only. */
+const stillTrue = (draft: Draft | undefined): readonly Diagnostic[] =>
+  draft?.checked?.source === draft?.source && draft?.checked ? diagnosticsOf(draft.checked.report) : [];

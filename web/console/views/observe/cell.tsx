@@ -1,0 +1,34 @@
+import { formatNano, formatNumber, formatTime } from '../../parts/format.ts';
+import css from './observe.module.css';
+import type { ResultColumn } from './types.ts';
+
+const longest = 240;
+
+/** A value as its column says it is to be read. */
+export function Cell({ column, value }: { column: ResultColumn; value: unknown }) {
+  if (value === null || value === undefined)
+    return (
+      <span className={css['none']} aria-label="no value">
+        -
+      </span>
+    );
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (column.type === 'time' && typeof value === 'string')
+    return (
+      <time dateTime={value} title={value} className={css['time']}>
+        {formatTime(value)}
+      </time>
+    );
+  // Those beyond 2^53 come as texts.
+  if (column.unit === 'nanousd' && (typeof value === 'number' || typeof value === 'string'))
+    return /^-?\d+$/.test(`${value}`) ? formatNano(value) : `${value}`;
+  if (typeof value === 'number') return formatNumber(value, 3);
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  if (text.length <= longest) return <span className={css['value']}>{text}</span>;
+  return (
+    <details className={css['value']}>
+      <summary>{text.slice(0, 120)} ...</summary>
+      {text}
+    </details>
+  );
+}

@@ -1,0 +1,49 @@
+import { useState } from 'react';
+import { Button, Table } from '../../parts/index.tsx';
+import { Cell } from './cell.tsx';
+import css from './observe.module.css';
+import type { ResultColumn } from './types.ts';
+
+/** The rows, with unit and provenance below each column's name. What has no value at all stands aside. */
+export function ResultTable(props: {
+  surface: string;
+  columns: readonly ResultColumn[];
+  rows: readonly (readonly unknown[])[];
+}) {
+  const { surface, columns, rows } = props;
+  const [isAll, setAll] = useState(false);
+  const isEmpty = (index: number) => rows.every((row) => row[index] === null || row[index] === undefined);
+  const shown = columns.map((column, index) => ({ column, index }));
+  const empty = shown.filter(({ index }) => isEmpty(index));
+  const chosen = isAll ? shown : shown.filter((one) => !empty.includes(one));
+  return (
+    <>
+      <Table
+        caption={`Rows of ${surface}`}
+        rows={rows}
+        keyOf={(_, index) => String(index)}
+        columns={chosen.map(({ column, index }) => ({
+          key: column.name,
+          number: column.type === 'integer' || column.type === 'number',
+          head: (
+            <>
+              {column.name}
+              <small className={css['origin']} data-provenance={column.provenance}>
+                {[column.unit, column.provenance].filter(Boolean).join(', ')}
+              </small>
+            </>
+          ),
+          cell: (row: readonly unknown[]) => <Cell column={column} value={row[index]} />,
+        }))}
+      />
+      {empty.length > 0 && (
+        <p className={css['muted']}>
+          {isAll
+            ? 'Columns without a value in any row are shown. '
+            : `Without a value in any row: ${empty.map(({ column }) => column.name).join(', ')}. `}
+          <Button onClick={() => setAll(!isAll)}>{isAll ? 'Hide them' : 'Show them'}</Button>
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,25 @@
+import type { components } from '../../api/schema.d.ts';
+
+export type Query = components['schemas']['ObserveQuery'];
+export type Envelope = components['schemas']['ObserveEnvelope'];
+export type Schema = components['schemas']['ObserveSchema'];
+export type ResultColumn = Envelope['columns'][number];
+export type SurfaceColumn = Schema['columns'][number];
+type Listed = components['schemas']['ObserveSurfaces'];
+export type Surface = Listed['surfaces'][number];
+
+/** A parameter of a question: the document leaves the JSON schema open; these are the members that questions use. */
+export interface Parameter {
+  readonly type?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly enum?: readonly string[];
+}
+export interface Question {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: {
+    readonly properties?: Readonly<Record<string, Parameter>>;
+    readonly required?: readonly string[];
+  };
+}

@@ -1,0 +1,99 @@
+import { formatAgo, formatTime } from '../../parts/format.ts';
+import { GatedFault } from '../../parts/gated.tsx';
+import { Badge, Empty, Loading, Panel, Table } from '../../parts/index.tsx';
+import { useGrants } from './recorder.ts';
+import css from './recorder.module.css';
+
+/** Who may read and write. Grants are made on the command line alone: whoever holds the bearer cannot give more. */
+export function Grants() {
+  const grants = useGrants();
+  if (grants.isPending) return <Loading what="the grants" />;
+  if (grants.isError)
+    return (
+      <GatedFault what="who may read and write" error={grants.error} retry={() => void grants.refetch()} />
+    );
+  const { grants: listed, tokens } = grants.data;
+  return (
+    <>
+      <Panel title="Grants">
+        {listed.length === 0 ? (
+          <Empty title="Nobody may read or write." />
+        ) : (
+          <Table
+            caption="All grants"
+            rows={listed}
+            keyOf={({ id }) => id}
+            columns={[
+              { key: 'state', head: 'State', cell: (grant) => <InForce of={grant} /> },
+              { key: 'rack', head: 'Rack', cell: ({ rack }) => rack },
+              { key: 'verbs', head: 'Verbs', cell: ({ verbs }) => verbs.join(', ') },
+              { key: 'to', head: 'To', cell: ({ to }) => to },
+              {
+                key: 'expires',
+                head: 'Until',
+                cell: ({ expires_at: at }) => <span className={css['time']}>{formatTime(at)}</span>,
+              },
+              {
+                key: 'by',
+                head: 'Granted',
+                cell: ({ granted_at: at, granted_by: by }) => (
+                  <span className={css['time']}>
+                    {formatAgo(at)} by {by}
+                  </span>
+                ),
+              },
+              { key: 'id', head: 'Id', cell: ({ id }) => <code>{id}</code> },
+            ]}
+          />
+        )}
+      </Panel>
+      <Panel title="Write tokens">
+        {tokens.length === 0 ? (
+          <Empty title="There are none.">
+            A write token lets a program of yours send events to one rack; its secret is printed once.
+          </Empty>
+        ) : (
+          <Table
+            caption="All write tokens"
+            rows={tokens}
+            keyOf={({ id }) => id}
+            columns={[
+              { key: 'state', head: 'State', cell: (token) => <InForce of={token} /> },
+              { key: 'rack', head: 'Rack', cell: ({ rack }) => rack },
+              { key: 'label', head: 'Label', cell: ({ label }) => label ?? '' },
+              { key: 'grant', head: 'Of the grant', cell: ({ grant }) => <code>{grant}</code> },
+              {
+                key: 'expires',
+                head: 'Until',
+                cell: ({ expires_at: at }) => <span className={css['time']}>{formatTime(at)}</span>,
+              },
+              { key: 'id', head: 'Id', cell: ({ id }) => <code>{id}</code> },
+            ]}
+          />
+        )}
+      </Panel>
+      <Panel title="How they are made">
+        <p>On the machine of the host, for its data directory:</p>
+        <pre>
+          <code>
+            {[
+              'node dist/host.js recorder grant --rack completions --verbs read --expires 7d',
+              'node dist/host.js recorder grant --rack external --verbs write --expires 30d',
+              'node dist/host.js recorder token --rack external',
+              'node dist/host.js recorder revoke ID',
+            ].join('\n')}
+          </code>
+        </pre>
+      </Panel>
+    </>
+  );
+}
+
+function InForce({ of }: { of: { readonly expires_at: string; readonly revoked_at: string | null } }) {
+  if (of.revoked_at !== null) return <Badge tone="bad">revoked</Badge>;
+  return Date.parse(of.expires_at) < Date.now() ? (
+    <Badge>expired</Badge>
+  ) : (
+    <Badge tone="good">in force</Badge>
+  );
+}

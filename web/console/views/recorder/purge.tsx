@@ -1,0 +1,71 @@
+import { useState } from 'react';
+import { formatBytes, formatNumber } from '../../parts/format.ts';
+import { Badge, Button, Dialog, FaultNote, Field } from '../../parts/index.tsx';
+import { usePurge } from './recorder.ts';
+import { TombstoneFacts } from './tombstone-facts.tsx';
+import type { Rack } from './types.ts';
+
+/** Removes all of a rack's history. Typing its name is what makes it meant. */
+export function PurgeButton({ rack }: { rack: Rack }) {
+  const [isOpen, setOpen] = useState(false);
+  const [typed, setTyped] = useState('');
+  const purge = usePurge(rack.id);
+  const close = () => {
+    setOpen(false);
+    setTyped('');
+    purge.reset();
+  };
+  const isMeant = typed.trim() === rack.id;
+  return (
+    <>
+      <Button kind="danger" aria-label={`Purge the rack ${rack.id}`} onClick={() => setOpen(true)}>
+        Purge
+      </Button>
+      <Dialog title={`Purge the rack ${rack.id}`} open={isOpen} close={close}>
+        {purge.data ? (
+          <>
+            <p role="status">
+              <Badge tone="good">purged</Badge> Its history is gone from the data directory.
+            </p>
+            <TombstoneFacts tombstone={purge.data} />
+            <div>
+              <Button kind="primary" onClick={close}>
+                Close
+              </Button>
+            </div>
+          </>
+        ) : (
+          <form
+            onSubmit={(event) => {
+              event.preventDefault();
+              if (isMeant) purge.mutate();
+            }}
+          >
+            <p>
+              All {formatNumber(rack.events)} events ({formatBytes(rack.bytes)}) of this rack are removed from
+              the disk, and nobody can bring them back. The rack stays {rack.armed ? 'armed' : 'disarmed'}.
+            </p>
+            <Field label={`Type ${rack.id} to confirm`}>
+              {(control) => (
+                <input
+                  {...control}
+                  autoComplete="off"
+                  spellCheck={false}
+                  value={typed}
+                  onChange={({ target }) => setTyped(target.value)}
+                />
+              )}
+            </Field>
+            {purge.isError && <FaultNote error={purge.error} />}
+            <p>
+              <Button type="submit" kind="danger" busy={purge.isPending} disabled={!isMeant}>
+                Remove the history
+              </Button>{' '}
+              <Button onClick={close}>Keep it</Button>
+            </p>
+          </form>
+        )}
+      </Dialog>
+    </>
+  );
+}

@@ -1,0 +1,27 @@
+import { GatedFault } from '../../parts/gated.tsx';
+import { Badge, Loading } from '../../parts/index.tsx';
+import { RackPanel } from './rack-panel.tsx';
+import { useRacks } from './recorder.ts';
+import css from './recorder.module.css';
+
+export function Racks() {
+  const racks = useRacks();
+  if (racks.isPending) return <Loading what="the racks" />;
+  if (racks.isError)
+    return <GatedFault what="the racks" error={racks.error} retry={() => void racks.refetch()} />;
+  const { data, warnings } = racks.data;
+  return (
+    <>
+      {warnings.map((said) => (
+        <p key={said} role="status">
+          <Badge tone="warn">warning</Badge> {said}
+        </p>
+      ))}
+      <div className={css['racks']}>
+        {data.map((rack) => (
+          <RackPanel key={rack.id} rack={rack} />
+        ))}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,127 @@
+import { useState } from 'react';
+import { formatNumber, formatTime } from '../../parts/format.ts';
+import { GatedFault } from '../../parts/gated.tsx';
+import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../parts/index.tsx';
+import { useUrlState } from '../../parts/url-state.ts';
+import { useReview } from './recorder.ts';
+import css from './recorder.module.css';
+import { TombstoneFacts } from './tombstone-facts.tsx';
+import { tombstonesOf } from './tombstones.ts';
+import type { Entry } from './types.ts';
+
+const racks = ['completions', 'agent', 'workflows', 'gateway', 'external'];
+const step = 100;
+
+/** Every access and every change of what is kept, the latest first; and what is left of purged histories. */
+export function Review() {
+  const [rack, setRack] = useUrlState('rack');
+  const [act, setAct] = useUrlState('act');
+  const [shown, setShown] = useState(step);
+  const review = useReview(rack);
+  if (review.isError)
+    return <GatedFault what="the review" error={review.error} retry={() => void review.refetch()} />;
+  const entries = review.data?.entries ?? [];
+  const acts = [...new Set(entries.map((entry) => entry.act))].sort();
+  const chosen = entries.filter((entry) => act === '' || entry.act === act);
+  const tombstones = tombstonesOf(entries);
+  return (
+    <>
+      <Panel
+        title="Review"
+        tools={
+          <Button busy={review.isFetching} onClick={() => void review.refetch()}>
+            Read it again
+          </Button>
+        }
+      >
+        <div className={css['filters']}>
+          <Field label="Rack">
+            {(control) => (
+              <select {...control} value={rack} onChange={({ target }) => setRack(target.value)}>
+                <option value="">any</option>
+                {racks.map((name) => (
+                  <option key={name}>{name}</option>
+                ))}
+              </select>
+            )}
+          </Field>
+          <Field label="Act">
+            {(control) => (
+              <select {...control} value={act} onChange={({ target }) => setAct(target.value)}>
+                <option value="">any</option>
+                {[...new Set([...acts, ...(act === '' ? [] : [act])])].map((name) => (
+                  <option key={name} value={name}>
+                    {name.replaceAll('_', ' ')}
+                  </option>
+                ))}
+              </select>
+            )}
+          </Field>
+        </div>
+        {review.isPending && <Loading what="the review" />}
+        {review.data && !review.data.isWhole && (
+          <p role="status">
+            <Badge tone="warn">not all of it</Badge> These are the oldest {formatNumber(entries.length)}{' '}
+            entries; choose a rack, or read the rest with <code>node dist/host.js recorder review</code>.
+          </p>
+        )}
+        {review.data && chosen.length === 0 && (
+          <Empty title="Nothing was changed, granted, read or refused yet." />
+        )}
+        {chosen.length > 0 && <Entries entries={chosen.slice(0, shown)} />}
+        {chosen.length > shown && (
+          <div>
+            <Button onClick={() => setShown(shown + step)}>
+              Show {formatNumber(Math.min(step, chosen.length - shown))} more of {formatNumber(chosen.length)}
+            </Button>
+          </div>
+        )}
+      </Panel>
+      <Panel title="Tombstones">
+        {tombstones.length === 0 ? (
+          <Empty title="No history was purged." />
+        ) : (
+          <ul className={css['tombstones']}>
+            {tombstones.map((tombstone) => (
+              <li key={tombstone.id}>
+                <h3>{tombstone.rack}</h3>
+                <TombstoneFacts tombstone={tombstone} />
+              </li>
+            ))}
+          </ul>
+        )}
+      </Panel>
+    </>
+  );
+}
+
+const tones: Partial<Record<Entry['act'], 'good' | 'warn' | 'bad'>> = {
+  arm: 'warn',
+  disarm: 'good',
+  refused: 'bad',
+  purge: 'bad',
+};
+
+const Entries = ({ entries }: { entries: readonly Entry[] }) => (
+  <Table
+    caption="The review, newest first"
+    rows={entries}
+    keyOf={({ seq }) => String(seq)}
+    columns={[
+      { key: 'seq', head: 'No.', number: true, cell: ({ seq }) => seq },
+      { key: 'at', head: 'When', cell: ({ at }) => <span className={css['time']}>{formatTime(at)}</span> },
+      { key: 'by', head: 'By', cell: ({ by }) => by },
+      {
+        key: 'act',
+        head: 'Act',
+        cell: ({ act }) => <Badge tone={tones[act]}>{act.replaceAll('_', ' ')}</Badge>,
+      },
+      { key: 'rack', head: 'Rack', cell: ({ rack }) => rack ?? '' },
+      {
+        key: 'details',
+        head: 'Details',
+        cell: ({ details }) => <code className={css['details']}>{JSON.stringify(details)}</code>,
+      },
+    ]}
+  />
+);

@@ -1,0 +1,46 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, held } from '../../api/client.ts';
+import { Button, Dialog, FaultNote } from '../../parts/index.tsx';
+import type { Session } from './sessions.ts';
+
+/** Asks a run to stop at its next step boundary. */
+export function CancelButton({ session }: { session: Pick<Session, 'id' | 'title'> }) {
+  const [isOpen, setOpen] = useState(false);
+  const queries = useQueryClient();
+  const cancel = useMutation({
+    mutationFn: () =>
+      held(api.POST('/agent/v1/sessions/{id}/cancel', { params: { path: { id: session.id } } })),
+    onSuccess: async () => {
+      setOpen(false);
+      await queries.invalidateQueries({ queryKey: ['agent', 'sessions'] });
+    },
+  });
+  if (cancel.isSuccess) return <span role="status">stops at its next step</span>;
+  return (
+    <>
+      <Button kind="danger" aria-label={`Cancel ${session.title}`} onClick={() => setOpen(true)}>
+        Cancel
+      </Button>
+      <Dialog
+        title={`Cancel ${session.title}?`}
+        open={isOpen}
+        close={() => setOpen(false)}
+        foot={
+          <>
+            <Button onClick={() => setOpen(false)}>Let it go on</Button>
+            <Button kind="danger" busy={cancel.isPending} onClick={() => cancel.mutate()}>
+              Cancel the session
+            </Button>
+          </>
+        }
+      >
+        <p>
+          {session.id} stops when the step that it is in has ended, or at once where it waits. What was done
+          stays done.
+        </p>
+        {cancel.isError && <FaultNote error={cancel.error} />}
+      </Dialog>
+    </>
+  );
+}

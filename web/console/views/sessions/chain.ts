@@ -1,0 +1,57 @@
+import { api, held } from '../../api/client.ts';
+import type { components } from '../../api/schema.d.ts';
+import { checkReceipt, type Finding, linkFinding, type ReceiptKey } from './check-receipt.ts';
+
+type Receipt = components['schemas']['WorkReceipt'];
+
+export interface Link {
+  readonly receipt: Receipt;
+  readonly findings: readonly Finding[];
+}
+
+/** Requests at a time: the host has other things to do. */
+const atOnce = 6;
+
+/** The newest receipts of a host, newest first; the observe plane knows which there are. */
+async function newestIds(endpointId: string, count: number): Promise<string[]> {
+  const { rows } = await held(
+    api.POST('/observe/v1/query', {
+      body: {
+        surface: 'receipts',
+        select: ['id', 'seq'],
+        where: [{ column: 'endpoint_id', op: 'eq', value: endpointId }],
+        order_by: [{ column: 'seq', direction: 'desc' }],
+        limit: count,
+      },
+    }),
+  );
+  return rows.map(([id]) => String(id));
+}
+
+/** Fetches the end of the chain and checks each receipt, and that each follows the one before it. */
+export async function checkChain(options: {
+  readonly endpointId: string;
+  readonly key: ReceiptKey | undefined;
+  readonly count: number;
+  readonly signal: AbortSignal;
+}): Promise<Link[]> {
+  const { endpointId, key, count, signal } = options;
+  const ids = await newestIds(endpointId, count);
+  const receipts: Receipt[] = [];
+  for (let at = 0; at < ids.length; at += atOnce) {
+    const asked = ids
+      .slice(at, at + atOnce)
+      .map((id) => held(api.GET('/agent/v1/sessions/{id}/receipt', { params: { path: { id } }, signal })));
+    receipts.push(...(await Promise.all(asked)));
+  }
+  return Promise.all(
+    receipts.map(async (receipt, index) => ({
+      receipt,
+      findings: [...(await checkReceipt(receipt, key)), linkFinding(receipt, receipts[index + 1])],
+    })),
+  );
+}
+
+/** The newest link in which something does not fit; undefined where all do. */
+export const firstBad = (links: readonly Link[]): Link | undefined =>
+  links.findLast(({ findings }) => findings.some(({ ok }) => ok === false));

@@ -1,0 +1,168 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { formatTime } from '../../parts/format.ts';
+import { gated, GatedFault } from '../../parts/gated.tsx';
+import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../parts/index.tsx';
+import { useUrlState } from '../../parts/url-state.ts';
+import { useInfo } from '../home/info.ts';
+import { checkChain, firstBad, type Link as ChainLink } from './chain.ts';
+import { Verdict } from './findings.tsx';
+import css from './sessions.module.css';
+import { toneOf } from './sessions.ts';
+
+const counts = ['20', '100', '500', '1000'];
+
+/** The receipts of this host as a chain, each checked in the page. */
+export function Chain() {
+  const [count, setCount] = useUrlState('count', '100');
+  const info = useInfo();
+  const { endpoint_id: endpointId, receipt_key: key } = info.data ?? {};
+  const chain = useQuery({
+    queryKey: ['receipt-chain', endpointId, key, count],
+    enabled: endpointId !== undefined,
+    ...gated,
+    staleTime: Infinity,
+    queryFn: ({ signal }) =>
+      checkChain({ endpointId: endpointId ?? '', key, count: Number(count) || 100, signal }),
+  });
+  return (
+    <Panel
+      title="Receipts, newest first"
+      tools={
+        <Button busy={chain.isFetching} onClick={() => void chain.refetch()}>
+          Check again
+        </Button>
+      }
+    >
+      <p>
+        Each receipt holds the digest of the one before it and is signed with the host's key, so that none can
+        be changed, left out or moved unseen. This page fetches them and checks them itself.
+      </p>
+      <div className={css['filters']}>
+        <Field label="How many">
+          {(control) => (
+            <select {...control} value={count} onChange={({ target }) => setCount(target.value)}>
+              {[...new Set([...counts, count])].map((one) => (
+                <option key={one} value={one}>
+                  newest {one}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      </div>
+      {chain.isPending && <Loading what="and checking the receipts" />}
+      {chain.isError && (
+        <GatedFault what="the chain of receipts" error={chain.error} retry={() => void chain.refetch()} />
+      )}
+      {chain.data &&
+        (chain.data.length === 0 ? (
+          <Empty title="No work has ended yet.">
+            The first task, run or external session that ends leaves the first receipt.
+          </Empty>
+        ) : (
+          <>
+            <Summary links={chain.data} keyId={key?.key_id} />
+            <ChainTable links={chain.data} />
+          </>
+        ))}
+      <details>
+        <summary>Check all of it on the command line</summary>
+        <pre>
+          <code>node dist/host.js receipts verify --data-dir DIR</code>
+        </pre>
+        <p>
+          It reads the database of the host itself, from the first receipt on, and also finds a cut-off end.
+        </p>
+      </details>
+    </Panel>
+  );
+}
+
+function Summary({ links, keyId }: { links: readonly ChainLink[]; keyId: string | undefined }) {
+  const bad = firstBad(links);
+  const oldest = links.at(-1)?.receipt;
+  const unchecked = links
+    .flatMap(({ findings }) => findings)
+    .some(({ what, ok }) => ok === undefined && what !== 'Chain');
+  if (bad)
+    return (
+      <p role="status">
+        <Badge tone="bad">broken</Badge> Receipt {bad.receipt.seq} ({bad.receipt.id}):{' '}
+        {bad.findings
+          .filter(({ ok }) => ok === false)
+          .map(({ what, said }) => `${what}: ${said}`)
+          .join(' ')}
+      </p>
+    );
+  if (unchecked)
+    return (
+      <p role="status">
+        <Badge tone="warn">not checked</Badge> {links[0]?.findings[0]?.said} The command below checks them.
+      </p>
+    );
+  return (
+    <p role="status">
+      <Badge tone="good">in order</Badge> {links.length} receipts, {oldest?.seq} to {links[0]?.receipt.seq},
+      signed by <code>{keyId}</code>
+      {oldest?.seq === 1 ? ', from the first one on.' : '. Older ones were not looked at.'}
+    </p>
+  );
+}
+
+const short = (digest: string): string => `${digest.slice(7, 19)}...`;
+
+function ChainTable({ links }: { links: readonly ChainLink[] }) {
+  const verdict = ({ findings }: ChainLink, ...names: string[]) => {
+    const of = findings.filter(({ what }) => names.includes(what)).map(({ ok }) => ok);
+    if (of.includes(false)) return false;
+    return of.length === 0 || of.includes(undefined) ? undefined : true;
+  };
+  return (
+    <Table
+      caption="The chain of receipts"
+      rows={links}
+      keyOf={({ receipt }) => receipt.id}
+      columns={[
+        { key: 'seq', head: 'No.', number: true, cell: ({ receipt }) => receipt.seq },
+        {
+          key: 'id',
+          head: 'Session',
+          cell: ({ receipt }) => (
+            <Link href={`/console/sessions/${encodeURIComponent(receipt.id)}`}>{receipt.id}</Link>
+          ),
+        },
+        {
+          key: 'outcome',
+          head: 'Outcome',
+          cell: ({ receipt }) => <Badge tone={toneOf(receipt.outcome)}>{receipt.outcome}</Badge>,
+        },
+        {
+          key: 'ended',
+          head: 'Ended',
+          cell: ({ receipt }) => <span className={css['nowrap']}>{formatTime(receipt.ended_at)}</span>,
+        },
+        {
+          key: 'digest',
+          head: 'Digest',
+          cell: ({ receipt }) => <code title={receipt.digest}>{short(receipt.digest)}</code>,
+        },
+        {
+          key: 'before',
+          head: 'Digest before',
+          cell: (link) => (
+            <span className={css['nowrap']}>
+              <code title={link.receipt.prev_digest}>{short(link.receipt.prev_digest)}</code>{' '}
+              <Verdict ok={verdict(link, 'Chain')} />
+            </span>
+          ),
+        },
+        {
+          key: 'signature',
+          head: 'Digest, key and signature',
+          cell: (link) => <Verdict ok={verdict(link, 'Digest', 'Key', 'Signature')} />,
+        },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,136 @@
+import { Link } from 'wouter';
+import { formatAgo, formatMs, formatNumber } from '../../parts/format.ts';
+import { Empty, FaultNote, Field, Loading, Panel, Table } from '../../parts/index.tsx';
+import { useUrlState } from '../../parts/url-state.ts';
+import { CancelButton } from './cancel.tsx';
+import { matches, type Session } from './sessions.ts';
+import css from './sessions.module.css';
+import { StateBadge } from './state-badge.tsx';
+import { limits, useFeed, usualLimit } from './use-feed.ts';
+
+const kinds = ['task', 'run', 'external', 'host'];
+const states = ['running', 'paused', 'suspended', 'waiting', 'completed', 'failed', 'cancelled'];
+
+export function Feed() {
+  const [kind, setKind] = useUrlState('kind');
+  const [state, setState] = useUrlState('state');
+  const [text, setText] = useUrlState('text');
+  const [limit, setLimit] = useUrlState('limit', usualLimit);
+  const feed = useFeed(limit);
+  const rows = (feed.data ?? []).filter((session) => matches(session, { kind, state, text }));
+  return (
+    <Panel>
+      <div className={css['filters']}>
+        <Choice label="Kind" of={kinds} value={kind} choose={setKind} />
+        <Choice label="State" of={states} value={state} choose={setState} />
+        <Field label="Containing">
+          {(control) => (
+            <input {...control} type="search" value={text} onChange={({ target }) => setText(target.value)} />
+          )}
+        </Field>
+        <Field label="Ended ones">
+          {(control) => (
+            <select {...control} value={limit} onChange={({ target }) => setLimit(target.value)}>
+              {[...new Set([...limits, limit])].map((count) => (
+                <option key={count} value={count}>
+                  newest {count}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      </div>
+      {feed.isPending && <Loading what="the sessions" />}
+      {feed.isError && <FaultNote error={feed.error} retry={() => void feed.refetch()} />}
+      {feed.data && rows.length === 0 && (
+        <Empty title="No session is like that.">
+          There are {feed.data.length} in all; choose another kind or state, or clear the text.
+        </Empty>
+      )}
+      {rows.length > 0 && (
+        <>
+          <p className={css['muted']}>
+            In the host's order: tasks and runs at work, work from elsewhere, the host, then what has ended.
+          </p>
+          <FeedTable rows={rows} />
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function Choice(props: {
+  label: string;
+  of: readonly string[];
+  value: string;
+  choose: (value: string) => void;
+}) {
+  const { label, of, value, choose } = props;
+  return (
+    <Field label={label}>
+      {(control) => (
+        <select {...control} value={value} onChange={({ target }) => choose(target.value)}>
+          <option value="">any</option>
+          {of.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+function FeedTable({ rows }: { rows: readonly Session[] }) {
+  return (
+    <Table
+      caption="Sessions"
+      rows={rows}
+      keyOf={({ id }) => id}
+      columns={[
+        { key: 'state', head: 'State', cell: (session) => <StateBadge session={session} /> },
+        {
+          key: 'title',
+          head: 'Session',
+          cell: (session) => (
+            <div className={css['title']}>
+              <Link href={`/console/sessions/${encodeURIComponent(session.id)}`}>{session.title}</Link>
+              <small className={css['muted']}>
+                {[session.kind, session.id, session.harness, session.last_event].filter(Boolean).join(' · ')}
+              </small>
+            </div>
+          ),
+        },
+        {
+          key: 'started',
+          head: 'Started',
+          cell: ({ started_at: at }) => <time dateTime={at}>{formatAgo(at)}</time>,
+        },
+        {
+          key: 'took',
+          head: 'Took',
+          number: true,
+          cell: ({ started_at: from, ended_at: to }) => (to === undefined ? '' : tookOf(from, to)),
+        },
+        { key: 'tokens', head: 'Tokens', number: true, cell: tokensOf },
+        {
+          key: 'route',
+          head: 'Model',
+          cell: ({ route }) => route && `${route.model}${route.engine === 'gateway' ? ' (gateway)' : ''}`,
+        },
+        {
+          key: 'cancel',
+          head: 'Actions',
+          cell: (session) => session.cancellable && <CancelButton session={session} />,
+        },
+      ]}
+    />
+  );
+}
+
+export const tookOf = (from: string, to: string): string => formatMs(Date.parse(to) - Date.parse(from));
+
+/** Measured ones; those that the client claims say so. */
+function tokensOf({ tokens, tokens_claimed: claimed }: Session): string {
+  if (tokens) return formatNumber(tokens.prompt + tokens.completion);
+  return claimed ? `${formatNumber(claimed.prompt + claimed.completion)} claimed` : '';
+}

@@ -1,0 +1,73 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { api, held } from '../../api/client.ts';
+import { asFault } from '../../api/fault.ts';
+import { Empty, Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
+import { useInfo } from '../home/info.ts';
+import { checkReceipt } from './check-receipt.ts';
+import { Findings } from './findings.tsx';
+import css from './sessions.module.css';
+
+/** What an ended session left behind, and whether it is genuine: this page looks itself. */
+export function ReceiptPanel({ id, isOver }: { id: string; isOver: boolean }) {
+  const info = useInfo();
+  const key = info.data?.receipt_key;
+  const receipt = useQuery({
+    queryKey: ['agent', 'receipt', id, isOver],
+    queryFn: () => held(api.GET('/agent/v1/sessions/{id}/receipt', { params: { path: { id } } })),
+    staleTime: Infinity,
+  });
+  const check = useQuery({
+    queryKey: ['receipt-check', receipt.data, key],
+    enabled: receipt.data !== undefined && info.data !== undefined,
+    queryFn: () => (receipt.data ? checkReceipt(receipt.data, key) : []),
+    staleTime: Infinity,
+  });
+  if (receipt.isPending) return <Loading what="the receipt" />;
+  if (receipt.isError) {
+    if (asFault(receipt.error).status === 404)
+      return (
+        <Panel title="Receipt">
+          <Empty title="There is no receipt of this session.">
+            A receipt is written when a task, a run or an external session ends; it is signed by the host.
+          </Empty>
+        </Panel>
+      );
+    return <FaultNote error={receipt.error} retry={() => void receipt.refetch()} />;
+  }
+  const { digest, prev_digest: before, signature, ...members } = receipt.data;
+  return (
+    <Panel title="Receipt" tools={<Link href="/console/sessions/receipts">The whole chain</Link>}>
+      {check.isError && <FaultNote error={check.error} />}
+      {check.data && <Findings findings={check.data} />}
+      <Facts
+        facts={[
+          ...Object.entries(members).map(
+            ([name, value]) =>
+              [
+                name.replaceAll('_', ' '),
+                typeof value === 'string' || typeof value === 'number' ? value : JSON.stringify(value),
+              ] as const,
+          ),
+          ['digest', <code key="digest">{digest}</code>],
+          ['digest before', <code key="before">{before}</code>],
+          ['signature', <code key="signature">{signature.value}</code>],
+          ['signed by', <code key="key">{signature.key_id}</code>],
+        ]}
+      />
+      <p className={css['muted']}>What is absent is not disclosed; it is not zero.</p>
+      <details>
+        <summary>Check it without trusting this page</summary>
+        <p>
+          Save what the host answers and let the command line judge it, with the host's key as you know it
+          from elsewhere:
+        </p>
+        <pre>
+          <code>
+            {`curl -s ${location.origin}/agent/v1/sessions/${id}/receipt > receipt.json\nnode dist/host.js receipts verify receipt.json --key ${key?.public_key ?? 'KEY'}`}
+          </code>
+        </pre>
+      </details>
+    </Panel>
+  );
+}

@@ -1,0 +1,115 @@
+import { useMutation } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, held } from '../../api/client.ts';
+import { Badge, Button, Facts, FaultNote, Field, Panel } from '../../parts/index.tsx';
+import css from './sessions.module.css';
+
+const credentials = {
+  'x-svc-operator': {
+    name: "the operator's credential",
+    hint: "In operator.token of the host's data directory; it counts from the host's own machine only.",
+  },
+  'x-svc-session-secret': {
+    name: "the session's own capability",
+    hint: 'What the session itself was given.',
+  },
+} as const;
+type Header = keyof typeof credentials;
+
+/** Takes the credential of a task or a run away. The secret is sent once and kept nowhere. */
+export function RevokePanel({ sessionId }: { sessionId: string | undefined }) {
+  const [id, setId] = useState(sessionId ?? '');
+  const [header, setHeader] = useState<Header>('x-svc-operator');
+  const [secret, setSecret] = useState('');
+  const revoke = useMutation({
+    mutationFn: () =>
+      held(
+        api.POST('/agent/v1/sessions/{id}/revoke', {
+          params: { path: { id: id.trim() } },
+          headers: { [header]: secret.trim() },
+        }),
+      ),
+    onSettled: () => setSecret(''),
+  });
+  return (
+    <Panel title="Revoke">
+      <p>
+        What runs acts under a store session. Revoking it refuses whatever it tries from now on, also after a
+        restart; what was done stays, and its history can still be read. There is no way back.
+      </p>
+      <form
+        className={css['form']}
+        onSubmit={(event) => {
+          event.preventDefault();
+          revoke.mutate();
+        }}
+      >
+        <Field
+          label="Store session"
+          hint="Its id begins with s; the detail of a task and the start of a run tell it."
+        >
+          {(control) => (
+            <input
+              {...control}
+              value={id}
+              spellCheck={false}
+              placeholder="s1a2b3c4d-1"
+              onChange={({ target }) => setId(target.value)}
+            />
+          )}
+        </Field>
+        <Field label="Credential" hint={credentials[header].hint}>
+          {(control) => (
+            <select {...control} value={header} onChange={({ target }) => setHeader(target.value as Header)}>
+              {Object.entries(credentials).map(([name, { name: said }]) => (
+                <option key={name} value={name}>
+                  {said}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Field label="Secret" hint="It is forgotten as soon as it was sent.">
+          {(control) => (
+            <input
+              {...control}
+              type="password"
+              autoComplete="off"
+              value={secret}
+              onChange={({ target }) => setSecret(target.value)}
+            />
+          )}
+        </Field>
+        <p>
+          <Button
+            type="submit"
+            kind="danger"
+            busy={revoke.isPending}
+            disabled={id.trim() === '' || secret.trim() === ''}
+          >
+            Revoke the session
+          </Button>
+        </p>
+      </form>
+      {revoke.isError && <FaultNote error={revoke.error} />}
+      {revoke.data && (
+        <div role="status">
+          <Facts
+            facts={[
+              [
+                'Outcome',
+                <Badge key="outcome" tone={revoke.data.outcome === 'applied' ? 'good' : 'bad'}>
+                  {revoke.data.outcome}
+                </Badge>,
+              ],
+              ['Verb', revoke.data.verb],
+              ['Target', revoke.data.target],
+              ['By', revoke.data.by],
+              ...(revoke.data.reason === undefined ? [] : ([['Reason', revoke.data.reason]] as const)),
+            ]}
+          />
+        </div>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,23 @@
+import type { components } from '../../api/schema.d.ts';
+
+export type Session = components['schemas']['Session'];
+
+/** The view that shows what a session is about. */
+export const subjectPath = ({ id, kind }: Pick<Session, 'id' | 'kind'>): string | undefined => {
+  if (kind === 'task') return `/console/tasks/${id}`;
+  return kind === 'run' ? `/console/runs/${id}` : undefined;
+};
+
+export const toneOf = (state: string): 'good' | 'warn' | 'bad' | undefined => {
+  if (state === 'completed') return 'good';
+  if (state === 'failed' || state === 'cancelled') return 'bad';
+  return state === 'running' ? undefined : 'warn';
+};
+
+export const matches = (session: Session, filter: { kind: string; state: string; text: string }): boolean =>
+  (filter.kind === '' || session.kind === filter.kind) &&
+  (filter.state === '' || session.state === filter.state) &&
+  [session.id, session.title, session.harness, session.client, session.cwd, session.last_event]
+    .join(' ')
+    .toLowerCase()
+    .includes(filter.text.trim().toLowerCase());

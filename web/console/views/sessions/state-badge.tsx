@@ -1,0 +1,17 @@
+import { Badge } from '../../parts/index.tsx';
+import { type Session, toneOf } from './sessions.ts';
+
+export const StateBadge = ({ session }: { session: Pick<Session, 'state' | 'waiting_on' | 'stale'> }) => (
+  <>
+    <Badge tone={toneOf(session.state)}>
+      {session.state}
+      {session.waiting_on !== undefined && `: ${session.waiting_on}`}
+    </Badge>
+    {session.stale === true && (
+      <>
+        {' '}
+        <Badge tone="warn">stale</Badge>
+      </>
+    )}
+  </>
+);

@@ -1,0 +1,91 @@
+import { memo } from 'react';
+import { formatMs, formatNumber } from '../console/parts/format.ts';
+import type { Answer, Measured, Turn } from './conversation.ts';
+import css from './demo.module.css';
+
+const tokens = (count: number) => `${formatNumber(count)} ${count === 1 ? 'token' : 'tokens'}`;
+
+function Figures({ measured }: { measured: Measured }) {
+  const { promptTokens, cachedTokens, completionTokens, prefillMs, decodeMs, tokensPerSecond } = measured;
+  const known = cachedTokens > 0 ? `, ${formatNumber(cachedTokens)} of them known from before` : '';
+  return (
+    <>
+      {tokensPerSecond !== undefined && (
+        <strong className={css['speed']}>{formatNumber(tokensPerSecond)} tokens/s</strong>
+      )}
+      <span>
+        Prefill: {tokens(promptTokens)}
+        {known} in {formatMs(prefillMs)}
+      </span>
+      <span>
+        Decode: {tokens(completionTokens)} in {formatMs(decodeMs)}
+      </span>
+    </>
+  );
+}
+
+const ends: Readonly<Record<'length' | 'stopped', string>> = {
+  length: 'Ended at the longest answer allowed.',
+  stopped: 'Stopped.',
+};
+
+function AnswerCard({ answer, isLabelled }: { answer: Answer; isLabelled: boolean }) {
+  const { engine, model, state, text, thought, finish, measured, fault } = answer;
+  return (
+    <article
+      className={css['answer']}
+      aria-label={`Answer of ${engine}`}
+      aria-busy={state === 'writing' || state === 'waiting'}
+    >
+      {isLabelled && (
+        <h3 className={css['engine']}>
+          {engine} <span className={css['quiet']}>{model}</span>
+        </h3>
+      )}
+      {thought !== '' && (
+        <details className={css['thought']} open={text === '' ? true : undefined}>
+          <summary>Thinking</summary>
+          <p className={css['text']}>{thought}</p>
+        </details>
+      )}
+      <p className={css['text']}>
+        {text}
+        {state === 'writing' && <span className={css['caret']} aria-hidden="true" />}
+        {state === 'waiting' && <span className={css['quiet']}>Waits for its turn ...</span>}
+        {text === '' && (state === 'done' || state === 'stopped') && (
+          <span className={css['quiet']}>(no text)</span>
+        )}
+      </p>
+      {state === 'failed' && (
+        <p className={css['wrong']} role="alert">
+          {fault}
+        </p>
+      )}
+      {(measured !== undefined || state === 'stopped') && (
+        <p className={css['figures']}>
+          {measured && <Figures measured={measured} />}
+          {state === 'stopped' && <span>{ends.stopped}</span>}
+          {state === 'done' && finish === 'length' && <span>{ends.length}</span>}
+        </p>
+      )}
+    </article>
+  );
+}
+
+/** A prompt and what was answered, side by side where two engines were asked. */
+export const TurnView = memo(function TurnView({ turn }: { turn: Turn }) {
+  const isCompared = turn.answers.length > 1;
+  return (
+    <li className={css['turn']}>
+      <p className={css['prompt']}>
+        <span className={css['hidden']}>You: </span>
+        {turn.prompt}
+      </p>
+      <div className={css['answers']}>
+        {turn.answers.map((answer) => (
+          <AnswerCard key={answer.engine} answer={answer} isLabelled={isCompared} />
+        ))}
+      </div>
+    </li>
+  );
+});

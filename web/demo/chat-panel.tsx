@@ -1,0 +1,151 @@
+import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { Badge, Button, Panel } from '../console/parts/index.tsx';
+import type { DeviceFacts } from '../engine/types.ts';
+import { TurnView } from './answer-view.tsx';
+import type { Answerer, Conversation } from './conversation.ts';
+import css from './demo.module.css';
+import { examples } from './examples.ts';
+import type { Settings } from './settings.ts';
+
+/** Follows the end of a text that grows, unless the reader went back in it. */
+function useFollowed(changes: unknown, isGrowing: boolean) {
+  const ref = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  useEffect(() => {
+    const box = ref.current;
+    if (box && isGrowing && isAtEnd.current) box.scrollTop = box.scrollHeight;
+  }, [changes, isGrowing]);
+  const onScroll = () => {
+    const box = ref.current;
+    if (box) isAtEnd.current = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+  };
+  const follow = () => {
+    isAtEnd.current = true;
+  };
+  return { ref, onScroll, follow };
+}
+
+function Examples({ choose }: { choose: (prompt: string) => void }) {
+  return (
+    <div className={css['examples']} role="group" aria-label="Example prompts">
+      {examples.map((prompt) => (
+        <Button key={prompt} className={css['example']} onClick={() => choose(prompt)}>
+          {prompt}
+        </Button>
+      ))}
+    </div>
+  );
+}
+
+export function ChatPanel(props: {
+  conversation: Conversation;
+  settings: Settings;
+  /** Who would answer now; empty while no model is there. */
+  answerers: readonly Answerer[];
+  isEmbedded: boolean;
+  device: DeviceFacts | undefined;
+  /** What stands in the way of a model, or is on its way. */
+  status: ReactNode;
+}) {
+  const { conversation, settings, answerers, isEmbedded, device, status } = props;
+  const { turns, isBusy } = useSyncExternalStore(conversation.store.subscribe, conversation.store.get);
+  const [draft, setDraft] = useState('');
+  const box = useRef<HTMLTextAreaElement>(null);
+  const { ref, onScroll, follow } = useFollowed(turns, turns.length > 0);
+  const isReady = answerers.length > 0;
+
+  const ask = (prompt: string) => {
+    if (!isReady || isBusy || prompt.trim() === '') return;
+    follow();
+    setDraft('');
+    void conversation.ask(prompt, { system: settings.system, sampling: settings.sampling, answerers });
+  };
+  const choose = (prompt: string) => {
+    if (isReady && !isBusy) ask(prompt);
+    else setDraft(prompt);
+    box.current?.focus();
+  };
+
+  return (
+    <Panel
+      title="Chat"
+      className={css['chat']}
+      tools={
+        <>
+          {device?.fallback === true && <Badge tone="warn">Software adapter: slow</Badge>}
+          <Button disabled={turns.length === 0} onClick={() => conversation.clear()}>
+            Clear the conversation
+          </Button>
+        </>
+      }
+    >
+      {status}
+      <div
+        ref={ref}
+        className={css['log']}
+        role="log"
+        aria-label="Conversation"
+        aria-busy={isBusy}
+        tabIndex={0}
+        onScroll={onScroll}
+      >
+        {turns.length === 0 ? (
+          <div className={css['start']}>
+            <p>
+              {isEmbedded
+                ? 'The embedded model is a toy of 3.67 million parameters: it knows little, and only what is worded like these.'
+                : 'Ask the model something, or begin with one of these.'}
+            </p>
+            <Examples choose={choose} />
+          </div>
+        ) : (
+          <ol className={css['turns']}>
+            {turns.map((turn) => (
+              <TurnView key={turn.id} turn={turn} />
+            ))}
+          </ol>
+        )}
+      </div>
+      <form
+        className={css['composer']}
+        onSubmit={(event) => {
+          event.preventDefault();
+          ask(draft);
+        }}
+      >
+        <label className={css['hidden']} htmlFor="prompt">
+          Your message
+        </label>
+        <textarea
+          ref={box}
+          id="prompt"
+          rows={2}
+          value={draft}
+          placeholder="Your message"
+          aria-describedby="prompt-keys"
+          onChange={({ target }) => setDraft(target.value)}
+          onKeyDown={(event) => {
+            if (event.key === 'Escape' && isBusy) conversation.stop();
+            // Enter also ends the choice of a character, where a script is typed by choosing.
+            if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+            event.preventDefault();
+            ask(draft);
+          }}
+        />
+        {isBusy ? (
+          <Button kind="danger" onClick={() => conversation.stop()}>
+            Stop
+          </Button>
+        ) : (
+          <Button kind="primary" type="submit" disabled={!isReady || draft.trim() === ''}>
+            Send
+          </Button>
+        )}
+      </form>
+      <p id="prompt-keys" className={css['keys']}>
+        Enter sends, Shift+Enter begins a line, Escape stops.
+        {turns.length > 0 && ' What was said before is sent along until the conversation is cleared.'}
+      </p>
+    </Panel>
+  );
+}

@@ -1,0 +1,150 @@
+import { useSyncExternalStore } from 'react';
+import { formatNumber } from '../console/parts/format.ts';
+import { Button, Field, Panel } from '../console/parts/index.tsx';
+import css from './demo.module.css';
+import { openWebLlm, type WebLlm, type WebLlmState } from './web-llm/client.ts';
+import type { ListedModel } from './web-llm/protocol.ts';
+
+/** Small, and without features that not every GPU has. */
+const suggested = 'SmolLM2-360M-Instruct-q4f32_1-MLC';
+const hosts = 'huggingface.co (weights) and raw.githubusercontent.com (code of the model)';
+
+function LoadFault({ state }: { state: WebLlmState & { phase: 'failed' } }) {
+  const { id, message, blocked } = state;
+  return (
+    <div className={css['failure']} role="alert">
+      <strong>{id === undefined ? 'web-llm could not be started' : `web-llm could not load ${id}`}</strong>
+      <p>{message}</p>
+      <p>
+        {blocked === undefined
+          ? `Its models come from ${hosts}: both must be reachable from this browser. The chat with lathe goes on without it.`
+          : `The policy of this page (Content-Security-Policy) does not allow ${blocked}. Whoever serves the page can allow it in connect-src.`}
+      </p>
+    </div>
+  );
+}
+
+function Models(props: {
+  webLlm: WebLlm;
+  models: readonly ListedModel[];
+  state: WebLlmState;
+  isBusy: boolean;
+  features: readonly string[] | undefined;
+  chosen: string;
+  choose: (id: string) => void;
+  loadInLathe: (url: string) => void;
+}) {
+  const { webLlm, models, state, isBusy, features, chosen, choose, loadInLathe } = props;
+  const known =
+    models.find(({ id }) => id === chosen) ?? models.find(({ id }) => id === suggested) ?? models[0];
+  if (!known) return null;
+  const lacking = ({ features: needed }: ListedModel) =>
+    features === undefined ? [] : needed.filter((feature) => !features.includes(feature));
+  const titleOf = (model: ListedModel) => {
+    const { id, gpuMegabytes } = model;
+    const size = gpuMegabytes === undefined ? '' : ` (${formatNumber(gpuMegabytes, 0)} MB of GPU memory)`;
+    const lacks = lacking(model);
+    return lacks.length === 0 ? `${id}${size}` : `${id}: needs ${lacks.join(', ')}`;
+  };
+  const isLoading = state.phase === 'loading';
+  return (
+    <>
+      <Field label="Model of web-llm's list" hint={`Load contacts ${hosts}.`}>
+        {(control) => (
+          <select
+            {...control}
+            value={known.id}
+            disabled={isLoading || isBusy}
+            onChange={({ target }) => choose(target.value)}
+          >
+            {models.map((model) => (
+              <option key={model.id} value={model.id} disabled={lacking(model).length > 0}>
+                {titleOf(model)}
+              </option>
+            ))}
+          </select>
+        )}
+      </Field>
+      {isLoading && (
+        <>
+          <progress aria-label={`Loading ${state.id}`} value={state.share} max={1} />
+          <p className={css['quiet']} role="status">
+            {state.message}
+          </p>
+        </>
+      )}
+      <div className={css['choices']}>
+        {isLoading ? (
+          <Button onClick={() => webLlm.unload()}>Cancel</Button>
+        ) : (
+          <Button disabled={isBusy} onClick={() => webLlm.load(known.id)}>
+            Load in web-llm
+          </Button>
+        )}
+        {state.phase === 'ready' && (
+          <Button disabled={isBusy} onClick={() => webLlm.unload()}>
+            Unload
+          </Button>
+        )}
+        <Button disabled={isBusy} onClick={() => loadInLathe(known.weights)}>
+          Load the same weights in lathe
+        </Button>
+      </div>
+    </>
+  );
+}
+
+const never = () => () => {};
+const nothing: readonly ListedModel[] = [];
+const off: WebLlmState = { phase: 'starting' };
+
+/** The same prompt and sampling by another engine, where the person wants it. */
+export function ComparePanel(props: {
+  webLlm: WebLlm | undefined;
+  open: (webLlm: WebLlm | undefined) => void;
+  isBusy: boolean;
+  /** Of the device, where one is known. */
+  features: readonly string[] | undefined;
+  chosen: string;
+  choose: (id: string) => void;
+  loadInLathe: (url: string) => void;
+}) {
+  const { webLlm, open, ...rest } = props;
+  const state = useSyncExternalStore(webLlm?.state.subscribe ?? never, webLlm?.state.get ?? (() => off));
+  const models = useSyncExternalStore(
+    webLlm?.models.subscribe ?? never,
+    webLlm?.models.get ?? (() => nothing),
+  );
+  return (
+    <Panel title="Comparison">
+      <label className={css['switch']}>
+        <input
+          type="checkbox"
+          role="switch"
+          checked={webLlm !== undefined}
+          disabled={rest.isBusy}
+          onChange={({ target }) => {
+            webLlm?.close();
+            open(target.checked ? openWebLlm() : undefined);
+          }}
+        />
+        Compare with web-llm
+      </label>
+      <p className={css['quiet']}>
+        web-llm is another engine for language models in browsers. Each prompt then goes to lathe first and to
+        web-llm after it, with the same messages and sampling (it has no top k and no min p). Its code comes
+        from this server when the switch is used, its models from {hosts}.
+      </p>
+      {webLlm !== undefined && (
+        <>
+          {state.phase === 'starting' && <p role="status">Loading the code of web-llm ...</p>}
+          {state.phase === 'failed' && <LoadFault state={state} />}
+          {state.phase === 'ready' && (
+            <p role="status">web-llm is ready with {state.id}: the next prompt goes to both.</p>
+          )}
+          <Models webLlm={webLlm} models={models} state={state} {...rest} />
+        </>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,47 @@
+import { formatBytes, formatNumber } from '../console/parts/format.ts';
+import { Badge, Facts, Panel } from '../console/parts/index.tsx';
+import type { Chat } from '../engine/types.ts';
+import css from './demo.module.css';
+
+/** Browsers tell as much of it as they find right. */
+function nameOf({ vendor, architecture, description }: Chat['device']): string {
+  const parts = [...new Set([vendor, architecture, description].filter((part) => part !== ''))];
+  return parts.length === 0 ? 'not told by the browser' : parts.join(', ');
+}
+
+/** What computes, and what it computes with. */
+export function DevicePanel({ chat: { device, model } }: { chat: Chat }) {
+  return (
+    <Panel
+      title="Device and model"
+      tools={device.fallback ? <Badge tone="warn">Software adapter</Badge> : <Badge tone="good">GPU</Badge>}
+    >
+      {device.fallback && (
+        <p className={css['note']}>
+          The browser gave a fallback adapter: the processor computes what a GPU would. Answers are the same,
+          but slow. To use the GPU, update its driver and switch hardware acceleration on in the settings of
+          the browser.
+        </p>
+      )}
+      <Facts
+        facts={[
+          ['Adapter', nameOf(device)],
+          ['Largest buffer', formatBytes(device.maxBufferBytes)],
+          ['Features', device.features.length === 0 ? 'none' : [...device.features].sort().join(', ')],
+          ['Model', model.id],
+          ['Its architecture', model.architecture],
+          ['Parameters', `${formatNumber(model.parameters / 1e6, model.parameters < 1e7 ? 2 : 0)} million`],
+          ['Quantisation', model.quantization],
+          ['Weights', formatBytes(model.sizeBytes)],
+          [
+            'Context',
+            `${formatNumber(model.contextLength)} tokens` +
+              (model.contextLength < model.trainedContextLength
+                ? ` of ${formatNumber(model.trainedContextLength)} it was trained for`
+                : ''),
+          ],
+        ]}
+      />
+    </Panel>
+  );
+}

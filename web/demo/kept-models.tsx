@@ -1,0 +1,99 @@
+import { useEffect, useState } from 'react';
+import { formatBytes } from '../console/parts/format.ts';
+import { Badge, Button } from '../console/parts/index.tsx';
+import { keptModels, forgetModel } from '../engine/index.ts';
+import type { KeptModel } from '../engine/types.ts';
+import css from './demo.module.css';
+import type { Loaded, Source } from './loader.ts';
+
+interface Kept {
+  readonly models: readonly KeptModel[];
+  readonly used: number | undefined;
+  readonly quota: number | undefined;
+}
+
+async function look(): Promise<Kept> {
+  const [models, room] = await Promise.all([keptModels(), navigator.storage.estimate()]);
+  return { models, used: room.usage, quota: room.quota };
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+/** Models of URLs, kept in the browser's private file system for this origin. */
+export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: Source) => void }) {
+  const [kept, setKept] = useState<Kept>();
+  const [fault, setFault] = useState<string>();
+  const [removals, setRemovals] = useState(0);
+  const { phase } = loaded;
+  const inUse = loaded.phase === 'ready' || loaded.phase === 'loading' ? loaded.source : undefined;
+
+  // What is kept changes when loading ends, in whatever way, and when something is removed.
+  useEffect(() => {
+    let isWanted = true;
+    const show = async () => {
+      try {
+        const next = await look();
+        if (isWanted) setKept(next);
+      } catch (error) {
+        if (isWanted) setFault(messageOf(error));
+      }
+    };
+    void show();
+    return () => {
+      isWanted = false;
+    };
+  }, [phase, removals]);
+
+  const remove = (url: string) => {
+    setFault(undefined);
+    forgetModel(url)
+      .catch((error: unknown) => setFault(messageOf(error)))
+      .finally(() => setRemovals((count) => count + 1));
+  };
+
+  if (fault === undefined && (kept === undefined || kept.models.length === 0)) return null;
+  return (
+    <section aria-label="Models kept in this browser">
+      <h3>Kept in this browser</h3>
+      {fault !== undefined && (
+        <p className={css['wrong']} role="alert">
+          {fault}
+        </p>
+      )}
+      <ul className={css['kept']}>
+        {kept?.models.map(({ url, bytes, whole }) => {
+          const isInUse = inUse?.from === 'url' && inUse.url === url;
+          return (
+            <li key={url}>
+              <span className={css['url']}>{url}</span>
+              <span className={css['choices']}>
+                <span className={css['quiet']}>{formatBytes(bytes)}</span>
+                {!whole && <Badge tone="warn">Not whole</Badge>}
+                {isInUse ? (
+                  <Badge tone="good">In use</Badge>
+                ) : (
+                  <>
+                    <Button
+                      onClick={() => load({ from: 'url', url })}
+                      aria-label={`${whole ? 'Load' : 'Resume'} ${url}`}
+                    >
+                      {whole ? 'Load' : 'Resume'}
+                    </Button>
+                    <Button kind="danger" onClick={() => remove(url)} aria-label={`Remove ${url}`}>
+                      Remove
+                    </Button>
+                  </>
+                )}
+              </span>
+            </li>
+          );
+        })}
+      </ul>
+      {kept?.used !== undefined && kept.quota !== undefined && (
+        <p className={css['quiet']}>
+          {formatBytes(kept.used)} of the {formatBytes(kept.quota)} that the browser allows this site.
+        </p>
+      )}
+    </section>
+  );
+}

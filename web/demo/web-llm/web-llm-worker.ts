@@ -1,0 +1,63 @@
+/** web-llm, in a worker of its own: its code comes to nobody who does not ask for it. */
+import { MLCEngine, ModelType, prebuiltAppConfig } from '@mlc-ai/web-llm';
+import type { Measured } from '../conversation.ts';
+import { measuredOf } from './measured.ts';
+import type { FromWorker, ToWorker } from './protocol.ts';
+
+const send = (message: FromWorker) => postMessage(message);
+let blocked: string | undefined;
+addEventListener('securitypolicyviolation', ({ blockedURI }) => {
+  blocked = blockedURI;
+});
+
+const engine = new MLCEngine({
+  logLevel: 'SILENT',
+  initProgressCallback: ({ progress, text }) => send({ kind: 'progress', share: progress, message: text }),
+});
+
+async function ask({ messages, sampling }: ToWorker & { kind: 'ask' }): Promise<void> {
+  const chunks = await engine.chat.completions.create({
+    messages: [...messages],
+    ...sampling,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let finish: 'stop' | 'length' | undefined;
+  let measured: Measured | undefined;
+  for await (const { choices, usage } of chunks) {
+    const [choice] = choices;
+    if (choice?.delta.content) send({ kind: 'text', text: choice.delta.content });
+    if (choice?.finish_reason === 'stop' || choice?.finish_reason === 'length') finish = choice.finish_reason;
+    if (usage) measured = measuredOf(usage);
+  }
+  send({ kind: 'answered', finish, measured });
+}
+
+async function obey(said: ToWorker): Promise<void> {
+  if (said.kind === 'stop') return engine.interruptGenerate();
+  if (said.kind === 'ask') return ask(said);
+  blocked = undefined;
+  await engine.reload(said.id);
+  send({ kind: 'loaded' });
+}
+
+addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
+  obey(data).catch((error: unknown) => {
+    const message = error instanceof Error ? error.message : String(error);
+    // What the policy refused is told after the request has failed.
+    setTimeout(() => send({ kind: 'failed', message, blocked }));
+  });
+});
+
+send({
+  kind: 'models',
+  models: prebuiltAppConfig.model_list
+    .filter(({ model_type: type }) => type === undefined || type === ModelType.LLM)
+    .map(({ model_id: id, model, vram_required_MB: gpuMegabytes, required_features: features = [] }) => ({
+      id,
+      // The list names repositories of Hugging Face; their files lie below.
+      weights: `${model.replace(/\/$/, '')}${model.includes('/resolve/') ? '' : '/resolve/main'}/`,
+      gpuMegabytes,
+      features,
+    })),
+});

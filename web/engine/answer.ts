@@ -1,0 +1,147 @@
+/** One answer, from a request to the chunks of its text. */
+import { type ChatDelta, prepareChat } from '../../src/chat/index.ts';
+import type { Engine, Sampling, Timings, Usage } from '../../src/engine/index.ts';
+import { invalid } from './chat-error.ts';
+import type { ChatChunk, ChatRequest, ChatTimings } from './types.ts';
+
+type Delta = ChatChunk['choices'][0]['delta'];
+type Finish = NonNullable<ChatChunk['choices'][0]['finish_reason']>;
+
+/**
+ * The chunks of the answer: the first one when the engine has taken the request, the last one with what it took.
+ * Where `signal` aborts, the answer ends with what there is.
+ * @throws ChatError `invalid_request`; EngineError
+ */
+export async function* answer(
+  engine: Engine,
+  request: ChatRequest,
+  signal: AbortSignal,
+): AsyncGenerator<ChatChunk, void, undefined> {
+  const { model } = engine;
+  const prepared = await prepareChat(engine, { messages: request.messages });
+  const maxTokens = answerTokens(prepared.prompt.length, model.contextLength, request.max_tokens);
+  const head = {
+    id: `chatcmpl-${crypto.randomUUID().replaceAll('-', '')}`,
+    object: 'chat.completion.chunk',
+    created: Math.floor(Date.now() / 1000),
+    model: model.id,
+  } as const;
+  const chunk = (delta: Delta, finish_reason: Finish | null = null): ChatChunk => ({
+    ...head,
+    choices: [{ index: 0, delta, finish_reason }],
+  });
+  const parser = prepared.parser();
+  const clock = new Clock(prepared.prompt.length);
+  if (!signal.aborted) {
+    const events = engine.generate({
+      prompt: prepared.prompt,
+      maxTokens,
+      sampling: samplingOf(request),
+      stop: [...stopsOf(request.stop), ...prepared.stop],
+      visible: prepared.visible,
+      signal,
+    });
+    yield chunk({ role: 'assistant', content: '' });
+    try {
+      for await (const event of events) {
+        if (event.type === 'text') {
+          clock.count(event.ids.length);
+          for (const delta of deltasOf(parser.push(event.text))) yield chunk(delta);
+          continue;
+        }
+        for (const delta of deltasOf(parser.end())) yield chunk(delta);
+        yield { ...chunk({}, event.finishReason), ...told(event.usage, event.timings) };
+        return;
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  } else {
+    yield chunk({ role: 'assistant', content: '' });
+  }
+  const { usage, timings } = clock.stopped();
+  for (const delta of deltasOf(parser.end())) yield chunk(delta);
+  yield { ...chunk({}, 'stop'), ...told(usage, timings) };
+}
+
+/** What an answer took that ended before the engine could say it. */
+class Clock {
+  readonly #begin = performance.now();
+  readonly #promptTokens: number;
+  #first: number | undefined;
+  #tokens = 0;
+
+  constructor(promptTokens: number) {
+    this.#promptTokens = promptTokens;
+  }
+
+  count(tokens: number): void {
+    this.#tokens += tokens;
+    this.#first ??= performance.now();
+  }
+
+  stopped(): { usage: Usage; timings: Timings } {
+    const now = performance.now();
+    const first = this.#first ?? now;
+    return {
+      usage: { prompt_tokens: this.#promptTokens, completion_tokens: this.#tokens, cached_tokens: 0 },
+      timings: { queued_ms: 0, prefill_ms: first - this.#begin, decode_ms: now - first },
+    };
+  }
+}
+
+function* deltasOf(deltas: readonly ChatDelta[]): Generator<Delta> {
+  for (const delta of deltas) {
+    if (delta.type === 'content') yield { content: delta.text };
+    // No tools are offered, so nothing is read as a call.
+    else if (delta.type === 'reasoning') yield { reasoning_content: delta.text };
+  }
+}
+
+function told(
+  usage: Usage,
+  { prefill_ms, decode_ms }: Timings,
+): Required<Pick<ChatChunk, 'usage' | 'timings'>> {
+  const { prompt_tokens, completion_tokens, cached_tokens } = usage;
+  const timings: ChatTimings = {
+    prompt_tokens,
+    cached_tokens,
+    completion_tokens,
+    prefill_ms,
+    decode_ms,
+    // The first token is the prompt's work.
+    decode_tokens_per_second:
+      completion_tokens > 1 && decode_ms > 0 ? ((completion_tokens - 1) * 1000) / decode_ms : undefined,
+  };
+  return {
+    usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
+    timings,
+  };
+}
+
+function answerTokens(prompt: number, context: number, wanted: number | null | undefined): number {
+  const left = context - prompt;
+  const holds = `this model's context holds ${context} tokens here, the messages take ${prompt}`;
+  if (left < 1) throw invalid([{ path: 'messages', message: `${holds}; send fewer or shorter ones` }]);
+  if ((wanted ?? 0) > left)
+    throw invalid([{ path: 'max_tokens', message: `${holds}: at most ${left} are left` }]);
+  return wanted ?? left;
+}
+
+/** OpenAI's defaults, as on the wire. */
+const samplingOf = (request: ChatRequest): Sampling => ({
+  temperature: request.temperature ?? 1,
+  topK: Math.max(0, request.top_k ?? 0),
+  topP: request.top_p ?? 1,
+  minP: request.min_p ?? 0,
+  repetitionPenalty: request.repetition_penalty ?? 1,
+  presencePenalty: request.presence_penalty ?? 0,
+  frequencyPenalty: request.frequency_penalty ?? 0,
+  logitBias: new Map(),
+  seed: Number(
+    BigInt.asUintN(32, BigInt(request.seed ?? crypto.getRandomValues(new Uint32Array(1))[0] ?? 0)),
+  ),
+});
+
+const stopsOf = (stop: ChatRequest['stop']): readonly string[] =>
+  typeof stop === 'string' ? [stop] : (stop ?? []);

@@ -1,0 +1,78 @@
+import { droppedPath } from '../../src/platform/dropped-path.ts';
+import { asChatError, ChatError, invalid } from './chat-error.ts';
+import type { FromWorker, ModelPlace } from './messages.ts';
+import { type ChatWorker, PageChat } from './page-chat.ts';
+import { optionViolations } from './request.ts';
+import type { Chat, ChatOptions } from './types.ts';
+
+/** Beside the folder that this module lies in, wherever that is. */
+const embedded = '../models/lathe-tiny-q8_0.gguf';
+
+/**
+ * Loads a model in a worker of the page and makes it ready to answer.
+ * @throws ChatError; the signal's reason when it aborts
+ */
+export async function createChat(options: ChatOptions = {}): Promise<Chat> {
+  const wrong = optionViolations(options);
+  if (wrong.length > 0) throw invalid(wrong);
+  const { signal, contextLength, onProgress } = options;
+  const model = placeOf(options);
+  signal?.throwIfAborted();
+  if (model.kind === 'address' && model.cache) askToKeep();
+  const worker = new Worker(new URL('./worker.ts', import.meta.url), {
+    type: 'module',
+    name: 'lathe',
+  }) as ChatWorker;
+  const { promise, resolve, reject } = Promise.withResolvers<Chat>();
+  const abort = () => reject(signal?.reason);
+  signal?.addEventListener('abort', abort, { once: true });
+  worker.addEventListener('error', ({ message }) => reject(noWorker(message)));
+  worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
+    if (data.type === 'progress') onProgress?.(data.progress);
+    else if (data.type === 'failed') reject(asChatError(data.failure));
+    else if (data.type === 'ready') resolve(new PageChat(worker, data));
+  });
+  worker.postMessage({ type: 'load', model, contextLength }, []);
+  try {
+    return await promise;
+  } catch (error) {
+    worker.terminate();
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', abort);
+  }
+}
+
+function placeOf({ model, cache = true }: ChatOptions): ModelPlace {
+  if (model === undefined) return { kind: 'embedded', url: new URL(embedded, import.meta.url).href };
+  if (isFiles(model))
+    return { kind: 'files', files: new Map(model.map((file) => [droppedPath(file), file])) };
+  const address = addressOf(model);
+  if (address) return { kind: 'address', url: address, cache };
+  const message = `expected an address (http: or https:) or files, got '${String(model).slice(0, 200)}'`;
+  throw invalid([{ path: 'model', message }]);
+}
+
+const isFiles = (model: NonNullable<ChatOptions['model']>): model is readonly File[] => Array.isArray(model);
+
+/** Undefined for what a page cannot fetch. */
+export function addressOf(model: string | URL): string | undefined {
+  const url = URL.parse(String(model), document.baseURI);
+  if (!url || !/^https?:$/.test(url.protocol)) return undefined;
+  url.hash = '';
+  return url.href;
+}
+
+/** So that the browser does not throw the model away when it is short of space. It may refuse; nothing depends on it. */
+function askToKeep(): void {
+  const { storage } = navigator as Partial<Navigator>;
+  storage?.persist?.().catch(() => {});
+}
+
+const noWorker = (message: string | undefined): ChatError =>
+  new ChatError(
+    'failed',
+    message
+      ? `the engine failed: ${message}`
+      : 'the engine could not be started: its files must lie on the origin of the page, and a Content-Security-Policy must allow workers of it',
+  );

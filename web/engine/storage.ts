@@ -1,0 +1,29 @@
+/** The private file system of the page's origin, as far as the engine uses it. */
+import type { StorageFolder, StorageRoom } from '../../src/platform/browser-storage.ts';
+import type { Locks } from '../../src/platform/kept-records.ts';
+
+export interface PageStorage {
+  readonly models: StorageFolder;
+  /** What was measured of the GPU. */
+  readonly tuning: StorageFolder;
+  readonly locks: Locks;
+  readonly room: () => Promise<StorageRoom>;
+}
+
+/** Undefined where there is none: in private windows of some browsers, and where pages may keep nothing. */
+export async function openStorage(): Promise<PageStorage | undefined> {
+  const { storage, locks } = navigator as Partial<Navigator>;
+  if (!storage?.getDirectory || !locks) return undefined;
+  try {
+    const root = (await storage.getDirectory()) as unknown as StorageFolder;
+    const lathe = await root.getDirectoryHandle('lathe', { create: true });
+    return {
+      models: await lathe.getDirectoryHandle('models', { create: true }),
+      tuning: await lathe.getDirectoryHandle('tuning', { create: true }),
+      locks: locks as unknown as Locks,
+      room: () => storage.estimate(),
+    };
+  } catch {
+    return undefined;
+  }
+}

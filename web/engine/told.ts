@@ -1,0 +1,57 @@
+/** Progress of loading, for people. */
+import { formatBytes, type LoadProgress as EngineProgress } from '../../src/engine/index.ts';
+import type { LoadProgress } from './types.ts';
+
+type Tell = (progress: LoadProgress) => void;
+
+/** Between two reports of the same phase; the first and the last are always told. */
+const restMs = 60;
+
+export function paced(tell: Tell): Tell {
+  let phase: string | undefined;
+  let told = Number.NEGATIVE_INFINITY;
+  return (progress) => {
+    const now = performance.now();
+    const isLast = progress.done !== undefined && progress.done === progress.total;
+    if (progress.phase === phase && !isLast && now - told < restMs) return;
+    phase = progress.phase;
+    told = now;
+    tell(progress);
+  };
+}
+
+/** The last part of an address. */
+export const fileName = (url: string): string => new URL(url).pathname.split('/').at(-1) ?? url;
+
+/** A model of many files is told file by file. */
+export const downloading =
+  (tell: Tell) =>
+  (file: string, done: number, total: number | undefined): void => {
+    const of = total === undefined ? '' : ` of ${formatBytes(total)}`;
+    tell({
+      phase: 'download',
+      message: `Downloading ${fileName(file)}: ${formatBytes(done)}${of}`,
+      done,
+      ...(total === undefined ? {} : { total }),
+    });
+  };
+
+export function loadingStage({ stage, done, total }: EngineProgress): LoadProgress {
+  switch (stage) {
+    case 'open':
+      return { phase: 'download', message: 'Opening the model' };
+    case 'weights':
+      return {
+        phase: 'weights',
+        message: `Loading weights: ${formatBytes(done)} of ${formatBytes(total)}`,
+        done,
+        total,
+      };
+    case 'measure':
+      return { phase: 'compile', message: `Measuring kernels on this GPU, once: ${done} of ${total}` };
+    case 'pipelines':
+      return { phase: 'compile', message: `Compiling kernels: ${done} of ${total}` };
+    case 'warm-up':
+      return { phase: 'warm-up', message: `Warming up: ${done} of ${total}` };
+  }
+}
