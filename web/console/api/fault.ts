@@ -59,13 +59,14 @@ export function faultOf(response: Response, body: unknown): Fault {
   });
 }
 
-export const asFault = (error: unknown): Fault =>
-  error instanceof Fault
-    ? error
-    : new Fault(
-        error instanceof TypeError
-          ? 'The host does not answer. Is it still running?'
-          : error instanceof Error
-            ? error.message
-            : String(error),
-      );
+export function asFault(error: unknown): Fault {
+  if (error instanceof Fault) return error;
+  const said = error instanceof Error ? error.message : String(error);
+  // What browsers say where a file of the page is not to be had: there are others since the host was renewed.
+  if (/module script|imported module/i.test(said))
+    return new Fault(
+      'A part of this page could not be fetched: the host was stopped, or renewed since the page was opened. Load the page again.',
+    );
+  const isUnanswered = error instanceof TypeError && /fetch|network|load failed/i.test(said);
+  return new Fault(isUnanswered ? 'The host does not answer. Is it still running?' : said);
+}

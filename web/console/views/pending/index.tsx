@@ -1,9 +1,76 @@
-import { Empty, Page } from '../../parts/index.tsx';
+import { useQuery } from '@tanstack/react-query';
+import { Link, Route, Switch } from 'wouter';
+import { Ago, agentsCss as css, placeOf, SubNav } from '../../agents/parts.tsx';
+import { api, held } from '../../api/client.ts';
+import { Badge, Empty, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
+import { Decision, RiskBadge } from '../../agents/decision.tsx';
+import { Acts } from './acts.tsx';
+
+const links = [
+  { href: '/console/pending', title: 'Changes' },
+  { href: '/console/pending/acts', title: 'Journal of acts' },
+];
+const lead = 'A tool that changes something only proposes. Nothing is changed before you approve it.';
 
 export default function View() {
   return (
-    <Page title="pending">
-      <Empty title="Nothing here yet." />
+    <Page title="Pending changes" lead={lead}>
+      <SubNav label="Parts of pending changes" links={links} />
+      <Switch>
+        <Route path="/console/pending/acts">
+          <Acts />
+        </Route>
+        <Route path="/console/pending/:id">{({ id }) => <Changes id={id} />}</Route>
+        <Route>
+          <Changes />
+        </Route>
+      </Switch>
     </Page>
+  );
+}
+
+/** What waits, the oldest first, and one of them beside it. */
+function Changes({ id }: { id?: string }) {
+  const pending = useQuery({
+    queryKey: ['pending'],
+    queryFn: () => held(api.GET('/agent/v1/pending')),
+    refetchInterval: 2000,
+  });
+  const chosen = id ?? pending.data?.[0]?.id;
+  return (
+    <div className={`${css['columns']} ${css['listed']}`}>
+      <Panel title="Waiting, oldest first" tools={pending.data && <Badge>{pending.data.length}</Badge>}>
+        {pending.isPending && <Loading what="the changes" />}
+        {pending.isError && <FaultNote error={pending.error} retry={() => void pending.refetch()} />}
+        {pending.data?.length === 0 && (
+          <Empty title="Nothing waits for a decision.">
+            When an agent uses a gated tool, its change is listed here. Decisions of the past are in the{' '}
+            <Link href="/console/pending/acts">journal of acts</Link>.
+          </Empty>
+        )}
+        {pending.data && pending.data.length > 0 && (
+          <ul className={css['list']}>
+            {pending.data.map((change) => (
+              <li key={change.id}>
+                <Link
+                  href={placeOf.pending(change.id)}
+                  className={css['item']}
+                  {...(change.id === chosen ? { 'aria-current': 'true' as const } : {})}
+                >
+                  <span>{change.summary}</span>
+                  <span className={css['names']}>
+                    <span className={css['quiet']}>
+                      {change.id} by {change.agent}, <Ago time={change.created_at} />
+                    </span>
+                    <RiskBadge risk={change.risk} />
+                  </span>
+                </Link>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Panel>
+      {chosen !== undefined && <Decision key={chosen} id={chosen} />}
+    </div>
   );
 }

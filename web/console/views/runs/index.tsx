@@ -1,9 +1,14 @@
-import { Empty, Page } from '../../parts/index.tsx';
+import { Route, Switch } from 'wouter';
+import { RunList } from './run-list.tsx';
+import { RunPage } from './run-page.tsx';
 
 export default function View() {
   return (
-    <Page title="runs">
-      <Empty title="Nothing here yet." />
-    </Page>
+    <Switch>
+      <Route path="/console/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
+      <Route>
+        <RunList />
+      </Route>
+    </Switch>
   );
 }

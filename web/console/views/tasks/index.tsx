@@ -1,9 +1,47 @@
-import { Empty, Page } from '../../parts/index.tsx';
+import { Route, Switch } from 'wouter';
+import { SubNav } from '../../agents/parts.tsx';
+import { Page } from '../../parts/index.tsx';
+import { AgentPage, NewAgent } from './agent-page.tsx';
+import { AgentList } from './agent-list.tsx';
+import { StartTask } from './start-task.tsx';
+import { TaskList } from './task-list.tsx';
+import { TaskPage } from './task-page.tsx';
+import { ToolList } from './tool-list.tsx';
 
+const links = [
+  { href: '/console/tasks', title: 'Tasks' },
+  { href: '/console/tasks/agents', title: 'Agents' },
+  { href: '/console/tasks/tools', title: 'Tools' },
+];
+
+/** Tasks, the agents that work on them, and the tools that those may be granted. */
 export default function View() {
   return (
-    <Page title="tasks">
-      <Empty title="Nothing here yet." />
-    </Page>
+    <Switch>
+      <Route path="/console/tasks/agents/:name">{({ name }) => <AgentPage key={name} name={name} />}</Route>
+      <Route path="/console/tasks/new-agent">
+        <NewAgent />
+      </Route>
+      <Route path="/console/tasks/agents">
+        <Page title="Agents" lead="Who works on tasks: instructions, a model, budgets and what they may use.">
+          <SubNav label="Parts of tasks" links={links} />
+          <AgentList />
+        </Page>
+      </Route>
+      <Route path="/console/tasks/tools">
+        <Page title="Tools" lead="What agents may be granted, and how each of them is on this host now.">
+          <SubNav label="Parts of tasks" links={links} />
+          <ToolList />
+        </Page>
+      </Route>
+      <Route path="/console/tasks/:id">{({ id }) => <TaskPage key={id} id={id} />}</Route>
+      <Route>
+        <Page title="Tasks" lead="A prompt that an agent works on until it has an answer.">
+          <SubNav label="Parts of tasks" links={links} />
+          <StartTask />
+          <TaskList />
+        </Page>
+      </Route>
+    </Switch>
   );
 }

@@ -1,9 +1,32 @@
-import { Empty, Page } from '../../parts/index.tsx';
+import { Route, Switch } from 'wouter';
+import { Page } from '../../parts/index.tsx';
+import { useUrlState } from '../../parts/url-state.ts';
+import { BuiltinPage } from './builtin-page.tsx';
+import { NewWorkflow } from './new-workflow.tsx';
+import { WorkflowLists } from './workflow-lists.tsx';
+import { WorkflowPage } from './workflow-page.tsx';
 
+/** `builtins` is no name that a workflow may have. */
 export default function View() {
+  const [making] = useUrlState('new');
   return (
-    <Page title="workflows">
-      <Empty title="Nothing here yet." />
-    </Page>
+    <Switch>
+      <Route path="/console/workflows/builtins/:name">
+        {({ name }) => <BuiltinPage key={name} name={name} />}
+      </Route>
+      <Route path="/console/workflows/:name">{({ name }) => <WorkflowPage key={name} name={name} />}</Route>
+      <Route>
+        {making === '' ? (
+          <Page
+            title="Workflows"
+            lead="Agents, steps in an order, and gates at which a run waits for a person, a time or an event."
+          >
+            <WorkflowLists />
+          </Page>
+        ) : (
+          <NewWorkflow />
+        )}
+      </Route>
+    </Switch>
   );
 }

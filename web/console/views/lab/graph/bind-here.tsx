@@ -33,13 +33,13 @@ export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphN
               {[...new Set(spans.map(({ op }) => op))].map((op, index) => (
                 <span key={op}>
                   {index > 0 && ', '}
-                  <Link href={`/console/lab/kernels?op=${encodeURIComponent(op)}`}>{op}</Link>
+                  <Link href={`/console/lab/kernels/${encodeURIComponent(op)}`}>{op}</Link>
                 </span>
               ))}
               )
             </>
           )}
-          . <Link href={`/console/lab/kernels?op=${encodeURIComponent(node.op)}`}>Write one</Link>, and it can
+          . <Link href={`/console/lab/kernels/${encodeURIComponent(node.op)}`}>Write one</Link>, and it can
           be bound here.
         </p>
       ) : (

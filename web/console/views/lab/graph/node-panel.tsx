@@ -88,19 +88,7 @@ export function NodePanel(props: {
         ]}
       />
       <p>
-        <Link href={`/console/lab/kernels?op=${encodeURIComponent(node.op)}`}>
-          Write a kernel for {node.op}
-        </Link>
-        {!isBuiltin && (
-          <>
-            {' · '}
-            <Link
-              href={`/console/lab/kernels?op=${encodeURIComponent(node.op)}&kernel=${encodeURIComponent(name)}`}
-            >
-              Open {name} in the editor
-            </Link>
-          </>
-        )}
+        <Link href={`/console/lab/kernels/${encodeURIComponent(node.op)}`}>Write a kernel for {node.op}</Link>
       </p>
       {parts && <BindHere key={node.id} graph={graph} node={node} parts={parts} />}
     </Panel>

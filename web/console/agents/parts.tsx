@@ -1,0 +1,155 @@
+import type { ReactNode } from 'react';
+import { Link, useLocation } from 'wouter';
+import type { Fault } from '../api/fault.ts';
+import { formatAgo, formatMs, formatTime } from '../parts/format.ts';
+import { Badge } from '../parts/index.tsx';
+import css from './agents.module.css';
+import { useSaid } from './clock.ts';
+import type { Session, Tool, WaitingOn } from './shapes.ts';
+
+export { css as agentsCss };
+
+/** `3 min ago`, and when exactly for who asks. */
+export function Ago({ time }: { time: string }) {
+  const said = useSaid((now) =>
+    Math.abs(now - new Date(time).getTime()) < 1000 ? 'just now' : formatAgo(time, now),
+  );
+  return (
+    <time dateTime={time} title={formatTime(time)} className={css['whole']}>
+      {said}
+    </time>
+  );
+}
+
+/** From one time to another, or up to now. */
+export function Took({ from, to }: { from: string; to: string | undefined }) {
+  const said = useSaid((now) => {
+    const tookMs = (to === undefined ? now : new Date(to).getTime()) - new Date(from).getTime();
+    if (to !== undefined) return formatMs(tookMs);
+    return tookMs < 1000 ? 'less than 1 s' : formatMs(Math.floor(tookMs / 1000) * 1000);
+  });
+  return <span className={css['whole']}>{said}</span>;
+}
+
+/** What a run waits for, as its rows say it. */
+export const waitsFor: Readonly<Record<WaitingOn, string>> = {
+  input: 'your input',
+  time: 'a time',
+  value: 'a condition',
+  event: 'an event',
+  approval: 'an approval',
+  schedule: 'its schedule',
+  armed: 'run-now (armed)',
+};
+
+type State =
+  | Session['state']
+  | 'skipped'
+  | 'interrupted'
+  | 'staged'
+  | 'applying'
+  | 'applied'
+  | 'expired'
+  | 'discarded';
+
+const toneOf = (state: State): 'good' | 'warn' | 'bad' | undefined => {
+  if (state === 'completed' || state === 'applied') return 'good';
+  if (state === 'failed' || state === 'interrupted') return 'bad';
+  return ['paused', 'suspended', 'waiting', 'staged'].includes(state) ? 'warn' : undefined;
+};
+
+export const StateBadge = ({ state, waitingOn }: { state: State; waitingOn?: WaitingOn | undefined }) => {
+  if (waitingOn === undefined) return <Badge tone={toneOf(state)}>{state}</Badge>;
+  return (
+    <span className={css['names']}>
+      <Badge tone="warn">{state}</Badge> waits for {waitsFor[waitingOn]}
+    </span>
+  );
+};
+
+export const ToolBadge = ({ availability }: Pick<Tool, 'availability'>) => (
+  <Badge tone={availability === 'available' ? 'good' : availability === 'gated' ? 'warn' : 'bad'}>
+    {availability}
+  </Badge>
+);
+
+/** A text as it is, anything else as JSON. */
+export const Value = ({ value, label }: { value: unknown; label: string }) => (
+  <div className={css['value']} role="region" aria-label={label} tabIndex={0}>
+    {typeof value === 'string' ? value || '(an empty text)' : JSON.stringify(value, null, 2)}
+  </div>
+);
+
+/** The parts of a view that have addresses of their own. */
+export function SubNav({
+  label,
+  links,
+}: {
+  label: string;
+  links: readonly { readonly href: string; readonly title: ReactNode }[];
+}) {
+  const [location] = useLocation();
+  // The longest that fits: one may lie below another.
+  const here = links
+    .filter(({ href }) => location === href || location.startsWith(`${href}/`))
+    .toSorted((a, b) => b.href.length - a.href.length)[0];
+  return (
+    <nav className={css['nav']} aria-label={label}>
+      {links.map(({ href, title }) => (
+        <Link key={href} href={href} {...(here?.href === href ? { 'aria-current': 'page' as const } : {})}>
+          {title}
+        </Link>
+      ))}
+    </nav>
+  );
+}
+
+/** A stream that broke goes on by itself; who looks on should know that it is behind. */
+export const Broken = ({ fault }: { fault: Fault | undefined }) => (
+  <p role="status" className={`${css['quiet']} ${css['live']}`}>
+    {fault && `The connection broke (${fault.message}). It is made anew; nothing is lost.`}
+  </p>
+);
+
+/** Chosen in the URL. */
+export function Choice(props: {
+  label: string;
+  value: string;
+  choose: (value: string) => void;
+  options: readonly (readonly [value: string, title: string])[];
+}) {
+  const { label, value, choose, options } = props;
+  return (
+    <label className={css['choice']}>
+      {label}
+      <select className={css['select']} value={value} onChange={({ target }) => choose(target.value)}>
+        {options.map(([name, title]) => (
+          <option key={name} value={name}>
+            {title}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** Where things of the agent plane are shown. */
+export const placeOf = {
+  task: (id: string) => `/console/tasks/${id}`,
+  run: (id: string) => `/console/runs/${id}`,
+  pending: (id: string) => `/console/pending/${id}`,
+  session: (id: string) => `/console/sessions/${id}`,
+  workflow: (name: string) => `/console/workflows/${name}`,
+} as const;
+
+/** A link where the id is one of a thing that has a view. */
+export function Id({ id }: { id: string }) {
+  const href = /^t\d+$/.test(id)
+    ? placeOf.task(id)
+    : /^r\d+$/.test(id)
+      ? placeOf.run(id)
+      : /^p\d+$/.test(id)
+        ? placeOf.pending(id)
+        : undefined;
+  return href === undefined ? <>{id}</> : <Link href={href}>{id}</Link>;
+}

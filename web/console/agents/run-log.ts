@@ -1,0 +1,49 @@
+import type { RunEvent, TurnEvent } from './shapes.ts';
+
+type Of<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
+
+/** The parts of a run's stream, in their order. */
+export type RunPart =
+  | { readonly kind: 'start'; readonly seq: number; readonly event: Of<'run_start'> }
+  | {
+      readonly kind: 'step';
+      readonly seq: number;
+      readonly step: string;
+      readonly attempt: number | undefined;
+      readonly ts: string;
+      readonly turns: TurnEvent[];
+      /** The host stopped in the middle of it; what comes after it is another attempt. */
+      isCut?: true;
+      end?: Of<'step_end'>;
+    }
+  | { readonly kind: 'waiting'; readonly seq: number; readonly event: Of<'step_waiting'> }
+  | { readonly kind: 'end'; readonly seq: number; readonly event: Of<'run_end'> };
+
+/** A run's stream as a person reads it: what an attempt of a step said and did stands together. */
+export function runLogOf(events: readonly RunEvent[]): readonly RunPart[] {
+  const parts: RunPart[] = [];
+  const open = (step: string) => {
+    const last = parts.findLast((part) => part.kind === 'step' && part.step === step);
+    return last?.kind === 'step' && !last.end && !last.isCut ? last : undefined;
+  };
+  const opened = (event: { seq: number; ts: string; step: string; attempt?: number }) => {
+    const { seq, ts, step, attempt } = event;
+    const part: Extract<RunPart, { kind: 'step' }> = { kind: 'step', seq, step, ts, attempt, turns: [] };
+    parts.push(part);
+    return part;
+  };
+  for (const event of events) {
+    const { seq } = event;
+    if (event.type === 'run_start') parts.push({ kind: 'start', seq, event });
+    else if (event.type === 'step_start') {
+      const before = open(event.step);
+      if (before) before.isCut = true;
+      opened(event);
+    } else if (event.type === 'step_waiting') parts.push({ kind: 'waiting', seq, event });
+    else if (event.type === 'step_event') (open(event.step) ?? opened(event)).turns.push(event.event);
+    // A step that is skipped has no start.
+    else if (event.type === 'step_end') (open(event.step) ?? opened(event)).end = event;
+    else parts.push({ kind: 'end', seq, event });
+  }
+  return parts;
+}

@@ -1,0 +1,37 @@
+import type { components } from '../api/schema.d.ts';
+
+/** What the agent plane speaks, by short names. */
+type Schemas = components['schemas'];
+export type AgentSpec = Schemas['AgentSpec'];
+export type Session = Schemas['Session'];
+export type Tool = Schemas['ToolCatalogEntry'];
+export type TurnEvent = Schemas['TurnEvent'];
+export type PendingChange = Schemas['PendingChange'];
+export type PendingChangeDetail = Schemas['PendingChangeDetail'];
+export type Act = Schemas['Act'];
+export type Ensemble = Schemas['Ensemble'];
+export type BuiltinWorkflow = Schemas['BuiltinWorkflow'];
+export type LintReport = Schemas['LintReportWithConsent'];
+export type Consent = Schemas['WorkflowConsent'];
+export type RunDetail = Schemas['RunDetail'];
+export type RunEvent = Schemas['RunEvent'];
+export type WaitingOn = NonNullable<Session['waiting_on']>;
+
+/** Of a run that waits. The host's document leaves its members open, because they differ from kind to kind. */
+export interface Gate {
+  readonly kind?: WaitingOn;
+  /** Absent at the entry of a workflow. */
+  readonly step?: string;
+  readonly since_at?: string;
+  readonly message?: string;
+  readonly until_at?: string;
+  readonly schema?: Readonly<Record<string, unknown>>;
+  readonly expr?: string;
+  readonly poll_secs?: number;
+  readonly name?: string;
+  readonly where?: string;
+  readonly pending_id?: string;
+  readonly cron?: string;
+  readonly tz?: string;
+  readonly fired_at?: string;
+}

@@ -1,0 +1,19 @@
+import { raw } from '../api/client.ts';
+import { jsonLines } from '../api/lines.ts';
+import type { components } from '../api/schema.d.ts';
+import type { RunEvent } from './shapes.ts';
+
+/** Begins a run, which goes on without whoever asked for it. @returns its id */
+export async function startRun(
+  workflow: string,
+  request: components['schemas']['RunRequest'],
+): Promise<string> {
+  const response = await raw(`/agent/v1/workflows/${encodeURIComponent(workflow)}/runs`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(request),
+  });
+  for await (const event of jsonLines<RunEvent>(response))
+    if (event.type === 'run_start') return event.run_id;
+  throw new Error('The run did not say that it has begun; look at the list of runs.');
+}

@@ -1,0 +1,117 @@
+import { Link } from 'wouter';
+import { formatMs, formatNumber } from '../parts/format.ts';
+import { Badge } from '../parts/index.tsx';
+import css from './agents.module.css';
+import { placeOf, Value } from './parts.tsx';
+import { type Block, inShort, type Log } from './turns.ts';
+
+/** What a task, or a step of a run, said and did. */
+export const TurnLog = ({ log, label }: { log: Log; label: string }) => (
+  <ol className={css['log']} aria-label={label}>
+    {log.blocks.map((block) => (
+      <li key={block.seq}>
+        <BlockView block={block} />
+      </li>
+    ))}
+  </ol>
+);
+
+function BlockView({ block }: { block: Block }) {
+  switch (block.kind) {
+    case 'turn':
+      return (
+        <div className={css['turn']}>
+          <strong>Turn {block.n}</strong>
+          {block.usage && (
+            <span>
+              {formatNumber(block.usage.prompt_tokens)} tokens read,{' '}
+              {formatNumber(block.usage.completion_tokens)} written
+            </span>
+          )}
+        </div>
+      );
+    case 'text':
+      return <div className={css['said']}>{block.text}</div>;
+    case 'reasoning':
+      return (
+        <details className={css['call']}>
+          <summary>Reasoning, {formatNumber(block.text.length)} characters</summary>
+          <div className={css['callBody']}>
+            <div className={css['said']}>{block.text}</div>
+          </div>
+        </details>
+      );
+    case 'call':
+      return <Call {...block} />;
+    case 'staged':
+      return <Staged {...block.staged} />;
+    case 'end':
+      return <End end={block.end} />;
+  }
+}
+
+function Call({ call, result, staged }: Extract<Block, { kind: 'call' }>) {
+  const tookMs = result && new Date(result.ts).getTime() - new Date(call.ts).getTime();
+  return (
+    <div className={css['form']}>
+      <details className={css['call']}>
+        <summary>
+          <code>{call.tool}</code> {inShort(call.arguments)}{' '}
+          {result ? (
+            <Badge tone={result.ok ? (staged ? 'warn' : 'good') : 'bad'}>
+              {result.ok ? (staged ? 'staged' : 'done') : 'refused or failed'}
+            </Badge>
+          ) : (
+            <Badge>at work</Badge>
+          )}
+        </summary>
+        <div className={css['callBody']}>
+          <span className={css['quiet']}>Arguments</span>
+          <Value value={call.arguments} label={`Arguments of ${call.tool}`} />
+          {result && (
+            <>
+              <span className={css['quiet']}>
+                Result{tookMs !== undefined && `, after ${formatMs(tookMs)}`}
+                {result.truncated && ', cut: it was longer'}
+              </span>
+              <Value value={result.output} label={`Result of ${call.tool}`} />
+            </>
+          )}
+        </div>
+      </details>
+      {staged && <Staged {...staged} />}
+    </div>
+  );
+}
+
+const Staged = ({ pending_id, summary }: { pending_id: string; summary: string }) => (
+  <div className={`${css['end']} ${css['waits']}`}>
+    <span className={css['prose']}>{summary}</span>
+    <Link href={placeOf.pending(pending_id)}>
+      Review {pending_id}: nothing is changed before you approve it
+    </Link>
+  </div>
+);
+
+const reasons: Readonly<Record<string, string>> = {
+  error: 'It failed',
+  timeout: 'Its time ran out',
+  budget: 'Its budget ran out',
+  shutdown: 'The host was stopped',
+};
+
+function End({ end }: { end: NonNullable<Log['end']> }) {
+  if (end.type === 'aborted')
+    return (
+      <div className={`${css['end']} ${css['aborted']}`}>
+        <strong>{reasons[end.reason] ?? end.reason}</strong>
+        <div className={css['prose']}>{end.message}</div>
+      </div>
+    );
+  return (
+    <div className={css['end']}>
+      <strong>Answer</strong>
+      <div className={css['prose']}>{end.text === '' ? '(no text)' : end.text}</div>
+    </div>
+  );
+}

@@ -1,0 +1,104 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useLocation } from 'wouter';
+import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import type { RunDetail } from '../../agents/shapes.ts';
+import { startRun } from '../../agents/start-run.ts';
+import { api, held } from '../../api/client.ts';
+import { Button, Confirm, FaultNote, Row } from '../../parts/index.tsx';
+
+/** What can be asked of a run in its state. */
+export function Controls({ run }: { run: RunDetail }) {
+  const { id, state, workflow, inputs, cancellable } = run;
+  const [isCancelling, setCancelling] = useState(false);
+  const [, go] = useLocation();
+  const queries = useQueryClient();
+  const params = { path: { id } };
+  const onSettled = () =>
+    Promise.all(
+      [['run', id], ['runs'], ['sessions']].map((queryKey) => queries.invalidateQueries({ queryKey })),
+    );
+  const pause = useMutation({
+    mutationFn: () => held(api.POST('/agent/v1/runs/{id}/pause', { params })),
+    onSettled,
+  });
+  const resume = useMutation({
+    mutationFn: () => held(api.POST('/agent/v1/runs/{id}/resume', { params, body: {} })),
+    onSettled,
+  });
+  const cancel = useMutation({
+    mutationFn: () => held(api.POST('/agent/v1/sessions/{id}/cancel', { params })),
+    onSettled: async () => {
+      setCancelling(false);
+      await onSettled();
+    },
+  });
+  const retry = useMutation({
+    mutationFn: () => startRun(workflow, { inputs, retried_from: id }),
+    onSuccess: (made) => go(placeOf.run(made)),
+  });
+  const error = [pause, resume, cancel, retry].find((one) => one.error !== null)?.error;
+  const isAtWork = state === 'running' && run.waiting_on === undefined;
+  const isLive = run.ended_at === undefined;
+  return (
+    <>
+      <Row>
+        {isAtWork && (
+          <Button busy={pause.isPending} onClick={() => pause.mutate()}>
+            Pause
+          </Button>
+        )}
+        {state === 'paused' && (
+          <Button kind="primary" busy={resume.isPending} onClick={() => resume.mutate()}>
+            Resume
+          </Button>
+        )}
+        {isLive && (
+          <Button kind="danger" disabled={!cancellable} onClick={() => setCancelling(true)}>
+            Cancel the run
+          </Button>
+        )}
+        {state === 'failed' && (
+          <Button kind="primary" busy={retry.isPending} onClick={() => retry.mutate()}>
+            Retry
+          </Button>
+        )}
+      </Row>
+      <div className={`${css['quiet']} ${css['live']}`} role="status">
+        {hintOf(run, pause.isSuccess, cancel.isSuccess)}
+      </div>
+      {error !== undefined && <FaultNote error={error} />}
+      <Confirm
+        title="Cancel this run?"
+        open={isCancelling}
+        action="Cancel the run"
+        busy={cancel.isPending}
+        confirm={() => cancel.mutate()}
+        close={() => setCancelling(false)}
+      >
+        <p>
+          {state === 'suspended'
+            ? 'It ends at once. What it did stays.'
+            : 'It ends before its next step; the step that is at work comes to its end. What it did stays.'}
+        </p>
+      </Confirm>
+    </>
+  );
+}
+
+function hintOf(run: RunDetail, isPausing: boolean, isCancelling: boolean): string {
+  const { state, waiting_on: waits, cancellable, ended_at: ended } = run;
+  if (state === 'failed')
+    return 'Retry begins anew from the first step, with the same inputs and the text that is stored now.';
+  if (ended !== undefined) return '';
+  if (isCancelling) return 'It ends before its next step.';
+  if (state === 'paused')
+    return 'It keeps its place: no other run can begin. It goes on by itself 300 seconds after it was paused.';
+  if (isPausing && state === 'running') return 'It pauses before its next step.';
+  const uncancellable = cancellable
+    ? ''
+    : ' It went on from a gate, and cannot be cancelled until it is suspended again.';
+  if (state === 'running' && waits === undefined)
+    return `A pause begins before the next step, and ends by itself after 300 seconds.${uncancellable}`;
+  return uncancellable.trim();
+}

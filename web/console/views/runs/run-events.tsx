@@ -1,0 +1,90 @@
+import { Link } from 'wouter';
+import { agentsCss as css, Broken, placeOf, StateBadge, Value, waitsFor } from '../../agents/parts.tsx';
+import { type RunPart, runLogOf } from '../../agents/run-log.ts';
+import type { Gate, RunDetail, RunEvent } from '../../agents/shapes.ts';
+import { TurnLog } from '../../agents/turn-log.tsx';
+import { logOf } from '../../agents/turns.ts';
+import { useEvents } from '../../agents/use-events.ts';
+import { formatTime } from '../../parts/format.ts';
+import { FaultNote, Loading, Panel } from '../../parts/index.tsx';
+
+/** The stream of a run, over all its segments. */
+export function RunEvents({ run }: { run: RunDetail }) {
+  const told = useEvents<RunEvent>(
+    `/agent/v1/runs/${encodeURIComponent(run.id)}/events`,
+    run.state === 'running' || run.state === 'paused',
+    // A segment may come and go between two looks at the run.
+    `${run.state} ${(run.gate as Gate | undefined)?.since_at}`,
+  );
+  const parts = runLogOf(told.events);
+  return (
+    <Panel title="What happens">
+      {parts.length === 0 && told.fault === undefined && <Loading what="its events" />}
+      <ol className={css['log']} aria-label="Events of the run">
+        {parts.map((part) => (
+          <li key={part.seq}>
+            <Part part={part} />
+          </li>
+        ))}
+      </ol>
+      <Broken fault={told.broken} />
+      {told.fault !== undefined && <FaultNote error={told.fault} />}
+    </Panel>
+  );
+}
+
+function Part({ part }: { part: RunPart }) {
+  if (part.kind === 'start')
+    return <div className={css['turn']}>It begins or goes on, {formatTime(part.event.ts)}</div>;
+  if (part.kind === 'waiting') {
+    const { step, waiting_on: waits, pending_id: pending } = part.event;
+    return (
+      <p>
+        Step <strong>{step}</strong> waits for {waitsFor[waits]}
+        {pending !== undefined && (
+          <>
+            : <Link href={placeOf.pending(pending)}>{pending}</Link>
+          </>
+        )}
+      </p>
+    );
+  }
+  if (part.kind === 'step') return <Step part={part} />;
+  const { outcome, waiting_on: waits, error, result, ts } = part.event;
+  const look = outcome === 'failed' ? css['aborted'] : outcome === 'completed' ? '' : css['paused'];
+  return (
+    <div className={`${css['end']} ${look}`}>
+      <strong>
+        {outcome === 'suspended' && waits !== undefined
+          ? `Suspended: it waits for ${waitsFor[waits]}`
+          : `The run is ${outcome}`}
+      </strong>
+      <span className={css['quiet']}>{formatTime(ts)}</span>
+      {error !== undefined && <div className={css['prose']}>{error}</div>}
+      {result !== undefined && <Value value={result} label="What the run gave" />}
+    </div>
+  );
+}
+
+function Step({ part }: { part: Extract<RunPart, { kind: 'step' }> }) {
+  const { step, attempt, turns, end, isCut } = part;
+  const log = logOf(turns);
+  return (
+    <details className={css['call']} open>
+      <summary>
+        Step <code>{step}</code> {attempt !== undefined && attempt > 1 && `attempt ${attempt} `}
+        <StateBadge state={end?.outcome ?? (isCut ? 'interrupted' : 'running')} />
+      </summary>
+      <div className={css['callBody']}>
+        {log.blocks.length > 0 && <TurnLog log={log} label={`What ${step} did`} />}
+        {end?.error !== undefined && <p className={css['prose']}>{end.error}</p>}
+        {end?.output !== undefined && log.end === undefined && (
+          <Value value={end.output} label={`Output of ${step}`} />
+        )}
+        {log.blocks.length === 0 && end === undefined && !isCut && (
+          <p className={css['quiet']}>At work ...</p>
+        )}
+      </div>
+    </details>
+  );
+}

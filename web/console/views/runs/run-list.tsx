@@ -1,0 +1,120 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { Ago, agentsCss as css, Choice, placeOf, StateBadge, Took } from '../../agents/parts.tsx';
+import { api, held } from '../../api/client.ts';
+import { Empty, FaultNote, Loading, Page, Panel, Table } from '../../parts/index.tsx';
+import { useUrlState } from '../../parts/url-state.ts';
+
+const states = [
+  ['', 'all'],
+  ['running', 'running'],
+  ['paused', 'paused'],
+  ['suspended', 'suspended'],
+  ['completed', 'completed'],
+  ['failed', 'failed'],
+  ['cancelled', 'cancelled'],
+] as const;
+
+export function RunList() {
+  const [state, setState] = useUrlState('state');
+  const [workflow, setWorkflow] = useUrlState('workflow');
+  const runs = useQuery({
+    queryKey: ['runs', 100],
+    queryFn: () => held(api.GET('/agent/v1/workflows/runs', { params: { query: { limit: '100' } } })),
+    refetchInterval: 2000,
+  });
+  // The journal does not say what a run waits for; the feed does.
+  const sessions = useQuery({
+    queryKey: ['sessions'],
+    queryFn: () => held(api.GET('/agent/v1/sessions')),
+    refetchInterval: 2000,
+  });
+  const rowOf = (id: string) => sessions.data?.sessions.find((session) => session.id === id);
+  const names = [...new Set(runs.data?.map((run) => run.workflow))].toSorted();
+  if (workflow !== '' && !names.includes(workflow)) names.unshift(workflow);
+  const shown = runs.data?.filter(
+    (run) => (state === '' || run.state === state) && (workflow === '' || run.workflow === workflow),
+  );
+  return (
+    <Page
+      title="Runs"
+      lead="Workflows at work, those that wait, and those that are over. One is at work at a time."
+      tools={<Link href="/console/workflows">Run a workflow</Link>}
+    >
+      <Panel
+        title="The last 100"
+        tools={
+          <>
+            <Choice label="State" value={state} choose={setState} options={states} />
+            <Choice
+              label="Workflow"
+              value={workflow}
+              choose={setWorkflow}
+              options={[['', 'all'], ...names.map((name) => [name, name] as const)]}
+            />
+          </>
+        }
+      >
+        {runs.isPending && <Loading what="the runs" />}
+        {runs.isError && <FaultNote error={runs.error} retry={() => void runs.refetch()} />}
+        {shown?.length === 0 && (
+          <Empty title={runs.data?.length === 0 ? 'No workflow has run yet.' : 'No run is like that.'}>
+            {runs.data?.length === 0 ? (
+              <Link href="/console/workflows">Choose one and run it</Link>
+            ) : (
+              'Choose another state or workflow.'
+            )}
+          </Empty>
+        )}
+        {shown && shown.length > 0 && (
+          <Table
+            caption="Runs"
+            rows={shown}
+            keyOf={({ id }) => id}
+            columns={[
+              {
+                key: 'id',
+                head: 'Run',
+                cell: ({ id, workflow: name }) => (
+                  <span className={css['two']}>
+                    <Link href={placeOf.run(id)} className={css['whole'] ?? ''}>
+                      {name}
+                    </Link>
+                    <span className={css['quiet']}>{id}</span>
+                  </span>
+                ),
+              },
+              {
+                key: 'state',
+                head: 'State',
+                cell: (run) => <StateBadge state={run.state} waitingOn={rowOf(run.id)?.waiting_on} />,
+              },
+              {
+                key: 'last',
+                head: 'Last',
+                cell: ({ id }) => <span className={css['wide']}>{rowOf(id)?.last_event}</span>,
+              },
+              {
+                key: 'took',
+                head: 'Took',
+                number: true,
+                cell: ({ started_at: from, ended_at: to }) => <Took from={from} to={to} />,
+              },
+              { key: 'at', head: 'Started', cell: ({ started_at: at }) => <Ago time={at} /> },
+              {
+                key: 'more',
+                head: 'Cycle, retry',
+                cell: ({ wrapper_cycle: cycle, retried_from: from }) => (
+                  <>
+                    {cycle !== undefined && `cycle ${cycle} `}
+                    {from !== undefined && <Link href={placeOf.run(from)}>retry of an earlier one</Link>}
+                  </>
+                ),
+              },
+            ]}
+          />
+        )}
+      </Panel>
+    </Page>
+  );
+}

@@ -1,0 +1,126 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { Ago, agentsCss as css, placeOf, StateBadge, Took, Value } from '../../agents/parts.tsx';
+import type { RunDetail } from '../../agents/shapes.ts';
+import { api, held } from '../../api/client.ts';
+import { formatNumber, formatTime } from '../../parts/format.ts';
+import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
+import { Controls } from './controls.tsx';
+import { GatePanel } from './gate-panel.tsx';
+import { RunEvents } from './run-events.tsx';
+import own from './runs.module.css';
+import { Steps } from './steps.tsx';
+
+/** A run: what it waits for, what its steps did, what happens in it, and steering it. */
+export function RunPage({ id }: { id: string }) {
+  const run = useQuery({
+    queryKey: ['run', id],
+    queryFn: () => held(api.GET('/agent/v1/runs/{id}', { params: { path: { id } } })),
+    refetchInterval: ({ state: { data } }) => (data && data.ended_at === undefined ? 1500 : false),
+  });
+  const { data } = run;
+  return (
+    <Page
+      title={data ? `Run of ${data.workflow}` : 'Run'}
+      lead={id}
+      tools={<Link href="/console/runs">All runs</Link>}
+    >
+      {run.isPending && <Loading what="the run" />}
+      {run.isError && <FaultNote error={run.error} retry={() => void run.refetch()} />}
+      {data && (
+        <>
+          <GatePanel run={data} />
+          <div className={own['run']}>
+            <Panel title="This run">
+              <RunFacts run={data} />
+              <Controls run={data} />
+            </Panel>
+            <div className={`${css['stack']} ${own['story']}`}>
+              <Steps run={data} />
+              <RunEvents run={data} />
+            </div>
+            <div className={css['stack']}>
+              {data.result !== undefined && (
+                <Panel title="Result">
+                  <Value value={data.result} label="Result of the run" />
+                </Panel>
+              )}
+              <Panel title="Inputs">
+                {Object.keys(data.inputs).length === 0 ? (
+                  <p className={css['quiet']}>It was started without inputs.</p>
+                ) : (
+                  <Value value={data.inputs} label="Inputs of the run" />
+                )}
+              </Panel>
+            </div>
+          </div>
+        </>
+      )}
+    </Page>
+  );
+}
+
+function RunFacts({ run }: { run: RunDetail }) {
+  const { tokens, route, retried_from: from, wrapper_cycle: cycle, last_event: last } = run;
+  return (
+    <Facts
+      facts={[
+        [
+          'State',
+          <span key="state" role="status">
+            <StateBadge state={run.state} waitingOn={run.waiting_on} />
+          </span>,
+        ],
+        ...(last === undefined ? [] : [['Last', last] as const]),
+        [
+          'Workflow',
+          <Link key="workflow" href={placeOf.workflow(run.workflow)}>
+            {run.workflow}
+          </Link>,
+        ],
+        [
+          'Started',
+          <span key="at">
+            {formatTime(run.started_at)}, <Ago time={run.started_at} />
+          </span>,
+        ],
+        ...(run.ended_at === undefined ? [] : [['Ended', formatTime(run.ended_at)] as const]),
+        [
+          run.ended_at === undefined ? 'So far' : 'Took',
+          <Took key="took" from={run.started_at} to={run.ended_at} />,
+        ],
+        ...(cycle === undefined ? [] : [['Cycles begun', String(cycle)] as const]),
+        ...(route ? [['Model', `${route.model} (${route.engine})`] as const] : []),
+        ...(tokens
+          ? [
+              [
+                'Tokens',
+                `${formatNumber(tokens.completion)} written, ${formatNumber(tokens.prompt)} read`,
+              ] as const,
+            ]
+          : []),
+        ...(from === undefined
+          ? []
+          : [
+              [
+                'Retry of',
+                <Link key="from" href={placeOf.run(from)}>
+                  {from}
+                </Link>,
+              ] as const,
+            ]),
+        ['Text', <code key="digest">{run.digest}</code>],
+        ...(run.ended_at === undefined
+          ? []
+          : [
+              [
+                'Receipt',
+                <Link key="receipt" href={placeOf.session(run.id)}>
+                  its session and signed receipt
+                </Link>,
+              ] as const,
+            ]),
+      ]}
+    />
+  );
+}

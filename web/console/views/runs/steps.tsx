@@ -1,0 +1,71 @@
+import { agentsCss as css, Ago, StateBadge, Took, Value } from '../../agents/parts.tsx';
+import type { RunDetail } from '../../agents/shapes.ts';
+import { Empty, Panel, Table } from '../../parts/index.tsx';
+
+/** The steps so far, in the order in which they ran. */
+export function Steps({ run }: { run: RunDetail }) {
+  const steps = run.step_records;
+  const inCycles = steps.some(({ cycle }) => cycle !== undefined);
+  return (
+    <Panel title="Steps">
+      {steps.length === 0 ? (
+        <Empty title="No step has begun.">
+          {run.suspend_kind === 'entry_gate'
+            ? 'They run when its entry fires.'
+            : 'The first one begins soon.'}
+        </Empty>
+      ) : (
+        <Table
+          caption="Steps so far"
+          rows={steps}
+          keyOf={({ id, cycle }) => `${cycle} ${id}`}
+          columns={[
+            { key: 'id', head: 'Step', cell: ({ id }) => id },
+            ...(inCycles
+              ? [
+                  {
+                    key: 'cycle',
+                    head: 'Cycle',
+                    number: true,
+                    cell: ({ cycle }: (typeof steps)[number]) => cycle,
+                  },
+                ]
+              : []),
+            { key: 'state', head: 'State', cell: ({ state }) => <StateBadge state={state} /> },
+            { key: 'attempts', head: 'Attempts', number: true, cell: ({ attempts }) => attempts },
+            { key: 'at', head: 'Began', cell: ({ started_at: at }) => <Ago time={at} /> },
+            {
+              key: 'took',
+              head: 'Took',
+              number: true,
+              cell: ({ started_at: from, ended_at: to }) => <Took from={from} to={to} />,
+            },
+            {
+              key: 'output',
+              head: 'Output',
+              cell: ({ id, output, error }) => (
+                <div className={`${css['tool']} ${css['output']}`}>
+                  {error !== undefined && <span className={css['prose']}>{error}</span>}
+                  {output !== undefined && (
+                    <details className={css['fold']}>
+                      <summary>{beginningOf(output)}</summary>
+                      <Value value={output} label={`Output of ${id}`} />
+                    </details>
+                  )}
+                </div>
+              ),
+            },
+          ]}
+        />
+      )}
+    </Panel>
+  );
+}
+
+const longest = 70;
+function beginningOf(output: unknown): string {
+  const text = typeof output === 'string' ? output : JSON.stringify(output);
+  const line = text.replaceAll(/\s+/g, ' ').trim();
+  if (line === '') return '(an empty text)';
+  return line.length > longest ? `${line.slice(0, longest - 3)}...` : line;
+}

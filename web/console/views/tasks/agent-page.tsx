@@ -1,0 +1,132 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link, useLocation } from 'wouter';
+import { agentsCss as css } from '../../agents/parts.tsx';
+import type { AgentSpec } from '../../agents/shapes.ts';
+import { api, held } from '../../api/client.ts';
+import { Button, Confirm, FaultNote, Loading, Page, Panel, Row } from '../../parts/index.tsx';
+import { type AgentDraft, draftOf, specOf } from './agent-draft.ts';
+import { AgentForm } from './agent-form.tsx';
+
+const placeOfAgent = (name: string) => `/console/tasks/agents/${name}`;
+const back = <Link href="/console/tasks/agents">All agents</Link>;
+
+export function NewAgent() {
+  const [draft, setDraft] = useState<AgentDraft>(() => draftOf({}));
+  const [, go] = useLocation();
+  const queries = useQueryClient();
+  const create = useMutation({
+    mutationFn: () => held(api.POST('/agent/v1/agents', { body: specOf(draft) })),
+    async onSuccess({ name }) {
+      await queries.invalidateQueries({ queryKey: ['agents'] });
+      go(placeOfAgent(name));
+    },
+  });
+  return (
+    <Page
+      title="Make an agent"
+      lead="What is not granted is refused; nothing is granted by default."
+      tools={back}
+    >
+      <AgentForm
+        draft={draft}
+        write={setDraft}
+        mayRename
+        error={create.error}
+        send={() => create.mutate()}
+        foot={
+          <Button type="submit" kind="primary" busy={create.isPending}>
+            Store the agent
+          </Button>
+        }
+      />
+    </Page>
+  );
+}
+
+export function AgentPage({ name }: { name: string }) {
+  const agent = useQuery({
+    queryKey: ['agents', name],
+    queryFn: () => held(api.GET('/agent/v1/agents/{name}', { params: { path: { name } } })),
+    // What is being written would be lost.
+    refetchOnWindowFocus: false,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  return (
+    <Page title={`Agent ${name}`} tools={back}>
+      {agent.isPending && <Loading what="the agent" />}
+      {agent.isError && <FaultNote error={agent.error} retry={() => void agent.refetch()} />}
+      {agent.data && <Stored key={agent.dataUpdatedAt} spec={agent.data} />}
+    </Page>
+  );
+}
+
+function Stored({ spec }: { spec: AgentSpec }) {
+  const { name } = spec;
+  const [draft, setDraft] = useState<AgentDraft>(() => draftOf(spec));
+  const [asked, setAsked] = useState(false);
+  const [, go] = useLocation();
+  const queries = useQueryClient();
+  const params = { path: { name } };
+  const save = useMutation({
+    mutationFn: () => held(api.PUT('/agent/v1/agents/{name}', { params, body: specOf(draft, spec) })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['agents'] }),
+  });
+  const remove = useMutation({
+    // An answer without a body.
+    mutationFn: () => held<unknown>(api.DELETE('/agent/v1/agents/{name}', { params })),
+    async onSuccess() {
+      go('/console/tasks/agents');
+      queries.removeQueries({ queryKey: ['agents', name] });
+      await queries.invalidateQueries({ queryKey: ['agents'] });
+    },
+  });
+  const isSame = JSON.stringify(specOf(draft, spec)) === JSON.stringify(specOf(draftOf(spec), spec));
+  return (
+    <>
+      <AgentForm
+        draft={draft}
+        write={setDraft}
+        error={save.error}
+        send={() => save.mutate()}
+        foot={
+          <>
+            <Button type="submit" kind="primary" busy={save.isPending} disabled={isSame}>
+              Save
+            </Button>
+            <Button disabled={isSame} onClick={() => setDraft(draftOf(spec))}>
+              Discard what was changed
+            </Button>
+            <Link href={`/console/tasks?agent=${name}`}>Start a task with it</Link>
+            <span className={css['quiet']} role="status">
+              {isSame ? 'All is stored.' : 'Not saved yet.'}
+            </span>
+          </>
+        }
+      />
+      <Panel title="Delete it">
+        <p className={css['quiet']}>
+          {name === 'default'
+            ? 'Deleting a stored default brings the built-in one back.'
+            : 'Tasks that it is at work on go on; workflows that name it can no longer be run.'}
+        </p>
+        <Row>
+          <Button kind="danger" onClick={() => setAsked(true)}>
+            Delete the agent
+          </Button>
+        </Row>
+        {remove.error !== null && <FaultNote error={remove.error} />}
+      </Panel>
+      <Confirm
+        title={`Delete the agent ${name}?`}
+        open={asked}
+        action="Delete"
+        busy={remove.isPending}
+        confirm={() => remove.mutate(undefined, { onSettled: () => setAsked(false) })}
+        close={() => setAsked(false)}
+      >
+        <p>It cannot be brought back.</p>
+      </Confirm>
+    </>
+  );
+}

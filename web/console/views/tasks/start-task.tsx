@@ -1,0 +1,141 @@
+import { useMutation } from '@tanstack/react-query';
+import { useRef, useState } from 'react';
+import { Link, useLocation } from 'wouter';
+import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import type { TurnEvent } from '../../agents/shapes.ts';
+import { granted } from '../../agents/tools.ts';
+import { raw } from '../../api/client.ts';
+import { asFault } from '../../api/fault.ts';
+import { jsonLines } from '../../api/lines.ts';
+import { Button, FaultNote, Field, Panel, Row } from '../../parts/index.tsx';
+import { useUrlState } from '../../parts/url-state.ts';
+import { Budgets } from './budgets.tsx';
+import { emptyDraft, type DraftFaults, requestOf, type TaskDraft } from './task-request.ts';
+import { ToolChoice } from './tool-choice.tsx';
+import { useAgents, useTools } from './use-agents.ts';
+
+/** Has an agent work on a prompt, and goes to where that is seen. */
+export function StartTask() {
+  const agents = useAgents();
+  const tools = useTools();
+  const [chosen, choose] = useUrlState('agent', 'default');
+  const [draft, setDraft] = useState<TaskDraft>(emptyDraft);
+  const [withheld, setWithheld] = useState<ReadonlySet<string>>(new Set());
+  const [faults, setFaults] = useState<DraftFaults>({});
+  const [, go] = useLocation();
+  const agent = agents.data?.find(({ name }) => name === chosen);
+  const has = agent ? granted(agent.grants.tools, tools.data ?? []) : [];
+  // Sent once more after the answer got lost, it is the same task.
+  const key = useRef<{ body: string; key: string }>({ body: '', key: '' });
+  const start = useMutation({
+    mutationFn: async (body: string) => {
+      if (key.current.body !== body) key.current = { body, key: newKey() };
+      const response = await raw('/agent/v1/tasks', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'idempotency-key': key.current.key },
+        body,
+      });
+      // Its first line names it. It goes on without whoever asked for it.
+      for await (const event of jsonLines<TurnEvent>(response))
+        if (event.type === 'start') return event.task_id;
+      throw new Error('The task did not say that it has begun; look at the list of tasks.');
+    },
+    onSuccess: (id) => go(placeOf.task(id)),
+  });
+  const write = (part: Partial<TaskDraft>) => setDraft((before) => ({ ...before, ...part }));
+  const refused = (path: string) =>
+    start.error
+      ? asFault(start.error).violations.find((violation) => violation.path === path)?.message
+      : undefined;
+  return (
+    <Panel title="Start a task">
+      {agents.isError && <FaultNote error={agents.error} retry={() => void agents.refetch()} />}
+      {tools.isError && <FaultNote error={tools.error} retry={() => void tools.refetch()} />}
+      <form
+        className={css['columns']}
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          const read = requestOf(
+            draft,
+            chosen,
+            has.map(({ name }) => name),
+            withheld,
+          );
+          setFaults('faults' in read ? read.faults : {});
+          if ('body' in read) start.mutate(JSON.stringify(read.body));
+        }}
+      >
+        <div className={css['form']}>
+          <Field
+            label="Agent"
+            fault={agents.data && !agent ? `There is no agent '${chosen}'.` : refused('agent')}
+            hint={
+              agent && (
+                <>
+                  {agent.description} Model: {agent.model}.{' '}
+                  <Link href={`/console/tasks/agents/${agent.name}`}>Look at it</Link>
+                </>
+              )
+            }
+          >
+            {(control) => (
+              <select
+                {...control}
+                value={chosen}
+                onChange={({ target }) => {
+                  choose(target.value);
+                  setWithheld(new Set());
+                }}
+              >
+                {!agent && <option value={chosen}>{chosen}</option>}
+                {agents.data?.map(({ name }) => (
+                  <option key={name}>{name}</option>
+                ))}
+              </select>
+            )}
+          </Field>
+          <Field label="Prompt" fault={faults.prompt ?? refused('prompt')}>
+            {(control) => (
+              <textarea
+                {...control}
+                className={`${control.className} ${css['text']}`}
+                rows={4}
+                value={draft.prompt}
+                onChange={({ target }) => write({ prompt: target.value })}
+              />
+            )}
+          </Field>
+          <Field
+            label="Working folder"
+            hint="An absolute path, where relative paths begin. It grants nothing."
+            fault={refused('cwd')}
+          >
+            {(control) => (
+              <input
+                {...control}
+                spellCheck={false}
+                value={draft.cwd}
+                onChange={({ target }) => write({ cwd: target.value })}
+              />
+            )}
+          </Field>
+          <Budgets draft={draft} write={write} faults={faults} refused={refused} limits={agent?.limits} />
+        </div>
+        <div className={css['form']}>
+          <ToolChoice agent={agent} tools={has} withheld={withheld} withhold={setWithheld} />
+          {start.error !== null && <FaultNote error={start.error} />}
+          <Row>
+            <Button type="submit" kind="primary" busy={start.isPending} disabled={!agent}>
+              Start the task
+            </Button>
+          </Row>
+        </div>
+      </form>
+    </Panel>
+  );
+}
+
+/** Pages that came over plain HTTP from another machine have no `randomUUID`. */
+const newKey = (): string =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');

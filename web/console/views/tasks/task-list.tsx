@@ -1,0 +1,74 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { Ago, agentsCss as css, Choice, placeOf, StateBadge, Took } from '../../agents/parts.tsx';
+import { api, held } from '../../api/client.ts';
+import { formatNumber } from '../../parts/format.ts';
+import { Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
+import { useUrlState } from '../../parts/url-state.ts';
+
+const states = [
+  ['', 'all'],
+  ['running', 'running'],
+  ['completed', 'completed'],
+  ['failed', 'failed'],
+] as const;
+
+/** Tasks at work, and those that ended, the newest first. */
+export function TaskList() {
+  const [state, setState] = useUrlState('state');
+  const sessions = useQuery({
+    queryKey: ['sessions'],
+    queryFn: () => held(api.GET('/agent/v1/sessions')),
+    refetchInterval: 2000,
+  });
+  const tasks = sessions.data?.sessions.filter(({ kind }) => kind === 'task');
+  const shown = tasks?.filter((task) => state === '' || task.state === state);
+  return (
+    <Panel
+      title="Recent tasks"
+      tools={<Choice label="State" value={state} choose={setState} options={states} />}
+    >
+      {sessions.isPending && <Loading what="the tasks" />}
+      {sessions.isError && <FaultNote error={sessions.error} retry={() => void sessions.refetch()} />}
+      {shown?.length === 0 && (
+        <Empty title={tasks?.length === 0 ? 'No task has run yet.' : `No recent task is ${state}.`}>
+          {tasks?.length === 0 ? 'Start one above; it is listed here for good.' : 'Choose another state.'}
+        </Empty>
+      )}
+      {shown && shown.length > 0 && (
+        <Table
+          caption="Tasks, the newest first"
+          rows={shown}
+          keyOf={({ id }) => id}
+          columns={[
+            { key: 'id', head: 'Task', cell: ({ id }) => <Link href={placeOf.task(id)}>{id}</Link> },
+            { key: 'state', head: 'State', cell: (task) => <StateBadge state={task.state} /> },
+            {
+              key: 'title',
+              head: 'Prompt',
+              cell: ({ title }) => <span className={css['wide']}>{title}</span>,
+            },
+            {
+              key: 'last',
+              head: 'Last',
+              cell: ({ last_event: last }) => <span className={css['wide']}>{last}</span>,
+            },
+            {
+              key: 'tokens',
+              head: 'Tokens written',
+              number: true,
+              cell: ({ tokens }) => (tokens ? formatNumber(tokens.completion) : ''),
+            },
+            {
+              key: 'took',
+              head: 'Took',
+              number: true,
+              cell: ({ started_at: from, ended_at: to }) => <Took from={from} to={to} />,
+            },
+            { key: 'at', head: 'Started', cell: ({ started_at: at }) => <Ago time={at} /> },
+          ]}
+        />
+      )}
+    </Panel>
+  );
+}

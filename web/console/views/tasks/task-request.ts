@@ -1,0 +1,86 @@
+import type { components } from '../../api/schema.d.ts';
+
+type TaskRequest = components['schemas']['TaskRequest'];
+
+/** The form, as it is written. */
+export interface TaskDraft {
+  readonly prompt: string;
+  readonly cwd: string;
+  readonly max_turns: string;
+  readonly max_tokens: string;
+  readonly timeout_secs: string;
+  readonly temperature: string;
+  readonly seed: string;
+  /** JSON, or nothing. */
+  readonly inputs: string;
+  readonly answer: 'text' | 'json_object' | 'json_schema';
+  /** JSON. */
+  readonly schema: string;
+}
+
+export const emptyDraft: TaskDraft = {
+  prompt: '',
+  cwd: '',
+  max_turns: '',
+  max_tokens: '',
+  timeout_secs: '',
+  temperature: '',
+  seed: '',
+  inputs: '',
+  answer: 'text',
+  schema: '',
+};
+
+export type DraftFaults = Partial<Record<keyof TaskDraft, string>>;
+
+/**
+ * @param withheld tools of the agent that this task is not to have
+ * @param tools that the agent is granted
+ */
+export function requestOf(
+  draft: TaskDraft,
+  agent: string,
+  tools: readonly string[],
+  withheld: ReadonlySet<string>,
+): { readonly body: TaskRequest } | { readonly faults: DraftFaults } {
+  const faults: DraftFaults = {};
+  const number = (name: 'max_turns' | 'max_tokens' | 'timeout_secs' | 'temperature' | 'seed') => {
+    const text = draft[name].trim();
+    const value = Number(text);
+    if (text === '') return {};
+    if (!Number.isFinite(value)) faults[name] = 'expected a number';
+    return { [name]: value };
+  };
+  const object = (name: 'inputs' | 'schema') => {
+    try {
+      const value = JSON.parse(draft[name]) as unknown;
+      if (typeof value === 'object' && value !== null && !Array.isArray(value))
+        return value as Record<string, unknown>;
+      faults[name] = 'expected an object, as {"name": "text"}';
+    } catch (error) {
+      faults[name] = `expected JSON: ${(error as Error).message}`;
+    }
+    return {};
+  };
+  if (draft.prompt.trim() === '') faults.prompt = 'is empty: say what the agent is to do';
+  const limits = { ...number('max_turns'), ...number('max_tokens'), ...number('timeout_secs') };
+  const sampling = { ...number('temperature'), ...number('seed') };
+  const kept = tools.filter((name) => !withheld.has(name));
+  const body = {
+    prompt: draft.prompt,
+    agent,
+    ...(draft.cwd.trim() === '' ? {} : { cwd: draft.cwd.trim() }),
+    ...(draft.inputs.trim() === '' ? {} : { inputs: object('inputs') }),
+    ...(kept.length === tools.length ? {} : { grants: { tools: kept } }),
+    ...(draft.answer === 'text' ? {} : { response_format: formatOf(draft.answer, object) }),
+    ...(Object.keys(limits).length === 0 ? {} : { limits }),
+    ...(Object.keys(sampling).length === 0 ? {} : { sampling }),
+  };
+  // The document types a schema as an object without members; it is any JSON schema.
+  return Object.keys(faults).length > 0 ? { faults } : { body: body as TaskRequest };
+}
+
+const formatOf = (answer: 'json_object' | 'json_schema', object: (name: 'schema') => object) =>
+  answer === 'json_object'
+    ? { type: 'json_object' as const }
+    : { type: 'json_schema' as const, json_schema: { schema: object('schema') } };

@@ -1,0 +1,62 @@
+import { agentsCss as css, Choice, ToolBadge, Value } from '../../agents/parts.tsx';
+import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
+import { useUrlState } from '../../parts/url-state.ts';
+import { useTools } from './use-agents.ts';
+
+const states = [
+  ['', 'all'],
+  ['available', 'available'],
+  ['gated', 'gated'],
+  ['unavailable', 'unavailable'],
+] as const;
+
+/** The catalog. */
+export function ToolList() {
+  const tools = useTools();
+  const [state, setState] = useUrlState('state');
+  const shown = tools.data?.filter(({ availability }) => state === '' || availability === state);
+  return (
+    <Panel title="Catalog" tools={<Choice label="State" value={state} choose={setState} options={states} />}>
+      <p className={css['quiet']}>
+        An <em>available</em> tool runs at once, a <em>gated</em> one only when a person approves the change
+        that it stages, an <em>unavailable</em> one not at all.
+      </p>
+      {tools.isPending && <Loading what="the tools" />}
+      {tools.isError && <FaultNote error={tools.error} retry={() => void tools.refetch()} />}
+      {shown?.length === 0 && <Empty title={`No tool is ${state}.`}>Choose another state.</Empty>}
+      {shown && shown.length > 0 && (
+        <Table
+          caption="Tools"
+          rows={shown}
+          keyOf={({ name }) => name}
+          columns={[
+            { key: 'name', head: 'Tool', cell: ({ name }) => <code>{name}</code> },
+            {
+              key: 'state',
+              head: 'State',
+              cell: ({ availability }) => <ToolBadge availability={availability} />,
+            },
+            {
+              key: 'what',
+              head: 'What it does',
+              cell: ({ name, description, input_schema: schema, reason, destructive, pin }) => (
+                <div className={`${css['tool']} ${css['wide']}`}>
+                  <span>
+                    {description} {destructive && <Badge>changes something</Badge>}
+                  </span>
+                  {reason !== undefined && <span className={css['quiet']}>{reason}</span>}
+                  <details className={css['fold']}>
+                    <summary className={css['quiet']}>Arguments</summary>
+                    <Value value={schema} label={`Arguments of ${name}`} />
+                  </details>
+                  {pin !== undefined && <span className={css['quiet']}>Pin: {pin}</span>}
+                </div>
+              ),
+            },
+            { key: 'source', head: 'From', cell: ({ source }) => source },
+          ]}
+        />
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,39 @@
+import { parse } from 'smol-toml';
+import { type Declared, inputsOf } from '../../agents/declared.ts';
+
+interface Read {
+  readonly inputs: readonly Declared[];
+  /** The kind of its entry. */
+  readonly entry: string | undefined;
+  /** The text of a request counts, beside its named inputs. */
+  readonly usesInput: boolean;
+}
+
+/** What a workflow asks for and how it begins. Undefined where its text cannot be read: lint says what is wrong. */
+export function declaredIn(source: string): Read | undefined {
+  try {
+    const { inputs, entry, steps } = parse(source);
+    const kind = memberOf(entry, 'kind');
+    return {
+      inputs: inputsOf(inputs),
+      entry: typeof kind === 'string' ? kind : undefined,
+      usesInput: Array.isArray(steps) && steps.some(readsInput),
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+const memberOf = (value: unknown, name: string): unknown =>
+  typeof value === 'object' && value !== null
+    ? (value as Readonly<Record<string, unknown>>)[name]
+    : undefined;
+
+function readsInput(step: unknown): boolean {
+  const gate = memberOf(step, 'gate');
+  const templates = [memberOf(step, 'prompt'), memberOf(gate, 'message')];
+  const conditions = [memberOf(step, 'when'), memberOf(gate, 'expr'), memberOf(gate, 'where')];
+  const fits = (texts: readonly unknown[], form: RegExp) =>
+    texts.some((text) => typeof text === 'string' && form.test(text));
+  return fits(templates, /\{\{\s*input\s*\}\}/) || fits(conditions, /(?<![.\w"'])input(?![\w"'])/);
+}

@@ -1,0 +1,76 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useId, useState } from 'react';
+import { useLocation } from 'wouter';
+import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import { api, held } from '../../api/client.ts';
+import { asFault } from '../../api/fault.ts';
+import { Button, Dialog, FaultNote, Field } from '../../parts/index.tsx';
+
+/** Copies a built-in workflow, under its own name or another one. */
+export function ForkButton({ name }: { name: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const [as, setAs] = useState(name);
+  const form = useId();
+  const queries = useQueryClient();
+  const [, go] = useLocation();
+  const fork = useMutation({
+    mutationFn: () =>
+      held(
+        api.POST('/agent/v1/workflows/{name}/fork', {
+          params: { path: { name } },
+          body: { as: as.trim() },
+        }),
+      ),
+    async onSuccess({ name: made }) {
+      await queries.invalidateQueries({ queryKey: ['workflows'] });
+      go(placeOf.workflow(made));
+    },
+  });
+  const fault = fork.error ? asFault(fork.error) : undefined;
+  return (
+    <>
+      <Button onClick={() => setOpen(true)} aria-label={`Fork ${name}`}>
+        Fork
+      </Button>
+      <Dialog
+        title={`Fork ${name}`}
+        open={isOpen}
+        close={() => setOpen(false)}
+        foot={
+          <>
+            <Button onClick={() => setOpen(false)}>Cancel</Button>
+            <Button type="submit" form={form} kind="primary" busy={fork.isPending}>
+              Fork it
+            </Button>
+          </>
+        }
+      >
+        <form
+          id={form}
+          className={css['form']}
+          noValidate
+          onSubmit={(event) => {
+            event.preventDefault();
+            fork.mutate();
+          }}
+        >
+          <Field
+            label="Name of the copy"
+            hint="A lower-case letter, then lower-case letters, digits, - and _. A copy of the same name is run in the place of the built-in one."
+            fault={fault?.violations.find(({ path }) => path === 'as')?.message}
+          >
+            {(control) => (
+              <input
+                {...control}
+                spellCheck={false}
+                value={as}
+                onChange={({ target }) => setAs(target.value)}
+              />
+            )}
+          </Field>
+          {fault && <FaultNote error={fault} />}
+        </form>
+      </Dialog>
+    </>
+  );
+}

@@ -1,0 +1,87 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link, useLocation } from 'wouter';
+import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import { Button, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
+import { ConsentFacts } from './consent-facts.tsx';
+import { SourcePanel } from './source-panel.tsx';
+import { reportIn, store } from './store.ts';
+import { useLint } from './use-lint.ts';
+
+const beginning = `[ensemble]
+name = "my-workflow"
+version = "1.0.0"
+description = "What it does, in a sentence."
+
+[inputs.topic]
+type = "string"
+required = true
+description = "What it is about."
+
+[agents.writer]
+instructions = "You write short, clear texts."
+
+[[steps]]
+id = "draft"
+agent = "writer"
+prompt = "Write about {{inputs.topic}}."
+
+[[steps]]
+id = "final"
+needs = ["draft"]
+agent = "writer"
+prompt = "Improve this text by the remarks: {{gate.remarks}} {{steps.draft.output}}"
+[steps.gate]
+kind = "input"
+message = "{{steps.draft.output}}"
+[steps.gate.schema]
+type = "object"
+properties = { remarks = { type = "string", default = "" } }
+
+[output]
+from = "final"
+`;
+
+/** A workflow that is not stored yet; its text says its name. */
+export function NewWorkflow() {
+  const [source, setSource] = useState(beginning);
+  const lint = useLint(source);
+  const queries = useQueryClient();
+  const [, go] = useLocation();
+  const create = useMutation({
+    mutationFn: (text: string) => store(text),
+    async onSuccess({ name }) {
+      await queries.invalidateQueries({ queryKey: ['workflows'] });
+      go(placeOf.workflow(name));
+    },
+  });
+  // Until the next look: what the editor shows must not change under the typing.
+  const refused = create.variables === lint.asked ? reportIn(create.error) : undefined;
+  return (
+    <Page
+      title="New workflow"
+      lead="A text in TOML. What is wrong with it stands at its line while you write."
+      tools={<Link href="/console/workflows">All workflows</Link>}
+    >
+      <div className={css['columns']}>
+        <div className={css['stack']}>
+          <SourcePanel source={source} write={setSource} lint={lint} refused={refused}>
+            <Button kind="primary" busy={create.isPending} onClick={() => create.mutate(source)}>
+              Store{lint.report?.name === undefined ? ' it' : ` as ${lint.report.name}`}
+            </Button>
+          </SourcePanel>
+          {create.error !== null && !reportIn(create.error) && <FaultNote error={create.error} />}
+        </div>
+        <Panel title="What it may do">
+          {lint.report?.consent ? (
+            <ConsentFacts consent={lint.report.consent} />
+          ) : lint.report ? (
+            <p className={css['quiet']}>It is told where the source can be read.</p>
+          ) : (
+            <Loading what="what it may do" />
+          )}
+        </Panel>
+      </div>
+    </Page>
+  );
+}

@@ -1,0 +1,41 @@
+import type { ReactNode } from 'react';
+import { agentsCss as css } from '../../agents/parts.tsx';
+import type { LintReport } from '../../agents/shapes.ts';
+import { CodeEditor } from '../../parts/code-editor.tsx';
+import { FaultNote, Panel, Row } from '../../parts/index.tsx';
+import { diagnosticsOf, verdictOf } from './findings.ts';
+import type { useLint } from './use-lint.ts';
+
+/** The text of a workflow, with what is wrong with it at its line. */
+export function SourcePanel(props: {
+  source: string;
+  write: (source: string) => void;
+  lint: ReturnType<typeof useLint>;
+  /** What refused to store it found. */
+  refused: LintReport | undefined;
+  children: ReactNode;
+}) {
+  const { source, write, lint, refused, children } = props;
+  const report = refused ?? lint.report;
+  return (
+    <Panel
+      title="Source"
+      tools={
+        <span className={css['quiet']} role="status">
+          {report && (refused !== undefined || lint.isCurrent) ? verdictOf(report) : 'Looking ...'}
+        </span>
+      }
+    >
+      <CodeEditor
+        label="Source of the workflow, TOML"
+        language="toml"
+        value={source}
+        onChange={write}
+        lines={34}
+        diagnostics={diagnosticsOf(report, source)}
+      />
+      <Row>{children}</Row>
+      {lint.error !== null && <FaultNote error={lint.error} />}
+    </Panel>
+  );
+}

@@ -1,0 +1,38 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import type { LintReport } from '../../agents/shapes.ts';
+import { api, held } from '../../api/client.ts';
+
+const afterTypingMs = 350;
+
+/** What the host finds in a source, a moment after it was last changed. */
+export function useLint(source: string) {
+  const [asked, setAsked] = useState(source);
+  useEffect(() => {
+    const waiting = setTimeout(() => setAsked(source), afterTypingMs);
+    return () => clearTimeout(waiting);
+  }, [source]);
+  const lint = useQuery({
+    queryKey: ['lint', asked],
+    queryFn: ({ signal }): Promise<LintReport> =>
+      held(
+        api.POST('/agent/v1/workflows/{name}/lint', {
+          // With a source, the name does not count; an empty one would mean what is stored.
+          params: { path: { name: 'draft' } },
+          body: asked === '' ? '\n' : asked,
+          bodySerializer: (text) => text,
+          headers: { 'content-type': 'text/plain' },
+          signal,
+        }),
+      ),
+    placeholderData: keepPreviousData,
+    gcTime: 0,
+  });
+  return {
+    /** What the report is of, or soon will be. */
+    asked,
+    report: lint.data,
+    error: lint.error,
+    isCurrent: asked === source && !lint.isPlaceholderData && !lint.isFetching,
+  };
+}

@@ -1,0 +1,17 @@
+import { useQuery } from '@tanstack/react-query';
+import type { BuiltinWorkflow, Ensemble } from '../../agents/shapes.ts';
+import { api, held } from '../../api/client.ts';
+
+export const useWorkflows = () =>
+  useQuery({
+    queryKey: ['workflows'],
+    queryFn: (): Promise<Ensemble[]> => held(api.GET('/agent/v1/workflows')),
+    refetchInterval: 10_000,
+  });
+
+export const useBuiltins = () =>
+  useQuery({
+    queryKey: ['builtins'],
+    queryFn: async (): Promise<BuiltinWorkflow[]> =>
+      (await held(api.GET('/agent/v1/workflows/builtins'))).builtins,
+  });

@@ -1,0 +1,99 @@
+import { Link } from 'wouter';
+import { Ago, agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import { formatTime } from '../../parts/format.ts';
+import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
+import { ForkButton } from './fork-button.tsx';
+import { useBuiltins, useWorkflows } from './use-workflows.ts';
+
+const Enabled = ({ enabled }: { enabled: boolean }) =>
+  enabled ? <Badge tone="good">may be run</Badge> : <Badge>not enabled</Badge>;
+
+export function WorkflowLists() {
+  const own = useWorkflows();
+  const builtins = useBuiltins();
+  return (
+    <>
+      <Panel title="Your workflows" tools={<Link href="/console/workflows?new=yes">Write a new one</Link>}>
+        {own.isPending && <Loading what="the workflows" />}
+        {own.isError && <FaultNote error={own.error} retry={() => void own.refetch()} />}
+        {own.data?.length === 0 && (
+          <Empty title="None is stored yet.">
+            Write one, or fork one of those below and change the copy.
+          </Empty>
+        )}
+        {own.data && own.data.length > 0 && (
+          <Table
+            caption="Your workflows, by name"
+            rows={own.data}
+            keyOf={({ name }) => name}
+            columns={[
+              {
+                key: 'name',
+                head: 'Workflow',
+                cell: ({ name }) => (
+                  <Link href={placeOf.workflow(name)} className={css['whole'] ?? ''}>
+                    {name}
+                  </Link>
+                ),
+              },
+              {
+                key: 'what',
+                head: 'What it does',
+                cell: ({ description }) => <span className={css['wide']}>{description}</span>,
+              },
+              { key: 'may', head: 'Enabled', cell: (one) => <Enabled enabled={one.enabled} /> },
+              { key: 'version', head: 'Version', cell: ({ version }) => version },
+              { key: 'origin', head: 'From', cell: ({ origin }) => origin },
+              { key: 'at', head: 'Changed', cell: ({ updated_at: at }) => <Ago time={at} /> },
+            ]}
+          />
+        )}
+      </Panel>
+      <Panel title="Built in">
+        <p className={css['quiet']}>
+          They come with the host and are only for reading; a fork is a copy of your own.
+        </p>
+        {builtins.isPending && <Loading what="the built-in workflows" />}
+        {builtins.isError && <FaultNote error={builtins.error} retry={() => void builtins.refetch()} />}
+        {builtins.data && (
+          <Table
+            caption="Built-in workflows"
+            rows={builtins.data}
+            keyOf={({ name }) => name}
+            columns={[
+              {
+                key: 'name',
+                head: 'Workflow',
+                cell: ({ name }) => (
+                  <Link href={`/console/workflows/builtins/${name}`} className={css['whole'] ?? ''}>
+                    {name}
+                  </Link>
+                ),
+              },
+              {
+                key: 'what',
+                head: 'What it does',
+                cell: ({ description }) => <span className={css['wide']}>{description}</span>,
+              },
+              { key: 'may', head: 'Enabled', cell: (one) => <Enabled enabled={one.enabled} /> },
+              {
+                key: 'when',
+                head: 'Begins',
+                cell: ({ schedule }) =>
+                  schedule ? (
+                    <span title={schedule.next === undefined ? '' : `next: ${formatTime(schedule.next)}`}>
+                      <code>{schedule.cron}</code> {schedule.tz}
+                    </span>
+                  ) : (
+                    <span className={css['whole']}>when it is run</span>
+                  ),
+              },
+              { key: 'version', head: 'Version', cell: ({ version }) => version },
+              { key: 'fork', head: 'Copy', cell: ({ name }) => <ForkButton name={name} /> },
+            ]}
+          />
+        )}
+      </Panel>
+    </>
+  );
+}

@@ -1,0 +1,170 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link, Redirect, useLocation } from 'wouter';
+import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import type { Ensemble } from '../../agents/shapes.ts';
+import { api, held } from '../../api/client.ts';
+import { asFault } from '../../api/fault.ts';
+import { formatTime } from '../../parts/format.ts';
+import { Badge, Button, Confirm, Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
+import { ConsentFacts } from './consent-facts.tsx';
+import { RunPanel } from './run-panel.tsx';
+import { SourcePanel } from './source-panel.tsx';
+import { reportIn, store } from './store.ts';
+import { useKeptChanges } from './use-kept-changes.ts';
+import { useLint } from './use-lint.ts';
+import { useBuiltins } from './use-workflows.ts';
+
+const fetched = (name: string) =>
+  held(api.GET('/agent/v1/workflows/{name}', { params: { path: { name } } })) as Promise<Ensemble>;
+
+/** A stored workflow: its text, what it may do, and running it. */
+export function WorkflowPage({ name }: { name: string }) {
+  const workflow = useQuery({
+    queryKey: ['workflows', name],
+    queryFn: () => fetched(name),
+    // What is being written must not be taken away.
+    refetchOnWindowFocus: false,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const { data } = workflow;
+  return (
+    <Page
+      title={`Workflow ${name}`}
+      lead={data?.description}
+      tools={<Link href="/console/workflows">All workflows</Link>}
+    >
+      {workflow.isPending && <Loading what="the workflow" />}
+      {workflow.isError && (
+        <Missing name={name} error={workflow.error} retry={() => void workflow.refetch()} />
+      )}
+      {data && <Stored workflow={data} />}
+    </Page>
+  );
+}
+
+/** Runs name their workflow alone: it may be one that comes with the host. */
+function Missing({ name, error, retry }: { name: string; error: unknown; retry: () => void }) {
+  const builtins = useBuiltins();
+  if (asFault(error).status === 404 && builtins.data?.some((one) => one.name === name) === true)
+    return <Redirect to={`/console/workflows/builtins/${name}`} replace />;
+  return <FaultNote error={error} retry={retry} />;
+}
+
+function Stored({ workflow }: { workflow: Ensemble }) {
+  const { name } = workflow;
+  const [source, setSource] = useState(workflow.source);
+  const [asked, setAsked] = useState<'delete' | 'overwrite'>();
+  const lint = useLint(source);
+  const queries = useQueryClient();
+  const [, go] = useLocation();
+  const isSame = source === workflow.source;
+  useKeptChanges(!isSame);
+  const save = useMutation({
+    mutationFn: async ({ text, over }: { text: string; over: boolean }) => {
+      if (!over && (await fetched(name)).digest !== workflow.digest) return undefined;
+      return await store(text, name);
+    },
+    async onSuccess(stored) {
+      setAsked(stored ? undefined : 'overwrite');
+      if (!stored) return;
+      queries.setQueryData(['workflows', name], stored);
+      await queries.invalidateQueries({ queryKey: ['workflows'], exact: true });
+    },
+  });
+  const remove = useMutation({
+    // An answer without a body.
+    mutationFn: () => held<unknown>(api.DELETE('/agent/v1/workflows/{name}', { params: { path: { name } } })),
+    async onSuccess() {
+      go('/console/workflows');
+      queries.removeQueries({ queryKey: ['workflows', name] });
+      await queries.invalidateQueries({ queryKey: ['workflows'] });
+    },
+    onSettled: () => setAsked(undefined),
+  });
+  // Until the next look: what the editor shows must not change under the typing.
+  const refused = save.variables?.text === lint.asked ? reportIn(save.error) : undefined;
+  const named = lint.report?.name;
+  return (
+    <div className={css['columns']}>
+      <div className={css['stack']}>
+        <SourcePanel source={source} write={setSource} lint={lint} refused={refused}>
+          <Button
+            kind="primary"
+            busy={save.isPending}
+            disabled={isSame}
+            onClick={() => save.mutate({ text: source, over: false })}
+          >
+            Save
+          </Button>
+          <Button disabled={isSame} onClick={() => setSource(workflow.source)}>
+            Discard what was changed
+          </Button>
+          <span className={css['quiet']} role="status">
+            {isSame ? 'All is stored.' : 'Not saved yet.'}
+          </span>
+          {named !== undefined && named !== name && (
+            <Badge tone="warn">its text names it {named}: to store a copy, use Write a new one</Badge>
+          )}
+        </SourcePanel>
+        {save.error !== null && !reportIn(save.error) && <FaultNote error={save.error} />}
+      </div>
+      <div className={css['stack']}>
+        <RunPanel name={name} source={workflow.source} enabled={workflow.enabled} isChanged={!isSame} />
+        <Panel title="What it may do">
+          {lint.report?.consent ? (
+            <ConsentFacts consent={lint.report.consent} />
+          ) : (
+            <p className={css['quiet']}>It is told where the source can be read.</p>
+          )}
+        </Panel>
+        <Panel
+          title="About it"
+          tools={
+            <Button kind="danger" onClick={() => setAsked('delete')}>
+              Delete ...
+            </Button>
+          }
+        >
+          <Facts
+            facts={[
+              ['Version', workflow.version ?? 'none'],
+              ...(workflow.origin === undefined ? [] : [['Fork of', workflow.origin] as const]),
+              ['Stored', formatTime(workflow.created_at)],
+              ['Changed', formatTime(workflow.updated_at)],
+              ['Digest', <code key="digest">{workflow.digest}</code>],
+            ]}
+          />
+          {remove.error !== null && <FaultNote error={remove.error} />}
+        </Panel>
+      </div>
+      <Confirm
+        title={`Delete the workflow ${name}?`}
+        open={asked === 'delete'}
+        action="Delete"
+        busy={remove.isPending}
+        confirm={() => remove.mutate()}
+        close={() => setAsked(undefined)}
+      >
+        <p>Its text is gone for good. Runs that it has go on with the text they started with.</p>
+      </Confirm>
+      <Confirm
+        title="It was changed elsewhere meanwhile"
+        open={asked === 'overwrite'}
+        action="Overwrite it"
+        busy={save.isPending}
+        confirm={() => save.mutate({ text: source, over: true })}
+        close={() => setAsked(undefined)}
+      >
+        <p>
+          Since you opened it, somebody has stored another text of {name}. Saving yours replaces theirs. To
+          see theirs first, open{' '}
+          <Link href={placeOf.workflow(name)} target="_blank">
+            this page in another tab
+          </Link>
+          .
+        </p>
+      </Confirm>
+    </div>
+  );
+}

@@ -1,0 +1,83 @@
+/**
+ * `npm run console:screens`: pictures of every view, at both widths and themes, of a host with something to show, into
+ * docs/screens/. For people to look at after a change; nothing reads them.
+ */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { TestBrowser } from '../test/support/browser.ts';
+import { freshDataDir, repository, startHost } from '../test/support/host.ts';
+
+const views: Readonly<Record<string, string>> = {
+  home: 'console',
+  chat: 'console/chat',
+  lab: 'console/lab',
+  'lab-kernels': 'console/lab/kernels',
+  'lab-bench': 'console/lab/bench',
+  'lab-configs': 'console/lab/configs',
+  tasks: 'console/tasks',
+  pending: 'console/pending',
+  workflows: 'console/workflows',
+  workflow: 'console/workflows/research-brief',
+  runs: 'console/runs',
+  sessions: 'console/sessions',
+  observe: 'console/observe',
+  recorder: 'console/recorder',
+  demo: 'demo/',
+};
+
+const folder = join(repository, 'docs/screens');
+mkdirSync(folder, { recursive: true });
+const dataDir = freshDataDir();
+const host = startHost(['--gpu', '--port', '0', '--data-dir', dataDir]);
+const url = await host.url();
+const token = readFileSync(join(dataDir, 'bearer.token'), 'utf8').trim();
+const post = async (path: string, body: unknown) =>
+  await fetch(`${url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+    body: JSON.stringify(body),
+  }).then((response) => response.text());
+for (const content of [
+  'What is 27 + 48?',
+  'Tell me a story about a fox named Mia.',
+  'What is the capital of France?',
+])
+  await post('/v1/chat/completions', { messages: [{ role: 'user', content }], temperature: 0 });
+
+const browser = await TestBrowser.open();
+for (const [name, path] of Object.entries(views)) {
+  for (const [width, dark] of [
+    [1440, false],
+    [1440, true],
+    [360, false],
+    [360, true],
+  ] as const) {
+    const { page, close } = await browser.page({ url: `${url}/${path}`, width, dark });
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    const asked = page.getByRole('dialog', { name: /bearer token/ });
+    if (['observe', 'recorder'].includes(name)) {
+      await asked.getByLabel('Bearer token').fill(token);
+      await asked.getByRole('button', { name: 'Use it' }).click();
+    }
+    if (name === 'chat') {
+      const message = page.getByRole('textbox', { name: /message/i });
+      await message.fill('What is 27 + 48?');
+      await message.press('Enter');
+    }
+    if (name === 'lab')
+      await page
+        .getByRole('button', { name: /measure/i })
+        .first()
+        .click();
+    if (name === 'demo') await page.getByText(/ready/i).first().waitFor();
+    // Drawings and charts come a moment after the last answer.
+    await page.waitForLoadState('networkidle');
+    await page.waitForTimeout(name === 'lab' ? 9000 : 1200);
+    const file = join(folder, `${name}-${width}-${dark ? 'dark' : 'light'}.jpg`);
+    await page.screenshot({ path: file, type: 'jpeg', quality: 72, fullPage: width > 400 });
+    await close();
+  }
+  process.stdout.write(`${name}\n`);
+}
+await browser.close();
+await host.end();
