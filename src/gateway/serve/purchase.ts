@@ -50,6 +50,8 @@ export class Purchase {
   readonly #order: Order;
   readonly #held: bigint;
   #firstByteMs: number | undefined;
+  /** The last that was reckoned: what a caller is told is settled next. */
+  #reckoned: { readonly candidate: Candidate; readonly usage: Usage; readonly cost: Cost } | undefined;
 
   private constructor(
     ledger: Ledger,
@@ -189,8 +191,13 @@ export class Purchase {
   }
 
   #fullCost(candidate: Candidate, usage: Usage): Cost {
+    if (isByok(candidate)) return noCost;
+    const known = this.#reckoned;
+    if (known?.candidate === candidate && known.usage === usage) return known.cost;
     // However much a provider counts, the books can hold it.
-    return isByok(candidate) ? noCost : chargedOf(costOf(candidate.model.price, usage), mostMoney);
+    const cost = chargedOf(costOf(candidate.model.price, usage), mostMoney);
+    this.#reckoned = { candidate, usage, cost };
+    return cost;
   }
 
   get #requestId(): string {

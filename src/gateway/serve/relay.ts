@@ -106,7 +106,10 @@ export class Relay {
       text += this.#count(this.stream.push(frame));
       frame = this.tally.failure ? undefined : this.#source.ready?.();
     }
-    return { text: this.#redact(text), done: this.tally.failure !== undefined };
+    // The end that came with them goes on with them: one write less, and one turn less to wait for.
+    const isOver = !this.tally.failure && this.#source.ended?.() === true;
+    if (isOver) text += this.#count(this.stream.finish());
+    return { text: this.#redact(text), done: isOver || this.tally.failure !== undefined };
   }
 
   #count({ text, events }: { readonly text: string; readonly events: readonly AnswerEvent[] }): string {

@@ -20,7 +20,9 @@ const spoken = 'audio has no price here; leave it out';
 const longer = 'it sets the length of the answer beside max_tokens; use max_tokens';
 const several = 'more answers than n would be made; use n';
 
-const everywhere: Readonly<Record<string, readonly [why: string, isHarmless?: IsHarmless]>> = {
+type Rules = Readonly<Record<string, readonly [why: string, isHarmless?: IsHarmless]>>;
+
+const everywhere: Rules = {
   models: [elsewhere, isOff],
   route: [elsewhere],
   provider: [elsewhere],
@@ -44,10 +46,12 @@ const everywhere: Readonly<Record<string, readonly [why: string, isHarmless?: Is
   max_length: [longer],
 };
 
-const ofWire: Readonly<Record<ClientWireName, typeof everywhere>> = {
-  chat: { ...everywhere, best_of: [several, isOne], max_output_tokens: [longer] },
-  completions: { ...everywhere, max_output_tokens: [longer], max_completion_tokens: [longer] },
-  responses: {
+const rulesOf = (rules: Rules) => new Map(Object.entries(rules));
+
+const ofWire: Readonly<Record<ClientWireName, ReturnType<typeof rulesOf>>> = {
+  chat: rulesOf({ ...everywhere, best_of: [several, isOne], max_output_tokens: [longer] }),
+  completions: rulesOf({ ...everywhere, max_output_tokens: [longer], max_completion_tokens: [longer] }),
+  responses: rulesOf({
     ...everywhere,
     context_management: [
       'summaries of the provider are billed beside the answer; shorten it yourself',
@@ -55,9 +59,9 @@ const ofWire: Readonly<Record<ClientWireName, typeof everywhere>> = {
     ],
     max_tokens: ['on this wire it is called max_output_tokens'],
     max_completion_tokens: ['on this wire it is called max_output_tokens'],
-  },
+  }),
   // Its own reading refuses what is not priced, whoever pays.
-  messages: {},
+  messages: rulesOf({}),
 };
 
 /** Tools that the caller runs. */
@@ -81,10 +85,13 @@ export function refuseUnpriced(wire: ClientWireName, { credential }: Candidate, 
   if (credential.kind === 'byok') return;
   const found: { readonly path: string; readonly message: string }[] = [];
   const refuse = (path: string, message: string) => found.push({ path, message });
-  for (const [name, [why, isHarmless]] of Object.entries(ofWire[wire])) {
-    const value = body[name];
-    if (value !== undefined && value !== null && isHarmless?.(value) !== true) refuse(name, why);
-  }
+  const rules = ofWire[wire];
+  // Most requests name none of them: their few members are looked up, not all of ours in them.
+  if (Object.keys(body).some((name) => rules.has(name)))
+    for (const [name, [why, isHarmless]] of rules) {
+      const value = body[name];
+      if (value !== undefined && value !== null && isHarmless?.(value) !== true) refuse(name, why);
+    }
   if (wire !== 'messages')
     listOf(body['tools']).forEach((tool, index) => {
       if (!isRecord(tool) || isRunByCaller(tool)) return;
@@ -94,10 +101,9 @@ export function refuseUnpriced(wire: ClientWireName, { credential }: Candidate, 
       );
     });
   listOf(body['messages']).forEach((message, index) => {
-    const path = `messages.${index}`;
     if (!isRecord(message)) return;
-    if (isRecord(message['audio'])) refuse(`${path}.audio`, spoken);
-    parts(message['content'], `${path}.content`, refuse);
+    if (isRecord(message['audio'])) refuse(`messages.${index}.audio`, spoken);
+    if (Array.isArray(message['content'])) parts(message['content'], `messages.${index}.content`, refuse);
   });
   const [first] = found;
   if (!first) return;

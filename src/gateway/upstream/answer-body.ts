@@ -142,6 +142,7 @@ export class AnswerBody {
     if (this.#waitingChars <= mostWaiting) this.#resume();
     return {
       ready: () => this.#take(),
+      ended: () => this.#over && this.#failure === undefined && this.#frames.length === 0,
       [Symbol.asyncIterator]: () => ({
         next: () => this.#next(),
         return: () => {
@@ -203,7 +204,8 @@ export class AnswerBody {
       else this.#break(failure);
       return false;
     }
-    if (frames.some(({ data }) => isTooDeep(data))) {
+    for (const { data } of frames) {
+      if (!isTooDeep(data)) continue;
       const failure = this.#tooDeep();
       if (this.#over) this.#failure ??= failure;
       else this.#break(failure);

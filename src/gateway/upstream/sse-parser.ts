@@ -65,8 +65,9 @@ export class SseParser {
       this.#afterCr = false;
       if (text.charCodeAt(0) === 10) lineFrom = 1;
     }
-    let lf = text.indexOf('\n', lineFrom);
     let cr = text.indexOf('\r', lineFrom);
+    if (cr === -1 && lineFrom === 0 && this.#raw === '') lineFrom = rawFrom = this.#readPlain(text, frames);
+    let lf = text.indexOf('\n', lineFrom);
     while (lf !== -1 || cr !== -1) {
       let end: number;
       let next: number;
@@ -100,6 +101,23 @@ export class SseParser {
     this.#raw += text.slice(rawFrom);
     if (this.#raw.length > this.#maxChars)
       throw new OversizedEvent(`an event of more than ${this.#maxChars} characters`);
+  }
+
+  /**
+   * Events of one line of data each, which nearly all are, at the beginning of a text without CR.
+   * @returns where others begin
+   */
+  #readPlain(text: string, frames: SseFrame[]): number {
+    let from = 0;
+    while (text.startsWith('data:', from)) {
+      const end = text.indexOf('\n', from);
+      if (end === -1 || text.charCodeAt(end + 1) !== 10) break;
+      const data = text.slice(text.charCodeAt(from + 5) === 32 ? from + 6 : from + 5, end);
+      frames.push({ event: undefined, data, raw: text.slice(from, end + 2) });
+      this.lines += 2;
+      from = end + 2;
+    }
+    return from;
   }
 
   #frame(data: string, raw: string): SseFrame {

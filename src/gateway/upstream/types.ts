@@ -35,6 +35,8 @@ export interface Sending {
 export interface Frames extends AsyncIterable<SseFrame> {
   /** One that is here already, if there is one. */
   readonly ready?: () => SseFrame | undefined;
+  /** Whether the provider came to its end in order, and all of it was taken. */
+  readonly ended?: () => boolean;
 }
 
 /** The head of an answer; the body is read once, by one of the two, or `cut`. */
