@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import axe, { type AxeResults } from 'axe-core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { fingerprint } from '../../web/console-document.ts';
 import { noBrowser, TestBrowser } from '../support/browser.ts';
 import { buildHost, freshDataDir, type HostProcess, repository, startHost } from '../support/host.ts';
@@ -66,9 +66,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
       const { page, faults, close } = await opened(path, { width, dark });
       // Not as a script of the page, which allows none.
       await page.evaluate(axe.source);
-      const results = (await page.evaluate(
-        'axe.run(document, { resultTypes: ["violations"] })',
-      )) as AxeResults;
+      const results = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })');
       const serious = results.violations
         .filter(({ impact }) => impact === 'serious' || impact === 'critical')
         .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`);
@@ -105,6 +103,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
   it('asks for the token before anything else where the host does, and keeps it in memory alone', async () => {
     const folder = freshDataDir();
     const open = startHost(['--gpu', '--host', '0.0.0.0', '--port', '0', '--data-dir', folder]);
+    onTestFinished(() => open.end());
     const at = (await open.url()).replace('0.0.0.0', '127.0.0.1');
     const secret = readFileSync(join(folder, 'bearer.token'), 'utf8').trim();
     const { page, faults, close } = await browser.page({ url: `${at}/console/lab?tint=kernel` });
@@ -118,15 +117,14 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     await page.waitForLoadState('networkidle');
     expect(await page.getByRole('dialog').count(), 'it is not asked for twice').toBe(0);
     expect(faults().filter((fault) => !/status of 401/.test(fault))).toEqual([]);
-    const kept = await page.evaluate(() =>
-      JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),
+    const kept = await page.evaluate(
+      () => [localStorage, sessionStorage].map((storage) => JSON.stringify(storage)).join() + document.cookie,
     );
     expect(kept).not.toContain(secret);
     await page.reload();
     await page.getByRole('heading', { level: 1, name: /lab/i }).waitFor();
     await page.getByRole('dialog', { name: /bearer token/ }).waitFor();
     await close();
-    await open.end();
   });
 
   it('is gone through by keys: past the navigation to the content, and each view by a link', async () => {

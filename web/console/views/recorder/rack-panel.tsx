@@ -74,8 +74,12 @@ export function RackPanel({ rack }: { rack: Rack }) {
   );
 }
 
-/** Of the observe plane: it shows what there are grants to read. */
+/** Of the observe plane: it shows what there are grants to read. Long texts are answered where they are asked for. */
 const transcriptOf = (rack: string): string => {
-  const query = { surface: 'transcript', where: [{ column: 'rack', op: 'eq', value: rack }] };
+  const query = {
+    surface: 'transcript',
+    select: ['seq', 'at', 'kind', 'subject', 'role', 'model', 'content', 'redacted'],
+    where: [{ column: 'rack', op: 'eq', value: rack }],
+  };
   return `/console/observe?q=${encodeURIComponent(JSON.stringify(query))}`;
 };

@@ -91,6 +91,7 @@ function Progress({ run }: { run: BenchRun }) {
       />
       <span role="status">The host {stageText(run)}.</span>
       <span>{formatMs(Math.max(0, Math.floor((now - run.startedAt) / 1000)) * 1000)}</span>
+      <small>Leaving the lab stops it.</small>
     </div>
   );
 }

@@ -39,8 +39,8 @@ export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphN
               )
             </>
           )}
-          . <Link href={`/console/lab/kernels/${encodeURIComponent(node.op)}`}>Write one</Link>, and it can
-          be bound here.
+          . <Link href={`/console/lab/kernels/${encodeURIComponent(node.op)}`}>Write one</Link>, and it can be
+          bound here.
         </p>
       ) : (
         <>

@@ -1,0 +1,262 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { noBrowser } from '../support/browser.ts';
+import { type Console, openConsole, patience, rewrite, rewriteLine } from '../support/console.ts';
+import { freshDataDir } from '../support/host.ts';
+import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
+
+/** In the words of models and of people; where it is taken for more than a text, it makes elements and a fault. */
+const markup = '<img src=x onerror="owned()"><h6>b</h6> &amp;';
+const written = `# Notes\n${markup}\n\tzwei – 2  \n\nno end of a line`;
+const toRead = `a file says ${markup}\n`;
+
+/** By a word of the prompt; an answer for each turn. */
+const model: OpenAiScript = ({ body: { messages } }) => {
+  const asked = messages.findLast(({ role }) => role === 'user')?.content ?? '';
+  const turn = messages.filter(({ role }) => role === 'tool').length;
+  const turns = {
+    READ: [{ calls: [{ name: 'fs_read', arguments: { path: 'read.txt' } }] }],
+    WRITE: [
+      {
+        calls: [
+          { name: 'fs_write', arguments: { path: 'notes.md', content: written, intent: `for ${markup}` } },
+        ],
+      },
+    ],
+    DRAFT: [{ text: `a draft, ${markup}` }],
+    IMPROVE: [{ text: `better by ${/by (\w+)/.exec(asked)?.[1] ?? '?'}` }],
+  };
+  const [, steps = []] = Object.entries(turns).find(([word]) => asked.includes(word)) ?? [];
+  return steps[turn] ?? { text: `the answer is ${markup}` };
+};
+
+const workflow = (agent: string) => `[ensemble]
+name = "gated"
+description = ${JSON.stringify(markup)}
+
+[inputs.topic]
+type = "string"
+required = true
+
+[agents.writer]
+instructions = "You write."
+model = "scripted"
+
+[[steps]]
+id = "draft"
+agent = "${agent}"
+prompt = "DRAFT {{inputs.topic}}"
+
+[[steps]]
+id = "final"
+needs = ["draft"]
+agent = "writer"
+prompt = "IMPROVE by {{gate.remarks}}"
+[steps.gate]
+kind = "input"
+message = "{{steps.draft.output}}"
+[steps.gate.schema]
+type = "object"
+required = ["remarks"]
+properties = { remarks = { type = "string" } }
+
+[output]
+from = "final"
+`;
+
+describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}`, () => {
+  const folder = join(freshDataDir(), 'work');
+  const notes = join(folder, 'notes.md');
+  let gateway: Awaited<ReturnType<typeof scriptedOpenAi>>;
+  let host: Console;
+  beforeAll(async () => {
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'read.txt'), toRead);
+    gateway = await scriptedOpenAi(model);
+    const dataDir = freshDataDir();
+    const config = join(dataDir, 'host.toml');
+    writeFileSync(config, `[gateway]\nurl = "${gateway.url}"\n`);
+    host = await openConsole({ dataDir, args: ['--config', config, '--enable-workflow', 'gated'] });
+    await host.send('POST', '/agent/v1/agents', {
+      name: 'writer',
+      instructions: 'You write.',
+      model: 'scripted',
+      grants: { tools: ['fs_read', 'fs_write'], read: [folder], write: [folder] },
+    });
+  });
+  afterAll(async () => {
+    await host?.end();
+    await gateway?.close();
+  });
+
+  /** The id of a change that a task staged. */
+  const staged = async (): Promise<string> => {
+    const response = await fetch(`${host.url}/agent/v1/tasks`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ agent: 'writer', prompt: 'WRITE', cwd: folder }),
+    });
+    return /"pending_id":"(p\d+)"/.exec(await response.text())?.[1] ?? '';
+  };
+  /** What is shown of the markup is letters: no element came of it. */
+  const isText = async (page: Page) => {
+    await page.getByText(markup).first().waitFor();
+    expect(await page.locator('img[src="x"], h6').count()).toBe(0);
+  };
+
+  it('stages what a task wants to write, shows how it differs, and writes exactly that once approved', async () => {
+    writeFileSync(notes, '# Notes\nold\n');
+    const { page, faults, close } = await host.view('tasks');
+    await page.getByLabel('Agent', { exact: true }).selectOption('writer');
+    await page.getByLabel('Prompt').fill(`WRITE ${markup}`);
+    await page.getByLabel('Working folder').fill(folder);
+    await page.getByRole('button', { name: 'Start the task' }).click();
+    const events = page.getByRole('list', { name: 'Events of the task' });
+    await events.getByText('the answer is').waitFor();
+    await isText(page);
+    expect(readFileSync(notes, 'utf8')).toBe('# Notes\nold\n');
+
+    await events
+      .getByRole('link', { name: /^Review p\d+: nothing is changed before you approve it/ })
+      .click();
+    const diff = page.getByRole('region', { name: /^What p\d+ changes$/ });
+    await diff.waitFor();
+    const lines = await diff.locator('span').allTextContents();
+    expect(lines).toEqual(expect.arrayContaining([' # Notes', '-old', `+${markup}`, '+\tzwei – 2  ']));
+    await isText(page);
+    await page.getByRole('button', { name: 'Approve' }).click();
+    await page.getByText('It is applied.').waitFor();
+    expect(readFileSync(notes, 'utf8')).toBe(written);
+    await page.getByRole('link', { name: 'What else waits' }).click();
+    await page.getByText('Nothing waits for a decision.').waitFor();
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
+  it('shows what a tool read and what a session is called as texts', async () => {
+    const { page, faults, close } = await host.view('tasks');
+    await page.getByLabel('Agent', { exact: true }).selectOption('writer');
+    await page.getByLabel('Prompt').fill(`READ ${markup}`);
+    await page.getByLabel('Working folder').fill(folder);
+    await page.getByRole('button', { name: 'Start the task' }).click();
+    const events = page.getByRole('list', { name: 'Events of the task' });
+    await events.getByText('the answer is').waitFor();
+    await events.locator('summary', { hasText: 'fs_read' }).click();
+    const result = page.getByRole('region', { name: 'Result of fs_read' });
+    await result.waitFor();
+    expect(await result.textContent()).toBe(toRead);
+    await isText(page);
+
+    await page.getByRole('link', { name: 'Its session and signed receipt' }).click();
+    await page.getByRole('heading', { level: 1, name: `READ ${markup}` }).waitFor();
+    await isText(page);
+    await page.getByRole('link', { name: 'All sessions' }).click();
+    await page
+      .getByRole('table', { name: 'Sessions' })
+      .getByRole('link', { name: `READ ${markup}` })
+      .waitFor();
+    await isText(page);
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
+  it('says that a file has changed since, leaves it, and discards with a note', async () => {
+    writeFileSync(notes, 'as it was\n');
+    const id = await staged();
+    const { page, faults, close } = await host.view(`pending/${id}`);
+    await page.getByRole('region', { name: `What ${id} changes` }).waitFor();
+    writeFileSync(notes, 'somebody else was here\n');
+    await page.getByRole('button', { name: 'Approve' }).click();
+    const refusal = page.getByRole('alert');
+    await refusal.waitFor();
+    expect(await refusal.textContent()).toMatch(/notes\.md.*409 · base_moved/s);
+    await page.getByRole('note').getByText(`${id} stays staged.`).waitFor();
+    expect(readFileSync(notes, 'utf8')).toBe('somebody else was here\n');
+
+    await page.getByRole('button', { name: 'Discard ...' }).click();
+    const dialog = page.getByRole('dialog', { name: `Discard ${id}?` });
+    await dialog.getByLabel('Note (optional)').fill(`too late ${markup}`);
+    await dialog.getByRole('button', { name: 'Discard' }).click();
+    await page.getByText('It was discarded; nothing was changed.').waitFor();
+    expect(readFileSync(notes, 'utf8')).toBe('somebody else was here\n');
+    await page.getByRole('link', { name: 'Journal of acts', exact: true }).click();
+    await page.getByText(`too late ${markup}`).waitFor();
+    await isText(page);
+    // That it was refused is told by Chromium, and no fault.
+    expect(faults().filter((fault) => !/status of 409/.test(fault))).toEqual([]);
+    await close();
+  });
+
+  it('lints a workflow at its line, stores it, runs it, and lets a person answer its gate', async () => {
+    const { page, faults, close } = await host.view('workflows');
+    await page.getByRole('link', { name: 'Write a new one' }).click();
+    const editor = page.getByRole('textbox', { name: 'Source of the workflow, TOML' });
+    await editor.waitFor();
+    const source = workflow('nobody');
+    await rewrite(editor, source);
+    const line = source.split('\n').indexOf('agent = "nobody"') + 1;
+    const findings = page.getByRole('list', { name: /^Source of the workflow, TOML: \d findings?$/ });
+    const finding = findings.getByRole('button', { name: /error.*nobody/ });
+    await finding.click();
+    expect(await finding.textContent()).toMatch(new RegExp(`^${line}:9`));
+    const marked = page.locator('.cm-line', { has: page.locator('.cm-lintRange-error') });
+    expect(await marked.allTextContents()).toEqual(['agent = "nobody"']);
+    expect(await page.locator('.cm-lintRange-error').textContent()).toBe('"nobody"');
+    await page.getByText(/it cannot be stored yet/).waitFor();
+
+    await rewriteLine(editor, line, source.split('\n').length, 'agent = "writer"');
+    await page.getByText(/^(?:Nothing is wrong with it|No errors, .*)\.$/).waitFor();
+    expect(await marked.count()).toBe(0);
+    await page.getByRole('button', { name: 'Store as gated' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Workflow gated' }).waitFor();
+    const kept = await host.send<{ source: string }>('GET', '/agent/v1/workflows/gated');
+    expect(kept.source).toBe(workflow('writer'));
+    await isText(page);
+
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByLabel('topic (required)').and(page.locator('[aria-invalid="true"]')).waitFor();
+    await page.getByLabel('topic (required)').fill(markup);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    const gate = page.getByRole('region', { name: 'At step final: it asks for your input' });
+    await gate.getByText(`a draft, ${markup}`).waitFor();
+    await isText(page);
+    await gate.getByLabel('remarks (required)').fill('stars');
+    await gate.getByRole('button', { name: 'Send, and let it go on' }).click();
+    const result = page.getByRole('region', { name: 'Result of the run' });
+    await result.waitFor();
+    expect(await result.textContent()).toBe('better by stars');
+    await gate.waitFor({ state: 'detached' });
+    const state = page.getByRole('region', { name: 'This run' }).getByRole('status').first();
+    expect(await state.textContent()).toBe('completed');
+    await page.getByRole('list', { name: 'Events of the run' }).getByText('The run is completed').waitFor();
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
+  it('cancels a run that waits', async () => {
+    const stored = await fetch(`${host.url}/agent/v1/workflows/gated`);
+    if (stored.status === 404) await host.send('POST', '/agent/v1/workflows', workflow('writer'));
+    const { page, faults, close } = await host.view('workflows/gated');
+    await page.getByLabel('topic (required)').fill('none');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    const gate = page.getByRole('region', { name: 'At step final: it asks for your input' });
+    await gate.waitFor();
+    const own = page.getByRole('region', { name: 'This run' });
+    await own.getByRole('button', { name: 'Cancel the run' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Cancel this run?' });
+    await dialog.getByRole('button', { name: 'Cancel the run' }).click();
+    await gate.waitFor({ state: 'detached' });
+    await expect.poll(() => own.getByRole('status').first().textContent(), patience).toBe('cancelled');
+    await page.getByRole('link', { name: 'All runs' }).click();
+    const runs = await host.send<{ id: string; state: string }[]>('GET', '/agent/v1/workflows/runs');
+    expect(runs[0]?.state).toBe('cancelled');
+    await page
+      .getByRole('row', { name: /cancelled/ })
+      .getByText(runs[0]?.id ?? '')
+      .waitFor();
+    expect(faults()).toEqual([]);
+    await close();
+  });
+});

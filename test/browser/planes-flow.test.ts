@@ -1,0 +1,248 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { noBrowser } from '../support/browser.ts';
+import { type Console, openConsole, patience, signIn } from '../support/console.ts';
+import { recorderCommand } from '../support/watched-host.ts';
+
+const question = 'What is the capital of France?';
+const answer = 'The capital of France is Paris.';
+const lastAnswer = (page: Page) => page.getByRole('article', { name: 'Answer' }).last();
+const tokensOf = (page: Page) => lastAnswer(page).getByRole('group', { name: /^Tokens of the answer/ });
+
+async function say(page: Page, text: string): Promise<void> {
+  await page.getByLabel('Message', { exact: true }).fill(text);
+  await page.getByRole('button', { name: 'Send' }).click();
+}
+
+/** That the page had to ask for the token is told by Chromium, and no fault. */
+const butAsking = (faults: readonly string[]) => faults.filter((fault) => !/status of 401/.test(fault));
+
+describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder ${noBrowser ?? ''}`, () => {
+  let host: Console;
+  beforeAll(async () => {
+    host = await openConsole();
+  });
+  afterAll(() => host?.end());
+
+  const complete = (content: string) =>
+    host.send('POST', '/v1/chat/completions', {
+      model: 'lathe-tiny',
+      messages: [{ role: 'user', content }],
+      max_tokens: 4,
+    });
+  const bearer = () => ({ authorization: `Bearer ${host.token}`, 'content-type': 'application/json' });
+  /** Rows come in batches, a moment after what they tell of. */
+  const rowsOf = async (query: object): Promise<unknown[][]> => {
+    const response = await fetch(`${host.url}/observe/v1/query`, {
+      method: 'POST',
+      headers: bearer(),
+      body: JSON.stringify(query),
+    });
+    return ((await response.json()) as { rows?: unknown[][] }).rows ?? [];
+  };
+
+  it('streams an answer, and tells what else could have stood at each of its tokens', async () => {
+    const { page, faults, close } = await host.view('chat');
+    await say(page, question);
+    await page.getByText('The answer is there.').waitFor();
+    const tokens = tokensOf(page);
+    expect(await tokens.textContent()).toBe(answer);
+    const facts = lastAnswer(page).getByRole('list', { name: 'The likeliest tokens at its place' });
+    expect(await facts.count()).toBe(0);
+
+    await tokens.getByText('Paris').hover();
+    await facts.waitFor();
+    expect(await facts.getByRole('listitem').count()).toBeGreaterThan(2);
+    expect(await facts.locator('[aria-current="true"]').textContent()).toMatch(/Paris.*%/);
+    await page.getByRole('heading', { level: 1 }).hover();
+    await facts.waitFor({ state: 'detached' });
+
+    await tokens.focus();
+    await page.keyboard.press('End');
+    await page.keyboard.press('Home');
+    await page.keyboard.press('ArrowRight');
+    await lastAnswer(page)
+      .getByText(/^Token 2 of \d+:/)
+      .waitFor();
+    expect(await facts.getByRole('listitem').count()).toBeGreaterThan(2);
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
+  it('checks a receipt itself, and sees that one was tampered with', async () => {
+    const task = await fetch(`${host.url}/agent/v1/tasks`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: question }),
+    });
+    const id = /"task_id":"(t\d+)"/.exec(await task.text())?.[1] ?? '';
+    const { page, faults, close } = await host.view('sessions');
+    await page.getByRole('table', { name: 'Sessions' }).getByRole('link', { name: question }).click();
+    const checked = page.getByRole('list', { name: 'What this page checked' }).getByRole('listitem');
+    await checked.first().waitFor();
+    const verdicts = async () =>
+      (await checked.allTextContents()).map((said) =>
+        /^(.*) (Digest|Key|Signature) /.exec(said)?.slice(1, 3),
+      );
+    expect(await verdicts()).toEqual([
+      ['fits', 'Digest'],
+      ['fits', 'Key'],
+      ['fits', 'Signature'],
+    ]);
+
+    let tampered: (receipt: Record<string, unknown>) => object = (receipt) => receipt;
+    await page.route(`**/agent/v1/sessions/${id}/receipt`, async (route) => {
+      const response = await route.fetch();
+      const receipt = (await response.json()) as Record<string, unknown>;
+      await route.fulfill({ response, json: { ...receipt, ...tampered(receipt) } });
+    });
+    const again = async () => {
+      await page.reload();
+      await checked.first().waitFor();
+      return await verdicts();
+    };
+    tampered = ({ seq }) => ({ seq: Number(seq) + 1 });
+    expect(await again()).toEqual([
+      ['does not fit', 'Digest'],
+      ['fits', 'Key'],
+      ['fits', 'Signature'],
+    ]);
+    tampered = ({ signature }) => ({
+      signature: { ...(signature as object), value: `${'A'.repeat(86)}==` },
+    });
+    expect(await again()).toEqual([
+      ['fits', 'Digest'],
+      ['fits', 'Key'],
+      ['does not fit', 'Signature'],
+    ]);
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
+  it('lets the dialog for the token be sent away, and comes back to it', async () => {
+    const { page, faults, close } = await host.view('observe');
+    const dialog = page.getByRole('dialog', { name: /bearer token/ });
+    await dialog.waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByText('The host shows what it did only with its bearer token.').waitFor();
+    expect(await dialog.count()).toBe(0);
+    await page.getByRole('button', { name: 'Enter the bearer token' }).click();
+    // A wrong one is said to be wrong, and asked for again.
+    await signIn(page, 'none-of-this-host');
+    await dialog.getByText(/does not take that token/).waitFor();
+    await signIn(page, host.token);
+    await page.getByRole('tab', { name: 'Query' }).waitFor();
+    expect(await dialog.count()).toBe(0);
+    expect(butAsking(faults())).toEqual([]);
+    await close();
+  });
+
+  it('asks with the form, goes on to the next page, and draws a chart', async () => {
+    // Told from those of other tests by their length.
+    const where = [{ column: 'completion_tokens', op: 'lte', value: 4 }];
+    for (const what of ['one', 'two', 'three', 'four', 'five', 'six']) await complete(what);
+    await expect.poll(() => rowsOf({ surface: 'completions', where }), patience).toHaveLength(6);
+    const { page, faults, close } = await host.view('observe');
+    await signIn(page, host.token);
+    await page.getByLabel('Surface').selectOption('completions');
+    await page.getByRole('button', { name: 'Add a condition' }).click();
+    await page.getByLabel('Column of condition 1').selectOption('completion_tokens');
+    await page.getByLabel('Operator of condition 1').selectOption('lte');
+    await page.getByLabel('Value of condition 1').fill('4');
+    await page.getByLabel('Rows at once').fill('4');
+    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    const rows = page.getByRole('table', { name: 'Rows of completions' }).locator('tbody tr');
+    await page.getByText('4 here, and there are more').waitFor();
+    expect(await rows.count()).toBe(4);
+    await page.getByRole('button', { name: 'Load the next page' }).click();
+    await page.getByText('6 here').waitFor();
+    expect(await rows.count()).toBe(6);
+    expect(await page.getByRole('button', { name: 'Load the next page' }).count()).toBe(0);
+
+    await page.getByRole('tab', { name: 'Chart' }).click();
+    await page.getByLabel('Draw').selectOption('completion_tokens');
+    const chart = page.getByRole('img', { name: /completion_tokens/ });
+    await chart.locator('canvas').waitFor();
+    // A figure of groups, from the form as well.
+    await page.getByLabel('figures of groups').check();
+    await page.getByRole('button', { name: 'Add a group' }).click();
+    await page.getByLabel('Column of group 1').selectOption('outcome');
+    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await page.getByRole('tab', { name: 'Table' }).click();
+    await page.getByRole('cell', { name: '6', exact: true }).waitFor();
+    expect(butAsking(faults())).toEqual([]);
+    await close();
+  });
+
+  it('records what is said while a rack is armed, and removes it when it is purged', async () => {
+    const { page, faults, close } = await host.view('recorder');
+    await signIn(page, host.token);
+    const rack = page.getByRole('region', { name: 'completions' });
+    await rack.getByRole('button', { name: 'Change the policy of the rack completions' }).click();
+    await rack.getByLabel('What is kept').selectOption('full');
+    await rack.getByRole('button', { name: 'Save the policy' }).click();
+    await rack.getByRole('button', { name: 'Arm the rack completions' }).click();
+    await rack.getByText('armed: it records').waitFor();
+
+    // Who holds the bearer cannot grant reading; the command line does.
+    await recorderCommand(host.dataDir, 'grant --rack completions --verbs read --expires 1d');
+    await page.getByRole('tab', { name: 'Grants' }).click();
+    await page.getByRole('row', { name: /^in force completions read/ }).waitFor();
+
+    const views = page.getByRole('navigation', { name: /views/i });
+    await views.getByRole('link', { name: 'Chat' }).click();
+    await say(page, question);
+    await page.getByText('The answer is there.').waitFor();
+
+    await views.getByRole('link', { name: 'Recorder' }).click();
+    await rack.getByRole('link', { name: 'Read what it holds' }).click();
+    const kept = page.getByRole('table', { name: 'Rows of transcript' });
+    const again = page.getByRole('button', { name: 'Ask again' });
+    await kept.waitFor();
+    await kept.getByRole('cell', { name: question, exact: true }).waitFor();
+    await kept.getByRole('cell', { name: answer, exact: true }).waitFor();
+
+    await views.getByRole('link', { name: 'Recorder' }).click();
+    await rack.getByRole('button', { name: 'Purge the rack completions' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Purge the rack completions' });
+    const remove = dialog.getByRole('button', { name: 'Remove the history' });
+    expect(await remove.isDisabled()).toBe(true);
+    await dialog.getByLabel('Type completions to confirm').fill('completions');
+    await remove.click();
+    await dialog.getByText('Its history is gone from the data directory.').waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await rack.getByRole('button', { name: 'Disarm the rack completions' }).click();
+    await page.goBack();
+    await again.click();
+    await page.getByText('No rows fit.').waitFor();
+    expect(await rowsOf({ surface: 'transcript' })).toEqual([]);
+    expect(butAsking(faults())).toEqual([]);
+    await close();
+  });
+});
+
+describe.skipIf(noBrowser !== undefined)(`a long answer ${noBrowser ?? ''}`, () => {
+  let host: Console;
+  beforeAll(async () => {
+    host = await openConsole({ script: { pieces: 500, delayMs: 50 } });
+  });
+  afterAll(() => host?.end());
+
+  it('keeps what was said when it is stopped, and can be asked again', async () => {
+    const { page, faults, close } = await host.view('chat');
+    await say(page, 'Go on and on.');
+    const tokens = tokensOf(page);
+    await expect.poll(async () => (await tokens.textContent())?.length ?? 0, patience).toBeGreaterThan(4);
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.getByText('stopped by you').waitFor();
+    const text = (await tokens.textContent()) ?? '';
+    expect(text).toMatch(/^x{5,499}$/);
+    await page.getByRole('button', { name: 'Send' }).waitFor();
+    expect(await tokens.textContent(), 'nothing comes any more').toBe(text);
+
+    await page.getByRole('button', { name: 'Answer again' }).click();
+    await page.getByRole('button', { name: 'Stop' }).waitFor();
+    expect(faults()).toEqual([]);
+    await close();
+  });
+});

@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Locator, Page } from 'playwright-core';
+import { type PageOptions, TestBrowser, type WatchedPage } from './browser.ts';
+import { buildHost, freshDataDir, startHost, startScriptedHost } from './host.ts';
+
+type View = Omit<PageOptions, 'url'>;
+
+interface Options {
+  readonly args?: readonly string[];
+  readonly dataDir?: string;
+  /** Instead of the embedded model, an engine that says what it is told: goes to test/support/scripted-host.ts. */
+  readonly script?: Readonly<Record<string, unknown>>;
+}
+
+/** A host process with its model, and a browser for its console. */
+export async function openConsole({ args = [], dataDir = freshDataDir(), script }: Options = {}) {
+  buildHost();
+  const all = ['--gpu', '--port', '0', '--data-dir', dataDir, ...args];
+  const host = script ? startScriptedHost(all, script) : startHost(all);
+  const [url, browser] = await Promise.all([host.url(), TestBrowser.open()]).catch(async (error: unknown) => {
+    await host.end();
+    throw error;
+  });
+  return {
+    url,
+    dataDir,
+    token: readFileSync(join(dataDir, 'bearer.token'), 'utf8').trim(),
+    /** @param path below `/console/` */
+    view: (path: string, options: View = {}): Promise<WatchedPage> =>
+      browser.page({ ...options, url: `${url}/console/${path}` }),
+    /** Of the API, what a flow begins with. */
+    async send<Answer = unknown>(method: string, path: string, body?: unknown): Promise<Answer> {
+      const response = await fetch(url + path, {
+        method,
+        headers: { 'content-type': typeof body === 'string' ? 'text/plain' : 'application/json' },
+        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+      return (text === '' ? undefined : JSON.parse(text)) as Answer;
+    },
+    async end() {
+      await browser.close();
+      await host.end();
+    },
+  };
+}
+
+export type Console = Awaited<ReturnType<typeof openConsole>>;
+
+/** For `expect.poll`: machines are loaded. */
+export const patience = { timeout: 20_000 };
+
+/** Tells the token where the page asks for it. */
+export async function signIn(page: Page, token: string): Promise<void> {
+  const dialog = page.getByRole('dialog', { name: /bearer token/ });
+  await dialog.getByLabel('Bearer token').fill(token);
+  await dialog.getByRole('button', { name: 'Use it' }).click();
+}
+
+/** Puts a text in the place of all that an editor holds. */
+export async function rewrite(editor: Locator, text: string): Promise<void> {
+  await editor.click();
+  await editor.press('ControlOrMeta+a');
+  await editor.page().keyboard.insertText(text);
+}
+
+/** Types over a line of an editor that holds so many; by keys, because lines out of sight are not in the page. */
+export async function rewriteLine(editor: Locator, line: number, of: number, text: string): Promise<void> {
+  await editor.click();
+  const isNearEnd = line > of / 2;
+  await editor.press(isNearEnd ? 'ControlOrMeta+End' : 'ControlOrMeta+Home');
+  const steps = isNearEnd ? of - line : line - 1;
+  for (let step = 0; step < steps; step++) await editor.press(isNearEnd ? 'ArrowUp' : 'ArrowDown');
+  await editor.press('End');
+  await editor.press('Shift+Home');
+  // Once more: the first goes to where the line's text begins.
+  await editor.press('Shift+Home');
+  await editor.page().keyboard.insertText(text);
+}
