@@ -73,6 +73,7 @@ for (const [name, path] of Object.entries(views)) {
     // Drawings and charts come a moment after the last answer.
     await page.waitForLoadState('networkidle');
     await page.waitForTimeout(name === 'lab' ? 9000 : 1200);
+    if (await page.getByText('This view broke').count()) throw new Error(`${name} broke`);
     const file = join(folder, `${name}-${width}-${dark ? 'dark' : 'light'}.jpg`);
     await page.screenshot({ path: file, type: 'jpeg', quality: 72, fullPage: width > 400 });
     await close();

@@ -35,7 +35,10 @@ export default defineConfig(({ mode }) => {
     plugins: [react(), embeddedModel(), withoutPolicy],
     worker: { format: 'es' },
     // For who works on the pages: `LATHE_HOST=http://127.0.0.1:8080 npx vite --config web/vite.config.ts`.
-    server: { proxy: host === undefined ? {} : { [spoken]: { target: host, changeOrigin: true, configure: asSameOrigin } } },
+    server: {
+      proxy:
+        host === undefined ? {} : { [spoken]: { target: host, changeOrigin: true, configure: asSameOrigin } },
+    },
     build: {
       target: 'es2024',
       outDir: here(isDemo ? '../dist/demo' : '../dist/web'),

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import type { Access } from '../planes/access.ts';
@@ -7,25 +7,25 @@ import { hostEnvelope, Problem, problemResponse } from '../planes/problem.ts';
 import { newRequestId } from '../planes/request-id.ts';
 import type { App } from './gateway.ts';
 
-/** What the web build left in `dist/web`; nothing where it was not run. Only what is there now is ever read. */
+/** What the web build leaves in `dist/web`; nothing where it was not run. */
 export function openPages(packageRoot: string): Pages {
   const folder = join(packageRoot, 'dist', 'web');
-  return new Pages({ paths: filesBelow(folder), read: (path) => readFile(join(folder, path)) });
+  return new Pages({ list: () => filesBelow(folder), read: (path) => readFile(join(folder, path)) });
 }
 
-function filesBelow(folder: string): PageFiles['paths'] {
+function filesBelow(folder: string): ReturnType<PageFiles['list']> {
+  const files = new Map<string, string>();
   try {
-    const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
-    const files = entries.filter((entry) => entry.isFile());
-    return new Set(
-      files.map(
-        ({ parentPath, name }) => `/${relative(folder, join(parentPath, name)).replaceAll('\\', '/')}`,
-      ),
-    );
+    for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue;
+      const file = join(entry.parentPath, entry.name);
+      const { mtimeMs, size } = statSync(file);
+      files.set(`/${relative(folder, file).replaceAll('\\', '/')}`, `${mtimeMs} ${size}`);
+    }
   } catch {
-    // The host runs from its sources.
-    return new Set();
+    // The host runs from its sources, or they are being built.
   }
+  return files;
 }
 
 /** The pages, and behind them all that a program asks for. */
@@ -37,12 +37,15 @@ export const withPages = (planes: App, pages: Pages | undefined, access: Access)
           const { method, headers, url } = request;
           const remoteAddress = incoming?.socket?.remoteAddress;
           const enter = () => access.enter({ method, path: new URL(url).pathname, headers, remoteAddress });
+          let answer: Response | undefined;
           try {
-            return (await pages.answer(request, enter)) ?? (await planes.fetch(request, env));
+            answer = await pages.answer(request, enter);
           } catch (error) {
             if (error instanceof Problem) return problemResponse(error, hostEnvelope, newRequestId());
             throw error;
           }
+          answer?.headers.set('x-request-id', newRequestId());
+          return answer ?? (await planes.fetch(request, env));
         },
       }
     : planes;

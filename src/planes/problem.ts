@@ -56,5 +56,6 @@ export function problemResponse(
   path?: string,
 ): Response {
   const { status, headers } = problem;
-  return Response.json(envelope(problem, requestId, path), { status, headers });
+  const named = { 'x-request-id': requestId, 'request-id': requestId, 'x-content-type-options': 'nosniff' };
+  return Response.json(envelope(problem, requestId, path), { status, headers: { ...headers, ...named } });
 }

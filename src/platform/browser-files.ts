@@ -19,8 +19,11 @@ export interface FolderHandle {
 /** Models keep their files at the top, or one folder per quantisation below. */
 const deepestFolder = 2;
 
-/** Ranges of a file of the browser; nothing else of it is read. */
-export const blobSource = (blob: Blob, name: string): ByteSource => ({
+/**
+ * Ranges of a file of the browser; nothing else of it is read.
+ * @param mend what a person does when it is gone
+ */
+export const blobSource = (blob: Blob, name: string, mend = 'choose the file again'): ByteSource => ({
   name,
   sizeBytes: blob.size,
   async read(offset, length, into) {
@@ -32,7 +35,7 @@ export const blobSource = (blob: Blob, name: string): ByteSource => ({
       // Browsers refuse to read a file that was changed or removed after it was given to the page.
       throw new ModelFileError(
         'changed',
-        `${name} can no longer be read (${error instanceof Error ? error.message : String(error)}); choose the file again`,
+        `${name} can no longer be read (${error instanceof Error ? error.message : String(error)}); ${mend}`,
       );
     }
     if (!into) return bytes;

@@ -3,18 +3,18 @@ import { type ByteSource, ModelFileError, type ModelFiles } from '../engine/inde
 import { chunksOf } from './body-chunks.ts';
 import { blobSource } from './browser-files.ts';
 import type { HttpOptions } from './http-file.ts';
-import { keeper, type KeepOptions } from './kept-models.ts';
+import { type Keeper, keeper, type KeepOptions } from './kept-models.ts';
 import { openIfThere, webFiles } from './web-folder.ts';
 
 type OnBytes = KeepOptions['onBytes'];
 
-/** Brought into the private file system first. `finish` is for when the model was loaded. */
+/** Brought into the private file system first. `finish` is for when the model was loaded, `drop` for when it is none. */
 export async function keptFiles(
   url: string,
   options: KeepOptions,
-): Promise<{ files: ModelFiles; finish: () => Promise<void> }> {
-  const { open, finish } = await keeper(url, options);
-  return { files: { ...(await webFiles(url, {}, open)), remote: false }, finish };
+): Promise<{ files: ModelFiles } & Pick<Keeper, 'finish' | 'drop'>> {
+  const { open, ...ends } = await keeper(url, options);
+  return { files: { ...(await webFiles(url, {}, open)), remote: false }, ...ends };
 }
 
 /** Ranges as they are needed; from servers that give none, the whole file once. */
@@ -28,21 +28,44 @@ export const streamedFiles = (
       return await openIfThere(file, options);
     } catch (error) {
       if (error instanceof ModelFileError && error.code === 'no_ranges')
-        return await openWhole(file, onBytes);
+        return await openWhole(file, onBytes, options.idleMs);
       throw error;
     }
   });
 
 /** As a whole, held by the browser as long as it is read. */
-export const wholeFiles = async (url: string, onBytes: OnBytes): Promise<ModelFiles> => ({
-  ...(await webFiles(url, {}, (file) => openWhole(file, onBytes))),
+export const wholeFiles = async (
+  url: string,
+  onBytes: OnBytes,
+  { idleMs }: Pick<HttpOptions, 'idleMs'> = {},
+): Promise<ModelFiles> => ({
+  ...(await webFiles(url, {}, (file) => openWhole(file, onBytes, idleMs))),
   remote: false,
 });
 
-async function openWhole(url: string, onBytes: OnBytes): Promise<ByteSource | undefined> {
+async function openWhole(url: string, onBytes: OnBytes, idleMs = 30_000): Promise<ByteSource | undefined> {
+  const idle = new AbortController();
+  const watch = () => setTimeout(() => idle.abort(new Error('no data came')), idleMs);
+  let timer = watch();
+  const alive = () => {
+    clearTimeout(timer);
+    timer = watch();
+  };
+  try {
+    return await receiveWhole(url, onBytes, { signal: idle.signal, alive });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function receiveWhole(
+  url: string,
+  onBytes: OnBytes,
+  { signal, alive }: { signal: AbortSignal; alive: () => void },
+): Promise<ByteSource | undefined> {
   let response: Response;
   try {
-    response = await fetch(url);
+    response = await fetch(url, { signal });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new ModelFileError(
@@ -60,6 +83,7 @@ async function openWhole(url: string, onBytes: OnBytes): Promise<ByteSource | un
   onBytes(url, done, total);
   try {
     for await (const bytes of chunksOf(response.body)) {
+      alive();
       parts.push(bytes as Uint8Array<ArrayBuffer>);
       done += bytes.length;
       onBytes(url, done, total);

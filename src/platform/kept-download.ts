@@ -13,7 +13,7 @@ export interface Version {
 
 export interface DownloadOptions {
   readonly signal?: AbortSignal;
-  /** Attempts in a row that bring no byte before we give up. */
+  /** Attempts in a row that come no further than one before them until we give up. */
   readonly attempts?: number;
   /** Wait before the second attempt; doubles with each. */
   readonly retryDelayMs?: number;
@@ -47,6 +47,7 @@ export async function download(
 ): Promise<boolean> {
   const { attempts, retryDelayMs } = { ...defaults, ...options };
   let version = begun;
+  let furthest = handle.getSize();
   for (let failures = 0; ; ) {
     const before = handle.getSize();
     try {
@@ -66,7 +67,8 @@ export async function download(
     } catch (error) {
       options.signal?.throwIfAborted();
       if (!(error instanceof Interruption)) throw error;
-      failures = handle.getSize() > before ? 1 : failures + 1;
+      failures = handle.getSize() > furthest ? 1 : failures + 1;
+      furthest = Math.max(furthest, handle.getSize());
       if (failures >= attempts) throw brokenOff(url, handle.getSize(), version, error);
     }
     await pause(retryDelayMs * 2 ** (failures - 1), options.signal);

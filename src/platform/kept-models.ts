@@ -30,27 +30,45 @@ export interface Keeper {
   readonly open: (url: string) => Promise<ByteSource | undefined>;
   /** The model was loaded: nothing that it needs is missing. */
   readonly finish: () => Promise<void>;
+  /** What came is no model, as a page of a network that wants a login: the next load asks the server again. */
+  readonly drop: () => Promise<void>;
 }
 
 /** Keeps the files of the model that a page calls `url`. One page at a time writes them. */
 export async function keeper(url: string, options: KeepOptions): Promise<Keeper> {
   const key = keyOf(url);
-  const folder = await options.models.getDirectoryHandle(key, { create: true });
-  const read = () => readRecord(folder, url);
+  // Anew each time: another page may forget the model between two of its files.
+  const folderOf = () => options.models.getDirectoryHandle(key, { create: true });
+  /** Files that the model has. */
+  const found = new Set<string>();
   const alone = <T>(work: () => Promise<T>) => holding(lockOf(key), options, work);
 
   const open = async (file: string): Promise<ByteSource | undefined> => {
-    const record = await read();
+    const folder = await folderOf();
+    const record = await readRecord(folder, url);
     if (record.complete && !record.files[file]) return undefined;
     const there = await opened(folder, file, record);
     if (there) options.onKept?.(file, there.sizeBytes);
-    return there ?? (await alone(() => bring(folder, { url, file, read, options })));
+    const source = there ?? (await alone(async () => bring(await folderOf(), { url, file, options })));
+    if (source) found.add(file);
+    return source;
   };
   return {
     open,
+    drop: () =>
+      alone(async () => {
+        if (!(await readRecord(await folderOf(), url)).complete)
+          await options.models.removeEntry(key, { recursive: true });
+      }),
     finish: async () => {
-      if ((await read()).complete) return;
-      await alone(async () => writeRecord(folder, { ...(await read()), complete: true }));
+      await alone(async () => {
+        const folder = await folderOf();
+        const record = await readRecord(folder, url);
+        // Where some of them were forgotten meanwhile, what is left is not the model.
+        const isWhole = [...found].every((file) => record.files[file]?.whole);
+        if (isWhole && !record.complete && found.size > 0)
+          await writeRecord(folder, { ...record, complete: true });
+      });
     },
   };
 }
@@ -80,7 +98,7 @@ async function opened(
   try {
     const blob = await (await folder.getFileHandle(kept.as)).getFile();
     return kept.version.bytes === undefined || blob.size === kept.version.bytes
-      ? blobSource(blob, url)
+      ? blobSource(blob, url, 'another page forgot it, or the browser needed the room: load the model again')
       : undefined;
   } catch (error) {
     if (isMissing(error)) return undefined;
@@ -91,14 +109,14 @@ async function opened(
 interface Bringing {
   readonly url: string;
   readonly file: string;
-  readonly read: () => Promise<KeptRecord>;
   readonly options: KeepOptions;
 }
 
 async function bring(
   folder: StorageFolder,
-  { url, file, read, options }: Bringing,
+  { url, file, options }: Bringing,
 ): Promise<ByteSource | undefined> {
+  const read = () => readRecord(folder, url);
   const before = await read();
   // Who held the lock before may have brought it.
   const there = await opened(folder, file, before);

@@ -48,11 +48,13 @@ export async function readRecord(folder: StorageFolder, url: string): Promise<Ke
   return parsed(text) ?? empty(url);
 }
 
+const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
+
 function parsed(text: string | undefined): KeptRecord | undefined {
   if (text === undefined) return undefined;
   try {
     const record = JSON.parse(text) as KeptRecord;
-    return typeof record.url === 'string' && typeof record.files === 'object' ? record : undefined;
+    return typeof record.url === 'string' && isRecord(record.files) ? record : undefined;
   } catch {
     return undefined;
   }
@@ -72,10 +74,15 @@ export async function listKept(models: StorageFolder): Promise<KeptModelFacts[]>
   const found: KeptModelFacts[] = [];
   for await (const { kind, name } of models.values()) {
     if (kind !== 'directory') continue;
-    const folder = await models.getDirectoryHandle(name);
-    const record = parsed(await readText(folder, recordName));
-    // Not begun, or damaged: nobody can name it.
-    if (record) found.push(await factsOf(folder, record));
+    try {
+      const folder = await models.getDirectoryHandle(name);
+      const record = parsed(await readText(folder, recordName));
+      // Not begun, or damaged: nobody can name it.
+      if (record) found.push(await factsOf(folder, record));
+    } catch (error) {
+      // Another page forgot it while we looked.
+      if (!isMissing(error)) throw error;
+    }
   }
   return found.sort((a, b) => (a.url < b.url ? -1 : 1));
 }

@@ -12,6 +12,8 @@ const refusal = (name: string) => new DOMException(`no: ${name}`, name);
 
 export class PrivateFiles {
   readonly #root = new Map<string, Entry>();
+  /** Handles of them are of no use any more. */
+  readonly #removed = new WeakSet<Entry>();
   /** Bytes that may be kept. */
   quota: number;
   /** What it says it may keep, where that is not the truth. */
@@ -51,6 +53,7 @@ export class PrivateFiles {
       make: () => Kind,
       create = false,
     ): Kind => {
+      if (this.#removed.has(entries)) throw refusal('NotFoundError');
       const entry = entries.get(one);
       if (entry && !is(entry)) throw refusal('TypeMismatchError');
       if (entry) return entry;
@@ -78,7 +81,10 @@ export class PrivateFiles {
           find(one, isFolder, () => new Map(), create),
         ),
       removeEntry: async (one) => {
-        if (!entries.delete(one)) throw refusal('NotFoundError');
+        const entry = entries.get(one);
+        if (!entry) throw refusal('NotFoundError');
+        entries.delete(one);
+        this.#removed.add(entry);
       },
       async *values() {
         for (const [one, entry] of entries) yield { kind: isFile(entry) ? 'file' : 'directory', name: one };

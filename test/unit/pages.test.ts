@@ -12,10 +12,14 @@ const files = new Map([
   ['/engine/lathe.js', 'export {};'],
   ['/models/tiny.gguf', '0123456789'],
 ]);
-const open = () =>
+const open = (held: ReadonlyMap<string, string> = files) =>
   new Pages({
-    paths: new Set(files.keys()),
-    read: async (path) => new TextEncoder().encode(files.get(path)),
+    list: () => new Map([...held].map(([path, text]) => [path, secretHash(text)])),
+    async read(path) {
+      const text = held.get(path);
+      if (text === undefined) throw new Error('ENOENT');
+      return new TextEncoder().encode(text);
+    },
   });
 
 const token = newSecret('bearer');
@@ -27,19 +31,28 @@ interface Asking {
   readonly bind?: 'loopback' | 'lan';
   readonly method?: string;
   readonly headers?: Record<string, string>;
+  readonly access?: Access;
+  readonly at?: string;
 }
 
 /** As a browser that follows a link asks, or (`accept` given) anybody else. */
 async function get(
   path: string,
-  { pages = open(), bind = 'loopback', method = 'GET', headers = {} }: Asking = {},
+  {
+    pages = open(),
+    bind = 'loopback',
+    method = 'GET',
+    headers = {},
+    access = accessOf(bind),
+    at = 'http://host:8080',
+  }: Asking = {},
 ) {
-  const request = new Request(`http://host:8080${path}`, {
+  const request = new Request(`${at}${path}`, {
     method,
     headers: { accept: 'text/html', ...headers },
   });
   const asked = { method, path, headers: request.headers, remoteAddress: '10.0.0.7' };
-  return await pages.answer(request, () => accessOf(bind).enter(asked));
+  return await pages.answer(request, () => access.enter(asked));
 }
 const statusOf = async (answer: ReturnType<typeof get>) => (await answer)?.status;
 
@@ -48,6 +61,57 @@ describe('pages of the host', () => {
     expect(await statusOf(get('/'))).toBe(200);
     expect(await get('/', { headers: { accept: '*/*' } })).toBeUndefined();
     expect(await get('/', { method: 'POST' })).toBeUndefined();
+    expect(await statusOf(get('/', { headers: { accept: 'TEXT/HTML' } }))).toBe(200);
+    expect(await statusOf(get('/console', { headers: { accept: '*/*' } }))).toBe(200);
+    expect(await get('/console', { headers: { accept: 'application/json' } })).toBeUndefined();
+  });
+
+  it.each(['/console', '/console/lab', '/demo/', '/icon.svg', '/assets/console-1a.js'])(
+    'take GET and HEAD alone: %s',
+    async (path) => {
+      const pages = open(new Map([...files, ['/icon.svg', '<svg/>']]));
+      for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS'])
+        await expect(get(path, { pages, method })).rejects.toMatchObject({
+          status: 405,
+          headers: { allow: 'GET, HEAD' },
+        });
+    },
+  );
+
+  it('are those of one build, also where they are replaced while the host runs', async () => {
+    const held = new Map(files);
+    const pages = open(held);
+    expect(await (await get('/console', { pages }))?.text()).toContain('id="root"');
+    await (await get('/assets/console-1a.js', { pages }))?.text();
+    held.set('/index.html', '<html>new</html>');
+    held.delete('/assets/console-1a.js');
+    held.set('/assets/console-2b.js', 'new');
+    expect(await (await get('/console', { pages }))?.text()).toBe('<html>new</html>');
+    expect(await (await get('/assets/console-2b.js', { pages }))?.text()).toBe('new');
+    // Of the build before: not there, as any other path.
+    expect(await get('/assets/console-1a.js', { pages })).toBeUndefined();
+    held.delete('/engine/lathe.js');
+    await expect(get('/engine/lathe.js', { pages, headers: { accept: '*/*' } })).rejects.toMatchObject({
+      status: 503,
+      code: 'page_unreadable',
+    });
+  });
+
+  it('have a tag for each form, so that nobody joins a part of one to a part of the other', async () => {
+    const path = '/engine/lathe.js';
+    const plain = (await get(path))?.headers.get('etag') ?? '';
+    const packed = (await get(path, { headers: { 'accept-encoding': 'gzip' } }))?.headers.get('etag') ?? '';
+    expect(packed).not.toBe(plain);
+    const part = { range: 'bytes=0-1', 'accept-encoding': 'gzip' };
+    expect(await statusOf(get(path, { headers: { ...part, 'if-range': packed } }))).toBe(200);
+    expect(await statusOf(get(path, { headers: { ...part, 'if-range': plain } }))).toBe(206);
+    for (const tags of [plain, packed, `W/${packed}`, `"other", ${plain}`])
+      expect(await statusOf(get(path, { headers: { 'if-none-match': tags } }))).toBe(304);
+    expect(await statusOf(get(path, { headers: { 'if-none-match': '"other"' } }))).toBe(200);
+  });
+
+  it('keep what the URL of the demo says where its slash is put there', async () => {
+    expect((await get('/demo?model=x'))?.headers.get('location')).toBe('/demo/?model=x');
   });
 
   it('are one file for all views, each time with a nonce of its own', async () => {
@@ -65,7 +129,7 @@ describe('pages of the host', () => {
     const policy = (await get('/console'))?.headers.get('content-security-policy') ?? '';
     expect(policy).toContain("default-src 'none'");
     expect(policy).toContain("connect-src 'self'");
-    expect(policy).not.toMatch(/unsafe-inline|unsafe-eval'(?<!wasm-unsafe-eval')|https:|\*/);
+    expect(policy).not.toMatch(/unsafe-inline|unsafe-eval|https:|\*/);
     const demo = (await get('/demo/'))?.headers.get('content-security-policy') ?? '';
     expect(demo).not.toMatch(/unsafe-inline|'unsafe-eval'/);
     expect(demo).toMatch(/connect-src [^;]*https:/);
@@ -157,5 +221,53 @@ describe('pages of a listener that asks for the bearer', () => {
     );
     expect(await statusOf(get('/console/lab', { bind, headers: { cookie } }))).toBe(401);
     expect(await statusOf(get('/console/lab', { pages, bind, headers: { cookie: `${cookie}x` } }))).toBe(401);
+  });
+
+  const door = (headers: Record<string, string>, more: Asking = {}) =>
+    get('/console/door', { bind, method: 'POST', ...more, headers: { ...bearer, ...headers } });
+  const cookieOf = (answer: Response | undefined) =>
+    (answer?.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+
+  it('close for a cookie whose token was revoked', async () => {
+    const pages = open();
+    const peers = new Set(['friend']);
+    const access = new Access({
+      bind,
+      bearerHash: secretHash(token),
+      operatorHash: undefined,
+      findPeer: async (given) => (peers.has(given) ? given : undefined),
+    });
+    const cookie = cookieOf(await door({ authorization: 'Bearer friend' }, { pages, access }));
+    const look = () => statusOf(get('/console', { pages, access, headers: { cookie } }));
+    expect(await look()).toBe(200);
+    peers.delete('friend');
+    expect(await look()).toBe(401);
+  });
+
+  it('open though another host of the same name, or another page of it, set cookies', async () => {
+    const pages = open();
+    const cookie = cookieOf(await door({}, { pages }));
+    const [name = ''] = cookie.split('=');
+    const planted = `${name}=planted; ${cookie}; ${name}=`;
+    expect(await statusOf(get('/console', { pages, bind, headers: { cookie: planted } }))).toBe(200);
+    const other = cookieOf(await door({}, { at: 'http://host:8081' }));
+    expect(other.split('=')[0]).not.toBe(name);
+  });
+
+  it('open behind a proxy that speaks https and names its port', async () => {
+    const behind = { at: 'http://host:443' };
+    expect(await statusOf(door({ origin: 'https://host' }, behind))).toBe(204);
+    await expect(door({ origin: 'https://host:444' }, behind)).rejects.toThrow(/another origin/);
+    await expect(door({ origin: 'http://host' }, behind)).rejects.toThrow(/another origin/);
+    await expect(door({ origin: 'file://' }, behind)).rejects.toThrow(/another origin/);
+  });
+
+  it('forget who signed in first where too many do', async () => {
+    const pages = open();
+    const first = cookieOf(await door({}, { pages }));
+    const second = cookieOf(await door({}, { pages }));
+    for (let more = 0; more < 255; more++) await door({}, { pages });
+    expect(await statusOf(get('/console', { pages, bind, headers: { cookie: first } }))).toBe(401);
+    expect(await statusOf(get('/console', { pages, bind, headers: { cookie: second } }))).toBe(200);
   });
 });

@@ -202,6 +202,26 @@ describe('a chat', () => {
     expect(answers.map(({ choices: [{ message }] }) => message.content)).toEqual(['1', '22', '333']);
   });
 
+  it('takes what a framework has wrapped, as it was when it was asked', async () => {
+    const { chat, worker } = chatOf();
+    const wrapped = <Value extends object>(value: Value): Value =>
+      new Proxy(value, {
+        get: (target, name, self) => {
+          const member: unknown = Reflect.get(target, name, self);
+          return typeof member === 'object' && member !== null ? wrapped(member) : member;
+        },
+      });
+    const messages = [{ role: 'user' as const, content: 'Hi' }];
+    const asking = chat.chat.completions.create(wrapped({ messages, stop: ['no'] }));
+    messages.push({ role: 'user', content: 'later' });
+    await asking;
+    const [said] = worker.said;
+    // What no worker can be sent is refused here as it is by the browser.
+    expect(structuredClone(said)).toMatchObject({
+      request: { messages: [{ role: 'user', content: 'Hi' }], stop: ['no'] },
+    });
+  });
+
   it('refuses a wrong request with all that is wrong, and asks nobody', async () => {
     const { chat, worker } = chatOf();
     const wrong = { messages: [], temperature: 9, tools: [] } as unknown as ChatRequest & { stream: false };

@@ -164,6 +164,13 @@ describe('a model at an address', () => {
     }
   });
 
+  it('is given up where each attempt ends before the one before it did', async () => {
+    ranges = false;
+    cuts = Array.from({ length: 40 }, (_, index) => 40_000 - index * 100);
+    await expect(pageOf(new PrivateFiles()).load()).rejects.toMatchObject({ code: 'unreadable' });
+    expect(asked.filter((one) => one.endsWith('whole')).length).toBeLessThan(4);
+  });
+
   it('is as long as its server says, whatever the length of the parts', async () => {
     const shorter = 3000;
     const content = random(3).subarray(0, shorter);
@@ -251,7 +258,7 @@ describe('a model at an address', () => {
   });
 
   it('is brought again when its record is damaged', async () => {
-    for (const damage of ['', '{"url":', 'null', '[]', '{"url":"x"}']) {
+    for (const damage of ['', '{"url":', 'null', '[]', '{"url":"x"}', '{"url":"x","files":null}']) {
       const disk = new PrivateFiles();
       await pageOf(disk).load();
       const [folder = ''] = [...disk.contents().keys()][0]?.split('/') ?? [];
@@ -348,6 +355,59 @@ describe('what is kept', () => {
     expect((await page.list()).map((one) => one.url)).toEqual([url('a.gguf')]);
   });
 
+  it('is brought again where another page forgot it meanwhile', async () => {
+    put({ ...tinyFolder('llama') });
+    const disk = new PrivateFiles();
+    const page = pageOf(disk);
+    const { files: model, finish } = await page.load('', false);
+    expect(await page.forget('')).toBe(true);
+    expect(await model.open('tokenizer.json')).toBeDefined();
+    await finish();
+    // What was forgotten is no file that is not there.
+    expect((await page.list()).map(({ whole }) => whole)).toEqual([false]);
+    expect((await page.load('')).bytes).toEqual(files.get('config.json')?.content);
+    // Forgotten at the end, it stays so.
+    const again = await page.load('', false);
+    await page.forget('');
+    await again.finish();
+    expect(await page.list()).toEqual([]);
+  });
+
+  it('is asked for again where it was no model, unless it was one before', async () => {
+    const disk = new PrivateFiles();
+    const page = pageOf(disk);
+    files.set('a.gguf', {
+      content: new TextEncoder().encode('<html>'),
+      etag: undefined,
+      modified: undefined,
+    });
+    await (await page.load('a.gguf', false)).drop();
+    expect(await page.list()).toEqual([]);
+    files.set('a.gguf', { content: random(1), etag: undefined, modified: undefined });
+    const { bytes, drop } = await page.load();
+    expect(bytes).toEqual(random(1));
+    await drop();
+    expect((await page.list()).map(({ whole }) => whole)).toEqual([true]);
+  });
+
+  it('is listed while another page forgets some of it', async () => {
+    files.set('b.gguf', { content: random(2), etag: undefined, modified: undefined });
+    const disk = new PrivateFiles();
+    const page = pageOf(disk);
+    await page.load('a.gguf');
+    await page.load('b.gguf');
+    const { root } = disk;
+    const racing: typeof root = {
+      ...root,
+      async getDirectoryHandle(name) {
+        const folder = await root.getDirectoryHandle(name);
+        await page.forget('a.gguf');
+        return folder;
+      },
+    };
+    expect((await listKept(racing)).map((one) => one.url)).toEqual([url('b.gguf')]);
+  });
+
   it('is not taken away from a page that is fetching it', async () => {
     const disk = new PrivateFiles();
     const locks = lockManager();
@@ -417,6 +477,15 @@ describe('models that are not kept', () => {
       await file.close();
       expect(asked.some((one) => one.endsWith('whole'))).toBe(!withRanges);
     }
+  });
+
+  it('do not wait for ever where a server says no more', async () => {
+    fault = (_, response) => {
+      response.writeHead(200, { 'content-length': size }).write(new Uint8Array(10));
+      return true;
+    };
+    const found = await wholeFiles(url(), () => {}, { idleMs: 20 });
+    await expect(openModelFile(found)).rejects.toThrow(/broke off after 10 bytes/);
   });
 
   it('say that there is nothing, or that the server refuses', async () => {

@@ -3,6 +3,7 @@ import {
   EngineError,
   formatBytes,
   loadEngine,
+  ModelFileError,
   type ModelFiles,
   type ResidentEngine,
 } from '../../src/engine/index.ts';
@@ -64,13 +65,17 @@ export async function load(
     tell({ phase: 'ready', message: `${engine.model.id} is ready` });
     return { engine, device: factsOf(adapter, engine), lost: engine.runner.gpu.lost };
   } catch (error) {
-    throw withLimits(loadFailure(error, place), adapter);
+    const failure = withLimits(loadFailure(error, place), adapter);
+    if (error instanceof ModelFileError && failure.code === 'bad_model')
+      await reading?.drop?.().catch(() => {});
+    throw failure;
   }
 }
 
 interface Reading {
   readonly files: ModelFiles;
   readonly finish?: () => Promise<void>;
+  readonly drop?: () => Promise<void>;
 }
 
 async function read(

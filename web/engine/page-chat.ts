@@ -70,7 +70,7 @@ export class PageChat implements Chat {
     const stop = () => this.#worker.postMessage({ type: 'stop', id }, []);
     const asked = new Asked(stop);
     this.#asked.set(id, asked);
-    this.#worker.postMessage({ type: 'ask', id, request }, []);
+    this.#worker.postMessage({ type: 'ask', id, request: plain(request) }, []);
     if (signal?.aborted) stop();
     signal?.addEventListener('abort', stop, { once: true });
     void asked.over.then(() => {
@@ -121,3 +121,10 @@ export class PageChat implements Chat {
     this.#leave(error.code);
   }
 }
+
+/** The values alone, as they are now: what frameworks wrap into proxies cannot go to a worker. */
+const plain = ({ messages, stop, ...others }: ChatRequest): ChatRequest => ({
+  ...others,
+  messages: messages.map(({ role, content }) => ({ role, content })),
+  ...(stop ? { stop: typeof stop === 'string' ? stop : [...stop] } : {}),
+});

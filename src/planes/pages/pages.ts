@@ -1,13 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import { newSecret, secretFits, secretHash } from '../../signing/secret.ts';
+import { newSecret, secretHash } from '../../signing/secret.ts';
 import { Problem } from '../problem.ts';
 import { consolePolicy, demoPolicy } from './policy.ts';
 import { signInPage, signInScript } from './sign-in.ts';
 
-/** The files of `dist/web` by path, as `/assets/console-a1b2.js`, and how to read them. */
+/** The files of `dist/web`. */
 export interface PageFiles {
-  readonly paths: ReadonlySet<string>;
+  /** By path, as `/assets/console-a1b2.js`: what tells one version of each from another. */
+  readonly list: () => ReadonlyMap<string, string>;
   readonly read: (path: string) => Promise<Uint8Array>;
 }
 
@@ -29,7 +30,11 @@ const types: Readonly<Record<string, string>> = {
 const typeOf = (path: string): string =>
   types[path.slice(path.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
 
-const cookieName = 'lathe_pages';
+/** Browsers send cookies to every port of a name: hosts beside each other keep theirs apart. */
+const cookieOf = ({ port }: URL): string => `lathe_pages_${port || 'default'}`;
+
+/** Of people that are signed in at a time; beyond it the first asks for the token again. */
+const mostPasses = 256;
 
 /**
  * The console, the demo and the engine's module: files and nothing else, so no route of any plane. Where the listener
@@ -38,13 +43,17 @@ const cookieName = 'lathe_pages';
  */
 export class Pages {
   readonly #files: PageFiles;
+  #paths: ReadonlyMap<string, string>;
   readonly #held = new Map<string, Promise<Held>>();
-  /** Of this process: a host that was started again asks again. */
-  readonly #pass = newSecret('session');
-  readonly #passHash = secretHash(this.#pass);
+  /**
+   * What the cookies stand for, by their hashes: the door's own question, asked again with each file, so that a cookie ends
+   * with the token that it was given for. Of this process: a host that was started again asks again.
+   */
+  readonly #passes = new Map<string, () => Promise<unknown>>();
 
   constructor(files: PageFiles) {
     this.#files = files;
+    this.#paths = files.list();
   }
 
   /**
@@ -52,46 +61,75 @@ export class Pages {
    * @param enter refuses by throwing, as for every route of the listener
    */
   async answer(request: Request, enter: () => Promise<unknown>): Promise<Response | undefined> {
-    const { pathname } = new URL(request.url);
+    const url = new URL(request.url);
+    const { pathname } = url;
     if (request.method === 'POST' && pathname === '/console/door') return await this.#door(request, enter);
-    if (request.method !== 'GET' && request.method !== 'HEAD') return undefined;
-    const wantsPage = /\btext\/html\b/.test(request.headers.get('accept') ?? '');
-    const file = this.#fileOf(pathname, wantsPage);
+    const accepts = request.headers.get('accept') ?? '*/*';
+    const wantsPage = /\btext\/html\b/i.test(accepts);
+    if (wantsPage) this.#renew();
+    const file = this.#fileOf(pathname, wantsPage, accepts.includes('*/*'));
     if (file === undefined) return undefined;
-    if (!this.#hasPass(request)) {
-      try {
-        await enter();
-      } catch (error) {
-        if (!(error instanceof Problem && error.status === 401 && wantsPage)) throw error;
-        const nonce = newNonce();
-        return page(signInPage(nonce), consolePolicy(nonce, signInScript), 401, error.headers);
-      }
+    try {
+      await (this.#passOf(request, url) ?? enter)();
+    } catch (error) {
+      if (!(error instanceof Problem && error.status === 401 && wantsPage)) throw error;
+      const nonce = newNonce();
+      return page(signInPage(nonce), consolePolicy(nonce, signInScript), 401, error.headers);
     }
-    if (pathname === '/demo') return new Response(null, { status: 308, headers: { location: '/demo/' } });
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      // What else `/` takes, or does not, is for the planes to say.
+      if (pathname === '/') return undefined;
+      const message = `${request.method} does not apply to ${pathname.slice(0, 200)}; use GET or HEAD.`;
+      throw new Problem(405, 'method_not_allowed', message, { headers: { allow: 'GET, HEAD' } });
+    }
+    if (pathname === '/demo')
+      return new Response(null, { status: 308, headers: { location: `/demo/${url.search}` } });
     return file.endsWith('.html') ? await this.#page(file) : await this.#file(file, request);
   }
 
   async #door(request: Request, enter: () => Promise<unknown>): Promise<Response> {
     await enter();
     const from = request.headers.get('origin');
-    if (from !== null && (!URL.canParse(from) || new URL(from).host !== new URL(request.url).host))
+    if (from !== null && !isOwn(from, request.url))
       throw new Problem(403, 'foreign_page', 'A page of another origin opens nothing here.');
-    const cookie = `${cookieName}=${this.#pass}; Path=/; HttpOnly; SameSite=Strict`;
-    return new Response(null, { status: 204, headers: { 'set-cookie': cookie } });
+    const pass = newSecret('session');
+    const [first] = this.#passes.keys();
+    if (first !== undefined && this.#passes.size >= mostPasses) this.#passes.delete(first);
+    this.#passes.set(secretHash(pass), enter);
+    const cookie = `${cookieOf(new URL(request.url))}=${pass}; Path=/; HttpOnly; SameSite=Strict`;
+    return new Response(null, {
+      status: 204,
+      headers: { 'set-cookie': cookie, 'cache-control': 'no-store' },
+    });
   }
 
-  #hasPass({ headers }: Request): boolean {
-    const cookies = (headers.get('cookie') ?? '').split(';').map((cookie) => cookie.trim());
-    const given = cookies.find((cookie) => cookie.startsWith(`${cookieName}=`));
-    return given !== undefined && secretFits(this.#passHash, given.slice(cookieName.length + 1));
+  /** Any cookie of the name: other pages of a site may have set some before. */
+  #passOf({ headers }: Request, url: URL): (() => Promise<unknown>) | undefined {
+    const begin = `${cookieOf(url)}=`;
+    for (const part of (headers.get('cookie') ?? '').split(';')) {
+      const cookie = part.trim();
+      const asks = cookie.startsWith(begin)
+        ? this.#passes.get(secretHash(cookie.slice(begin.length)))
+        : undefined;
+      if (asks) return asks;
+    }
+    return undefined;
+  }
+
+  /** Files are of one build: where they were replaced while the host runs, whoever opens a page gets what is there now. */
+  #renew(): void {
+    const before = this.#paths;
+    this.#paths = this.#files.list();
+    for (const path of this.#held.keys())
+      if (this.#paths.get(path) !== before.get(path)) this.#held.delete(path);
   }
 
   /** Of the views of the console there is one file; what stands at `/` depends on who asks: Ollama's clients do, too. */
-  #fileOf(path: string, wantsPage: boolean): string | undefined {
-    const { paths } = this.#files;
-    const known = (file: string) => (paths.has(file) ? file : undefined);
-    if (path === '/' || path === '/console' || path.startsWith('/console/'))
-      return wantsPage ? known('/index.html') : undefined;
+  #fileOf(path: string, wantsPage: boolean, takesAny: boolean): string | undefined {
+    const known = (file: string) => (this.#paths.has(file) ? file : undefined);
+    if (path === '/') return wantsPage ? known('/index.html') : undefined;
+    if (path === '/console' || path.startsWith('/console/'))
+      return wantsPage || takesAny ? known('/index.html') : undefined;
     if (path === '/demo' || path === '/demo/') return known('/demo/index.html');
     return path.endsWith('.html') ? undefined : known(path);
   }
@@ -108,9 +146,13 @@ export class Pages {
     const held = await this.#read(file);
     const { bytes, etag } = held;
     const type = typeOf(file);
+    const zips = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '') && type !== types['gguf'];
+    const range = rangeOf(request.headers.get('range'), request.headers.get('if-range'), held);
+    // Other bytes, so another tag: nobody joins a part of one to a part of the other.
+    const packed = zips && !range ? (held.zipped ??= gzipSync(bytes)) : undefined;
     const headers: Record<string, string> = {
       'content-type': type,
-      etag,
+      etag: packed ? zippedTag(etag) : etag,
       // The names of assets change with what they hold.
       'cache-control': file.startsWith('/assets/') ? 'private, max-age=31536000, immutable' : 'no-cache',
       'accept-ranges': 'bytes',
@@ -119,9 +161,9 @@ export class Pages {
       'referrer-policy': 'no-referrer',
       ...(type.startsWith('text/javascript') ? { 'content-security-policy': demoPolicy } : {}),
     };
-    if (request.headers.get('if-none-match') === etag) return new Response(null, { status: 304, headers });
+    if (isKnown(request.headers.get('if-none-match'), held))
+      return new Response(null, { status: 304, headers });
     const isHead = request.method === 'HEAD';
-    const range = rangeOf(request.headers.get('range'), request.headers.get('if-range'), held);
     if (range === 'none') {
       const outside = { ...headers, 'content-range': `bytes */${bytes.length}` };
       return new Response(null, { status: 416, headers: outside });
@@ -131,13 +173,11 @@ export class Pages {
       const part = { ...headers, 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` };
       return sent(isHead, bytes.subarray(start, end), 206, part);
     }
-    const zips = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '') && type !== types['gguf'];
-    if (!zips) return sent(isHead, bytes, 200, headers);
-    held.zipped ??= gzipSync(bytes);
-    return sent(isHead, held.zipped, 200, { ...headers, 'content-encoding': 'gzip' });
+    if (!packed) return sent(isHead, bytes, 200, headers);
+    return sent(isHead, packed, 200, { ...headers, 'content-encoding': 'gzip' });
   }
 
-  #read(file: string): Promise<Held> {
+  async #read(file: string): Promise<Held> {
     let reading = this.#held.get(file);
     if (!reading) {
       reading = this.#files.read(file).then((read) => {
@@ -145,12 +185,34 @@ export class Pages {
         return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"` };
       });
       this.#held.set(file, reading);
-      // It may be there again the next time.
-      reading.catch(() => this.#held.delete(file));
     }
-    return reading;
+    try {
+      return await reading;
+    } catch {
+      // It may be there again the next time.
+      this.#held.delete(file);
+      const message = `${file} of the host's pages cannot be read; if they were built again meanwhile, load the page again.`;
+      throw new Problem(503, 'page_unreadable', message, { headers: { 'retry-after': '2' } });
+    }
   }
 }
+
+/** Where TLS ends at a proxy, the host is asked by http and knows the port of https only if the proxy names it. */
+function isOwn(origin: string, url: string): boolean {
+  const from = URL.parse(origin);
+  const own = new URL(url);
+  if (from?.protocol === 'https:' && own.port === '443') own.port = '';
+  return from?.host === own.host && from.host !== '';
+}
+
+const zippedTag = (etag: string): string => `${etag.slice(0, -1)}-gzip"`;
+
+/** Of either form; proxies that pack what passes make tags weak. */
+const isKnown = (asked: string | null, { etag }: Held): boolean =>
+  (asked ?? '')
+    .split(',')
+    .map((tag) => tag.trim().replace(/^W\//, ''))
+    .some((tag) => tag === etag || tag === zippedTag(etag));
 
 const newNonce = (): string => randomBytes(18).toString('base64url');
 

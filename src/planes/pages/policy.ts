@@ -16,7 +16,7 @@ const policy = (rules: Readonly<Record<string, string>>): string =>
 /** Scripts and styles of the host alone; what it says goes to the host alone. The editor's styles carry the nonce. */
 export const consolePolicy = (nonce: string, script = ''): string =>
   policy({
-    'script-src': `'self' 'wasm-unsafe-eval'${script}`,
+    'script-src': `'self'${script}`,
     'style-src': `'self' 'nonce-${nonce}'`,
     'connect-src': "'self'",
   });

@@ -12,12 +12,15 @@ form.addEventListener('submit', async (event) => {
   const token = form.elements.token.value.trim();
   said.textContent = '';
   try {
+    if (!/^[\\x21-\\x7e]+$/.test(token)) throw new Error('A token has no spaces and only ASCII.');
     const headers = { authorization: 'Bearer ' + token };
     const door = await fetch('/console/door', { method: 'POST', headers });
     if (door.status === 401) throw new Error('This is not the token of this host.');
     if (!door.ok) throw new Error('The host answered ' + door.status + '.');
-    if (location.pathname.startsWith('/demo')) return location.reload();
     const file = await fetch('/console', { headers: { accept: 'text/html' } });
+    if (!file.ok)
+      throw new Error('The host asks again: this page needs a cookie of it, and the browser keeps none.');
+    if (location.pathname.startsWith('/demo')) return location.reload();
     const page = new DOMParser().parseFromString(await file.text(), 'text/html');
     Object.defineProperty(globalThis, Symbol.for('lathe.bearer'), { value: token, configurable: true });
     document.body.replaceChildren(Object.assign(document.createElement('div'), { id: 'root' }));

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { Link } from 'wouter';
 import { api, held } from '../api/client.ts';
 import { asFault } from '../api/fault.ts';
-import { formatTime } from '../parts/format.ts';
+import { formatTime, visible } from '../parts/format.ts';
 import { Badge, Button, DiffView, Facts, FaultNote, Loading, Panel, Row } from '../parts/index.tsx';
 import css from './agents.module.css';
 import { DiscardDialog } from './discard-dialog.tsx';
@@ -59,7 +59,7 @@ export function Decision({ id }: { id: string }) {
       {data && (
         <>
           <p className={css['prose']}>
-            <strong>{data.summary}</strong>
+            <strong>{visible(data.summary)}</strong>
           </p>
           <ChangeFacts change={data} />
           {data.diff !== undefined && <DiffView diff={data.diff} label={`What ${id} changes`} />}
@@ -118,11 +118,11 @@ function ChangeFacts({ change }: { change: PendingChangeDetail }) {
     [
       'Intent',
       <span key="intent" className={css['prose']}>
-        {change.intent}
+        {visible(change.intent)}
       </span>,
     ],
-    ...(path === undefined ? [] : [['Path', <code key="path">{path}</code>] as const]),
-    ['Tool', <code key="tool">{change.tool}</code>],
+    ...(path === undefined ? [] : [['Path', <code key="path">{visible(path)}</code>] as const]),
+    ['Tool', <code key="tool">{visible(change.tool)}</code>],
     [
       'Staged by',
       <span key="by">

@@ -1,5 +1,5 @@
 import createClient from 'openapi-fetch';
-import { asFault, Fault, faultOf } from './fault.ts';
+import { asFault, Fault, faultOf, notWhole } from './fault.ts';
 import type { paths } from './schema.d.ts';
 import { bearer } from './token.ts';
 
@@ -11,16 +11,22 @@ export async function ask(request: Request): Promise<Response> {
       copy.headers.set('authorization', `Bearer ${bearer.token}`);
     return fetch(copy);
   };
-  const used = bearer.token;
-  const response = await sent();
-  // Other credentials are asked for with 401, too; only the bearer is asked for in this way.
-  if (response.status !== 401 || !/^Bearer/i.test(response.headers.get('www-authenticate') ?? ''))
-    return response;
-  // Somebody may have told it meanwhile.
-  if (bearer.token !== undefined && bearer.token !== used) return await sent();
-  if (bearer.token !== undefined) bearer.forget();
-  return (await bearer.ask()) === undefined ? response : await sent();
+  let used = bearer.token;
+  let response = await sent();
+  // Until it is taken, or the person gives up.
+  while (asksForBearer(response)) {
+    if (bearer.token === used && used !== undefined) bearer.refuse();
+    // Else somebody has told it meanwhile.
+    if (bearer.token === undefined && (await bearer.ask()) === undefined) return response;
+    used = bearer.token;
+    response = await sent();
+  }
+  return response;
 }
+
+/** Other credentials are asked for with 401, too; only the bearer is asked for in this way. */
+const asksForBearer = ({ status, headers }: Response): boolean =>
+  status === 401 && /^Bearer/i.test(headers.get('www-authenticate') ?? '');
 
 /** Every JSON route of the host, by path: `api.GET('/lab/v1/components')`. Types come from its OpenAPI document. */
 export const api = createClient<paths>({ baseUrl: location.origin, fetch: ask });
@@ -33,10 +39,11 @@ export async function held<Data>(
   try {
     answer = await asked;
   } catch (error) {
-    throw asFault(error);
+    throw error instanceof SyntaxError ? notWhole(error) : asFault(error);
   }
   const { data, error, response } = answer;
   if (!response.ok) throw faultOf(response, error);
+  if (data === null) throw notWhole('null');
   return data as NonNullable<Data>;
 }
 

@@ -63,10 +63,16 @@ export function asFault(error: unknown): Fault {
   if (error instanceof Fault) return error;
   const said = error instanceof Error ? error.message : String(error);
   // What browsers say where a file of the page is not to be had: there are others since the host was renewed.
-  if (/module script|imported module/i.test(said))
+  if (/module script|imported module|preload/i.test(said))
     return new Fault(
       'A part of this page could not be fetched: the host was stopped, or renewed since the page was opened. Load the page again.',
     );
   const isUnanswered = error instanceof TypeError && /fetch|network|load failed/i.test(said);
   return new Fault(isUnanswered ? 'The host does not answer. Is it still running?' : said);
 }
+
+/** Of an answer that is a success, and no JSON as the host writes it. */
+export const notWhole = (why: unknown): Fault =>
+  new Fault(
+    `What came is no whole answer of this host (${why instanceof Error ? why.message : String(why)}): it was cut off, or something between here and the host answered in its place. Try again.`,
+  );

@@ -3,6 +3,7 @@ let token = handedOver();
 let asking:
   | { readonly settled: Promise<string | undefined>; readonly settle: (token?: string) => void }
   | undefined;
+let isRefused = false;
 const listeners = new Set<() => void>();
 const tell = () => {
   for (const listener of listeners) listener();
@@ -16,6 +17,10 @@ export const bearer = {
   get isAsked(): boolean {
     return asking !== undefined;
   },
+  /** Whether the token that was told last is none that the host takes. */
+  get isRefused(): boolean {
+    return isRefused;
+  },
   /** Asks the person; all who ask meanwhile get the same answer. Undefined: there is none to be had. */
   ask(): Promise<string | undefined> {
     if (!asking) {
@@ -27,6 +32,7 @@ export const bearer = {
   },
   set(next: string): void {
     token = next;
+    isRefused = false;
     asking?.settle(next);
     asking = undefined;
     tell();
@@ -35,10 +41,13 @@ export const bearer = {
   dismiss(): void {
     asking?.settle();
     asking = undefined;
+    isRefused = false;
     tell();
   },
-  forget(): void {
+  /** The host did not take it. */
+  refuse(): void {
     token = undefined;
+    isRefused = true;
     tell();
   },
   subscribe: (listener: () => void): (() => void) => {

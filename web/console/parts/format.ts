@@ -49,3 +49,13 @@ export function formatNano(nano: string | number | bigint): string {
   const fraction = digits.slice(-9).replace(/0+$/, '').padEnd(2, '0');
   return `${value < 0n ? '-' : ''}$${digits.slice(0, -9)}.${fraction}`;
 }
+
+/**
+ * A text that a person decides by: what has no looks of its own, or makes others look otherwise (controls of direction,
+ * characters without a width), stands there as its number.
+ */
+export const visible = (text: string): string =>
+  text.replace(
+    /(?![\t\n\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{115F}\u{1160}\u{3164}\u{FFA0}]/gu,
+    (character) => `<U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}>`,
+  );

@@ -1,6 +1,7 @@
 /** What all views are made of. */
 import { type ComponentProps, type ReactNode, useEffect, useId, useRef } from 'react';
 import { asFault } from '../api/fault.ts';
+import { visible } from './format.ts';
 import css from './parts.module.css';
 
 export { css as partsCss };
@@ -164,9 +165,11 @@ export const Loading = ({ what }: { what: string }) => (
 /** What went wrong, in the host's words, all of it, and what can be done. */
 export function FaultNote({ error, retry }: { error: unknown; retry?: () => void }) {
   const { message, code, violations, status, requestId } = asFault(error);
+  // Planes join their violations into the message, for those who read nothing else.
+  const isListed = violations.length > 0 && violations.every(({ message: said }) => message.includes(said));
   return (
     <div className={css['fault']} role="alert">
-      <strong>{message}</strong>
+      <strong>{isListed ? 'The host refused this:' : message}</strong>
       {violations.length > 0 && (
         <ul>
           {violations.map(({ path, message: said }) => (
@@ -259,7 +262,7 @@ export function DiffView({ diff, label }: { diff: string; label: string }) {
           // Lines of a diff have no name but their place.
           // oxlint-disable-next-line react/no-array-index-key
           <span key={index} className={joined(css['diffLine'], kindOf(line))}>
-            {line === '' ? ' ' : line}
+            {line === '' ? ' ' : visible(line)}
           </span>
         ))}
       </div>

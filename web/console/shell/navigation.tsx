@@ -15,7 +15,7 @@ export function Navigation() {
   useEffect(() => setOpen(false), [location]);
   const current = (path: string) => location === path || location.startsWith(`${path}/`);
   return (
-    <header className={css['side']}>
+    <header className={css['side']} onKeyDown={({ key }) => key === 'Escape' && setOpen(false)}>
       <div className={css['brand']}>
         <Link href="/console" className={css['name']} aria-label="lathe, start">
           <img src="/icon.svg" alt="" width="26" height="26" /> lathe

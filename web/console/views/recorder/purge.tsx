@@ -42,8 +42,9 @@ export function PurgeButton({ rack }: { rack: Rack }) {
             }}
           >
             <p>
-              All {formatNumber(rack.events)} events ({formatBytes(rack.bytes)}) of this rack are removed from
-              the disk, and nobody can bring them back. The rack stays {rack.armed ? 'armed' : 'disarmed'}.
+              All events of this rack ({formatNumber(rack.events)}, {formatBytes(rack.bytes)}) are removed
+              from the disk, and nobody can bring them back. The rack stays{' '}
+              {rack.armed ? 'armed' : 'disarmed'}.
             </p>
             <Field label={`Type ${rack.id} to confirm`}>
               {(control) => (

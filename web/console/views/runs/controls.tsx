@@ -94,10 +94,10 @@ function hintOf(run: RunDetail, isPausing: boolean, isCancelling: boolean): stri
   if (isCancelling) return 'It ends before its next step.';
   if (state === 'paused')
     return 'It keeps its place: no other run can begin. It goes on by itself 300 seconds after it was paused.';
-  if (isPausing && state === 'running') return 'It pauses before its next step.';
   const uncancellable = cancellable
     ? ''
     : ' It went on from a gate, and cannot be cancelled until it is suspended again.';
+  if (isPausing && state === 'running') return `It pauses before its next step.${uncancellable}`;
   if (state === 'running' && waits === undefined)
     return `A pause begins before the next step, and ends by itself after 300 seconds.${uncancellable}`;
   return uncancellable.trim();

@@ -1,0 +1,56 @@
+/** What the console makes of answers that are not what the host writes. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { held as Held } from '../../web/console/api/client.ts';
+import { Fault } from '../../web/console/api/fault.ts';
+import { events, jsonLines } from '../../web/console/api/lines.ts';
+
+const all = async (values: AsyncIterable<unknown>): Promise<unknown[]> => {
+  const found: unknown[] = [];
+  for await (const value of values) found.push(value);
+  return found;
+};
+
+describe('lines of an answer', () => {
+  it('come one by one, whatever the parts they come in', async () => {
+    const text = '{"a":1}\n\n{"b":"ä"}\n';
+    const bytes = [...new TextEncoder().encode(text)].map((byte) => Uint8Array.of(byte));
+    const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start(controller) {
+        for (const byte of bytes) controller.enqueue(byte);
+        controller.close();
+      },
+    });
+    expect(await all(jsonLines(new Response(body)))).toEqual([{ a: 1 }, { b: 'ä' }]);
+  });
+
+  it.each(['{"a":1}\n{"b":', '{"a":1}\nnull\n', '{"a":1}\n<html>\n'])(
+    'say where they were cut: %s',
+    async (text) => {
+      const found: unknown[] = [];
+      const reading = (async () => {
+        for await (const line of jsonLines(new Response(text))) found.push(line);
+      })();
+      await expect(reading).rejects.toThrow(/no whole answer of this host/);
+      await expect(reading).rejects.toBeInstanceOf(Fault);
+      expect(found).toEqual([{ a: 1 }]);
+      const streamed = new Response(`data: ${text.replaceAll('\n', '\ndata: ')}`);
+      await expect(all(events(streamed))).rejects.toThrow(/no whole answer of this host/);
+    },
+  );
+});
+
+describe('an answer that is none of the host', () => {
+  let held: typeof Held;
+  beforeAll(async () => {
+    Object.assign(globalThis, { location: { origin: 'http://host' } });
+    ({ held } = await import('../../web/console/api/client.ts'));
+  });
+  afterAll(() => void Reflect.deleteProperty(globalThis, 'location'));
+
+  it('is told as such', async () => {
+    const response = new Response('');
+    await expect(held(Promise.resolve({ data: null, response }))).rejects.toThrow(/no whole answer/);
+    await expect(held(Promise.reject(new SyntaxError('<html')))).rejects.toThrow(/no whole answer.*<html/);
+    expect(await held(Promise.resolve({ data: { a: 1 }, response }))).toEqual({ a: 1 });
+  });
+});
