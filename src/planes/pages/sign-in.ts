@@ -55,6 +55,7 @@ export const signInPage = (nonce: string): string => `<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="csp-nonce" content="${nonce}">
 <title>lathe: bearer token</title>
+<link rel="icon" href="data:,">
 <style nonce="${nonce}">${style}</style>
 </head>
 <body>

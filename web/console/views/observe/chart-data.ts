@@ -18,7 +18,10 @@ export const axes = (columns: readonly ResultColumn[]) =>
 /** What a chart of it would show first; undefined where it has no figures. */
 export function usualChoice(columns: readonly ResultColumn[]): ChartChoice | undefined {
   const time = columns.find(({ type }) => type === 'time');
-  const figure = figures(columns).find(({ unit }) => unit !== undefined) ?? figures(columns)[0];
+  const [first] = figures(columns);
+  // What takes time or room says more than how many of something there were.
+  const figure =
+    figures(columns).find(({ unit }) => /^(?:ms|tokens|bytes|nanousd)/.test(unit ?? '')) ?? first;
   if (!figure) return undefined;
   return { x: time?.name ?? '', y: figure.name, draw: time ? 'line' : 'bars' };
 }
