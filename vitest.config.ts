@@ -49,6 +49,8 @@ export default defineConfig({
         test: {
           name: 'browser',
           include: ['test/browser/**/*.test.ts'],
+          // What a page shows follows what was done to it, some time after.
+          expect: { poll: { timeout: 15_000 } },
           environment: 'node',
           fileParallelism: false,
           ...patience,

@@ -103,7 +103,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
   /** What is shown of the markup is letters: no element came of it. */
   const isText = async (page: Page) => {
     await page.getByText(markup).first().waitFor();
-    expect(await page.locator('img[src="x"], h6').count()).toBe(0);
+    await expect.poll(() => page.locator('img[src="x"], h6').count()).toBe(0);
   };
 
   it('stages what a task wants to write, shows how it differs, and writes exactly that once approved', async () => {
@@ -146,7 +146,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await events.locator('summary', { hasText: 'fs_read' }).click();
     const result = page.getByRole('region', { name: 'Result of fs_read' });
     await result.waitFor();
-    expect(await result.textContent()).toBe(toRead);
+    await expect.poll(() => result.textContent()).toBe(toRead);
     await isText(page);
 
     await page.getByRole('link', { name: 'Its session and signed receipt' }).click();
@@ -171,7 +171,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await page.getByRole('button', { name: 'Approve' }).click();
     const refusal = page.getByRole('alert');
     await refusal.waitFor();
-    expect(await refusal.textContent()).toMatch(/notes\.md.*409 · base_moved/s);
+    await expect.poll(() => refusal.textContent()).toMatch(/notes\.md.*409 · base_moved/s);
     await page.getByRole('note').getByText(`${id} stays staged.`).waitFor();
     expect(readFileSync(notes, 'utf8')).toBe('somebody else was here\n');
 
@@ -200,15 +200,15 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     const findings = page.getByRole('list', { name: /^Source of the workflow, TOML: \d findings?$/ });
     const finding = findings.getByRole('button', { name: /error.*nobody/ });
     await finding.click();
-    expect(await finding.textContent()).toMatch(new RegExp(`^${line}:9`));
+    await expect.poll(() => finding.textContent()).toMatch(new RegExp(`^${line}:9`));
     const marked = page.locator('.cm-line', { has: page.locator('.cm-lintRange-error') });
     expect(await marked.allTextContents()).toEqual(['agent = "nobody"']);
-    expect(await page.locator('.cm-lintRange-error').textContent()).toBe('"nobody"');
+    await expect.poll(() => page.locator('.cm-lintRange-error').textContent()).toBe('"nobody"');
     await page.getByText(/it cannot be stored yet/).waitFor();
 
     await rewriteLine(editor, line, source.split('\n').length, 'agent = "writer"');
     await page.getByText(/^(?:Nothing is wrong with it|No errors, .*)\.$/).waitFor();
-    expect(await marked.count()).toBe(0);
+    await expect.poll(() => marked.count()).toBe(0);
     await page.getByRole('button', { name: 'Store as gated' }).click();
     await page.getByRole('heading', { level: 1, name: 'Workflow gated' }).waitFor();
     const kept = await host.send<{ source: string }>('GET', '/agent/v1/workflows/gated');
@@ -226,10 +226,10 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await gate.getByRole('button', { name: 'Send, and let it go on' }).click();
     const result = page.getByRole('region', { name: 'Result of the run' });
     await result.waitFor();
-    expect(await result.textContent()).toBe('better by stars');
+    await expect.poll(() => result.textContent()).toBe('better by stars');
     await gate.waitFor({ state: 'detached' });
     const state = page.getByRole('region', { name: 'This run' }).getByRole('status').first();
-    expect(await state.textContent()).toBe('completed');
+    await expect.poll(() => state.textContent()).toBe('completed');
     await page.getByRole('list', { name: 'Events of the run' }).getByText('The run is completed').waitFor();
     expect(faults()).toEqual([]);
     await close();

@@ -79,7 +79,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     it('answers a golden prompt with the golden text, and says how long that took', async () => {
       const { prompt, text } = goldenOf('sum');
       const answer = await asked(page, prompt);
-      expect(await answer.locator('p').first().textContent()).toBe(text);
+      await expect.poll(() => answer.locator('p').first().textContent()).toBe(text);
       const figures = await answer.innerText();
       expect(figures).toMatch(/[\d.,]+ tokens\/s/);
       expect(figures).toMatch(/Prefill: 18 tokens in [\d.]+ (ms|s)/);
@@ -117,7 +117,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
 
     it('samples as the controls say, and keeps that in the URL', async () => {
       await page.getByRole('button', { name: 'Clear the conversation' }).click();
-      expect(await page.getByRole('article').count()).toBe(0);
+      await expect.poll(() => page.getByRole('article').count()).toBe(0);
       await page.getByLabel('Longest answer').fill('0');
       await page.getByText('must be from 1 to 32768').waitFor();
       expect(new URL(page.url()).search).toBe('');
@@ -125,8 +125,8 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await page.getByLabel('System prompt').fill('Answer in one word.');
       expect(new URL(page.url()).search).toBe('?system=Answer+in+one+word.&max_tokens=3');
       const answer = await asked(page, goldenOf('parity gate').prompt);
-      expect(await answer.innerText()).toContain('Ended at the longest answer allowed.');
-      expect(await answer.innerText()).toContain('Decode: 3 tokens');
+      await expect.poll(() => answer.innerText()).toContain('Ended at the longest answer allowed.');
+      await expect.poll(() => answer.innerText()).toContain('Decode: 3 tokens');
     });
 
     it('takes a file that is chosen, and says what is wrong with one that is no model', async () => {
@@ -136,10 +136,10 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await chosen.setInputFiles(broken);
       const alert = page.getByRole('alert');
       await alert.getByText('This is no model that lathe can read').waitFor();
-      expect(await alert.innerText()).toContain('page.gguf');
+      await expect.poll(() => alert.innerText()).toContain('page.gguf');
       await chosen.setInputFiles(weights);
       await isReady(page);
-      expect(await alert.count()).toBe(0);
+      await expect.poll(() => alert.count()).toBe(0);
     });
 
     it('has no error in the console, asked no other origin, and nothing of web-llm', () => {
@@ -172,7 +172,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await isReady(page);
     const url = `${site.url}models/lathe-tiny-q8_0.gguf`;
     expect(new URL(page.url()).searchParams.get('model')).toBe(url);
-    expect(await kept.innerText()).toContain('3.8 MiB');
+    await expect.poll(() => kept.innerText()).toContain('3.8 MiB');
 
     await page.reload();
     await page.getByText('This link names a model').waitFor();
@@ -204,7 +204,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await kept.getByText('Not whole').waitFor();
     await page.getByRole('button', { name: 'Resume', exact: true }).click();
     await isReady(page);
-    expect(await kept.getByText('Not whole').count()).toBe(0);
+    await expect.poll(() => kept.getByText('Not whole').count()).toBe(0);
     expect(slow.ranges.some((range) => /^bytes=[1-9]/.test(range))).toBe(true);
     expect(faults()).toEqual([]);
     await close();
@@ -222,7 +222,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await page.getByRole('button', { name: 'Load it' }).click();
     const alert = page.getByRole('alert');
     await alert.getByText('The model could not be downloaded').waitFor();
-    expect(await alert.innerText()).toContain('CORS');
+    await expect.poll(() => alert.innerText()).toContain('CORS');
     expect(faults().filter((fault) => !fault.includes(elsewhere) && !fault.includes('ERR_FAILED'))).toEqual(
       [],
     );
@@ -245,7 +245,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     expect(faults()).toEqual([]);
     expect(refused).toBe(0);
     const models = page.getByLabel("Model of web-llm's list");
-    expect(await models.locator('option').count()).toBeGreaterThan(50);
+    await expect.poll(() => models.locator('option').count()).toBeGreaterThan(50);
     await page.getByRole('button', { name: 'Load in web-llm' }).click();
     await page.getByText(/web-llm could not load/).waitFor();
     await page.getByText(/both must be reachable from this browser/).waitFor();
@@ -293,7 +293,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     const { page, faults, close } = await opened(without, { url: site.url });
     const alert = page.getByRole('alert', { name: 'No WebGPU' });
     await alert.getByText('found no GPU for it').waitFor();
-    expect(await alert.innerText()).toContain('hardware acceleration');
+    await expect.poll(() => alert.innerText()).toContain('hardware acceleration');
     await alert.getByRole('button', { name: 'Try again' }).click();
     await alert.getByText('found no GPU for it').waitFor();
     expect(faults()).toEqual([]);
@@ -313,7 +313,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await page.goto('http://lathe.test:8080/');
     const alert = page.getByRole('alert', { name: 'No WebGPU' });
     await alert.waitFor();
-    expect(await alert.innerText()).toContain('ssh -L 8080:localhost:8080 lathe.test');
+    await expect.poll(() => alert.innerText()).toContain('ssh -L 8080:localhost:8080 lathe.test');
     await page.unrouteAll({ behavior: 'ignoreErrors' });
     await close();
   });

@@ -54,23 +54,25 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     // In the text itself: on that line and no other, and the cursor is there.
     const marked = page.locator('.cm-line', { has: page.locator('.cm-lintRange-error') });
     expect(await marked.allTextContents()).toEqual([wrong]);
-    expect(await page.locator('.cm-lintRange-error').textContent()).toBe(';');
-    expect(await page.locator('.cm-line.cm-activeLine').textContent()).toBe(wrong);
-    expect(await page.locator('.cm-lineNumbers .cm-activeLineGutter').textContent()).toBe(String(line));
+    await expect.poll(() => page.locator('.cm-lintRange-error').textContent()).toBe(';');
+    await expect.poll(() => page.locator('.cm-line.cm-activeLine').textContent()).toBe(wrong);
+    await expect
+      .poll(() => page.locator('.cm-lineNumbers .cm-activeLineGutter').textContent())
+      .toBe(String(line));
     await page.getByRole('region', { name: 'Findings' }).getByRole('button', { name: place }).waitFor();
-    expect(await page.getByRole('button', { name: /^Bind my_rms_norm to/ }).count()).toBe(0);
+    await expect.poll(() => page.getByRole('button', { name: /^Bind my_rms_norm to/ }).count()).toBe(0);
 
     await rewriteLine(editor, line, lines, right);
     await editor.press('ControlOrMeta+Enter');
     await page.getByRole('heading', { name: 'Gate: my_rms_norm accepted' }).waitFor();
-    expect(await marked.count()).toBe(0);
+    await expect.poll(() => marked.count()).toBe(0);
     const stages = page.getByRole('list', { name: 'Stages of the gate' }).getByRole('listitem');
     for (const stage of await stages.allTextContents()) expect(stage).toMatch(/^\w+ passed/);
-    expect(await stages.count()).toBe(5);
+    await expect.poll(() => stages.count()).toBe(5);
     const strip = page.getByRole('img', { name: /^Error by case: 0 of \d+ above their limit/ });
     await strip.waitFor();
     const cases = page.getByRole('table', { name: 'Parity by case' }).locator('tbody tr');
-    expect(await cases.count()).toBeGreaterThan(3);
+    await expect.poll(() => cases.count()).toBeGreaterThan(3);
     for (const row of await cases.allTextContents()) expect(row).toMatch(/^passed/);
 
     await page.getByRole('button', { name: `Bind my_rms_norm to ${slot}` }).click();
@@ -117,13 +119,15 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     await figures.waitFor({ timeout: 90_000 });
     const change = /[+−]\d+\.\d %/.source;
     const decode = figures.getByRole('row', { name: /^Decode at 32/ });
-    expect(await decode.textContent()).toMatch(new RegExp(`${change} \\(${change} to ${change}\\)`));
-    expect(await decode.textContent()).toMatch(/(?:Faster|Slower|No difference|Suspect)$/);
+    await expect
+      .poll(() => decode.textContent())
+      .toMatch(new RegExp(`${change} \\(${change} to ${change}\\)`));
+    await expect.poll(() => decode.textContent()).toMatch(/(?:Faster|Slower|No difference|Suspect)$/);
     await page
       .getByText(new RegExp(`Decoding with measured: ${change} \\(95 % interval ${change} to ${change}`))
       .waitFor();
     const past = page.getByRole('table', { name: 'Benches' }).getByRole('row', { name: /measured/ });
-    expect(await past.textContent()).toMatch(new RegExp(`${change} to ${change}.*Shown above`));
+    await expect.poll(() => past.textContent()).toMatch(new RegExp(`${change} to ${change}.*Shown above`));
 
     await page.getByRole('button', { name: 'Unbind measured' }).click();
     await page.getByText('No kernel of the lab is bound.').waitFor();

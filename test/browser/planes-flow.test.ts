@@ -46,14 +46,14 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await say(page, question);
     await page.getByText('The answer is there.').waitFor();
     const tokens = tokensOf(page);
-    expect(await tokens.textContent()).toBe(answer);
+    await expect.poll(() => tokens.textContent()).toBe(answer);
     const facts = lastAnswer(page).getByRole('list', { name: 'The likeliest tokens at its place' });
-    expect(await facts.count()).toBe(0);
+    await expect.poll(() => facts.count()).toBe(0);
 
     await tokens.getByText('Paris').hover();
     await facts.waitFor();
-    expect(await facts.getByRole('listitem').count()).toBeGreaterThan(2);
-    expect(await facts.locator('[aria-current="true"]').textContent()).toMatch(/Paris.*%/);
+    await expect.poll(() => facts.getByRole('listitem').count()).toBeGreaterThan(2);
+    await expect.poll(() => facts.locator('[aria-current="true"]').textContent()).toMatch(/Paris.*%/);
     await page.getByRole('heading', { level: 1 }).hover();
     await facts.waitFor({ state: 'detached' });
 
@@ -64,7 +64,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await lastAnswer(page)
       .getByText(/^Token 2 of \d+:/)
       .waitFor();
-    expect(await facts.getByRole('listitem').count()).toBeGreaterThan(2);
+    await expect.poll(() => facts.getByRole('listitem').count()).toBeGreaterThan(2);
     expect(faults()).toEqual([]);
     await close();
   });
@@ -125,14 +125,14 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await dialog.waitFor();
     await page.keyboard.press('Escape');
     await page.getByText('The host shows what it did only with its bearer token.').waitFor();
-    expect(await dialog.count()).toBe(0);
+    await expect.poll(() => dialog.count()).toBe(0);
     await page.getByRole('button', { name: 'Enter the bearer token' }).click();
     // A wrong one is said to be wrong, and asked for again.
     await signIn(page, 'none-of-this-host');
     await dialog.getByText(/does not take that token/).waitFor();
     await signIn(page, host.token);
     await page.getByRole('tab', { name: 'Query' }).waitFor();
-    expect(await dialog.count()).toBe(0);
+    await expect.poll(() => dialog.count()).toBe(0);
     expect(butAsking(faults())).toEqual([]);
     await close();
   });
@@ -153,11 +153,11 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     const rows = page.getByRole('table', { name: 'Rows of completions' }).locator('tbody tr');
     await page.getByText('4 here, and there are more').waitFor();
-    expect(await rows.count()).toBe(4);
+    await expect.poll(() => rows.count()).toBe(4);
     await page.getByRole('button', { name: 'Load the next page' }).click();
     await page.getByText('6 here').waitFor();
-    expect(await rows.count()).toBe(6);
-    expect(await page.getByRole('button', { name: 'Load the next page' }).count()).toBe(0);
+    await expect.poll(() => rows.count()).toBe(6);
+    await expect.poll(() => page.getByRole('button', { name: 'Load the next page' }).count()).toBe(0);
 
     await page.getByRole('tab', { name: 'Chart' }).click();
     await page.getByLabel('Draw').selectOption('completion_tokens');
