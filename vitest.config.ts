@@ -9,7 +9,8 @@ const withModel = (
   .map((name) => `test/http/${name}.test.ts`);
 
 /** Processes start and stop in these, and a loaded machine takes its time over that. */
-const patience = { testTimeout: 120_000, hookTimeout: 120_000 };
+const poll = { poll: { timeout: 20_000 } };
+const patience = { testTimeout: 120_000, hookTimeout: 120_000, expect: poll };
 
 // `gpu`, `hosts` and `browser` own the adapter, so each runs in one worker, one file at a time.
 export default defineConfig({
@@ -25,6 +26,7 @@ export default defineConfig({
           isolate: false,
           testTimeout: 60_000,
           hookTimeout: 60_000,
+          expect: poll,
         },
       },
       {
@@ -49,8 +51,6 @@ export default defineConfig({
         test: {
           name: 'browser',
           include: ['test/browser/**/*.test.ts'],
-          // What a page shows follows what was done to it, some time after.
-          expect: { poll: { timeout: 15_000 } },
           environment: 'node',
           fileParallelism: false,
           ...patience,

@@ -29,6 +29,18 @@ describe('secrets are cut out of texts', () => {
     );
   });
 
+  it('and nothing is that shares with one what all of its kind begin with', () => {
+    const key = newSecret('gateway');
+    const start = key.slice(0, 'lathe_gateway_'.length);
+    const safe = redactor(`${start}stop${key.slice(18)}`);
+    for (const code of ['gateway_stopping', 'a lathe_gateway_sto', 'lathe_gateway_']) {
+      // Four characters of what is secret are a piece of it; `gateway_stop` has them.
+      const told = code === 'gateway_stopping' ? redactor(`${start}stoX${key.slice(18)}`) : safe;
+      expect(told(code)).toBe(code);
+    }
+    expect(safe(`${start}stop`)).not.toContain('stop');
+  });
+
   it('in any piece of eight characters and more', () => {
     fc.assert(
       fc.property(keyText(20, 60), fc.nat(), fc.nat(), (secret, a, b) => {

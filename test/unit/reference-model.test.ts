@@ -94,7 +94,7 @@ describe('the reference model on the embedded lathe-tiny-q8_0', () => {
   it('logits within 0.25 of the unquantised ones and the greedy tokens, all prompts', async () => {
     const model = await load(modelsPath('lathe-tiny-q8_0.gguf'));
     for (const prompt of prompts) expectGolden(model.fork(), prompt, 0.25);
-  }, 30_000);
+  }, 180_000);
 });
 
 const stories = 'data/weights/stories260K';
