@@ -7,9 +7,9 @@ interface Kept {
   asked?: string | null;
 }
 
-/** The model's id, for sources that need one. */
+/** Of a greedy agent: what the embedded model samples may end at no word at all. */
 export function workflowSource(name: string, model: string, gate = '', entry = ''): string {
-  const agent = `[agents.worker]\ninstructions = "Work."\nmodel = "${model}"\n`;
+  const agent = `[agents.worker]\ninstructions = "Work."\nmodel = "${model}"\nsampling = { temperature = 0 }\n`;
   const step = (id: string, more: string) =>
     `[[steps]]\nid = "${id}"\nagent = "worker"\nprompt = "Go."\n${more}\n`;
   const nonce = `# ${crypto.randomUUID()}`;
