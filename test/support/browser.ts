@@ -37,6 +37,8 @@ export class TestBrowser {
       executablePath,
       args: [
         '--no-sandbox',
+        // Containers have little of it.
+        '--disable-dev-shm-usage',
         ...(webgpu
           ? ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader']
           : ['--disable-features=WebGPU', '--disable-gpu']),
