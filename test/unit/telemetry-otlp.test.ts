@@ -458,7 +458,7 @@ describe('what is said', () => {
     for (const { name, attributes } of collector.spans())
       for (const text of [name, ...Object.values(attributes)].filter((value) => typeof value === 'string')) {
         expect(text.length).toBeLessThan(200);
-        // oxlint-disable-next-line no-control-regex
+        // oxlint-disable-next-line no-control-regex -- what must not be there
         expect(text).not.toMatch(/[\u0000-\u001f]/);
       }
     expect(collector.metrics().size).toBeGreaterThan(0);

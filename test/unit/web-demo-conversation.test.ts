@@ -31,7 +31,7 @@ const endless: Answerer = {
 const failing: Answerer = {
   engine: 'lathe',
   model: 'failing',
-  // oxlint-disable-next-line require-yield
+  // oxlint-disable-next-line require-yield -- it fails before there is anything to give
   async *ask() {
     throw new Error('messages: 2000 tokens do not fit into 1024');
   },

@@ -122,6 +122,7 @@ export function ComparePanel(props: {
           type="checkbox"
           role="switch"
           checked={webLlm !== undefined}
+          aria-checked={webLlm !== undefined}
           disabled={rest.isBusy}
           onChange={({ target }) => {
             webLlm?.close();

@@ -147,7 +147,6 @@ export function createConversation(): Conversation {
       for (const [at, by] of answerers.entries()) {
         const show = showOf(at);
         // One after the other is the point.
-        // oxlint-disable-next-line no-await-in-loop
         if (!controller.signal.aborted) await answer(by, messages, sampling, controller.signal, show);
         else show({ engine: by.engine, model: by.model, state: 'stopped', text: '', thought: '' });
       }

@@ -259,8 +259,7 @@ export function DiffView({ diff, label }: { diff: string; label: string }) {
     <div className={css['diff']} role="region" aria-label={label} tabIndex={0}>
       <div>
         {diff.split('\n').map((line, index) => (
-          // Lines of a diff have no name but their place.
-          // oxlint-disable-next-line react/no-array-index-key
+          // oxlint-disable-next-line react/no-array-index-key -- lines of a diff have no name but their place
           <span key={index} className={joined(css['diffLine'], kindOf(line))}>
             {line === '' ? ' ' : visible(line)}
           </span>

@@ -11,11 +11,15 @@ export function Navigation() {
   const [location] = useLocation();
   const [open, setOpen] = useState(false);
   const [theme, setTheme] = useState(themeNow);
-  // oxlint-disable-next-line react/exhaustive-deps
   useEffect(() => setOpen(false), [location]);
+  useEffect(() => {
+    const fold = ({ key }: KeyboardEvent) => key === 'Escape' && setOpen(false);
+    document.addEventListener('keydown', fold);
+    return () => document.removeEventListener('keydown', fold);
+  }, []);
   const current = (path: string) => location === path || location.startsWith(`${path}/`);
   return (
-    <header className={css['side']} onKeyDown={({ key }) => key === 'Escape' && setOpen(false)}>
+    <header className={css['side']}>
       <div className={css['brand']}>
         <Link href="/console" className={css['name']} aria-label="lathe, start">
           <img src="/icon.svg" alt="" width="26" height="26" /> lathe

@@ -65,8 +65,7 @@ export function openWebLlm(): WebLlm {
     }
   }
 
-  // A worker has no target origin.
-  // oxlint-disable-next-line unicorn/require-post-message-target-origin
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a worker has none
   const tell = (message: ToWorker) => worker.postMessage(message);
 
   const answererOf = (id: string): Answerer => ({

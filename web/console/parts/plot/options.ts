@@ -157,8 +157,7 @@ export function optionsOf(
   };
 }
 
-// The plotter's enum is there for types alone.
-// oxlint-disable-next-line typescript/no-unsafe-enum-assignment
+// oxlint-disable-next-line typescript/no-unsafe-enum-assignment -- the plotter's enum is there for types alone
 const log: { readonly distr: uPlot.Scale.Distr } = { distr: 3 };
 
 const formatted = (_: uPlot, splits: (number | null)[]): string[] =>

@@ -36,7 +36,7 @@ export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | 
         />
         {timing.pieces.map((when, index) => (
           <line
-            // oxlint-disable-next-line react/no-array-index-key
+            // oxlint-disable-next-line react/no-array-index-key -- pieces have no name but their place
             key={index}
             className={css['piece']}
             x1={place(when)}

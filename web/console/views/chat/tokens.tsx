@@ -48,8 +48,7 @@ export function Tokens({ answer, choose }: { answer: Answer; choose: (index: num
         }}
       >
         {tokens.map((one, index) => (
-          // Tokens have no name but their place.
-          // oxlint-disable-next-line react/no-array-index-key
+          // oxlint-disable-next-line react/no-array-index-key -- tokens have no name but their place
           <TokenText key={index} token={one} index={index} isChosen={index === chosen} />
         ))}
       </div>

@@ -24,8 +24,7 @@ export function ListEditor<Item>(props: {
         const set = (next: Partial<Item>) =>
           change(items.map((it, n) => (n === index ? { ...it, ...next } : it)));
         return (
-          // Lines have no name but their place.
-          // oxlint-disable-next-line react/no-array-index-key
+          // oxlint-disable-next-line react/no-array-index-key -- lines have no name but their place
           <div key={index}>
             <div className={css['line']}>
               {children(item, set, name)}

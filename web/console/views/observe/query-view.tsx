@@ -124,7 +124,9 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
             )}
             {schema.data && <Builder draft={draft} schema={schema.data} change={setDraft} fault={fault} />}
             {/* Enter in a field asks. */}
-            <button type="submit" hidden />
+            <button type="submit" hidden>
+              Ask
+            </button>
           </form>
         )}
         <Row>

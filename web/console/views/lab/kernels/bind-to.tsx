@@ -106,7 +106,9 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
         </Button>
         <datalist id={list}>
           {[...new Set([...slots.map(({ slot }) => slot), ...ids])].map((id) => (
-            <option key={id} value={id} />
+            <option key={id} value={id}>
+              {id}
+            </option>
           ))}
         </datalist>
       </form>
