@@ -1,6 +1,8 @@
 import type { ResidentEngine } from '../src/engine/index.ts';
 import { blockColumns, quantBytes, scaleBytes, weightFormats } from '../kernels/formats.ts';
 import type { ModelFile } from '../src/engine/formats/model-file.ts';
+import { columnsOf, rowsOf } from '../src/engine/formats/rows.ts';
+import { layerShape } from '../src/engine/graph.ts';
 
 export type Graph = ResidentEngine['runner']['graph'];
 type Unit = Graph['units'][number];
@@ -33,7 +35,9 @@ const half = 2; // the KV cache is f16
 
 /** Flops (a multiply-add is two) and bytes of one unit in one step. */
 export function unitCost(unit: Unit, graph: Graph, file: ModelFile, step: StepShape): Cost {
-  const { width, heads, kvHeads, headDim, feedForward, vocabulary } = graph.shape;
+  const { width, vocabulary, experts, layerInput = 0, layers } = graph.shape;
+  const layer = layerShape(graph.shape, unit.nodes[0]?.layer);
+  const { heads, kvHeads, headDim, feedForward } = layer;
   const { tokens, position, samples } = step;
   const cost = (flops: number, values: number, more: Partial<Cost> = {}): Cost => ({
     flops,
@@ -94,6 +98,49 @@ export function unitCost(unit: Unit, graph: Graph, file: ModelFile, step: StepSh
       return cost(5 * tokens * feedForward, 3 * tokens * feedForward);
     case 'sample':
       return cost(samples * vocabulary, samples * vocabulary);
+    case 'softcap':
+      return cost(8 * samples * vocabulary, 2 * samples * vocabulary);
+    case 'short_conv': {
+      const values = tokens * unit.channels;
+      const inputs = unit.mode === 'gated' ? 3 : 1;
+      return cost(values * (2 * unit.kernel + inputs), values * (inputs + 1), {
+        weightBytes: unit.channels * unit.kernel * word,
+        cacheBytes: 2 * unit.channels * (unit.kernel - 1) * word,
+      });
+    }
+    case 'delta_net': {
+      const { keyHeads, valueHeads, keyDim, valueDim } = unit;
+      // The state decays, is read twice and written once for every token; once a step it comes and goes.
+      const state = valueHeads * keyDim * valueDim;
+      const values = 2 * keyHeads * keyDim + 2 * valueHeads * valueDim;
+      return cost(tokens * 7 * state, tokens * values, { cacheBytes: 2 * state * word });
+    }
+    case 'gated_norm':
+    case 'sigmoid_gate':
+      return cost(8 * tokens * layer.context, 3 * tokens * layer.context);
+    case 'route':
+      return cost(5 * tokens * (experts?.count ?? 0), tokens * (experts?.count ?? 0));
+    case 'expert_matmul': {
+      const { used = 0, count = 1 } = experts ?? {};
+      const { rows, columns, bytes } = matrixOf(file, unit.weight);
+      const each = rows / count;
+      // Of tokens that choose without regard to each other.
+      const read = count * (1 - (1 - used / count) ** tokens);
+      return cost(2 * tokens * used * each * columns, tokens * used * (each + columns), {
+        weightBytes: (bytes / count) * read,
+      });
+    }
+    case 'expert_sum':
+      return cost(2 * tokens * (experts?.used ?? 0) * width, tokens * ((experts?.used ?? 0) + 2) * width);
+    case 'per_layer_join': {
+      const values = tokens * layers * layerInput;
+      const { rows, bytes } = matrixOf(file, unit.rows);
+      return cost(6 * values, 2 * values, { weightBytes: (tokens * bytes) / rows });
+    }
+    case 'per_layer_gate':
+      return cost(10 * tokens * layerInput, 3 * tokens * layerInput);
+    case 'scale':
+      return cost(tokens * width, 2 * tokens * width);
   }
 }
 
@@ -114,7 +161,7 @@ export function bytesPerToken(
 function matrixOf(file: ModelFile, name: string): Matrix {
   const tensor = file.tensors.get(name);
   if (!tensor) throw new Error(`tensor ${name} is not in the file`);
-  const [rows = 0, columns = 0] = tensor.shape;
+  const [rows, columns] = [rowsOf(tensor), columnsOf(tensor)];
   const format = weightFormats[tensor.type];
   const extent = { rows, blocks: Math.ceil(columns / blockColumns) };
   return { rows, columns, bytes: quantBytes(format, extent) + scaleBytes(format, extent) };

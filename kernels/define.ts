@@ -25,6 +25,8 @@ export interface StepDims {
   /** Tiles of one token, and tiles of several. */
   singleTiles: number;
   wideTiles: number;
+  /** Runs of tokens, one a sequence. */
+  spans: number;
   /** Parts of the context. */
   splits: number;
   /** Some sample has a bias, a penalty or a mask. */

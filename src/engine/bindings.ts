@@ -280,6 +280,17 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
     case 'layer_norm':
     case 'gelu':
     case 'pool':
+    case 'short_conv':
+    case 'delta_net':
+    case 'gated_norm':
+    case 'sigmoid_gate':
+    case 'route':
+    case 'expert_matmul':
+    case 'expert_sum':
+    case 'per_layer_join':
+    case 'per_layer_gate':
+    case 'scale':
+    case 'softcap':
       throw new Error(`${node.id}: the lab has no op '${node.op}'`);
   }
 }

@@ -4,6 +4,7 @@ import { matricesOf } from './capacity-advice.ts';
 import { chooseEmbeddingCapacity } from './embedding-capacity.ts';
 import { formatBytes } from './format-bytes.ts';
 import type { ModelFile } from './formats/model-file.ts';
+import { viewed } from './formats/viewed.ts';
 import { openGpu } from './gpu/device.ts';
 import type { Graph } from './graph.ts';
 import { MemoryRefused } from './loading.ts';
@@ -35,7 +36,8 @@ const usable = 31 / 32;
  * @throws EngineError `no_adapter`, `model_too_large`
  */
 export async function bringUp(source: Source, fresh = false, offered?: number): Promise<Runner> {
-  const { platform, options, file, graph } = source;
+  const { platform, options, graph } = source;
+  const file = viewed(source.file, graph.views);
   const adapter = await platform.requestAdapter({
     fresh,
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),

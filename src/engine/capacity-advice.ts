@@ -2,6 +2,7 @@ import { blockBytes, blockColumns, weightFormats } from '../../kernels/formats.t
 import { formatBytes } from './format-bytes.ts';
 import { isFloatType } from './formats/float-bytes.ts';
 import type { ModelFile } from './formats/model-file.ts';
+import { columnsOf, rowsOf } from './formats/rows.ts';
 import type { Graph } from './graph.ts';
 import { quantizeTypes } from './types.ts';
 import { stacksOf } from './weights.ts';
@@ -21,9 +22,9 @@ export function matricesOf(file: ModelFile, graph: Graph): Matrices {
   let blocks = 0;
   let quantizable = true;
   for (const name of stacksOf(graph).flat()) {
-    const { type, shape: [rows = 0, columns = 0] = [] } = file.tensors.get(name) ?? {};
-    blocks += rows * Math.ceil(columns / blockColumns);
-    quantizable &&= type !== undefined && isFloatType(type);
+    const tensor = file.tensors.get(name);
+    if (tensor) blocks += rowsOf(tensor) * Math.ceil(columnsOf(tensor) / blockColumns);
+    quantizable &&= tensor !== undefined && isFloatType(tensor.type);
   }
   return { blocks, quantizable };
 }

@@ -15,7 +15,14 @@ export type BufferName =
   | 'last' // normed rows of the sampled tokens, or a pooled row a sequence
   | 'logits'
   | 'expanded' // between the two dense layers behind a pooling
-  | 'embedding'; // after them
+  | 'embedding' // after them
+  | 'mixed' // what a layer with a state is fed, or the gate of a gated attention
+  | 'router' // a logit an expert
+  | 'expert_gate' // of each expert that a token has, one after the other: also in the next two
+  | 'expert_activated'
+  | 'expert_out'
+  | 'per_layer' // inputs of all layers, by layer
+  | 'layer_input'; // that of one layer, gated
 
 /** How a sequence's rows become one. */
 export type PoolMode = 'mean' | 'cls' | 'last';
@@ -73,13 +80,26 @@ export type Unit =
       readonly weight: string;
       readonly firstHead: number;
       readonly heads: number;
+      readonly layer: number;
     })
   | MatmulUnit
   /** hidden += the norm of `projected`. */
   | (UnitBase & { readonly op: 'norm_add'; readonly weight: string })
   /** Without `rope` positions do not turn anything: k and v go to the cache as they are. */
-  | (UnitBase & { readonly op: 'rope_kv_write'; readonly layer: number; readonly rope: number | undefined })
-  | (UnitBase & AttentionTraits & { readonly op: 'attention'; readonly layer: number })
+  | (UnitBase & {
+      readonly op: 'rope_kv_write';
+      readonly layer: number;
+      readonly rope: number | undefined;
+      /** Index into the shape's caches; without one only q is turned, and nothing is written. */
+      readonly cache: number | undefined;
+    })
+  | (UnitBase &
+      AttentionTraits & {
+        readonly op: 'attention';
+        readonly layer: number;
+        /** Index into the shape's caches: the layer's own, or that of an earlier layer. */
+        readonly cache: number;
+      })
   | (UnitBase & { readonly op: 'gated_activation'; readonly activation: Activation })
   | (UnitBase & { readonly op: 'sample' })
   /** Adds rows of a table by position, and that of the first token type, to `hidden`. */
@@ -89,7 +109,106 @@ export type Unit =
   /** Of `activated`, in place. */
   | (UnitBase & { readonly op: 'gelu' })
   /** A sequence's rows of `from` to one row of `last`. */
-  | (UnitBase & { readonly op: 'pool'; readonly from: BufferName });
+  | (UnitBase & { readonly op: 'pool'; readonly from: BufferName })
+  | StateUnit
+  | ExpertUnit
+  | PerLayerUnit;
+
+/** Layers that keep a state in place of keys and values. */
+export type StateUnit =
+  /**
+   * A causal convolution of each channel with its last `kernel` inputs, those before the step from the state
+   * [(kernel - 1) rows, channels]. `gated`: `mixed` holds B, C and x of `channels` each, and context = C * conv(B * x).
+   * `silu`: the first `channels` of `mixed` become silu(conv(mixed)), in place.
+   */
+  | (UnitBase & {
+      readonly op: 'short_conv';
+      readonly layer: number;
+      /** [channels, kernel], the last column of the newest input. */
+      readonly weight: string;
+      readonly bias?: string;
+      readonly mode: 'gated' | 'silu';
+      readonly channels: number;
+      readonly kernel: number;
+      readonly cache: number;
+    })
+  /**
+   * The gated delta rule over `mixed`, which holds q and k [keyHeads, keyDim] each, v [valueHeads, valueDim], the output
+   * gate z [valueHeads, valueDim], and beta and alpha of each value head, in this order; the result is in `context`
+   * [valueHeads, valueDim]. State: [valueHeads, keyDim, valueDim].
+   */
+  | (UnitBase & {
+      readonly op: 'delta_net';
+      readonly layer: number;
+      /** [valueHeads] each: what is added to alpha, and the negative rate it is multiplied by. */
+      readonly dt: string;
+      readonly a: string;
+      readonly keyHeads: number;
+      readonly valueHeads: number;
+      readonly keyDim: number;
+      readonly valueDim: number;
+      readonly cache: number;
+    })
+  /** context = RMS norm of each of its heads, times silu of the same place of `mixed` from `gateOffset` on. */
+  | (UnitBase & {
+      readonly op: 'gated_norm';
+      readonly layer: number;
+      readonly weight: string;
+      readonly heads: number;
+      readonly headDim: number;
+      readonly gateOffset: number;
+    })
+  /** context *= sigmoid(mixed), of all heads of an attention. */
+  | (UnitBase & { readonly op: 'sigmoid_gate'; readonly layer: number });
+
+/** Feed-forwards of which a token has a few out of many. */
+export type ExpertUnit =
+  /** The experts of each token and their shares, by the logits in `router`; who has which token, for the products. */
+  | (UnitBase & {
+      readonly op: 'route';
+      /** Shares by softmax over all experts, made to sum to 1 or not, or by softmax over the chosen ones. */
+      readonly shares: 'of_all' | 'of_all_normalised' | 'of_chosen';
+      /** Shares are multiplied by it. */
+      readonly scale: number;
+    })
+  /**
+   * A product with the chosen experts alone. `gate`: of `normed` to `expert_gate`. `up`: of `normed`; then activation of
+   * `expert_gate` times that goes to `expert_activated`. `down`: of `expert_activated` to `expert_out`.
+   */
+  | (UnitBase & {
+      readonly op: 'expert_matmul';
+      readonly role: 'gate' | 'up' | 'down';
+      /** [experts, rows, columns] */
+      readonly weight: string;
+      /** [experts, rows] */
+      readonly bias?: string;
+      readonly activation: ExpertActivation;
+    })
+  /** hidden += what the experts of a token give, each times its share. */
+  | (UnitBase & { readonly op: 'expert_sum' });
+
+/** `swiglu_oai`: gate clamped from above by 7, up on both sides; gate * sigmoid(1.702 gate) * (up + 1). */
+export type ExpertActivation = 'silu' | 'swiglu_oai';
+
+/** Inputs of their own for every layer, and what else Gemma 3n and 4 have. */
+export type PerLayerUnit =
+  /**
+   * `per_layer` holds a projection of the embedding, [layers, elements of a layer's input]. Each layer's part is normalised;
+   * the token's row of `rows` times `rowScale` is added, which streams in from the file, and the sum multiplied by `scale`.
+   */
+  | (UnitBase & {
+      readonly op: 'per_layer_join';
+      readonly weight: string;
+      readonly rows: string;
+      readonly rowScale: number;
+      readonly scale: number;
+    })
+  /** layer_input = gelu_tanh(layer_input) * the layer's part of `per_layer`. */
+  | (UnitBase & { readonly op: 'per_layer_gate'; readonly layer: number })
+  /** hidden *= scale. */
+  | (UnitBase & { readonly op: 'scale'; readonly scale: number })
+  /** logits = cap * tanh(logits / cap), of sampled rows. */
+  | (UnitBase & { readonly op: 'softcap'; readonly cap: number });
 
 /** What differs between the attentions of a model's layers. */
 export interface AttentionTraits {
@@ -102,6 +221,8 @@ export interface AttentionTraits {
   readonly window: number;
   /** Scores are multiplied by it. */
   readonly scale: number;
+  /** A vector of a number a head that stands among the scores, and takes its share of the softmax with it. */
+  readonly sinks?: string;
 }
 
 export interface Rope {
@@ -137,6 +258,46 @@ export interface Embedding {
   readonly expanded?: number;
 }
 
+/** Sizes that may differ from layer to layer. */
+export interface LayerShape {
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly feedForward: number;
+  /** Elements a token of `context`: what attention gives, or what stands in its place. */
+  readonly context: number;
+  /** Elements a token of `mixed`. */
+  readonly mixed: number;
+}
+
+/** What a layer keeps of a text. */
+export type CacheShape =
+  /** Keys and values of every token, in pages that texts with the same beginning share. */
+  | { readonly kind: 'pages'; readonly kvHeads: number; readonly headDim: number }
+  /** f32 numbers of a text, however long it is; zero before its first token. */
+  | { readonly kind: 'state'; readonly floats: number };
+
+export interface ExpertShape {
+  readonly count: number;
+  /** Of a token. */
+  readonly used: number;
+  /** Rows of gate and of up. */
+  readonly feedForward: number;
+}
+
+/** A tensor that the file does not hold as such. */
+export type TensorView =
+  /** Of a matrix, of each `every` rows `rows` from `first` on. */
+  | {
+      readonly kind: 'rows';
+      readonly tensor: string;
+      readonly first: number;
+      readonly rows: number;
+      readonly every: number;
+    }
+  /** A vector of these numbers. */
+  | { readonly kind: 'values'; readonly values: Float32Array<ArrayBuffer> };
+
 /** The numbers of a model that kernels and caches need. */
 export interface Shape {
   readonly layers: number;
@@ -155,11 +316,31 @@ export interface Shape {
   readonly trainedContext: number;
   /** Absent in a model that generates. */
   readonly embedding?: Embedding;
+  /** Of every layer, where they are not all alike; `heads` to `feedForward` are then those of the largest. */
+  readonly perLayer?: readonly LayerShape[];
+  /** Everything that layers keep; without it each layer has pages of its own. */
+  readonly caches?: readonly CacheShape[];
+  readonly experts?: ExpertShape;
+  /** Elements of the input that each layer has of its own. */
+  readonly layerInput?: number;
 }
 
 export interface Graph {
   readonly shape: Shape;
   readonly units: readonly Unit[];
+  /** By the names that units have for them. */
+  readonly views?: ReadonlyMap<string, TensorView>;
+}
+
+/** Sizes of a layer; without one, the largest there are. */
+export function layerShape(shape: Omit<Shape, 'ropes'>, layer: number | undefined): LayerShape {
+  const { heads, kvHeads, headDim, feedForward, perLayer } = shape;
+  const usual = { heads, kvHeads, headDim, feedForward, context: heads * headDim, mixed: 0 };
+  return (layer === undefined ? undefined : perLayer?.[layer]) ?? usual;
+}
+
+export function cacheShapes({ caches, layers, kvHeads, headDim }: Shape): readonly CacheShape[] {
+  return caches ?? Array.from({ length: layers }, () => ({ kind: 'pages', kvHeads, headDim }));
 }
 
 /** Writes a forward pass down as verbs; an architecture file reads like the model's own description. */
@@ -199,7 +380,7 @@ export class GraphBuilder {
    * @param weights of each, or one matrix of them all; biases likewise, or none
    */
   qkv(weights: readonly string[], biases: readonly string[] = [], from: BufferName = 'normed'): void {
-    const { heads, kvHeads, headDim } = this.#shape;
+    const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
     const nodes = (['q', 'k', 'v'] as const).map((part, index) =>
       this.#node('matmul', `attn.${part}`, [from], (part === 'q' ? heads : kvHeads) * headDim, [
         ...partOf(weights, index),
@@ -210,18 +391,22 @@ export class GraphBuilder {
   }
 
   headNorm(part: 'q' | 'k', weight: string): void {
-    const { heads, kvHeads, headDim } = this.#shape;
+    const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
     const count = part === 'q' ? heads : kvHeads;
     const node = this.#node('rms_norm', `attn.${part}_norm`, [this.#id(`attn.${part}`)], count * headDim, [
       weight,
     ]);
     const firstHead = part === 'q' ? 0 : heads;
-    this.#units.push({ op: 'head_norm', id: node.id, nodes: [node], weight, firstHead, heads: count });
+    const layer = this.#layer ?? 0;
+    this.#units.push({ op: 'head_norm', id: node.id, nodes: [node], weight, firstHead, heads: count, layer });
   }
 
-  /** Rotary positions, the write to the cache, and attention over it. */
-  attend({ rope, window, scale }: AttentionTraits): void {
-    const { heads, kvHeads, headDim } = this.#shape;
+  /**
+   * Rotary positions, the write to the cache, and attention over it.
+   * @param cache index into the shape's caches, when it is not the layer's number
+   */
+  attend({ rope, window, scale, sinks }: AttentionTraits, cache = this.#layer ?? 0): void {
+    const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
     const layer = this.#layer ?? 0;
     const [q, k, v] = ['attn.q', 'attn.k', 'attn.v'].map((slot) => this.#id(slot)) as [
       string,
@@ -233,9 +418,11 @@ export class GraphBuilder {
     const [turned = { q, k }] = turn.map(({ id }) => ({ q: id, k: id }));
     const write = this.#node('kv_write', 'attn.kv_write', [turned.k, v], 2 * kvHeads * headDim, []);
     const id = this.#id('attn.rope_kv');
-    this.#units.push({ op: 'rope_kv_write', id, nodes: [...turn, write], layer, rope });
-    const attend = this.#node('attention', 'attn.attend', [turned.q, write.id], heads * headDim, []);
-    this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], layer, rope, window, scale });
+    this.#units.push({ op: 'rope_kv_write', id, nodes: [...turn, write], layer, rope, cache });
+    const weights = sinks === undefined ? [] : [sinks];
+    const attend = this.#node('attention', 'attn.attend', [turned.q, write.id], heads * headDim, weights);
+    const traits = { rope, window, scale, ...(sinks === undefined ? {} : { sinks }) };
+    this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], layer, cache, ...traits });
   }
 
   /** A product that is added to the residual stream. */
@@ -278,7 +465,7 @@ export class GraphBuilder {
     biases: readonly string[] = [],
     from: BufferName = 'normed',
   ): void {
-    const { feedForward } = this.#shape;
+    const { feedForward } = layerShape(this.#shape, this.#layer);
     const nodes = ['ffn.gate', 'ffn.up'].map((slot, index) =>
       this.#node('matmul', slot, [from], feedForward, [...partOf(weights, index), ...partOf(biases, index)]),
     );
@@ -333,8 +520,38 @@ export class GraphBuilder {
     this.#matmul(slot, [node], { weights: [weight], from, to, sampled: true });
   }
 
-  build(): Graph {
-    return { shape: this.#shape, units: this.#units };
+  /**
+   * A product to a buffer, for layers that put their parts together by themselves.
+   * @param parts of the product: what each is called, its weight and its rows
+   */
+  product(
+    slot: string,
+    parts: readonly { slot: string; weight: string; rows: number; bias?: string }[],
+    { from, to, scale = 1 }: { from: BufferName; to: BufferName; scale?: number },
+  ): void {
+    const nodes = parts.map((part) =>
+      this.#node('matmul', part.slot, [from], part.rows, [part.weight, part.bias ?? []].flat()),
+    );
+    const weights = parts.map(({ weight }) => weight);
+    const biases = parts.flatMap(({ bias }) => bias ?? []);
+    this.#matmul(slot, nodes, { weights, biases, from, to, scale });
+  }
+
+  /**
+   * A unit that is one node: for the ops of layers that keep a state, of experts, and of inputs by layer.
+   * @param width elements a token of what it gives
+   */
+  unit(
+    slot: string,
+    unit: OneNode<StateUnit | ExpertUnit | PerLayerUnit>,
+    node: { inputs: string[]; width: number; weights?: readonly string[] },
+  ): void {
+    const own = this.#node(unit.op, slot, node.inputs, node.width, [...(node.weights ?? [])]);
+    this.#units.push({ ...unit, id: own.id, nodes: [own] });
+  }
+
+  build(views?: ReadonlyMap<string, TensorView>): Graph {
+    return { shape: this.#shape, units: this.#units, ...(views ? { views } : {}) };
   }
 
   #matmul(
@@ -355,6 +572,9 @@ export class GraphBuilder {
     return { id: this.#id(slot), op, slot, ...layer, inputs, width, weights };
   }
 }
+
+/** What a unit is besides its id and nodes. */
+type OneNode<U extends Unit> = U extends Unit ? Omit<U, 'id' | 'nodes'> : never;
 
 /** The name at an index of a list, or the one name that stands for all. */
 const partOf = (names: readonly string[], index: number): readonly string[] =>

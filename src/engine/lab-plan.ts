@@ -8,9 +8,12 @@ import {
 import { blockBytes, weightFormat } from '../../kernels/formats.ts';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import type { Dims, LabUnit, Site } from './bindings.ts';
+import { layerShape } from './graph.ts';
+import { pagesOf } from './memory.ts';
 import {
   type Bound,
   type Dispatch,
+  layerOf,
   type PlanContext,
   rotationOf,
   stackOf,
@@ -51,7 +54,7 @@ export const labGain = ({ site }: LabUnit): string | undefined =>
   site.kind === 'product' ? site.gain : undefined;
 
 export async function planLab(context: PlanContext, unit: LabUnit): Promise<Planned[]> {
-  const given = givenOf(context, unit.site);
+  const given = givenOf(context, unit);
   return Promise.all(
     given.map((one, index) =>
       dispatchOf(context, unit, one, index === 0 ? unit.id : `${unit.id}#${index + 1}`),
@@ -111,17 +114,19 @@ function bindingOf(contract: Contract, name: string): ContractBinding {
   return binding;
 }
 
-function givenOf(context: PlanContext, site: Site): Given[] {
+function givenOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | 'nodes'>): Given[] {
   const { memory, graph } = context;
-  const { width, heads, kvHeads, headDim, feedForward, vocabulary, eps } = graph.shape;
+  const { width, vocabulary, eps } = graph.shape;
+  const layer = layerOf({ nodes });
+  const { heads, kvHeads, headDim, feedForward } = layerShape(graph.shape, layer);
   const headParams = { heads, kv_heads: kvHeads, head_dim: headDim };
   const token = { buffer: memory.step, offset: memory.layout.tokens };
-  const paged = (layer: number) => ({
+  const paged = (cache: number | undefined) => ({
     qkv: memory.buffers.qkv,
     token,
     page_table: memory.pageTable,
-    k_cache: memory.cacheOf(layer).k,
-    v_cache: memory.cacheOf(layer).v,
+    k_cache: pagesOf(memory, cache ?? -1).k,
+    v_cache: pagesOf(memory, cache ?? -1).v,
   });
   const ofTokens = (given: Omit<Given, 'rows'>): Given[] => [{ ...given, rows: 'tokens' }];
   switch (site.kind) {
@@ -143,7 +148,7 @@ function givenOf(context: PlanContext, site: Site): Given[] {
     case 'head_norm': {
       const { unit } = site;
       const own = { count: unit.heads, head_dim: headDim };
-      const stride = strideOf(context, 'qkv');
+      const stride = strideOf(context, 'qkv', layer);
       return ofTokens({
         buffers: { qkv: memory.buffers.qkv, gain: vectorOf(context, unit.weight) },
         params: { ...own, stride, offset: unit.firstHead * headDim, eps },
@@ -170,14 +175,14 @@ function givenOf(context: PlanContext, site: Site): Given[] {
       const { rotary, style, table } = rotationOf(context, site.unit.rope);
       const own = { ...headParams, rotary };
       return ofTokens({
-        buffers: { ...paged(site.unit.layer), table },
+        buffers: { ...paged(site.unit.cache), table },
         params: { ...own, neox: Number(style === 'neox'), max_pages: memory.maxPages, page: pageTokens },
         dims: own,
       });
     }
     case 'attention':
       return ofTokens({
-        buffers: { ...paged(site.unit.layer), out: memory.buffers.context },
+        buffers: { ...paged(site.unit.cache), out: memory.buffers.context },
         params: {
           ...headParams,
           max_pages: memory.maxPages,
@@ -192,7 +197,7 @@ function givenOf(context: PlanContext, site: Site): Given[] {
         buffers: { gate_up: memory.buffers.gate_up, y: memory.buffers.activated },
         params: {
           columns: feedForward,
-          y_stride: strideOf(context, 'activated'),
+          y_stride: strideOf(context, 'activated', layer),
           activation: activationCodes[site.activation],
         },
         dims: { columns: feedForward },
@@ -242,8 +247,8 @@ function givenProduct(context: PlanContext, site: Extract<Site, { kind: 'product
       params: {
         rows,
         blocks,
-        x_stride: strideOf(context, site.from),
-        y_stride: strideOf(context, site.to),
+        x_stride: strideOf(context, site.from, layerOf(unit)),
+        y_stride: strideOf(context, site.to, layerOf(unit)),
         y_offset: gated ? 0 : part.firstRow,
         has_bias: Number(biases !== undefined),
         eps: graph.shape.eps,

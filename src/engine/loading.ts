@@ -2,6 +2,7 @@
 import type { MatmulFamily } from '../../kernels/matmul.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { formatBytes } from './format-bytes.ts';
+import { viewed } from './formats/viewed.ts';
 import type { Work } from './fusion.ts';
 import { BufferPool, type Refusal } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
@@ -70,7 +71,8 @@ export class MemoryRefused extends EngineError {
 const tuningBudgetMs = 20_000;
 
 export async function prepare(options: LoadOptions): Promise<Loading> {
-  const { gpu, file, graph, capacity, wgsl, onProgress } = options;
+  const { gpu, graph, capacity, wgsl, onProgress } = options;
+  const file = viewed(options.file, graph.views);
   const pool = new BufferPool(gpu.device);
   const workPool = new BufferPool(gpu.device);
   try {

@@ -4,7 +4,15 @@ import { blockColumns } from '../../kernels/formats.ts';
 import { logprobWords } from '../../kernels/logprobs.ts';
 import { maskWords, sampleWords } from '../../kernels/sample.ts';
 import type { BufferPool } from './gpu/buffers.ts';
-import type { BufferName, Shape } from './graph.ts';
+import { allocateExperts, expertBytes, type ExpertMemory } from './expert-memory.ts';
+import {
+  type BufferName,
+  type CacheShape,
+  cacheShapes,
+  type LayerShape,
+  layerShape,
+  type Shape,
+} from './graph.ts';
 import { ropeTable } from './rope-table.ts';
 import { stepLayout, stepSamples, type StepLayout } from './step.ts';
 
@@ -23,6 +31,8 @@ export interface Capacity {
   readonly pages: number;
   /** Positions of the context that one attention workgroup reads; longer contexts are split while decoding. */
   readonly splitTokens?: number;
+  /** States of layers that are kept for texts to come, beside those of the slots. */
+  readonly keptStates?: number;
 }
 
 export const splitTokensOf = (capacity: Pick<Capacity, 'splitTokens'>): number =>
@@ -72,19 +82,52 @@ export interface Memory {
   readonly nothing: GPUBuffer;
   readonly nowhere: GPUBuffer;
   readonly aside: GPUBuffer;
-  /** [pages, kvHeads, pageTokens, headDim] f16 each. */
-  cacheOf(layer: number): { k: GPUBuffer; v: GPUBuffer };
+  /** Where tokens go that chose experts. */
+  readonly experts: ExpertMemory | undefined;
+  /** By index of the shape's caches. */
+  readonly caches: readonly LayerCache[];
 }
+
+/** What a layer keeps, on the GPU. */
+export type LayerCache =
+  /** [pages, kvHeads, pageTokens, headDim] f16 each. */
+  | { readonly kind: 'pages'; readonly k: GPUBuffer; readonly v: GPUBuffer; readonly pageBytes: number }
+  /** [slots, floats] f32, and [kept states, floats] beside them. */
+  | {
+      readonly kind: 'state';
+      readonly live: GPUBuffer;
+      readonly kept: GPUBuffer;
+      readonly bytes: number;
+    };
+
+/** Keys and values at an index of the shape's caches. */
+export function pagesOf({ caches }: Pick<Memory, 'caches'>, index: number): { k: GPUBuffer; v: GPUBuffer } {
+  const cache = caches[index];
+  if (cache?.kind !== 'pages') throw new Error(`cache ${index} holds no keys and values`);
+  return cache;
+}
+
+/** The states of all slots at an index of the shape's caches. */
+export function statesOf({ caches }: Pick<Memory, 'caches'>, index: number): GPUBuffer {
+  const cache = caches[index];
+  if (cache?.kind !== 'state') throw new Error(`cache ${index} holds no state`);
+  return cache.live;
+}
+
+/** Bytes of a page's keys (or values) in one cache. */
+const bytesOfPage = (cache: CacheShape): number =>
+  cache.kind === 'pages' ? pageTokens * cache.kvHeads * cache.headDim * 2 : 0;
 
 /** Bytes that one page takes over all layers. */
-export function pageBytes(shape: Shape): number {
-  return shape.layers * 2 * pageTokens * shape.kvHeads * shape.headDim * 2;
-}
+export const pageBytes = (shape: Shape): number =>
+  cacheShapes(shape).reduce((sum, cache) => sum + 2 * bytesOfPage(cache), 0);
 
-/** Bytes of one layer's k (or v) pages: one binding. */
-export function pageBytesPerBinding(shape: Shape): number {
-  return pageTokens * shape.kvHeads * shape.headDim * 2;
-}
+/** Bytes of one page in the widest layer's keys (or values): one binding. */
+export const pageBytesPerBinding = (shape: Shape): number => Math.max(...cacheShapes(shape).map(bytesOfPage));
+
+/** Bytes of one text's states over all layers; 0 where keys and values are all that is kept. */
+export const stateBytes = (shape: Shape): number =>
+  cacheShapes(shape).reduce((sum, cache) => sum + (cache.kind === 'state' ? cache.floats * 4 : 0), 0);
 
 const roundUp = (value: number, to: number) => Math.ceil(value / to) * to;
 /** Columns whose squares are summed together, at least. */
@@ -92,14 +135,41 @@ const leastPart = 4;
 /** Matmuls read whole groups of columns, also past the last token. */
 const rowPadding = 8;
 
+/** Elements a token of buffers that a layer fills, by its sizes. */
+export function layerStrides({ heads, kvHeads, headDim, feedForward, context, mixed }: LayerShape) {
+  return {
+    qkv: (heads + 2 * kvHeads) * headDim,
+    context,
+    gate_up: 2 * feedForward,
+    activated: roundUp(feedForward, blockColumns),
+    mixed,
+  };
+}
+
+/** Of the widest layer. */
+function widestStrides(shape: Shape): ReturnType<typeof layerStrides> {
+  const layers = shape.perLayer ?? [layerShape(shape, undefined)];
+  return layers.map(layerStrides).reduce((most, one) => ({
+    qkv: Math.max(most.qkv, one.qkv),
+    context: Math.max(most.context, one.context),
+    gate_up: Math.max(most.gate_up, one.gate_up),
+    activated: Math.max(most.activated, one.activated),
+    mixed: Math.max(most.mixed, one.mixed),
+  }));
+}
+
 function stridesOf(shape: Shape): Record<BufferName, number> {
+  const { experts: { used = 0, count = 0, feedForward = 0 } = {}, layerInput = 0 } = shape;
   return {
     hidden: shape.width,
     normed: shape.width,
-    qkv: (shape.heads + 2 * shape.kvHeads) * shape.headDim,
-    context: shape.heads * shape.headDim,
-    gate_up: 2 * shape.feedForward,
-    activated: roundUp(shape.feedForward, blockColumns),
+    ...widestStrides(shape),
+    router: count,
+    expert_gate: used * feedForward,
+    expert_activated: used * feedForward,
+    expert_out: used * shape.width,
+    per_layer: shape.layers * layerInput,
+    layer_input: layerInput,
     projected: shape.sandwich ? shape.width : 0,
     last: shape.width,
     logits: drawnFrom(shape),
@@ -129,17 +199,18 @@ export function largestBinding(shape: Shape, { stepTokens, pages }: Capacity): n
 export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): number {
   const strides = stridesOf(shape);
   const rows = roundUp(capacity.stepTokens, rowPadding);
-  const { hidden, normed, qkv, context, gate_up, activated, projected } = strides;
   // The logits twice: with what is added to them, and without.
   const perSample = strides.last + 2 * strides.logits + strides.expanded + strides.embedding;
   const squares = Math.ceil(shape.width / leastPart);
-  const perRow = hidden + normed + squares + qkv + context + gate_up + activated + projected;
-  const activations = rows * perRow * 4;
+  const perToken = Object.entries(strides).filter(([name]) => !sampledBuffers.includes(name));
+  const perRow = perToken.reduce((sum, [, stride]) => sum + stride, squares);
+  const activations = rows * perRow * 4 + expertBytes(shape, capacity);
+  const states = (capacity.slots + (capacity.keptStates ?? 0)) * stateBytes(shape);
   const sampled = roundUp(stepSamples(capacity.slots), rowPadding) * perSample * 4;
   const perSlot = capacity.slots * (drawnFrom(shape) * 8 + maskWords(drawnFrom(shape)) * 4);
   const partial = capacity.slots * shape.heads * splitsOf(shape, capacity) * (shape.headDim + 2) * 4;
   const rotations = shape.ropes.reduce((sum, { rotary }) => sum + capacity.context * rotary * 4, 0);
-  return activations + sampled + perSlot + partial + pageBytes(shape) + rotations;
+  return activations + sampled + perSlot + partial + pageBytes(shape) + rotations + states;
 }
 
 export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacity): Memory {
@@ -161,10 +232,7 @@ export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacit
   const maxPages = Math.ceil(context / pageTokens);
   const splitTokens = splitTokensOf(capacity);
   const maxSplits = splitsOf(shape, capacity);
-  const caches = Array.from({ length: shape.layers }, (_, layer) => ({
-    k: pool.storage(`kv.layer${layer}.k`, capacity.pages * pageBytesPerBinding(shape)),
-    v: pool.storage(`kv.layer${layer}.v`, capacity.pages * pageBytesPerBinding(shape)),
-  }));
+  const caches = cacheShapes(shape).map((cache, index) => allocateCache(pool, cache, index, capacity));
   const ropeTables = shape.ropes.map((rope, index) => {
     const table = ropeTable(rope, context);
     const buffer = pool.storage(`rope${index}.table`, table.byteLength);
@@ -201,10 +269,31 @@ export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacit
     nothing: pool.storage('nothing', 16),
     nowhere: pool.storage('nowhere', 16),
     aside: pool.storage('aside', 16),
-    cacheOf(layer) {
-      const cache = caches[layer];
-      if (!cache) throw new Error(`no KV cache for layer ${layer}`);
-      return cache;
-    },
+    experts: allocateExperts(pool, shape, capacity),
+    caches,
+  };
+}
+
+function allocateCache(
+  pool: BufferPool,
+  shape: CacheShape,
+  index: number,
+  { pages, slots, keptStates = 0 }: Capacity,
+): LayerCache {
+  if (shape.kind === 'pages') {
+    const bytes = bytesOfPage(shape);
+    return {
+      kind: 'pages',
+      k: pool.storage(`cache${index}.k`, pages * bytes),
+      v: pool.storage(`cache${index}.v`, pages * bytes),
+      pageBytes: bytes,
+    };
+  }
+  const bytes = shape.floats * 4;
+  return {
+    kind: 'state',
+    live: pool.storage(`cache${index}.state`, slots * bytes),
+    kept: pool.storage(`cache${index}.kept`, keptStates * bytes),
+    bytes,
   };
 }

@@ -6,8 +6,15 @@ import type { Work } from './fusion.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
 import type { PipelineCache } from './gpu/pipelines.ts';
-import type { AttentionTraits, BufferName, Graph, Rope } from './graph.ts';
-import type { Memory } from './memory.ts';
+import {
+  type AttentionTraits,
+  type BufferName,
+  type Graph,
+  type GraphNode,
+  layerShape,
+  type Rope,
+} from './graph.ts';
+import { layerStrides, type Memory } from './memory.ts';
 import type { Tuning } from './tuning.ts';
 import { stackKey, type WeightStack } from './weights.ts';
 
@@ -85,10 +92,19 @@ export function vectorOf(context: PlanContext, key: string): GPUBuffer {
   return vector;
 }
 
-/** Elements from row to row of a buffer. */
-export function strideOf(context: PlanContext, buffer: BufferName): number {
-  return context.memory.strides[buffer];
+/**
+ * Elements from row to row of a buffer.
+ * @param layer whose sizes they are, where layers differ
+ */
+export function strideOf({ graph, memory }: PlanContext, buffer: BufferName, layer?: number): number {
+  const own: Partial<Record<BufferName, number>> =
+    layer === undefined || !graph.shape.perLayer ? {} : layerStrides(layerShape(graph.shape, layer));
+  return own[buffer] ?? memory.strides[buffer];
 }
+
+/** The layer that a unit's nodes are of. */
+export const layerOf = ({ nodes }: { readonly nodes: readonly GraphNode[] }): number | undefined =>
+  nodes[0]?.layer;
 
 /** A rotation and its table; without one, a rotation of no elements. */
 export function rotationOf(

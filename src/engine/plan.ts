@@ -10,12 +10,14 @@ import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
 import type { GatherUnit, PlanUnit } from './bindings.ts';
 import { fuse, type Work } from './fusion.ts';
 import type { Gpu } from './gpu/device.ts';
-import type { MatmulUnit, Shape, Unit } from './graph.ts';
+import { layerShape, type MatmulUnit, type Shape, type Unit } from './graph.ts';
 import { labGain, labVectors, planLab } from './lab-plan.ts';
+import { pagesOf } from './memory.ts';
 import {
   type Bound,
   type Choice,
   type Dispatch,
+  layerOf,
   type PlanContext,
   rotationOf,
   stackOf,
@@ -25,7 +27,10 @@ import {
 } from './plan-context.ts';
 import { always, dispatchOf, many, numbered, type Planned } from './plan-dispatch.ts';
 import { planGelu, planLayerNorm, planPool, planPositions } from './plan-embedding.ts';
+import { expertVectors, planExpertMatmul, planExpertSum, planRoute } from './plan-experts.ts';
+import { perLayerVectors, planJoin, planLayerGate, planScale, planSoftcap } from './plan-per-layer.ts';
 import { planAdjust, planDraw, planLogprobs } from './plan-sampling.ts';
+import { planConv, planDeltaNet, planGatedNorm, planSigmoidGate, stateVectors } from './plan-state.ts';
 import { partsOf, type SlicedPart } from './weight-slices.ts';
 import { stackKey, type WeightStack } from './weights.ts';
 
@@ -79,6 +84,9 @@ export function vectorsOf(works: readonly Work[]): Map<string, readonly string[]
     if (unit.op === 'position_embed') return [[unit.tokenType ?? []].flat()];
     if (unit.op === 'norm_add') return [[unit.weight], next === undefined ? [] : [next]];
     if (unit.op === 'lab') return [labVectors(unit), [labGain(unit) ?? []].flat()];
+    if (unit.op === 'attention') return [[...(headNorms ?? [])], [unit.sinks ?? []].flat()];
+    const others = [...stateVectors(unit), ...expertVectors(unit), ...perLayerVectors(unit)];
+    if (others.length > 0) return others;
     const biases = unit.op === 'matmul' ? unit.biases : [];
     return [[...biases, ...(gain === undefined ? [] : [gain]), ...(headNorms ?? [])]];
   });
@@ -160,6 +168,28 @@ async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
       return [await planGelu(context, unit)];
     case 'pool':
       return [await planPool(context, unit)];
+    case 'short_conv':
+      return [await planConv(context, unit)];
+    case 'delta_net':
+      return planDeltaNet(context, unit);
+    case 'gated_norm':
+      return [await planGatedNorm(context, unit)];
+    case 'sigmoid_gate':
+      return [await planSigmoidGate(context, unit)];
+    case 'route':
+      return planRoute(context, unit);
+    case 'expert_matmul':
+      return planExpertMatmul(context, unit);
+    case 'expert_sum':
+      return [await planExpertSum(context, unit)];
+    case 'per_layer_join':
+      return planJoin(context, unit);
+    case 'per_layer_gate':
+      return [await planLayerGate(context, unit)];
+    case 'scale':
+      return [await planScale(context, unit)];
+    case 'softcap':
+      return [await planSoftcap(context, unit)];
   }
 }
 
@@ -232,7 +262,7 @@ function planMatmul(context: PlanContext, unit: MatmulUnit, work: Work): Promise
       {
         rows: part.rows,
         blocks: part.blocks,
-        out_stride: strideOf(context, to),
+        out_stride: strideOf(context, to, layerOf(unit)),
         out_offset: part.firstRow,
         flags,
         bias_offset: part.firstRow,
@@ -256,10 +286,11 @@ function planNorm(
   promptOnly: boolean,
 ): Promise<Planned> {
   const { memory, graph, gpu } = context;
-  const { eps, width, headDim } = graph.shape;
+  const { eps, width } = graph.shape;
   const weight = vectorOf(context, unit.weight);
   if (unit.op === 'head_norm') {
-    const stride = strideOf(context, 'qkv');
+    const { headDim } = layerShape(graph.shape, unit.layer);
+    const stride = strideOf(context, 'qkv', unit.layer);
     const offset = unit.firstHead * headDim;
     return dispatchOf(
       context,
@@ -319,9 +350,10 @@ function planRope(
   promptOnly: boolean,
 ): Promise<Planned> {
   const { memory, graph } = context;
-  const { heads, kvHeads, headDim } = graph.shape;
+  const { heads, kvHeads, headDim } = layerShape(graph.shape, unit.layer);
   const { rotary, style, table } = rotationOf(context, unit.rope);
-  const cache = memory.cacheOf(unit.layer);
+  if (unit.cache === undefined) throw new Error(`${unit.id}: nothing is kept of it`);
+  const cache = pagesOf(memory, unit.cache);
   return dispatchOf(
     context,
     unit.id,
@@ -348,11 +380,13 @@ async function planAttention(
   { rotates = false, headNorms }: Work,
 ): Promise<Planned[]> {
   const { memory, graph, gpu } = context;
-  const { heads, kvHeads, headDim, eps } = graph.shape;
+  const { eps } = graph.shape;
+  const layer = layerShape(graph.shape, unit.layer);
+  const { heads, kvHeads, headDim } = layer;
   const { rotary, style, table } = rotationOf(context, unit.rope);
   const window = windowOf(context, unit);
-  const cache = memory.cacheOf(unit.layer);
-  const outStride = strideOf(context, 'context');
+  const cache = pagesOf(memory, unit.cache);
+  const outStride = strideOf(context, 'context', unit.layer);
   const buffers = {
     qkv: memory.buffers.qkv,
     page_table: memory.pageTable,
@@ -390,7 +424,7 @@ async function planAttention(
     dispatchOf(
       context,
       id,
-      always(attention, chooseAttention(gpu.caps, graph.shape, { ...mode, window: window > 0 })),
+      always(attention, chooseAttention(gpu.caps, layer, { ...mode, window: window > 0 })),
       { ...params, ...own.limits },
       { ...buffers, tiles: own.tiles, out: own.out },
     );
@@ -432,7 +466,10 @@ function planActivation(
     context,
     unit.id,
     always(gatedActivation, { WG: 64, GELU_TANH: unit.activation === 'gelu_tanh' }),
-    { columns: graph.shape.feedForward, out_stride: strideOf(context, 'activated') },
+    {
+      columns: layerShape(graph.shape, layerOf(unit)).feedForward,
+      out_stride: strideOf(context, 'activated', layerOf(unit)),
+    },
     { gate_up: memory.buffers.gate_up, y: memory.buffers.activated },
   );
 }

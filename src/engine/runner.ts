@@ -5,9 +5,9 @@ import { type Binding, bindingsByStep, bindUnits, type LabKernel } from './bindi
 import { BufferPool } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
 import { traceDispatches, type DispatchTime } from './gpu/trace.ts';
-import type { Embedding, Graph, Shape } from './graph.ts';
+import type { Embedding, Graph } from './graph.ts';
 import type { PageCopy } from './kv-cache.ts';
-import { pageBytesPerBinding, type Memory } from './memory.ts';
+import type { Memory } from './memory.ts';
 import { int8Tolerance, klDivergence } from './divergence.ts';
 import { type Loading, type LoadOptions, prepare } from './loading.ts';
 import { observe, type Observed, type Wanted } from './observe.ts';
@@ -179,7 +179,7 @@ export class Runner {
     const { device } = this.gpu;
     device.queue.writeBuffer(this.memory.step, 0, step.bytes());
     const encoder = device.createCommandEncoder();
-    for (const copy of step.copies) copyPage(encoder, this.memory, this.graph.shape, copy);
+    for (const copy of step.copies) copyPage(encoder, this.memory, copy);
     return encoder;
   }
 
@@ -411,15 +411,19 @@ function notYetRun(plan: Plan, dims: StepDims, warm: Set<GPUComputePipeline>): P
 }
 
 /** Copies keys and values of every layer from one page to another, before the step's pass. */
-function copyPage(encoder: GPUCommandEncoder, memory: Memory, shape: Shape, { from, to }: PageCopy): void {
-  const bytes = pageBytesPerBinding(shape);
-  const caches = Array.from({ length: shape.layers }, (_, layer) => memory.cacheOf(layer));
-  const buffers = caches.flatMap(({ k, v }) => [k, v]);
-  for (const [index, buffer] of buffers.entries()) {
-    encoder.copyBufferToBuffer(buffer, from * bytes, memory.pageCopy, index * bytes, bytes);
+function copyPage(encoder: GPUCommandEncoder, { caches, pageCopy }: Memory, { from, to }: PageCopy): void {
+  const buffers = caches.flatMap((cache) =>
+    cache.kind === 'pages' ? [cache.k, cache.v].map((buffer) => ({ buffer, bytes: cache.pageBytes })) : [],
+  );
+  let at = 0;
+  for (const { buffer, bytes } of buffers) {
+    encoder.copyBufferToBuffer(buffer, from * bytes, pageCopy, at, bytes);
+    at += bytes;
   }
-  for (const [index, buffer] of buffers.entries()) {
-    encoder.copyBufferToBuffer(memory.pageCopy, index * bytes, buffer, to * bytes, bytes);
+  at = 0;
+  for (const { buffer, bytes } of buffers) {
+    encoder.copyBufferToBuffer(pageCopy, at, buffer, to * bytes, bytes);
+    at += bytes;
   }
 }
 

@@ -18,6 +18,8 @@ export interface StepLayout {
   readonly samples: number;
   readonly singleTiles: number;
   readonly wideTiles: number;
+  /** Runs of tokens, one a sequence: first row, tokens, slot, position of the first. */
+  readonly spans: number;
   readonly tokens: number;
   readonly sizeBytes: number;
   /** The slot that is nobody's. */
@@ -37,12 +39,14 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
   const wideTiles = singleTiles + align(limits.slots * 16);
   // Each sequence may end in a tile that is not full.
   const tiles = Math.ceil(limits.tokens / limits.tileTokens) + limits.slots;
-  const tokens = wideTiles + align(tiles * 16);
+  const spans = wideTiles + align(tiles * 16);
+  const tokens = spans + align(stepSamples(limits.slots) * 16);
   return {
     sampledHeader,
     samples,
     singleTiles,
     wideTiles,
+    spans,
     tokens,
     sizeBytes: tokens + align(limits.tokens * 16),
     nobody: limits.slots,
@@ -58,6 +62,7 @@ export class StepInput {
     samples: 0,
     singleTiles: 0,
     wideTiles: 0,
+    spans: 0,
     splits: 1,
     adjust: false,
     logprobs: false,
@@ -85,6 +90,7 @@ export class StepInput {
       samples: 0,
       singleTiles: 0,
       wideTiles: 0,
+      spans: 0,
       splits: 1,
       adjust: false,
       logprobs: false,
@@ -94,6 +100,7 @@ export class StepInput {
   /** One token of a sequence that is being decoded, and no other of it in this step; its row. */
   decodeToken(id: number, position: number, slot: number): number {
     this.dims.answers += 1;
+    this.#span(1, slot, position);
     const row = this.#token(id, position, slot, singleToken);
     this.#tile(this.layout.singleTiles, this.dims.singleTiles++, row, 1, slot, position);
     this.dims.splits = Math.max(this.dims.splits, Math.floor(position / this.#splitTokens) + 1);
@@ -102,6 +109,7 @@ export class StepInput {
 
   /** A run of tokens of one sequence at consecutive positions, `ids[first]` at `first`; the row of the last. */
   prefillTokens(ids: readonly number[], first: number, count: number, slot: number): number {
+    this.#span(count, slot, first);
     this.#wideTiles(first, count, slot);
     let row = 0;
     for (let at = first; at < first + count; at++) row = this.#token(ids[at] ?? 0, at, slot);
@@ -119,6 +127,7 @@ export class StepInput {
   /** A token that is being decoded at `position`, and drafts of what follows it; the row of the first. */
   verifyTokens(id: number, drafts: readonly number[], position: number, slot: number): number {
     this.dims.answers += 1 + drafts.length;
+    this.#span(1 + drafts.length, slot, position);
     this.#wideTiles(position, 1 + drafts.length, slot);
     const row = this.#token(id, position, slot);
     for (const [index, draft] of drafts.entries()) this.#token(draft, position + 1 + index, slot);
@@ -207,6 +216,11 @@ export class StepInput {
         first + done,
       );
     }
+  }
+
+  /** The next `count` rows are one sequence's. */
+  #span(count: number, slot: number, position: number): void {
+    this.#tile(this.layout.spans, this.dims.spans++, this.dims.tokens, count, slot, position);
   }
 
   #tile(area: number, index: number, row: number, count: number, slot: number, position: number): void {

@@ -264,6 +264,7 @@ async function encoderFor(
     samples: tokens,
     singleTiles: 0,
     wideTiles: 0,
+    spans: 0,
     splits: 1,
     adjust: false,
     logprobs: false,

@@ -13,6 +13,7 @@ import {
   tensorTypes,
   type TensorType,
 } from './formats/model-file.ts';
+import { bytesOfRow, columnsOf, rowsOf } from './formats/rows.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Graph, Unit } from './graph.ts';
 import { repack, RepackMemory } from './repack.ts';
@@ -59,7 +60,7 @@ export function stacksOf(graph: Graph): string[][] {
 
 function matricesOf(unit: Unit): string[] {
   if (unit.op === 'matmul') return [...unit.weights];
-  if (unit.op === 'embed') return [unit.weight];
+  if (unit.op === 'embed' || unit.op === 'expert_matmul') return [unit.weight];
   return unit.op === 'position_embed' && unit.positions !== undefined ? [unit.positions] : [];
 }
 
@@ -79,8 +80,15 @@ export function weightBytes(file: ModelFile, graph: Graph): number {
 function matrixOf(file: ModelFile, name: string) {
   const tensor = file.tensors.get(name);
   if (!tensor) throw new Error(`tensor ${name} is not in the file`);
-  const [rows = 0, columns = 0] = tensor.shape;
-  return { tensor, type: tensor.type, rows, columns, blocks: Math.ceil(columns / blockColumns) };
+  const columns = columnsOf(tensor);
+  // Matrices of experts lie one below the other.
+  return {
+    tensor,
+    type: tensor.type,
+    rows: rowsOf(tensor),
+    columns,
+    blocks: Math.ceil(columns / blockColumns),
+  };
 }
 
 function planStack(file: ModelFile, names: readonly string[], maxBytes: number): PlannedPart[] {
@@ -203,7 +211,7 @@ export class WeightLoader {
     const { quantBytesPerBlock, scaleGroup }: WeightFormat = weightFormats[type];
     const together = scaleGroup.byRow ? part.blocks : scaleGroup.blocks;
     const { queue } = this.#pool.device;
-    const columns = tensor.shape[1] ?? 0;
+    const columns = columnsOf(tensor);
     const phase = filling.block % together;
     const { quants, scales } = repack(type, raw, rows, columns, phase, this.#memory);
     queue.writeBuffer(part.quants, filling.block * quantBytesPerBlock, quants);
@@ -253,7 +261,7 @@ function chunksOf({ parts, planned }: AllocatedStack): Chunk[] {
     const { type, sources } = planned[index] as PlannedPart;
     const filling: Filling = { part, type, block: 0, scalesAt: 0, begun: noWords };
     return sources.flatMap(({ tensor, firstRow, rows }) => {
-      const rowBytes = tensor.sizeBytes / (tensor.shape[0] ?? 1);
+      const rowBytes = bytesOfRow(tensor);
       const step = Math.max(1, Math.floor(chunkBytes / rowBytes));
       return Array.from({ length: Math.ceil(rows / step) }, (_, n): Chunk => {
         const count = Math.min(step, rows - n * step);
@@ -264,7 +272,7 @@ function chunksOf({ parts, planned }: AllocatedStack): Chunk[] {
 }
 
 /**
- * A 1-D tensor (norm weights, biases, RoPE factors) as f32.
+ * A tensor (norm weights, biases, RoPE factors, the rows of biases of experts) as f32, row by row.
  * @throws ModelFileError `bad_tensors`
  */
 export async function readVector(file: ModelFile, name: string): Promise<Float32Array> {
@@ -277,7 +285,7 @@ export async function readVector(file: ModelFile, name: string): Promise<Float32
       `${file.name}: tensor '${name}' is ${type}; vectors must be F32, F16 or BF16`,
     );
   }
-  return valuesOf(type, await file.readRows(tensor, 0, 1));
+  return valuesOf(type, await file.readRows(tensor, 0, rowsOf(tensor)));
 }
 
 /** The values of a 1-D tensor by the bytes of its file. */

@@ -47,6 +47,7 @@ export async function kernelHarness(): Promise<KernelHarness> {
         samples: 0,
         singleTiles: 0,
         wideTiles: 0,
+        spans: 0,
         splits: 1,
         adjust: true,
         logprobs: true,

@@ -20,13 +20,14 @@ const oneToken = {
   samples: 1,
   singleTiles: 1,
   wideTiles: 0,
+  spans: 0,
   splits: 1,
   adjust: false,
   logprobs: false,
 };
 
 /** Of a text of one token, for an embedding. */
-const oneText = { ...oneToken, answers: 0, singleTiles: 0, wideTiles: 1, adjust: false };
+const oneText = { ...oneToken, answers: 0, singleTiles: 0, wideTiles: 1, spans: 0, adjust: false };
 
 /** Kernel and dispatch that compute each node when one token is decoded, or embedded. */
 function runningOn({

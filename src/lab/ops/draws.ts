@@ -65,6 +65,7 @@ export const stepOf = (tokens: number, more: Partial<StepDims> = {}): StepDims =
   samples: tokens,
   singleTiles: 0,
   wideTiles: 0,
+  spans: 0,
   splits: 1,
   adjust: false,
   logprobs: false,

@@ -1,0 +1,63 @@
+import type { TensorView } from '../graph.ts';
+import { type ModelFile, ModelFileError, type TensorInfo } from './model-file.ts';
+import { bytesOfRow, checkRows, columnsOf, rowsOf } from './rows.ts';
+
+interface Viewed {
+  readonly info: TensorInfo;
+  read(firstRow: number, rows: number): Promise<Uint8Array>;
+}
+
+/** The same model with tensors that are parts of its own, or that no file holds. */
+export function viewed(file: ModelFile, views: ReadonlyMap<string, TensorView> | undefined): ModelFile {
+  if (!views || [...views.keys()].every((name) => file.tensors.has(name))) return file;
+  const all = new Map([...views].map(([name, view]) => [name, viewOf(file, name, view)] as const));
+  return {
+    ...file,
+    tensors: new Map([...file.tensors, ...[...all].map(([name, { info }]) => [name, info] as const)]),
+    async readRows(tensor, firstRow, rows, into) {
+      const view = all.get(tensor.name);
+      if (!view) return file.readRows(tensor, firstRow, rows, into);
+      checkRows(view.info, firstRow, rows);
+      const bytes = await view.read(firstRow, rows);
+      if (!into) return bytes;
+      into.set(bytes);
+      return into.subarray(0, bytes.length);
+    },
+    close: () => file.close(),
+  };
+}
+
+function viewOf(file: ModelFile, name: string, view: TensorView): Viewed {
+  if (view.kind === 'values') {
+    const bytes = new Uint8Array(view.values.buffer);
+    const info: TensorInfo = {
+      name,
+      type: 'F32',
+      shape: [view.values.length],
+      offset: 0,
+      sizeBytes: bytes.length,
+    };
+    return { info, read: async () => bytes };
+  }
+  const source = file.tensors.get(view.tensor);
+  if (!source) throw new ModelFileError('bad_tensors', `${file.name}: tensor '${view.tensor}' is missing`);
+  const { first, rows: taken, every } = view;
+  const rowBytes = bytesOfRow(source);
+  const count = (rowsOf(source) / every) * taken;
+  const info = { ...source, name, shape: [count, columnsOf(source)], sizeBytes: count * rowBytes };
+  return {
+    info,
+    async read(firstRow, rows) {
+      const out = new Uint8Array(rows * rowBytes);
+      for (let done = 0; done < rows; ) {
+        const row = firstRow + done;
+        const within = row % taken;
+        const run = Math.min(rows - done, taken - within);
+        const at = Math.floor(row / taken) * every + first + within;
+        out.set(await file.readRows(source, at, run), done * rowBytes);
+        done += run;
+      }
+      return out;
+    },
+  };
+}
