@@ -2,7 +2,7 @@ import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { adviseQuantization, type Matrices } from './capacity-advice.ts';
 import { formatBytes } from './format-bytes.ts';
 import type { Shape } from './graph.ts';
-import { pageBytes, pageBytesPerBinding, workBytes, type Capacity } from './memory.ts';
+import { pageBytes, pageBytesPerBinding, stateBytes, workBytes, type Capacity } from './memory.ts';
 import { stepSamples } from './step.ts';
 import { EngineError } from './types.ts';
 
@@ -27,6 +27,8 @@ export interface CapacityRequest {
 const defaultContext = 32768;
 /** For the cache when the device does not tell its memory and nobody named a context: a guess, so it refuses nothing. */
 const unknownCacheBytes = 4 * 2 ** 30;
+/** Likewise for states that are kept. */
+const unknownStateBytes = 2 ** 29;
 
 /**
  * Sizes the KV cache: a context that fits, and pages for as many full sequences as fit, at least one;
@@ -55,8 +57,9 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
   const wanted =
     request.context ??
     Math.min(shape.trainedContext, defaultContext, (budgetPages ?? Number.POSITIVE_INFINITY) * pageTokens);
+  const kept = keptStatesOf(request);
   const fixed = (context: number) =>
-    weightBytes + workBytes(shape, { context, slots, stepTokens, splitTokens });
+    weightBytes + workBytes(shape, { context, slots, stepTokens, splitTokens, ...kept });
   const bindingPages = Math.floor(request.maxBindingBytes / pageBytesPerBinding(shape));
 
   // A context the user named is kept or refused; a default one shrinks.
@@ -98,7 +101,15 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
     Math.floor(cacheBudget(context) / perPage),
     bindingPages,
   );
-  return { context, slots, stepTokens, pages, splitTokens };
+  return { context, slots, stepTokens, pages, splitTokens, ...kept };
+}
+
+/** Places for the states of layers behind beginnings of texts: a few a slot, of a small part of the memory. */
+function keptStatesOf({ shape, slots, memoryBytes }: CapacityRequest): Pick<Capacity, 'keptStates'> {
+  const bytes = stateBytes(shape);
+  if (bytes === 0) return {};
+  const budget = memoryBytes === undefined ? unknownStateBytes : memoryBytes / 32;
+  return { keptStates: Math.min(4 * slots, Math.floor(budget / bytes)) };
 }
 
 export function refuseUntrained({ context, shape, name }: CapacityRequest): void {

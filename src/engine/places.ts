@@ -1,5 +1,6 @@
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import { KvCache, pagesFor, type PageCopy } from './kv-cache.ts';
+import { type Adopted, KvCache, pagesFor } from './kv-cache.ts';
+import type { StateCopy } from './kept-states.ts';
 import type { Sequence } from './sequence.ts';
 import { isDecoding } from './share.ts';
 import { setSampling, type StepRunner } from './step-runner.ts';
@@ -20,9 +21,9 @@ export class Places {
 
   /** @param onPreempt told whenever a sequence gives its place back for lack of pages */
   constructor(runner: StepRunner, onPreempt: () => void) {
-    const { pages, slots } = runner.memory.capacity;
+    const { pages, slots, keptStates } = runner.memory.capacity;
     this.#runner = runner;
-    this.#cache = new KvCache(pages);
+    this.#cache = new KvCache(pages, keptStates);
     this.#freeSlots = Array.from({ length: slots }, (_, slot) => slots - 1 - slot);
     this.#onPreempt = onPreempt;
   }
@@ -77,20 +78,29 @@ export class Places {
 
   /**
    * Skips what is cached of the text that comes next.
-   * @returns a page to copy before the step that is being formed
+   * @returns what to copy before the step that is being formed
    */
-  adopt(sequence: Sequence): PageCopy | undefined {
+  adopt(sequence: Sequence): Omit<Adopted, 'at'> {
     const { scheduled, tokens } = sequence;
-    const { at, copy } = this.#cache.adopt(sequence, tokens, scheduled, this.submitted + 1);
+    const { at, ...copies } = this.#cache.adopt(sequence, tokens, scheduled, this.submitted + 1);
     sequence.scheduled = at;
     // What it computed itself before it gave its place back was not saved to it.
     if (sequence.departures === 0) sequence.cachedTokens += at - scheduled;
-    return copy;
+    return copies;
   }
 
-  /** Lets others share the pages that the step that is being formed fills. */
-  publish(sequence: Sequence): void {
-    this.#cache.publish(sequence, sequence.tokens, sequence.scheduled, this.submitted + 1);
+  /** What steps already submitted leave to copy before the next one. */
+  takeDue(): StateCopy[] {
+    return this.#cache.states?.takeDue(this.submitted + 1) ?? [];
+  }
+
+  /**
+   * Lets others share the pages that the step that is being formed fills.
+   * @param keeps the states behind them, too
+   */
+  publish(sequence: Sequence, keeps: boolean): void {
+    const count = sequence.scheduled;
+    this.#cache.publish(sequence, sequence.tokens, { count, keeps }, this.submitted + 1);
   }
 
   /** Makes the table hold so many tokens, at nobody's cost; false: it cannot. */
@@ -99,15 +109,16 @@ export class Places {
   }
 
   /**
-   * Makes the table hold `count` further tokens, or as many as there are pages for: with none, those that decode go on
+   * Makes the table hold `wanted` further tokens, or as many as there are pages for: with none, those that decode go on
    * and give pages back. Younger prompts have none to give, since older ones come first.
-   * @returns how many
+   * @returns how many, and whether the states of layers behind them are worth keeping
    */
-  fitPrompt(sequence: Sequence, count: number): number {
+  fitPrompt(sequence: Sequence, wanted: number): { count: number; keeps: boolean } {
+    const { count, keeps } = this.#cache.chunk(sequence.tokens, sequence.scheduled, wanted);
     const room = (sequence.pages.length + this.#cache.available) * pageTokens - sequence.scheduled;
     const fit = Math.min(count, room);
     this.#cache.grow(sequence, sequence.scheduled + fit);
-    return fit;
+    return { count: fit, keeps: keeps && fit === count };
   }
 
   /** Makes the table hold so many tokens, if need be at the cost of younger sequences; false: not in this step. */
@@ -154,8 +165,9 @@ export class Places {
     this.running.splice(at, 1);
     this.#freeSlots.push(sequence.slot);
     // The token drawn last is not written yet; of one that is written, the id may be on its way still.
-    const written = Math.min(sequence.scheduled, sequence.tokens.length);
-    this.#cache.release(sequence, sequence.tokens, written, this.submitted);
+    const { scheduled, tokens } = sequence;
+    const written = Math.min(scheduled, tokens.length);
+    this.#cache.release(sequence, tokens, written, this.submitted, scheduled - written);
     sequence.tabled = 0;
   }
 

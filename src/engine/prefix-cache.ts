@@ -8,6 +8,8 @@ export interface Block {
   page: number;
   /** The step that writes the last of them. */
   step: number;
+  /** The step behind which the layers' states were kept, where they were. */
+  stateStep?: number;
   readonly parent: Block | undefined;
   /** By their first token. */
   readonly children: Map<number, Block[]>;
@@ -25,12 +27,15 @@ export interface Match {
  */
 export class PrefixCache {
   readonly #pool: PagePool;
+  /** Told of blocks that are gone, or that have become others. */
+  readonly #onGone: (block: Block) => void;
   readonly #root: Block = { tokens: [], page: -1, step: 0, parent: undefined, children: new Map() };
   /** Every block, the one used longest ago first. */
   readonly #byAge = new Set<Block>();
 
-  constructor(pool: PagePool) {
+  constructor(pool: PagePool, onGone: (block: Block) => void = () => {}) {
     this.#pool = pool;
+    this.#onGone = onGone;
   }
 
   /** Pages it keeps, used or not. */
@@ -67,8 +72,14 @@ export class PrefixCache {
    * Keeps the pages of the first `count` tokens; where such a page is kept already, that one stays.
    * @param pages in use, by position
    * @param step the last that writes to them
+   * @returns the block that ends with them, when one does
    */
-  insert(tokens: readonly number[], count: number, pages: readonly number[], step: number): void {
+  insert(
+    tokens: readonly number[],
+    count: number,
+    pages: readonly number[],
+    step: number,
+  ): Block | undefined {
     const path: Block[] = [];
     let at = this.#root;
     for (let first = 0; first < count; first += pageTokens) {
@@ -83,6 +94,7 @@ export class PrefixCache {
         block = best.block;
         this.#pool.keep(page);
         this.#pool.forget(block.page);
+        this.#onGone(block);
         Object.assign(block, { page, step, tokens: tokens.slice(first, first + length) });
       } else {
         this.#pool.keep(page);
@@ -101,6 +113,8 @@ export class PrefixCache {
       at = block;
     }
     for (let index = path.length - 1; index >= 0; index--) this.#refresh(path[index] as Block);
+    const last = path.at(-1);
+    return last?.tokens.length === count - (path.length - 1) * pageTokens ? last : undefined;
   }
 
   /** Lets go of the cached page that was used longest ago, ends of texts first; false when there is none. */
@@ -137,6 +151,7 @@ export class PrefixCache {
     for (let one = gone.pop(); one; one = gone.pop()) {
       this.#byAge.delete(one);
       this.#pool.forget(one.page);
+      this.#onGone(one);
       for (const children of one.children.values()) gone.push(...children);
     }
   }

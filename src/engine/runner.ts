@@ -6,6 +6,7 @@ import { BufferPool } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
 import { traceDispatches, type DispatchTime } from './gpu/trace.ts';
 import type { Embedding, Graph } from './graph.ts';
+import type { StateCopy } from './kept-states.ts';
 import type { PageCopy } from './kv-cache.ts';
 import type { Memory } from './memory.ts';
 import { int8Tolerance, klDivergence } from './divergence.ts';
@@ -180,6 +181,7 @@ export class Runner {
     device.queue.writeBuffer(this.memory.step, 0, step.bytes());
     const encoder = device.createCommandEncoder();
     for (const copy of step.copies) copyPage(encoder, this.memory, copy);
+    for (const copy of step.states) copyState(encoder, this.memory, copy);
     return encoder;
   }
 
@@ -424,6 +426,16 @@ function copyPage(encoder: GPUCommandEncoder, { caches, pageCopy }: Memory, { fr
   for (const { buffer, bytes } of buffers) {
     encoder.copyBufferToBuffer(pageCopy, at, buffer, to * bytes, bytes);
     at += bytes;
+  }
+}
+
+/** Copies the states of all layers between a slot and a place where they are kept. */
+function copyState(encoder: GPUCommandEncoder, { caches }: Memory, { kind, slot, place }: StateCopy): void {
+  for (const cache of caches) {
+    if (cache.kind !== 'state') continue;
+    const { live, kept, bytes } = cache;
+    if (kind === 'keep') encoder.copyBufferToBuffer(live, slot * bytes, kept, place * bytes, bytes);
+    else encoder.copyBufferToBuffer(kept, place * bytes, live, slot * bytes, bytes);
   }
 }
 

@@ -108,8 +108,11 @@ export class Scheduler {
   add(sequence: Sequence): void {
     const { penalties } = sampleFlags;
     const { sampling, constraint } = sequence.request;
-    // Each penalty depends on the tokens before, which a draft row would not have counted; so does a constraint.
-    if (this.#drafting.mode !== 'off' && (flagsOf(sampling) & penalties) === 0 && !constraint) {
+    // Each penalty depends on the tokens before, which a draft row would not have counted; so does a constraint. And what
+    // a rejected draft has put into a layer's state cannot be taken out again.
+    const hasStates = this.#runner.memory.capacity.keptStates !== undefined;
+    const allowsDrafts = (flagsOf(sampling) & penalties) === 0 && !constraint && !hasStates;
+    if (this.#drafting.mode !== 'off' && allowsDrafts) {
       sequence.lookup = new PromptLookup(sequence.tokens, this.#drafting.acceptance);
     }
     sequence.order = this.#arrivals++;

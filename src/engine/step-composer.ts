@@ -42,7 +42,9 @@ export class StepComposer {
     const drafts = this.#addDecoding(step, shares);
     const rows = step.dims.tokens;
     const prefillTokens = this.#addPrompts(step, shares);
-    return step.dims.tokens === 0 ? undefined : { shares, rows, drafts, prefillTokens };
+    if (step.dims.tokens === 0) return undefined;
+    step.states.unshift(...this.#places.takeDue());
+    return { shares, rows, drafts, prefillTokens };
   }
 
   /** A token for every decoding sequence, and drafts where they pay. @returns the number of drafts */
@@ -100,11 +102,12 @@ export class StepComposer {
   #addPrompt(step: StepInput, sequence: Sequence, left: number, shares: Share[]): number {
     const { tokens } = sequence;
     // What is scored has to be computed.
-    const copy = sequence.isScoring ? undefined : this.#places.adopt(sequence);
+    const { copy, state } = sequence.isScoring ? {} : this.#places.adopt(sequence);
     if (copy) step.copies.push(copy);
+    if (state) step.states.push(state);
     const first = sequence.scheduled;
     const wanted = Math.min(left, tokens.length - first, scorableTokens(sequence, this.#freeSamples(step)));
-    const count = this.#places.fitPrompt(sequence, wanted);
+    const { count, keeps } = this.#places.fitPrompt(sequence, wanted);
     if (count === 0) return 0;
     const row = step.prefillTokens(tokens, first, count, sequence.slot);
     this.#places.upload(sequence);
@@ -116,7 +119,7 @@ export class StepComposer {
     if (!draws) sequence.scheduled += count;
     if (isWhole || scores.count > 0)
       shares.push(this.#shareOf(sequence, { first: sample, scores, isLast: isWhole && !draws }));
-    this.#places.publish(sequence);
+    this.#places.publish(sequence, keeps);
     return count;
   }
 

@@ -1,6 +1,7 @@
 import type { StepDims } from '../../kernels/define.ts';
 import { singleToken } from '../../kernels/rope-kv-write.ts';
 import { likeliestShift, sampleFlags, sampleWords } from '../../kernels/sample.ts';
+import type { StateCopy } from './kept-states.ts';
 import type { PageCopy } from './kv-cache.ts';
 import { maxDrafts } from './prompt-lookup.ts';
 import { type GenerateRequest, greedy, type Sampling } from './types.ts';
@@ -69,6 +70,8 @@ export class StepInput {
   };
   /** Pages to copy before the step runs, in this order. */
   readonly copies: PageCopy[] = [];
+  /** States of layers to copy before the step runs, in this order. */
+  readonly states: StateCopy[] = [];
   readonly #words: Uint32Array<ArrayBuffer>;
   readonly #floats: Float32Array;
   readonly #tileTokens: number;
@@ -84,6 +87,7 @@ export class StepInput {
 
   clear(): void {
     this.copies.length = 0;
+    this.states.length = 0;
     Object.assign(this.dims, {
       tokens: 0,
       answers: 0,

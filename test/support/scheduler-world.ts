@@ -28,6 +28,7 @@ interface Options {
   speculation?: 'auto' | 'always' | 'off';
   reader?: Partial<ReaderLimits>;
   constraint?: Partial<ConstraintLimits>;
+  keptStates?: number | undefined;
 }
 
 export function world({
@@ -38,8 +39,15 @@ export function world({
   reader = {},
   // A busy machine must not decide what a test sees.
   constraint = { patienceMs: 600_000 },
+  keptStates,
 }: Options = {}) {
-  const runner = new SimulatedRunner({ context: 4096, slots, stepTokens, pages });
+  const runner = new SimulatedRunner({
+    context: 4096,
+    slots,
+    stepTokens,
+    pages,
+    ...(keptStates === undefined ? {} : { keptStates }),
+  });
   const counts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
   const failures: string[] = [];
   const onFailure = (reason: string) => failures.push(reason);

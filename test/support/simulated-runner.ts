@@ -119,6 +119,9 @@ export class SimulatedRunner implements StepRunner {
   time = 0;
   readonly #pages: (Entry | undefined)[][];
   readonly #tables: number[][];
+  /** With states of layers: the digest that each slot's is of, and those that are kept. */
+  readonly #states: number[] = [];
+  readonly #kept: number[] = [];
   readonly #seen: Uint32Array[];
   readonly #masks: Uint32Array[];
   /** What the rows of a step saw whose sampling is still to be submitted. */
@@ -168,6 +171,11 @@ export class SimulatedRunner implements StepRunner {
       if (from === to) throw new Error(`page ${from} is copied to itself`);
       this.#pages[to] = [...this.#pages[from]!];
     }
+    for (const { kind, slot, place } of step.states) {
+      if (place >= (this.memory.capacity.keptStates ?? 0)) throw new Error(`no state is kept at ${place}`);
+      if (kind === 'keep') this.#kept[place] = this.#states[slot]!;
+      else this.#states[slot] = this.#kept[place]!;
+    }
     this.#begun = this.#computeRows(step);
   }
 
@@ -206,9 +214,17 @@ export class SimulatedRunner implements StepRunner {
       const before = this.#read(slot!, position!);
       const entry = { token, digest: mix(token, digestAfter(before)) };
       this.#pageOf(slot!, position!)[position! % pageTokens] = entry;
+      if (capacity.keptStates !== undefined) this.#advance(slot!, before, entry);
       rows.push([...before, entry]);
     }
     return rows;
+  }
+
+  /** A state is one of all tokens before; it cannot be taken back. */
+  #advance(slot: number, before: readonly Entry[], entry: Entry): void {
+    if (before.length > 0 && this.#states[slot] !== digestAfter(before))
+      throw new Error(`the state of slot ${slot} is not that behind ${before.length} tokens`);
+    this.#states[slot] = digestAfter([...before, entry]);
   }
 
   #sample(step: StepInput, rows: readonly Entry[][]): Uint32Array {

@@ -52,6 +52,24 @@ function refusal(one: CapacityRequest): EngineError {
 }
 
 describe('chooseCapacity', () => {
+  it('has room for the states of all slots, and keeps some more in a small part of the memory', () => {
+    const floats = 4 * 2 ** 20;
+    const caches = [
+      { kind: 'pages', kvHeads: 8, headDim: 64 },
+      { kind: 'state', floats },
+    ] as const;
+    const one = request({ shape: { ...shape, caches }, context: 2048 });
+    const capacity = chooseCapacity(one);
+    expect(capacity.keptStates).toBe(32);
+    expect(used(one, capacity)).toBeLessThan(one.memoryBytes as number);
+    const { keptStates = 0 } = chooseCapacity({ ...one, memoryBytes: 3 * GiB });
+    expect(keptStates).toBe(Math.floor((3 * GiB) / 32 / (floats * 4)));
+    expect(workBytes(one.shape, { ...capacity, keptStates: 33 }) - workBytes(one.shape, capacity)).toBe(
+      floats * 4,
+    );
+    expect(chooseCapacity(request()).keptStates).toBeUndefined();
+  });
+
   it('takes the context that the user names, and cache for as many such sequences as fit', () => {
     const capacity = chooseCapacity(request({ context: 2048 }));
     expect(capacity).toMatchObject({ context: 2048, slots: 8, pages: (8 * 2048) / pageTokens });

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
+import type { StateCopy } from '../../src/engine/kept-states.ts';
 import { type BlockTable, KvCache, pagesFor } from '../../src/engine/kv-cache.ts';
 
 const run = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
@@ -61,7 +62,7 @@ describe('KvCache', () => {
     const cache = new KvCache(8);
     const one: BlockTable = { pages: [] };
     cache.grow(one, 64);
-    cache.publish(one, run(0, 64), 64, 5);
+    cache.publish(one, run(0, 64), { count: 64 }, 5);
     const other: BlockTable = { pages: [] };
     expect(cache.adopt(other, [...run(0, 50), 7, 8, 9], 0, 5)).toEqual({ at: 32 });
     expect(other.pages).toEqual([one.pages[0]]);
@@ -72,7 +73,7 @@ describe('KvCache', () => {
     const cache = new KvCache(4);
     const table: BlockTable = { pages: [] };
     cache.grow(table, 40);
-    cache.publish(table, run(0, 40), 40, 1);
+    cache.publish(table, run(0, 40), { count: 40 }, 1);
     expect(cache.prefixes.size).toBe(1);
   });
 
@@ -112,8 +113,8 @@ describe('KvCache', () => {
     const two: BlockTable = { pages: [] };
     cache.grow(one, 32);
     cache.grow(two, 64);
-    cache.publish(one, run(0, 32), 32, 1);
-    cache.publish(two, run(0, 64), 64, 1);
+    cache.publish(one, run(0, 32), { count: 32 }, 1);
+    cache.publish(two, run(0, 64), { count: 64 }, 1);
     cache.release(one, run(0, 32), 32, 1);
     expect(cache.pool).toMatchObject({ free: 1, cached: 1, owned: 2 });
     expect(cache.grow(two, 128)).toBe(true);
@@ -160,15 +161,30 @@ describe('over random requests', () => {
 
   /** Knows what each page holds, position by position: the digest of the text up to there. */
   class World {
-    readonly cache = new KvCache(total);
+    readonly cache: KvCache;
     readonly contents: number[][] = Array.from({ length: total }, () => []);
+    /** The state of each slot, and of each place where one is kept: the digest of the text that led there. */
+    readonly states: number[] = [];
+    readonly kept: number[] = [];
+    /** Tokens that did not have to be computed. */
+    adopted = 0;
     live: Live[] = [];
     step = 1;
     requests = 0;
 
+    /** @param keptStates places for states of layers, of models that have any */
+    constructor(keptStates?: number) {
+      this.cache = new KvCache(total, keptStates);
+    }
+
+    copyState({ kind, slot, place }: StateCopy): void {
+      if (kind === 'keep') this.kept[place] = this.states[slot]!;
+      else this.states[slot] = this.kept[place]!;
+    }
+
     start(tokens: number[]): void {
       this.requests++;
-      const one: Live = { table: { pages: [] }, tokens: [], digests: [], written: 0 };
+      const one: Live = { table: { pages: [], slot: this.requests }, tokens: [], digests: [], written: 0 };
       for (const token of tokens) append(one, token);
       this.live.push(one);
     }
@@ -177,12 +193,19 @@ describe('over random requests', () => {
     extend(one: Live, count: number, draw: number): void {
       this.step++;
       const { cache, contents } = this;
-      const { at, copy } = cache.adopt(one.table, one.tokens, one.written, this.step);
+      for (const state of cache.states?.takeDue(this.step) ?? []) this.copyState(state);
+      const { at, copy, state } = cache.adopt(one.table, one.tokens, one.written, this.step);
+      if (state) this.copyState(state);
+      this.adopted += at - one.written;
       if (copy) {
         expect(cache.pool.users(copy.to)).toBe(1);
         contents[copy.to] = [...contents[copy.from]!];
       }
       one.written = at;
+      // A state that does not belong to the text before would go unnoticed by what is in the pages.
+      if (cache.states && at > 0) expect(this.states[one.table.slot!]).toBe(one.digests[at - 1]);
+      const chunk = cache.chunk(one.tokens, at, Math.min(count, one.tokens.length - at));
+      if (chunk.count > 0) count = chunk.count;
       for (let n = 0; n < count; n++) {
         if (one.written === one.tokens.length) append(one, (draw + n) % 3);
         while (!cache.grow(one.table, one.written + 1)) {
@@ -195,9 +218,10 @@ describe('over random requests', () => {
         if (cache.pool.users(page) !== 1 || cache.pool.isKept(page))
           throw new Error(`page ${page} is shared`);
         contents[page]![one.written % pageTokens] = one.digests[one.written]!;
+        this.states[one.table.slot!] = one.digests[one.written]!;
         one.written++;
       }
-      cache.publish(one.table, one.tokens, one.written, this.step);
+      cache.publish(one.table, one.tokens, { count: one.written, keeps: chunk.keeps }, this.step);
     }
 
     end(one: Live): void {
@@ -266,33 +290,47 @@ describe('over random requests', () => {
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('evict' as const) }) },
   );
 
-  it('no page is lost, has two owners, is written while shared, or holds another text; all are free in the end', () => {
-    let requests = 0;
-    fc.assert(
-      fc.property(fc.array(action, { minLength: 60, maxLength: 160 }), (actions) => {
-        const world = new World();
-        for (const one of actions) {
-          const chosen = 'which' in one ? world.live[one.which % Math.max(1, world.live.length)] : undefined;
-          if (one.kind === 'start')
-            world.start([...beginnings[one.begin]!, ...Array(one.more + 1).fill(one.draw)]);
-          else if (one.kind === 'extend' && chosen) world.extend(chosen, one.count, one.draw);
-          else if (one.kind === 'fork' && chosen) world.start([...chosen.tokens.slice(0, one.cut), one.draw]);
-          else if (one.kind === 'end' && chosen) world.end(chosen);
-          else if (one.kind === 'evict') {
-            const cached = world.cache.pool.cached;
-            expect(world.cache.prefixes.evict()).toBe(cached > 0);
+  it.each([
+    ['keys and values alone', undefined],
+    ['states of layers beside them', 5],
+    ['states that there is no room to keep', 0],
+  ])(
+    'no page is lost, has two owners, is written while shared, or holds another text: %s',
+    (_, keptStates) => {
+      let requests = 0;
+      let adopted = 0;
+      fc.assert(
+        fc.property(fc.array(action, { minLength: 60, maxLength: 160 }), (actions) => {
+          const world = new World(keptStates);
+          for (const one of actions) {
+            const chosen =
+              'which' in one ? world.live[one.which % Math.max(1, world.live.length)] : undefined;
+            if (one.kind === 'start')
+              world.start([...beginnings[one.begin]!, ...Array(one.more + 1).fill(one.draw)]);
+            else if (one.kind === 'extend' && chosen) world.extend(chosen, one.count, one.draw);
+            else if (one.kind === 'fork' && chosen)
+              world.start([...chosen.tokens.slice(0, one.cut), one.draw]);
+            else if (one.kind === 'end' && chosen) world.end(chosen);
+            else if (one.kind === 'evict') {
+              const cached = world.cache.pool.cached;
+              expect(world.cache.prefixes.evict()).toBe(cached > 0);
+            }
+            world.check();
           }
+          requests += world.requests;
+          adopted += world.adopted;
+          while (world.live.length > 0) world.end(world.live[0]!);
           world.check();
-        }
-        requests += world.requests;
-        while (world.live.length > 0) world.end(world.live[0]!);
-        world.check();
-        world.cache.clear();
-        expect(world.cache.pool).toMatchObject({ free: total, cached: 0, owned: 0 });
-        expect(world.cache.prefixes.size).toBe(0);
-      }),
-      { numRuns: 400 },
-    );
-    expect(requests).toBeGreaterThan(10_000);
-  }, 60_000);
+          world.cache.clear();
+          expect(world.cache.pool).toMatchObject({ free: total, cached: 0, owned: 0 });
+          expect(world.cache.prefixes.size).toBe(0);
+        }),
+        { numRuns: 400 },
+      );
+      expect(requests).toBeGreaterThan(10_000);
+      if (keptStates === 0) expect(adopted).toBe(0);
+      else expect(adopted).toBeGreaterThan(10_000);
+    },
+    60_000,
+  );
 });

@@ -66,6 +66,44 @@ describe('prefixes', () => {
   });
 });
 
+describe('prefixes of models whose layers keep states', () => {
+  it('a growing chat computes what is new', async () => {
+    const { answer } = world({ keptStates: 4 });
+    const first = long(1, 30, run(1, 50));
+    const { ids } = await answer(first);
+    expect(ids).toEqual(answerAlone(first));
+    const next = long(2, 10, [...first.prompt, ...ids, ...run(7, 9)]);
+    const { ids: more, end } = await answer(next);
+    expect(more).toEqual(answerAlone(next));
+    // All but the token drawn last, which no step had read; or with it, when the next one had begun.
+    expect(end.usage.cached_tokens).toBeGreaterThanOrEqual(79);
+  });
+
+  it('goes on from where texts parted, once two of them did', async () => {
+    const { answer } = world({ keptStates: 8, pages: 200, stepTokens: 128 });
+    const common = run(3, 100);
+    const cached: number[] = [];
+    for (const seed of [1, 2, 3, 4]) {
+      const one = long(seed, 5, [...common, ...run(40 + seed, 70)]);
+      const { ids, end } = await answer(one);
+      expect(ids).toEqual(answerAlone(one));
+      cached.push(end.usage.cached_tokens);
+    }
+    expect(cached).toEqual([0, 0, 96, 96]);
+  });
+
+  it('drafts nothing, and with no room for states computes every prompt', async () => {
+    const { answer, counts } = world({ keptStates: 0, speculation: 'always' });
+    const one = long(1, 60, run(1, 50));
+    for (let n = 0; n < 2; n++) {
+      const { ids, end } = await answer(one);
+      expect(ids).toEqual(answerAlone(one));
+      expect(end.usage.cached_tokens).toBe(0);
+    }
+    expect(counts.drafted).toBe(0);
+  });
+});
+
 describe('too few pages', () => {
   it('the youngest gives way, goes on first, and everybody gets the text that he gets alone', async () => {
     const { answer, counts, scheduler } = world({ pages: 8, slots: 4 });
@@ -254,6 +292,8 @@ describe('any requests', () => {
     stepTokens: fc.integer({ min: 30, max: 64 }),
     speculation: fc.constantFrom('auto' as const, 'always' as const, 'off' as const),
     reader: fc.record({ unreadTokens: fc.integer({ min: 1, max: 30 }) }),
+    /** Places for states of layers, of models that have any. */
+    keptStates: fc.constantFrom(undefined, undefined, 0, 2, 8),
   });
 
   it('get the tokens that they get alone, whatever else runs and whatever becomes of it', async () => {

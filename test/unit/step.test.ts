@@ -179,6 +179,7 @@ describe('StepInput', () => {
       samples: 0,
       singleTiles: 0,
       wideTiles: 0,
+      spans: 0,
       splits: 1,
       adjust: false,
       logprobs: false,
