@@ -1,6 +1,7 @@
 /** Every architecture and every type of weights against Hugging Face transformers, on models of random weights. */
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openModelFile } from '../../src/engine/formats/open.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 import type { Runner } from '../../src/engine/runner.ts';
 import { greedy } from '../../src/engine/types.ts';
@@ -17,20 +18,35 @@ import {
   type LogitsRun,
   platforms,
 } from '../support/architectures.ts';
+import { stepTimes, type StepTimes, typeTimes } from '../support/model-times.ts';
+import { modelsPage } from '../support/models-page.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { argmax, maxDifference } from '../support/rows.ts';
 
-/** Written anew by `WRITE_TABLES=1` when the whole file runs. */
-const page = new URL('../fixtures/architectures/lathe.md', import.meta.url);
-afterAll(() => {
-  const figures = comparisons();
+/** docs/models.md is written anew by `WRITE_TABLES=1` when the whole file runs; only then are times taken. */
+const writes = process.env['WRITE_TABLES'] === '1';
+const times = new Map<string, StepTimes>();
+const architectures = new Map<string, string>();
+afterAll(async () => {
+  const all = comparisons();
   // oxlint-disable-next-line no-console -- they are what one wants to see of this file
-  console.log(figures);
-  if (process.env['WRITE_TABLES'] === '1') writeFileSync(page, figures);
-});
+  console.table(all.comparisons);
+  if (!writes) return;
+  const { types, weights } = await typeTimes();
+  const architectureOf = (fixture: string) => architectures.get(fixture) ?? fixture;
+  const text = modelsPage({ ...all, times, types, typeWeights: weights, architectureOf });
+  writeFileSync(new URL('../../docs/models.md', import.meta.url), text);
+}, 600_000);
 
 const slots = 4;
 const quantizeTypes = ['Q8_0', 'Q4_0'] as const;
+
+/** `general.architecture` of a file. */
+async function architectureOf(path: string): Promise<string> {
+  const file = await openModelFile(await platforms.software.modelFiles(path));
+  await file.close();
+  return String(file.metadata.get('general.architecture'));
+}
 
 const logitsRun = ({ model }: Fixture<GeneratingModel>, name: string, weights = 'BF16'): LogitsRun => {
   const run = model.runs.find((one) => one.name === name && one.weights === weights);
@@ -97,7 +113,13 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
     for (let slot = 0; slot < slots; slot++) takePages(runner, slot);
     whole = await logitsAt(runner, prompt.ids, prompt.positions);
   });
-  afterAll(() => runner.destroy());
+  afterAll(async () => {
+    if (writes) {
+      architectures.set(name, await architectureOf(path('model.gguf')));
+      times.set(name, await stepTimes(runner));
+    }
+    runner.destroy();
+  });
 
   it('gives the logits of transformers at every position', () => {
     expectLogits(`${name}, BF16`, runner, whole, { run: prompt, rows });
@@ -201,7 +223,11 @@ async function expectSameEmbeddings(
   }
 }
 
-describe.each(embeddingModels.map((fixture) => [fixture.name, fixture] as const))('%s', (_name, fixture) => {
+describe.each(embeddingModels.map((fixture) => [fixture.name, fixture] as const))('%s', (name, fixture) => {
+  afterAll(async () => {
+    if (writes) architectures.set(name, await architectureOf(fixture.path('model.gguf')));
+  });
+
   it('gives the embeddings of transformers, and the same ones as a folder of Hugging Face', async () => {
     const converted = await expectSameEmbeddings(fixture, 'model.gguf', {});
     expect(await expectSameEmbeddings(fixture, 'hf', {}, 'BF16 (hf)')).toEqual(converted);

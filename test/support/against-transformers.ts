@@ -2,6 +2,7 @@
 import { expect } from 'vitest';
 import type { Runner } from '../../src/engine/runner.ts';
 import type { EmbeddingRun, LogitsRun, Place } from './architectures.ts';
+import type { Comparison } from './models-page.ts';
 import { argmax, cosines, maxDifference, meanDifference, type Rows } from './rows.ts';
 
 /**
@@ -33,28 +34,18 @@ interface Errors {
 export const boundsOf = ({ gpu: { caps } }: Runner) =>
   boundsIn[caps.f16 && !caps.software ? 'float16' : 'float32'];
 
-const table: string[][] = [];
+const found: Comparison[] = [];
 const adapters = new Set<string>();
-function report(name: string, { gpu }: Runner, { exact, rounded, mean }: Errors, more: string): void {
+function report(name: string, { gpu }: Runner, errors: Errors, agreement: string): void {
   adapters.add(gpu.facts.description);
-  table.push([name, ...[exact, rounded, mean].map((error) => error.toExponential(1)), more]);
+  found.push({ name, ...errors, agreement });
 }
 
-/** All comparisons so far as a page of Markdown. */
-export function comparisons(): string {
-  const heads = ['model', 'max error', 'max, cache in 16 bits', 'mean, cache in 16 bits', 'top-1 or cosine'];
-  const rows = table.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1));
-  const widths = heads.map((_, at) => Math.max(...[heads, ...rows].map((row) => row[at]?.length ?? 0)));
-  const line = (cells: readonly string[]) =>
-    `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' | ')} |`;
-  const rule = widths.map((width) => '-'.repeat(width));
-  return [
-    `The engine on ${[...adapters].join(', ')} against transformers in float32, ${new Date().toISOString().slice(0, 10)}.`,
-    '',
-    ...[heads, rule, ...rows].map(line),
-    '',
-  ].join('\n');
-}
+/** All comparisons so far. */
+export const comparisons = (): { comparisons: readonly Comparison[]; adapters: readonly string[] } => ({
+  comparisons: found,
+  adapters: [...adapters],
+});
 
 function expectWithin(errors: Errors, most: Errors): void {
   expect(errors.exact).toBeLessThan(most.exact);

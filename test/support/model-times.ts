@@ -1,0 +1,76 @@
+/** How long steps take on the adapter: what docs/models.md tells beside the proofs. */
+import { bringUp } from '../../src/engine/bring-up.ts';
+import { type ModelFile, tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
+import { openModelFile } from '../../src/engine/formats/open.ts';
+import { columnsOf, rowsOf } from '../../src/engine/formats/rows.ts';
+import { buildGraph } from '../../src/engine/models/registry.ts';
+import type { Runner } from '../../src/engine/runner.ts';
+import { greedy } from '../../src/engine/types.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { memoryFiles } from './byte-source.ts';
+import { takePages } from './logits-at.ts';
+import { retyped } from './retyped.ts';
+import { tinyModel } from './tiny-model.ts';
+
+/** Medians, in ms. */
+export interface StepTimes {
+  /** Of one decoded token behind the prompt. */
+  readonly token: number;
+  /** Of a prompt of 64 tokens, or of as many as a step or the context holds. */
+  readonly prompt: number;
+}
+
+const rounds = 15;
+
+/** Of slot 0, which has its pages. */
+export async function stepTimes(runner: Runner): Promise<StepTimes> {
+  const { vocabulary } = runner.graph.shape;
+  const { stepTokens, context } = runner.memory.capacity;
+  const length = Math.min(64, stepTokens, context - rounds - 1);
+  const ids = Array.from({ length }, (_, i) => (i * 7919 + 13) % vocabulary);
+  const step = runner.newStep();
+  const timed = async (): Promise<number> => {
+    const start = performance.now();
+    await runner.submit(step);
+    return performance.now() - start;
+  };
+  const prompts: number[] = [];
+  const tokens: number[] = [];
+  for (let n = 0; n < rounds; n++) {
+    step.clear();
+    step.sample(step.prefillTokens(ids, 0, length, 0), 0, length, greedy);
+    prompts.push(await timed());
+  }
+  for (let n = 0; n < rounds; n++) {
+    step.clear();
+    step.sample(step.decodeToken(1, length + n, 0), 0, length + n + 1, greedy);
+    tokens.push(await timed());
+  }
+  return { token: median(tokens), prompt: median(prompts) };
+}
+
+/** A model of 18 million weights in each type: medians of its steps. */
+export async function typeTimes(): Promise<{ types: Map<TensorType, StepTimes>; weights: number }> {
+  const shape = { layers: 2, width: 1024, heads: 16, kvHeads: 8, headDim: 64, feedForward: 2048 } as const;
+  const bytes = tinyModel({ architecture: 'llama', ...shape, type: 'Q8_0', untied: true });
+  const files = memoryFiles({ 'memory.gguf': bytes }, 'memory.gguf');
+  const base = await openModelFile(files);
+  const matrices = [...base.tensors.values()].filter((tensor) => tensor.shape.length > 1);
+  const weights = matrices.reduce((sum, tensor) => sum + rowsOf(tensor) * columnsOf(tensor), 0);
+  const types = new Map<TensorType, StepTimes>();
+  for (const type of Object.keys(tensorTypes) as TensorType[]) {
+    const runner = await runnerOf(retyped(base, () => type));
+    takePages(runner, 0);
+    types.set(type, await stepTimes(runner));
+    runner.destroy();
+  }
+  return { types, weights };
+}
+
+async function runnerOf(file: ModelFile): Promise<Runner> {
+  const options = { model: 'memory.gguf', context: 256, parallel: 1, exact: true };
+  return await bringUp({ platform: nodePlatform(), options, file, graph: await buildGraph(file) });
+}
+
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] as number;
