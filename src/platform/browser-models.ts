@@ -3,6 +3,7 @@ import { type ByteSource, ModelFileError, type ModelFiles } from '../engine/inde
 import { chunksOf } from './body-chunks.ts';
 import { blobSource } from './browser-files.ts';
 import type { HttpOptions } from './http-file.ts';
+import { idleLimit } from './idle-limit.ts';
 import { type Keeper, keeper, type KeepOptions } from './kept-models.ts';
 import { openIfThere, webFiles } from './web-folder.ts';
 
@@ -44,17 +45,11 @@ export const wholeFiles = async (
 });
 
 async function openWhole(url: string, onBytes: OnBytes, idleMs = 30_000): Promise<ByteSource | undefined> {
-  const idle = new AbortController();
-  const watch = () => setTimeout(() => idle.abort(new Error('no data came')), idleMs);
-  let timer = watch();
-  const alive = () => {
-    clearTimeout(timer);
-    timer = watch();
-  };
+  const { signal, alive, rest } = idleLimit(idleMs);
   try {
-    return await receiveWhole(url, onBytes, { signal: idle.signal, alive });
+    return await receiveWhole(url, onBytes, { signal, alive });
   } finally {
-    clearTimeout(timer);
+    rest();
   }
 }
 

@@ -1,5 +1,6 @@
 import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
 import { chunksOf } from './body-chunks.ts';
+import { idleLimit } from './idle-limit.ts';
 import { pause } from './pause.ts';
 
 export interface HttpOptions {
@@ -163,17 +164,7 @@ class RemoteFile implements ByteSource {
     first: number,
     last: number,
   ): Promise<{ response: Response; alive: () => void; end: () => void }> {
-    const idle = new AbortController();
-    const watch = () => setTimeout(() => idle.abort(new Error('no data')), this.#options.idleMs);
-    let timer = watch();
-    const alive = () => {
-      clearTimeout(timer);
-      timer = watch();
-    };
-    const end = () => {
-      clearTimeout(timer);
-      idle.abort(new Error('done'));
-    };
+    const { signal: idle, alive, end } = idleLimit(this.#options.idleMs);
     try {
       const response = await fetch(this.name, {
         headers: {
@@ -181,7 +172,7 @@ class RemoteFile implements ByteSource {
           range: `bytes=${first}-${last}`,
           'accept-encoding': 'identity',
         },
-        signal: AbortSignal.any([this.#closed.signal, idle.signal]),
+        signal: AbortSignal.any([this.#closed.signal, idle]),
       });
       this.#check(response, first);
       return { response, alive, end };

@@ -1,6 +1,7 @@
 import { formatBytes, ModelFileError } from '../engine/index.ts';
 import { chunksOf } from './body-chunks.ts';
 import { isFull, type StorageRoom, type WriteHandle, writeWhole } from './browser-storage.ts';
+import { idleLimit } from './idle-limit.ts';
 import { pause } from './pause.ts';
 
 /** What tells one version of a file from another, as far as its server says it. */
@@ -94,23 +95,13 @@ async function ask(
   const { idleMs } = { ...defaults, ...options };
   if (at > 0 && begun?.bytes === undefined) return 'other';
   if (at > 0 && begun?.bytes === at) return 'whole';
-  const idle = new AbortController();
-  const watch = () => setTimeout(() => idle.abort(new Error('no data came')), idleMs);
-  let timer = watch();
-  const alive = () => {
-    clearTimeout(timer);
-    timer = watch();
-  };
-  const end = () => {
-    clearTimeout(timer);
-    idle.abort(new Error('done'));
-  };
+  const { signal: idle, alive, end } = idleLimit(idleMs);
   try {
     const response = await fetch(url, {
       // Not `If-Range`: servers of other origins would have to allow it first.
       ...(at > 0 ? { headers: { range: `bytes=${at}-` } } : {}),
       cache: 'no-store',
-      signal: options.signal ? AbortSignal.any([options.signal, idle.signal]) : idle.signal,
+      signal: options.signal ? AbortSignal.any([options.signal, idle]) : idle,
     });
     const kind = judge(url, response, at, begun);
     if (typeof kind !== 'string') return { response, ...kind, alive, end };

@@ -33,8 +33,8 @@ afterAll(async () => {
   console.table(all.comparisons);
   if (!writes) return;
   const { types, weights } = await typeTimes();
-  const architectureOf = (fixture: string) => architectures.get(fixture) ?? fixture;
-  const text = modelsPage({ ...all, times, types, typeWeights: weights, architectureOf });
+  const nameOf = (fixture: string) => architectures.get(fixture) ?? fixture;
+  const text = modelsPage({ ...all, times, types, typeWeights: weights, architectureOf: nameOf });
   writeFileSync(new URL('../../docs/models.md', import.meta.url), text);
 }, 600_000);
 
