@@ -34,6 +34,9 @@ export const weightFormats = {
   Q4_K: { name: 'q4_k', quantBytesPerBlock: 16, scaleGroup: { blocks: 8, bytes: 20 } },
   Q5_K: { name: 'q5_k', quantBytesPerBlock: 16, scaleGroup: { blocks: 8, bytes: 52 } },
   Q6_K: { name: 'q6_k', quantBytesPerBlock: 16, scaleGroup: { blocks: 8, bytes: 84 } },
+  IQ4_NL: { name: 'iq4_nl', quantBytesPerBlock: 16, scaleGroup: { blocks: 2, bytes: 4 } },
+  IQ4_XS: { name: 'iq4_xs', quantBytesPerBlock: 16, scaleGroup: { blocks: 8, bytes: 12 } },
+  MXFP4: { name: 'mxfp4', quantBytesPerBlock: 16, scaleGroup: { blocks: 4, bytes: 4 } },
   MLC_Q4F32: { name: 'mlc_q4f32', quantBytesPerBlock: 16, scaleGroup: { blocks: 1, bytes: 4 } },
   // Five blocks are four of MLC's groups of 40 columns.
   MLC_Q3F16: { name: 'mlc_q3f16', quantBytesPerBlock: 8, scaleGroup: { blocks: 5, bytes: 28, byRow: true } },

@@ -2,6 +2,7 @@
 import { quantizers, type QuantizedType } from '../quantize/index.ts';
 import { mlcQ3F16, mlcQ4F32, q4_0, q4_1, q5_0, q5_1, q8_0 } from './codecs/blocks-of-32.ts';
 import type { Codec } from './codecs/codec.ts';
+import { iq4NL, iq4XS, mxfp4 } from './codecs/four-bit-floats.ts';
 import { q2K, q3K, q4K, q5K, q6K } from './codecs/k-quants.ts';
 import { bf16, f16, f32 } from './codecs/plain.ts';
 import { bf16FromNumber, f16FromNumber } from './half.ts';
@@ -21,6 +22,9 @@ const codecs = {
   Q4_K: q4K,
   Q5_K: q5K,
   Q6_K: q6K,
+  IQ4_NL: iq4NL,
+  IQ4_XS: iq4XS,
+  MXFP4: mxfp4,
   MLC_Q4F32: mlcQ4F32,
   MLC_Q3F16: mlcQ3F16,
 } as const satisfies Record<string, Codec>;

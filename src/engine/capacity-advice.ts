@@ -16,7 +16,7 @@ export interface Matrices {
 }
 
 /** What to suggest, best first. */
-const smaller = ['Q8_0', 'Q6_K', 'Q5_K', 'Q4_K', 'Q3_K', 'Q2_K'] as const;
+const smaller = ['Q8_0', 'Q6_K', 'Q5_K', 'Q4_K', 'IQ4_XS', 'Q3_K', 'Q2_K'] as const;
 
 export function matricesOf(file: ModelFile, graph: Graph): Matrices {
   let blocks = 0;

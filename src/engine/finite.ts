@@ -16,9 +16,15 @@ const scales: Readonly<Record<TensorType, readonly number[]>> = {
   Q4_K: [0, 2],
   Q5_K: [0, 2],
   Q6_K: [208],
+  IQ4_NL: [0],
+  IQ4_XS: [0],
+  MXFP4: [0],
   MLC_Q4F32: [0],
   MLC_Q3F16: [0],
 };
+
+/** An exponent alone, of MXFP4, that stands for no number. */
+const noExponent = 0xff;
 
 /** All exponent bits, which only infinities and NaN have set. */
 const halfExponent = 0x7c00;
@@ -41,6 +47,11 @@ export const firstNotFinite = (type: TensorType, bytes: Uint8Array): number => {
       return firstOf(new Uint32Array(bytes.buffer, bytes.byteOffset, count), upperHalfExponent << 16);
     const exponent = type === 'F16' ? halfExponent : upperHalfExponent;
     return firstOf(new Uint16Array(bytes.buffer, bytes.byteOffset, count), exponent);
+  }
+  if (type === 'MXFP4') {
+    for (let at = 0; at < bytes.length; at += blockBytes)
+      if (bytes[at] === noExponent) return at / blockBytes;
+    return -1;
   }
   const exponent = isWide(type) ? upperHalfExponent : halfExponent;
   // Little-endian: the upper half of four bytes lies behind the lower.

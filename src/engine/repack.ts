@@ -1,7 +1,15 @@
 /** File encoding to GPU layout. What the bits of a block mean there is said in `wgsl/lib/weight_*.wgsl`. */
 import { blockColumns, scaleBytes, type WeightFormat, weightFormats } from '../../kernels/formats.ts';
 import { type TensorType, tensorTypes } from './formats/model-file.ts';
-import { packQ4, packQ5, packQ5WithMinimum, packQ8, packWordThenNibbles } from './repack/blocks-of-32.ts';
+import {
+  packMxfp4,
+  packQ4,
+  packQ5,
+  packQ5WithMinimum,
+  packQ8,
+  packWordThenNibbles,
+} from './repack/blocks-of-32.ts';
+import { packIq4Xs } from './repack/iq4-xs.ts';
 import { packQ2K, packQ3K, packQ4K, packQ5K, packQ6K } from './repack/k-quants.ts';
 import { packMlcQ3 } from './repack/mlc-q3.ts';
 import type { Packer } from './repack/packer.ts';
@@ -17,6 +25,9 @@ const packers: Readonly<Partial<Record<TensorType, Packer>>> = {
   Q4_K: packQ4K,
   Q5_K: packQ5K,
   Q6_K: packQ6K,
+  IQ4_NL: packQ4,
+  IQ4_XS: packIq4Xs,
+  MXFP4: packMxfp4,
   MLC_Q4F32: packWordThenNibbles,
   MLC_Q3F16: packMlcQ3,
 };

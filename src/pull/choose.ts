@@ -29,8 +29,8 @@ export interface ChosenModel {
  * all bits at four times the size, and those before 3 bits, which answers show.
  */
 const preferred = (
-  'Q8_0 Q6_K Q6_K_L Q5_K_M Q5_K_L Q5_K_S Q5_K Q5_1 Q5_0 Q4_K_M Q4_K_L Q4_K_S Q4_K Q4_1 Q4_0 ' +
-  'F16 BF16 F32 Q3_K_L Q3_K_M Q3_K_S Q3_K Q2_K Q2_K_S'
+  'Q8_0 Q6_K Q6_K_L Q5_K_M Q5_K_L Q5_K_S Q5_K Q5_1 Q5_0 Q4_K_M Q4_K_L Q4_K_S Q4_K IQ4_NL IQ4_XS Q4_1 Q4_0 ' +
+  'MXFP4 MXFP4_MOE F16 BF16 F32 Q3_K_L Q3_K_M Q3_K_S Q3_K Q2_K Q2_K_S'
 ).split(' ');
 
 /**

@@ -5,7 +5,7 @@ import { openGpu } from '../../src/engine/gpu/device.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { Runner } from '../../src/engine/runner.ts';
 import type { Store } from '../../src/engine/platform.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { platforms } from '../support/architectures.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
@@ -13,7 +13,6 @@ import { retyped } from '../support/retyped.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
 import { tinyModel } from '../support/tiny-model.ts';
 
-const platform = nodePlatform();
 let base: ModelFile;
 beforeAll(async () => {
   // Rows of K types are whole blocks of 256.
@@ -22,11 +21,20 @@ beforeAll(async () => {
 });
 
 const prompt = [0, 287, 31, 32, 128, 255, 64, 100, 99, 3];
-/** Beside doubles: sums in f32, keys and values in f16 on both sides. */
-const tolerance = { nmse: 1e-7, maxAbs: 1e-2 };
+/** Beside doubles: sums in f32, keys and values in f16 on both sides; tiles of GPUs hold halves of weights and activations. */
+const tolerances = {
+  software: { nmse: 1e-7, maxAbs: 1e-2 },
+  hardware: { nmse: 1e-6, maxAbs: 1e-2 },
+};
 
 /** A prompt, then two tokens one by one: the kernels for many and for one. */
-async function expectOracle(file: ModelFile, what: string, store?: Store): Promise<void> {
+async function expectOracle(
+  file: ModelFile,
+  what: string,
+  { store, on = 'software' }: { store?: Store; on?: keyof typeof platforms } = {},
+): Promise<void> {
+  const platform = platforms[on];
+  const tolerance = tolerances[on];
   const runner = await Runner.load({
     gpu: await openGpu(await platform.requestAdapter({}), platform.backend),
     file,
@@ -67,6 +75,15 @@ describe('logits equal the oracle', () => {
     // As llama.cpp mixes them where rows are whole blocks of 256, and where they are not.
     Q4_K_M: { token_embd: 'Q6_K', attn_v: 'Q6_K', ffn_down: 'Q6_K', output: 'Q6_K', '*': 'Q4_K' },
     'Q4_K_M of narrow rows': { attn_v: 'Q8_0', ffn_down: 'Q6_K', output: 'Q8_0', '*': 'Q5_0' },
+    // As llama.cpp mixes IQ4_XS, and as models with experts have MXFP4 beside another.
+    'IQ4_XS, IQ4_NL and MXFP4': {
+      attn_q: 'IQ4_NL',
+      attn_v: 'Q5_K',
+      ffn_gate: 'MXFP4',
+      ffn_up: 'MXFP4',
+      output: 'Q6_K',
+      '*': 'IQ4_XS',
+    },
     'q, k, v, gate and up of five types': {
       attn_q: 'Q5_K',
       attn_k: 'MLC_Q3F16',
@@ -88,6 +105,19 @@ describe('logits equal the oracle', () => {
     120_000,
   );
 
+  it.each(Object.keys(mixtures))(
+    'of a model in %s, on the kernels for GPUs',
+    async (name) => {
+      const types = mixtures[name] ?? {};
+      await expectOracle(
+        retyped(base, (part) => types[part] ?? types['*']),
+        name,
+        { on: 'hardware' },
+      );
+    },
+    120_000,
+  );
+
   it('of a mixture whose kernels were chosen by measuring each of its types', async () => {
     let text = '';
     const store: Store = {
@@ -96,7 +126,7 @@ describe('logits equal the oracle', () => {
     };
     const { Q4_K_M: types } = mixtures;
     const file = retyped(base, (part) => types?.[part] ?? types?.['*']);
-    await expectOracle(file, 'measured', store);
+    await expectOracle(file, 'measured', { store });
     const measured = Object.entries(JSON.parse(text) as Record<string, Record<string, number>>);
     for (const format of ['q4_k', 'q6_k']) {
       const own = measured.filter(([product]) => product.startsWith(format));

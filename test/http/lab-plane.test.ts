@@ -368,7 +368,7 @@ describe('refusals', () => {
       'tunables.M: expected at most 16 numbers',
       'tunables.K: expected a list of numbers',
       'requires.0: expected one of shader-f16, subgroups, got "timestamp-query"',
-      'dtypes.0: expected one of f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, mlc_q4f32, mlc_q3f16, got "q8_1"',
+      'dtypes.0: expected one of f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, mlc_q4f32, mlc_q3f16, got "q8_1"',
     ]);
     expect(await violations('POST', '/kernels', {})).toEqual([
       'name: expected a name, got nothing',

@@ -18,7 +18,10 @@ const typeNumbers: Readonly<Record<GgufType, number>> = {
   Q4_K: 12,
   Q5_K: 13,
   Q6_K: 14,
+  IQ4_NL: 20,
+  IQ4_XS: 23,
   BF16: 30,
+  MXFP4: 39,
 };
 const valueTypes = {
   u8: 0,

@@ -113,8 +113,8 @@ function architectureTable({ comparisons, times, architectureOf }: Found): strin
 
 function typeTable({ comparisons, types }: Found): string[] {
   const rows = [...types].map(([type, { token, prompt }]) => {
-    // Small K-quants are of one type; the weights of all fixtures are BF16.
-    const names = [`types, ${type}`, `types, ${type}_S`];
+    // Small K-quants are of one type, pure MXFP4_MOE is MXFP4; the weights of all fixtures are BF16.
+    const names = [`types, ${type}`, `types, ${type}_S`, `types, ${type}_MOE`];
     const own = comparisons.filter(({ name }) => names.includes(name) || (type === 'BF16' && isPlain(name)));
     return [
       type,

@@ -8,7 +8,7 @@ export const isEncodable = (type: TensorType): type is EncodableType =>
 
 /** The next number of columns that rows of the type can have. */
 export const wholeColumns = (type: TensorType, columns: number): number =>
-  type.endsWith('_K') ? Math.ceil(columns / 256) * 256 : columns;
+  tensorTypes[type].blockElements === 256 ? Math.ceil(columns / 256) * 256 : columns;
 
 interface Extent {
   readonly rows: number;
@@ -67,6 +67,20 @@ const half =
     if (minimum !== undefined) setHalf(view, at + offset + 2, (scale / magnitude) * minimum);
   };
 
+/** The same where all columns of a block have one scale: blocks differ by up to three times, or misplaced ones would not show. */
+const unlikeHalf =
+  (offset: number, magnitude: number) =>
+  (view: DataView, at: number, scale: number): void =>
+    setHalf(view, at + offset, (scale / magnitude) * (0.5 + view.getUint8(at + offset) / 255));
+
+/** As unlike, by powers of two. */
+const unlikeExponent =
+  (offset: number, magnitude: number) =>
+  (view: DataView, at: number, scale: number): void => {
+    const more = (view.getUint8(at + offset) % 3) - 1;
+    view.setUint8(at + offset, 127 + more + Math.round(Math.log2(scale / magnitude)));
+  };
+
 /** Only the scales: any other bits of a block are codes. Sizes are those of uniformly drawn codes. */
 const scaleWriters: Readonly<
   Record<Exclude<TensorType, 'F32' | 'F16' | 'BF16'>, (view: DataView, at: number, scale: number) => void>
@@ -81,6 +95,9 @@ const scaleWriters: Readonly<
   Q4_K: half(0, 270, 7.5),
   Q5_K: half(0, 530, 15.5),
   Q6_K: half(208, 1340),
+  IQ4_NL: unlikeHalf(0, 67),
+  IQ4_XS: half(0, 1250),
+  MXFP4: unlikeExponent(0, 3.9),
   MLC_Q4F32: (view, at, scale) => view.setFloat32(at, scale / 4.6, true),
   MLC_Q3F16: half(0, 2.3),
 };

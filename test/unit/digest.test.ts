@@ -13,7 +13,9 @@ import { folderContents } from '../support/folder-contents.ts';
 import { splitGguf } from '../support/gguf-split-writer.ts';
 import { type GgufFile, type GgufTensor, ggufBytes, scalar, text } from '../support/gguf-writer.ts';
 import { fixtureNames } from '../support/fixture-names.ts';
+import { random } from '../support/kernel-harness.ts';
 import { mlcFolder } from '../support/mlc-writer.ts';
+import { sampleRows } from '../support/random-blocks.ts';
 import { modelsPath } from '../support/shared.ts';
 import { tinyFolder, weightsOf, withWeights } from '../support/tiny-folder.ts';
 
@@ -143,10 +145,14 @@ describe('values that are no numbers', () => {
     Q4_K: [0, 2],
     Q5_K: [0, 2],
     Q6_K: [208],
+    IQ4_NL: [0],
+    IQ4_XS: [0],
+    MXFP4: [0],
     MLC_Q4F32: [0],
     MLC_Q3F16: [0],
   };
   const bits = (type: TensorType): number[] => {
+    if (type === 'MXFP4') return [0xff];
     if (type === 'F32' || type === 'MLC_Q4F32') return [0, 0, 0x80, 0x7f];
     return type === 'BF16' ? [0xc0, 0xff] : [0, 0xfc];
   };
@@ -198,5 +204,21 @@ describe('values that are no numbers', () => {
       { name: 'v', row: 0 },
     ]);
     expect(digest).toBe(await digestOf(platform, opened));
+  });
+
+  it.each([
+    ['IQ4_NL', [0, 0x7e]],
+    ['IQ4_NL', [0, 0xfc]],
+    ['IQ4_XS', [1, 0x7c]],
+    ['MXFP4', [0xff]],
+  ] as const)('are told of %s with a scale of %o, in the row of its block', async (type, scale) => {
+    const data = () => {
+      const bytes = sampleRows(type, { rows: 5, columns: 512 }, random(3));
+      bytes.set(scale, 4 * (bytes.length / 5) - tensorTypes[type].blockBytes);
+      return bytes;
+    };
+    const file = { ...model, tensors: [{ name: 'm', type, shape: [5, 512], data }, floats('ok', [2, 8])] };
+    const opened = await openModelFile(memoryFiles({ 'm.gguf': ggufBytes(file) }, 'm.gguf'));
+    expect((await checkModel(platform, opened)).bad).toEqual([{ name: 'm', row: 3 }]);
   });
 });

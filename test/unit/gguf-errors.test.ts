@@ -135,10 +135,11 @@ describe('a file that is not GGUF', () => {
 
 describe('an unsupported model', () => {
   it('is refused naming tensor, type and the supported types', async () => {
-    const { code, message } = await refusalOf({ lies: { types: { w: 16, v: 20 } } });
+    const { code, message } = await refusalOf({ lies: { types: { w: 16, v: 21 } } });
     expect(code).toBe('unsupported_type');
     expect(message).toContain("tensor 'w' (and 1 more like it) is stored as IQ2_XXS");
-    for (const type of ['F32', 'F16', 'BF16', 'Q8_0', 'Q4_0', 'Q4_K']) expect(message).toContain(type);
+    for (const type of ['F32', 'F16', 'BF16', 'Q8_0', 'Q4_0', 'Q4_K', 'IQ4_XS', 'MXFP4'])
+      expect(message).toContain(type);
   });
 
   it('is refused for a type number that nobody knows', async () => {

@@ -8,7 +8,7 @@ import { Random } from '../../src/lab/ops/random.ts';
 import { randomWeights, WeightReader } from '../../src/lab/ops/weights.ts';
 import type { ExpectedOutput, ParityCase, TensorData } from '../../src/lab/types.ts';
 import { random, randomValues } from '../support/kernel-harness.ts';
-import { sampleRows } from '../support/random-blocks.ts';
+import { sampleRows, wholeColumns } from '../support/random-blocks.ts';
 
 const formats = ['q8_0', 'f16'];
 const opOf = (name: string) => {
@@ -120,7 +120,7 @@ describe('the cases of every op', () => {
 
 describe('weights as they lie on the GPU', () => {
   it.each(Object.entries(weightFormats))('%s reads as the file format decodes', (type, { name }) => {
-    const [rows, columns] = [3, type.endsWith('_K') ? 256 : 288];
+    const [rows, columns] = [3, wholeColumns(type as WeightType, 32) > 32 ? 256 : 288];
     const raw = sampleRows(type as WeightType, { rows, columns }, random(4));
     const { quants, scales = new Uint32Array(4) } = repack(type as WeightType, raw, rows, columns);
     const wordsOf = (data: ArrayBufferView) => {

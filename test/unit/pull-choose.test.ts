@@ -16,8 +16,13 @@ describe('the file that pull takes without being told', () => {
     ['Q8_0 before everything', ['m-f16.gguf', 'm-q4_0.gguf', 'm-q8_0.gguf', 'm-q4_k_m.gguf'], 'm-q8_0.gguf'],
     ['Q6_K before Q5_K_M', ['m.Q5_K_M.gguf', 'm.Q6_K.gguf', 'm.Q4_K_M.gguf'], 'm.Q6_K.gguf'],
     ['Q4_K_M before Q4_0', ['m-Q4_0.gguf', 'm-Q4_K_S.gguf', 'm-Q4_K_M.gguf'], 'm-Q4_K_M.gguf'],
-    ['Q4_0 before F16', ['m-f16.gguf', 'm.Q4_0.gguf', 'm.IQ4_XS.gguf'], 'm.Q4_0.gguf'],
-    ['F16, also called FP16', ['m-fp16.gguf', 'm-bf16.gguf', 'm-IQ4_XS.gguf'], 'm-fp16.gguf'],
+    ['Q4_K_S before IQ4_NL', ['m-IQ4_NL.gguf', 'm-Q4_K_S.gguf', 'm-IQ4_XS.gguf'], 'm-Q4_K_S.gguf'],
+    ['IQ4_NL before IQ4_XS', ['m-Q4_0.gguf', 'm-IQ4_XS.gguf', 'm-IQ4_NL.gguf'], 'm-IQ4_NL.gguf'],
+    ['IQ4_XS before Q4_0', ['m-f16.gguf', 'm.Q4_0.gguf', 'm.IQ4_XS.gguf'], 'm.IQ4_XS.gguf'],
+    ['Q4_0 before F16', ['m-f16.gguf', 'm.Q4_0.gguf', 'm.IQ3_XS.gguf'], 'm.Q4_0.gguf'],
+    ['MXFP4 before F16', ['gpt-oss-20b-F16.gguf', 'gpt-oss-20b-mxfp4.gguf'], 'gpt-oss-20b-mxfp4.gguf'],
+    ['MXFP4 of experts before F16', ['m-F16.gguf', 'm-MXFP4_MOE.gguf'], 'm-MXFP4_MOE.gguf'],
+    ['F16, also called FP16', ['m-fp16.gguf', 'm-bf16.gguf', 'm-IQ3_XS.gguf'], 'm-fp16.gguf'],
     ['BF16 is not F16', ['m-BF16.gguf', 'm-F32.gguf'], 'm-BF16.gguf'],
     ['F16 before 3 bits', ['m-Q2_K.gguf', 'm-Q3_K_L.gguf', 'm-f16.gguf'], 'm-f16.gguf'],
     ['Q3_K_L before Q2_K', ['m-Q2_K.gguf', 'm-Q3_K_S.gguf', 'm-Q3_K_L.gguf'], 'm-Q3_K_L.gguf'],
@@ -43,10 +48,10 @@ describe('the file that pull takes without being told', () => {
   });
 
   it('is refused when none can be read, listing what there is and what can be read', () => {
-    expect(() => choose(['m-IQ4_XS.gguf', 'm-IQ2_XXS.gguf'])).toThrow(
-      /Q8_0, Q6_K.*Q4_K_M.*F16, BF16, F32.*m-IQ4_XS\.gguf/,
+    expect(() => choose(['m-IQ3_XS.gguf', 'm-IQ2_XXS.gguf'])).toThrow(
+      /Q8_0, Q6_K.*Q4_K_M.*IQ4_XS.*F16, BF16, F32.*m-IQ3_XS\.gguf/,
     );
-    expect(() => choose(['m-IQ4_XS.gguf'])).toThrow(/no file of a type that can be read/);
+    expect(() => choose(['m-IQ3_XS.gguf'])).toThrow(/no file of a type that can be read/);
     expect(() => choose(['README.md'])).toThrow(/holds no GGUF file, no config\.json with \.safetensors/);
     expect(() => choose(['config.json', 'pytorch_model.bin'])).toThrow(/only PyTorch checkpoints/);
     expect(() => choose([])).toThrow(/holds no GGUF file/);

@@ -14,7 +14,10 @@ export const ggufTensorTypes: ReadonlyMap<number, TensorType> = new Map([
   [12, 'Q4_K'],
   [13, 'Q5_K'],
   [14, 'Q6_K'],
+  [20, 'IQ4_NL'],
+  [23, 'IQ4_XS'],
   [30, 'BF16'],
+  [39, 'MXFP4'],
 ]);
 
 /** The others that are in use, for messages. */
@@ -25,10 +28,8 @@ const otherNames: ReadonlyMap<number, string> = new Map([
   [17, 'IQ2_XS'],
   [18, 'IQ3_XXS'],
   [19, 'IQ1_S'],
-  [20, 'IQ4_NL'],
   [21, 'IQ3_S'],
   [22, 'IQ2_S'],
-  [23, 'IQ4_XS'],
   [24, 'I8'],
   [25, 'I16'],
   [26, 'I32'],
@@ -37,7 +38,6 @@ const otherNames: ReadonlyMap<number, string> = new Map([
   [29, 'IQ1_M'],
   [34, 'TQ1_0'],
   [35, 'TQ2_0'],
-  [39, 'MXFP4'],
   [40, 'NVFP4'],
 ]);
 

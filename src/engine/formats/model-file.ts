@@ -15,6 +15,9 @@ export type TensorType =
   | 'Q4_K'
   | 'Q5_K'
   | 'Q6_K'
+  | 'IQ4_NL'
+  | 'IQ4_XS'
+  | 'MXFP4'
   /** 32 weights: f32 scale, 16 bytes of nibbles in Q4_0's order; value (q - 7) * scale. */
   | 'MLC_Q4F32'
   /** 40 weights: f16 scale, four u32 of ten 3-bit quants each, the first in the low bits; value (q - 3) * scale. */
@@ -40,6 +43,9 @@ export const tensorTypes: Readonly<Record<TensorType, TypeTraits>> = {
   Q4_K: { blockElements: 256, blockBytes: 144 },
   Q5_K: { blockElements: 256, blockBytes: 176 },
   Q6_K: { blockElements: 256, blockBytes: 210 },
+  IQ4_NL: { blockElements: 32, blockBytes: 18 },
+  IQ4_XS: { blockElements: 256, blockBytes: 136 },
+  MXFP4: { blockElements: 32, blockBytes: 17 },
   MLC_Q4F32: { blockElements: 32, blockBytes: 20 },
   MLC_Q3F16: { blockElements: 40, blockBytes: 18 },
 };

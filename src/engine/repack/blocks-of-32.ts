@@ -16,7 +16,7 @@ export const packQ8 = packerOf(34, (raw, blocks, { quants, scales, phase }) => {
   }
 });
 
-/** Blocks of an f16 scale, then 16 bytes of nibbles. */
+/** Blocks of an f16 scale, then 16 bytes of nibbles: Q4_0 and IQ4_NL. */
 export const packQ4 = packerOf(18, (raw, blocks, { quants, scales, phase }) => {
   const halves = new Uint16Array(scales.buffer);
   const eights = new BigUint64Array(quants.buffer);
@@ -24,6 +24,17 @@ export const packQ4 = packerOf(18, (raw, blocks, { quants, scales, phase }) => {
     halves[phase + block] = raw.getUint16(at, true);
     eights[to] = raw.getBigUint64(at + 2, true);
     eights[to + 1] = raw.getBigUint64(at + 10, true);
+  }
+});
+
+/** Blocks of a byte (the exponent), then 16 bytes of nibbles. */
+export const packMxfp4 = packerOf(17, (raw, blocks, { quants, scales, phase }) => {
+  const exponents = new Uint8Array(scales.buffer);
+  const eights = new BigUint64Array(quants.buffer);
+  for (let block = 0, at = 0, to = 0; block < blocks; block++, at += 17, to += 2) {
+    exponents[phase + block] = raw.getUint8(at);
+    eights[to] = raw.getBigUint64(at + 1, true);
+    eights[to + 1] = raw.getBigUint64(at + 9, true);
   }
 });
 

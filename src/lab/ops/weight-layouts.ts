@@ -98,6 +98,10 @@ const scaleOf = ({ scales }: Views, block: number, c: number, stride: number): n
   return fround((scales.halves[2 * group] as number) * factor);
 };
 
+/** What codes stand for in the IQ4 types, and twice what they do in MXFP4. */
+const iq4Numbers = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const;
+const mxfp4Numbers = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] as const;
+
 export const layouts: Readonly<Record<string, Layout>> = {
   f32: {
     plain: (pool) => new Uint32Array(pool.buffer),
@@ -171,14 +175,7 @@ export const layouts: Readonly<Record<string, Layout>> = {
   },
   q3_k: {
     magnitude: 45,
-    tame(words, scale) {
-      pairs(13, 0, 1)(words, scale);
-      // Bytes -32 to 31.
-      const bytes = new Int8Array(words.buffer, words.byteOffset, words.byteLength);
-      for (let group = 0; group < bytes.length; group += 52) {
-        for (let at = group + 4; at < group + 20; at++) bytes[at] = (bytes[at] as number) >> 2;
-      }
-    },
+    tame: signedSixBits(13, 4),
     read(views, { block }, out) {
       const third = views.scales.words[(block >> 3) * 13 + 5 + (block & 7)] as number;
       columns(out, (c) => {
@@ -215,6 +212,36 @@ export const layouts: Readonly<Record<string, Layout>> = {
       });
     },
   },
+  iq4_nl: {
+    magnitude: 70,
+    tame: allHalves,
+    read: (views, { block }, out) =>
+      columns(
+        out,
+        (c) => (iq4Numbers[nibble(views, block, c)] as number) * (views.scales.halves[block] as number),
+      ),
+  },
+  iq4_xs: {
+    magnitude: 1290,
+    tame: signedSixBits(3, 2),
+    read(views, { block }, out) {
+      const group = (block >> 3) * 3;
+      const factor = views.scales.bytes[4 * (group + 1) + (block & 7)] as number;
+      const scale = fround((views.scales.halves[2 * group] as number) * factor);
+      columns(out, (c) => (iq4Numbers[nibble(views, block, c)] as number) * scale);
+    },
+  },
+  mxfp4: {
+    magnitude: 3,
+    tame(words, scale) {
+      const exponents = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
+      for (let i = 0; i < exponents.length; i++) exponents[i] = 127 + Math.round(Math.log2(scale()));
+    },
+    read(views, { block }, out) {
+      const scale = 2 ** (((views.scales.bytes[block] as number) & 255) - 128);
+      columns(out, (c) => (mxfp4Numbers[nibble(views, block, c)] as number) * scale);
+    },
+  },
   mlc_q4f32: {
     magnitude: 4.8,
     tame(words, scale) {
@@ -247,6 +274,18 @@ function sixBits(stride: number, ratio: number) {
     pairs(stride, 0, ratio)(words, scale);
     for (let group = 0; group < words.length; group += stride) {
       for (let at = group + 1; at < group + 5; at++) words[at] = (words[at] as number) & 0x3f3f3f3f;
+    }
+  };
+}
+
+/** Q3_K and IQ4_XS: so many words of bytes -32 to 31 behind the first of a group. */
+function signedSixBits(stride: number, count: number) {
+  return (words: Words, scale: () => number): void => {
+    pairs(stride, 0, 1)(words, scale);
+    const bytes = new Int8Array(words.buffer, words.byteOffset, words.byteLength);
+    for (let group = 0; group < words.length; group += stride) {
+      const first = 4 * (group + 1);
+      for (let at = first; at < first + 4 * count; at++) bytes[at] = (bytes[at] as number) >> 2;
     }
   };
 }

@@ -28,6 +28,10 @@ function expectRows(type: WeightType, got: Float32Array, expected: Float32Array)
   else expectClose(got, expected, { nmse: 1e-14, maxAbs: 1e-6 }, type);
 }
 
+/** Every nibble in the low and in the high half of 16 bytes, in an order of its own for each `turn`. */
+const allPairs = (turn: number): number[] =>
+  Array.from({ length: 16 }, (_, i) => ((i * 7 + turn) & 15) | (((i * 5 + 3 * turn) & 15) << 4));
+
 const feedback = 0xffffffff;
 const types = Object.keys(weightFormats) as WeightType[];
 const variantOf = (type: WeightType, part = 4) => {
@@ -217,12 +221,28 @@ describe('embed equals the oracle', () => {
     }
   });
 
+  it('reads MXFP4 under every kind of exponent', async () => {
+    // From the least whose half is normal to the greatest whose numbers are all finite.
+    const exponents = [2, 3, 64, 126, 127, 128, 200, 252];
+    const raw = Uint8Array.from(exponents.flatMap((exponent, row) => [exponent, ...allPairs(row)]));
+    const columns = 32;
+    const { quants, scales = new Uint32Array(4) } = repack('MXFP4', raw, exponents.length, columns);
+    const values = dequantizeRows('MXFP4', raw, { rows: exponents.length, columns });
+    const part = () => ({ quants: quants.slice(), scales: scales.slice() });
+    const ids = exponents.map((_, row) => row);
+    const y = await runPart(
+      { type: 'MXFP4', columns, values, part },
+      { ids, rows: ids.length, y: poisoned(values.length) },
+    );
+    expect(new Float32Array(y, 0, values.length)).toEqual(values);
+  });
+
   // A K type's scale is divided by 63 and more, so that of common weights is as small.
-  it.each(types.filter((type) => !['F32', 'BF16', 'MLC_Q4F32'].includes(type)))(
+  it.each(types.filter((type) => !['F32', 'BF16', 'MXFP4', 'MLC_Q4F32'].includes(type)))(
     'keeps tiny weights: %s with subnormal halves',
     async (type) => {
       const columns = wholeColumns(type, 32);
-      const from = table(type, 3, columns, 6, type === 'Q6_K' ? 2e-4 : 2e-5);
+      const from = table(type, 3, columns, 6, type === 'Q6_K' || type === 'IQ4_XS' ? 2e-4 : 2e-5);
       expect(Math.max(...from.values)).toBeGreaterThan(0);
       const y = await runPart(from, { ids: [0, 1, 2], rows: 3, y: poisoned(3 * columns) });
       const got = new Float32Array(y, 0, 3 * columns);

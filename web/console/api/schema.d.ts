@@ -2100,6 +2100,9 @@ export interface components {
         | 'q4_k'
         | 'q5_k'
         | 'q6_k'
+        | 'iq4_nl'
+        | 'iq4_xs'
+        | 'mxfp4'
         | 'mlc_q4f32'
         | 'mlc_q3f16'
       )[];

@@ -1,0 +1,66 @@
+/**
+ * Nibbles that stand for numbers at unlike distances. Of every 16 bytes the low nibbles are elements 0..15 and the high
+ * ones 16..31.
+ */
+import { type Codec, f16At } from './codec.ts';
+
+const { fround } = Math;
+
+/** Of both IQ4 types. */
+const iq4Numbers = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const;
+
+/** Calls back with each of 32 elements' nibble. */
+function eachNibble(bytes: DataView, at: number, visit: (element: number, nibble: number) => void): void {
+  for (let i = 0; i < 16; i++) {
+    const pair = bytes.getUint8(at + i);
+    visit(i, pair & 15);
+    visit(i + 16, pair >> 4);
+  }
+}
+
+/** f16 d, nibbles; value d * number. */
+export const iq4NL: Codec = {
+  blockElements: 32,
+  blockBytes: 18,
+  decode(bytes, at, out) {
+    const d = f16At(bytes, at);
+    eachNibble(bytes, at + 2, (i, q) => (out[i] = d * (iq4Numbers[q] as number)));
+  },
+};
+
+/**
+ * f16 d; eight scales of 6 bits (32 too much), one for 32 elements: the upper two bits of all in a u16, the first's
+ * lowest, then the lower four two a byte, the first's in the low half; 128 bytes of nibbles. Value d * scale * number.
+ */
+export const iq4XS: Codec = {
+  blockElements: 256,
+  blockBytes: 136,
+  decode(bytes, at, out) {
+    const d = f16At(bytes, at);
+    const upper = bytes.getUint16(at + 2, true);
+    for (let s = 0; s < 8; s++) {
+      const lower = (bytes.getUint8(at + 4 + (s >> 1)) >> (4 * (s & 1))) & 15;
+      const scale = fround(d * ((lower | (((upper >> (2 * s)) & 3) << 4)) - 32));
+      eachNibble(bytes, at + 8 + 16 * s, (i, q) => (out[32 * s + i] = scale * (iq4Numbers[q] as number)));
+    }
+  },
+};
+
+/** A sign, two bits of exponent (bias 1), one of fraction. */
+function e2m1(nibble: number): number {
+  const exponent = (nibble >> 1) & 3;
+  const fraction = (nibble & 1) / 2;
+  const size = exponent === 0 ? fraction : (1 + fraction) * 2 ** (exponent - 1);
+  // Not below zero: as ggml has it, there is one zero.
+  return nibble > 8 ? -size : size;
+}
+
+/** An exponent e without a sign (OCP's E8M0), nibbles; value 2^(e - 127) * number. 255 stands for no number, but is read on. */
+export const mxfp4: Codec = {
+  blockElements: 32,
+  blockBytes: 17,
+  decode(bytes, at, out) {
+    const scale = 2 ** (bytes.getUint8(at) - 127);
+    eachNibble(bytes, at + 1, (i, q) => (out[i] = scale * e2m1(q)));
+  },
+};

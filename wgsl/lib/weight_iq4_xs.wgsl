@@ -1,0 +1,25 @@
+// IQ4_XS, 32 weights a block: 4 words of nibbles (low: columns 0-15, high: 16-31), places in a list. Apart, three words
+// for eight blocks: an f16 scale, then a signed byte a block that multiplies it.
+struct Block { a: vec4<u32> }
+
+//#include "lib/iq4_quad.wgsl"
+
+fn load_block(index: u32) -> Block {
+  return Block(quants[index]);
+}
+
+// Columns 4j .. 4j+3 of a block, before the scale.
+fn block_quad(block: Block, j: u32) -> vec4<f32> {
+  return quad_of(block.a[j & 3u], j);
+}
+
+fn block_scale(index: u32) -> f32 {
+  let at = (index >> 3u) * 3u;
+  let factor = extractBits(bitcast<i32>(scales[at + 1u + ((index & 7u) >> 2u)]), (index & 3u) * 8u, 8u);
+  return unpack2x16float(scales[at]).x * f32(factor);
+}
+
+// The same four columns without the rest of the block, after the scale.
+fn load_quad(index: u32, j: u32) -> vec4<f32> {
+  return quad_of(quants[index][j & 3u], j) * block_scale(index);
+}
