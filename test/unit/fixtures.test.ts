@@ -26,14 +26,17 @@ describe('the fixtures of architectures', () => {
       const weights = new Set(asked(name).runs.map((run) => run.weights));
       expect([name, [...weights].sort()]).toEqual([name, ['BF16', 'Q4_0', 'Q8_0']]);
     }
-    expect(globSync('*/hf-sharded/config.json', { cwd: root })).toEqual(['qwen3/hf-sharded/config.json']);
+    expect(globSync('*/hf-sharded/config.json', { cwd: root }).sort()).toEqual([
+      'qwen3/hf-sharded/config.json',
+      'qwen3moe/hf-sharded/config.json',
+    ]);
     const long = fixtureNames.filter((name) => asked(name).runs.some((run) => run.name === 'long factors'));
     expect(long).toEqual(['phi4-mini']);
   });
 
   it('have files in every type that llama-quantize was asked for', () => {
-    const types = ['F32', 'F16', 'Q4_0', 'Q4_1', 'Q5_0', 'Q5_1', 'Q8_0'];
-    const wide = ['Q2_K', 'Q3_K_S', 'Q4_K_S', 'Q5_K_S', 'Q6_K', 'Q4_K_M'];
+    const types = ['F32', 'F16', 'Q4_0', 'Q4_1', 'Q5_0', 'Q5_1', 'Q8_0', 'IQ4_NL', 'MXFP4_MOE'];
+    const wide = ['Q2_K', 'Q3_K_S', 'Q4_K_S', 'Q5_K_S', 'Q6_K', 'IQ4_XS', 'Q4_K_M'];
     expect(asked('types').runs.map((run) => run.weights)).toEqual([...types, ...wide]);
     for (const type of [...types, ...wide]) expect([type, has(`types/${type}.gguf`)]).toEqual([type, true]);
   });

@@ -24,7 +24,7 @@ describe('config.json', () => {
     const { code, message } = await refusalOf(withConfig(llama, { model_type: 'mamba' }));
     expect(code).toBe('unsupported_architecture');
     expect(message).toMatch(
-      /unknown model_type 'mamba' \(supported: llama, mistral, qwen2, qwen3, gemma3, .*bert/,
+      /unknown model_type 'mamba' \(supported: llama, mistral, qwen2, qwen3, .*gemma3, .*bert/,
     );
     expect((await refusalOf(withConfig(llama, { model_type: undefined }))).message).toContain("'undefined'");
   });
@@ -70,6 +70,17 @@ describe('config.json', () => {
     });
   });
 
+  it('of weights in four bits is read where they are known, and nothing else is', async () => {
+    const quantized = (name: string, method: unknown) =>
+      refusalOf(withConfig(tinyFolder(name), { quantization_config: { quant_method: method } }));
+    expect(await quantized('gpt-oss', 'fp8')).toEqual({
+      code: 'unsupported_type',
+      message: expect.stringMatching(/quantised by fp8 \(supported: mxfp4\); get the original weights/),
+    });
+    expect((await quantized('gpt-oss', undefined)).message).toContain('an unknown method');
+    expect((await quantized('qwen3moe', 'mxfp4')).message).toContain('quantised by mxfp4; get');
+  });
+
   it.each([
     ['llama', { rope_scaling: { type: 'dynamic', factor: 2 } }, /rope_scaling of type "dynamic"/],
     ['llama', { rope_scaling: { rope_type: 'yarn' } }, /rope_scaling\.factor is missing/],
@@ -95,6 +106,22 @@ describe('config.json', () => {
     ],
     ['bert', { position_embedding_type: 'relative_key' }, /position_embedding_type "relative_key"/],
     ['nomic-bert', { prenorm: true }, /prenorm true is not supported/],
+    ['qwen3moe', { mlp_only_layers: [1] }, /mlp_only_layers \[1\] is not supported \(supported: none\)/],
+    ['qwen3moe', { decoder_sparse_step: 2 }, /decoder_sparse_step 2 is not supported \(supported: 1\)/],
+    ['qwen3moe', { num_experts_per_tok: 0 }, /num_experts_per_tok must be a whole number >= 1, got 0/],
+    ['qwen3moe', { moe_intermediate_size: 'x' }, /moe_intermediate_size must be a number, got "x"/],
+    ['gpt-oss', { swiglu_limit: 5 }, /swiglu_limit 5 is not supported \(supported: 7\)/],
+    ['gpt-oss', { attention_bias: false }, /attention_bias false is not supported/],
+    ['gpt-oss', { hidden_act: 'gelu' }, /hidden_act "gelu" is not supported/],
+    ['gpt-oss', { layer_types: ['full_attention'] }, /layer_types must be sliding_attention and full_/],
+    ['gpt-oss', { layer_types: 'sliding_attention' }, /layer_types must be sliding_attention and full_/],
+    ['gpt-oss', { sliding_window: 0 }, /sliding_window must be a whole number >= 1, got 0/],
+    ['gpt-oss', { rope_scaling: null }, /rope_scaling is missing/],
+    [
+      'gpt-oss',
+      { rope_scaling: { rope_type: 'yarn', factor: 2, mscale: 0.7, mscale_all_dim: 1 } },
+      /rope_scaling\.mscale and mscale_all_dim are not supported/,
+    ],
   ])('of %s with %o is another model than we compute', async (name, changes, message) => {
     expect(await refusalOf(withConfig(tinyFolder(name), changes))).toEqual({
       code: 'bad_config',
@@ -140,6 +167,52 @@ describe('what transformers fills in', () => {
       'gemma3.rope.freq_base': 1_000_000,
       'gemma3.rope.freq_base_swa': 10_000,
       'gemma3.attention.sliding_window': 4096,
+    });
+  });
+});
+
+describe('what transformers fills in for experts', () => {
+  it('is filled in for Qwen 3, whose shares do not sum to 1 unless it says so', async () => {
+    const gone = { norm_topk_prob: undefined, num_experts_per_tok: undefined, rms_norm_eps: undefined };
+    const shape = { mlp_only_layers: undefined, decoder_sparse_step: undefined };
+    const found = await numbers(withConfig(tinyFolder('qwen3moe'), { ...gone, ...shape }));
+    expect(found).toMatchObject({
+      'qwen3moe.expert_weights_norm': false,
+      'qwen3moe.expert_used_count': 8,
+      'qwen3moe.attention.layer_norm_rms_epsilon': Math.fround(1e-6),
+    });
+    expect(await numbers(tinyFolder('qwen3moe'))).not.toHaveProperty(['qwen3moe.expert_weights_norm']);
+    const missing = { num_experts: undefined, num_local_experts: undefined };
+    expect((await refusalOf(withConfig(tinyFolder('qwen3moe'), missing))).message).toContain(
+      'is one of 8 experts, config.json says 128',
+    );
+  });
+
+  it('is filled in for gpt-oss, whose YaRN ends at whole pairs unless it says otherwise', async () => {
+    const { rope_scaling, ...config } = parsed(tinyFolder('gpt-oss')['config.json']);
+    const { truncate: _, ...yarn } = rope_scaling as Record<string, unknown>;
+    const gone = [
+      'layer_types',
+      'sliding_window',
+      'swiglu_limit',
+      'rms_norm_eps',
+      'rope_theta',
+      'attention_bias',
+    ];
+    const left = Object.fromEntries(Object.entries(config).filter(([key]) => !gone.includes(key)));
+    const contents = { ...tinyFolder('gpt-oss'), 'config.json': json({ ...left, rope_scaling: yarn }) };
+    expect(await numbers(contents)).toMatchObject({
+      'gpt-oss.attention.sliding_window': 128,
+      'gpt-oss.attention.layer_norm_rms_epsilon': Math.fround(1e-5),
+      'gpt-oss.rope.freq_base': 150_000,
+      'gpt-oss.rope.scaling.yarn_truncate': true,
+    });
+    // As transformers 5 writes it.
+    const newer = { ...left, rope_parameters: { ...yarn, truncate: false, rope_theta: 5000 } };
+    expect(await numbers({ ...contents, 'config.json': json(newer) })).toMatchObject({
+      'gpt-oss.rope.freq_base': 5000,
+      'gpt-oss.rope.scaling.type': 'yarn',
+      'gpt-oss.rope.scaling.yarn_truncate': false,
     });
   });
 });
@@ -286,6 +359,15 @@ describe('a window', () => {
       ]);
     },
   );
+
+  it('of Qwen 3 with experts is in all layers where it is switched on', async () => {
+    const qwen = (changes: object) => windows(withConfig(tinyFolder('qwen3moe'), { ...changes }));
+    expect(await qwen({ use_sliding_window: true, sliding_window: 32, max_window_layers: 1 })).toEqual([
+      32, 32,
+    ]);
+    expect(await qwen({ use_sliding_window: true, sliding_window: null })).toEqual([0, 0]);
+    expect(await qwen({ sliding_window: 32 })).toEqual([0, 0]);
+  });
 
   it('that makes no sense is refused', async () => {
     const refused = async (name: string, changes: object) =>

@@ -6,7 +6,7 @@ import { decodeFloats, isFloatType } from '../../src/engine/formats/float-bytes.
 import { openGguf } from '../../src/engine/formats/gguf.ts';
 import { openHuggingFace } from '../../src/engine/formats/hugging-face/index.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
-import { rowsOf } from '../../src/engine/formats/rows.ts';
+import { bytesOfRow, rowsOf } from '../../src/engine/formats/rows.ts';
 import { memoryFiles } from '../support/byte-source.ts';
 import { fixtureNames } from '../support/fixture-names.ts';
 import { folderContents } from '../support/folder-contents.ts';
@@ -23,16 +23,18 @@ const openBoth = async (name: string, folder = 'hf') => {
   };
 };
 
-/** All values of a tensor, read in pieces of an awkward number of rows. */
-const valuesOf = async (file: ModelFile, name: string): Promise<Float32Array> => {
+/** All values of a tensor, or its bytes where it is quantised, read in pieces of an awkward number of rows. */
+const valuesOf = async (file: ModelFile, name: string): Promise<Float32Array | Uint8Array> => {
   const tensor = file.tensors.get(name)!;
-  if (!isFloatType(tensor.type)) throw new Error(`${name} is ${tensor.type}`);
-  const columns = tensor.shape.at(-1)!;
-  const values = new Float32Array(rowsOf(tensor) * columns);
+  const { type, shape } = tensor;
+  const float = isFloatType(type);
+  const columns = float ? shape.at(-1)! : bytesOfRow(tensor);
+  const values = new (float ? Float32Array : Uint8Array)(rowsOf(tensor) * columns);
   for (let row = 0; row < rowsOf(tensor); row += 7) {
     const rows = Math.min(7, rowsOf(tensor) - row);
     const into = values.subarray(row * columns, (row + rows) * columns);
-    decodeFloats(tensor.type, await file.readRows(tensor, row, rows), into);
+    if (into instanceof Uint8Array) await file.readRows(tensor, row, rows, into);
+    else if (float) decodeFloats(type, await file.readRows(tensor, row, rows), into);
   }
   return values;
 };
@@ -82,7 +84,7 @@ describe.each(fixtureNames)('%s', (name) => {
   });
 });
 
-const greatestDifference = (a: Float32Array, b: Float32Array): number => {
+const greatestDifference = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   let greatest = a.length === b.length ? 0 : Number.POSITIVE_INFINITY;
   for (let i = 0; i < a.length; i++) greatest = Math.max(greatest, Math.abs(a[i]! - b[i]!));
   return greatest;

@@ -134,6 +134,21 @@ describe('quantising while reading', () => {
     expect(ours.notes).toEqual([]);
   });
 
+  it('rounds the matrices of experts, but neither what chooses them nor their biases', async () => {
+    const { file } = await modelOf(
+      tensor('blk.0.ffn_up_exps.weight', 'BF16', [3, 4, 64]),
+      tensor('blk.0.ffn_up_exps.bias', 'F32', [3, 32]),
+      tensor('blk.0.ffn_gate_inp.weight', 'F32', [3, 64]),
+    );
+    const ours = quantized(file, 'Q4_0');
+    expect(typesOf(ours)).toEqual({ ...typesOf(file), 'blk.0.ffn_up_exps.weight': 'Q4_0' });
+    const experts = ours.tensors.get('blk.0.ffn_up_exps.weight')!;
+    expect(experts).toMatchObject({ shape: [3, 4, 64], sizeBytes: 3 * 4 * 2 * 18 });
+    expect(await wholeOf(ours, experts)).toEqual(quantize('Q4_0', random(3 * 4 * 64, 3)));
+    const last = await ours.readRows(experts, 11, 1);
+    expect(last).toEqual((await wholeOf(ours, experts)).subarray(11 * 36));
+  });
+
   it('keeps or widens rows that the type cannot have, and tells', async () => {
     const { file } = await modelOf(
       tensor('a.weight', 'F32', [2, 256]),

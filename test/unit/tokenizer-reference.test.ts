@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { tokenizerMetadata } from '../../src/engine/formats/hugging-face/tokenizer.ts';
+import type { MetadataArray, MetadataScalar } from '../../src/engine/formats/model-file.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import {
   referenceFamilies,
@@ -17,6 +19,43 @@ describe('tokenizer.json gives the ids of the reference implementation', () => {
       if (text === '<0x41>' && of === 'unigram-bytes') expect(tokenizer.decode(found)).toBe(' <0x41>');
       else expect([text, found]).toEqual([text, ids[i]]);
     });
+  });
+});
+
+describe("a GGUF file's tokenizer of Gemma 4 gives the ids of the reference implementation", () => {
+  const { json, ids } = referenceFamilies.find(({ name }) => name === 'gemma')!;
+  const folder = tokenizerMetadata({ tokenizer: json });
+  const size = (folder.get('tokenizer.ggml.tokens') as readonly string[]).length;
+  // As the converter writes it: scores that say nothing, and none of our own keys.
+  const own = [...folder].filter(([key]) => key.startsWith('tokenizer.ggml.'));
+  const converted = new Map<string, MetadataScalar | MetadataArray>([
+    ...own,
+    ['tokenizer.ggml.model', 'gemma4'],
+    ['tokenizer.ggml.scores', new Float32Array(size).fill(-1000)],
+  ]);
+
+  it('of every text, merged in the order of the list', () => {
+    const tokenizer = createTokenizer(converted);
+    expect(tokenizer.kind).toBe('gemma4');
+    texts.forEach((text, i) =>
+      expect([text, tokenizer.encode(text, { addSpecial: true, parseSpecial: true })]).toEqual([
+        text,
+        ids[i],
+      ]),
+    );
+  });
+
+  it('with the ids and the habits of Gemma where the file does not say', () => {
+    const unsaid = [...converted].filter(([key]) => !/_token(_id)?$|add_space_prefix/.test(key));
+    const tokenizer = createTokenizer(new Map(unsaid));
+    expect([tokenizer.bosId, tokenizer.eosId]).toEqual([2, 1]);
+    expect(tokenizer.encode('', { addSpecial: true })).toEqual([2]);
+    expect(tokenizer.decode(tokenizer.encode('a b'))).toBe('a b');
+  });
+
+  it('not without its merges', () => {
+    const unmerged = new Map([...converted].filter(([key]) => key !== 'tokenizer.ggml.merges'));
+    expect(() => createTokenizer(unmerged)).toThrow(/no list of texts under 'tokenizer\.ggml\.merges'/);
   });
 });
 

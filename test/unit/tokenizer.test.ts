@@ -289,7 +289,7 @@ describe('what cannot be used', () => {
   it('an unknown kind or pre-tokenizer is refused with the supported ones', () => {
     const rwkv = new Map([['tokenizer.ggml.model', 'rwkv']]);
     expect(() => createTokenizer(rwkv)).toThrow(
-      "unknown tokenizer 'rwkv' (supported: gpt2, llama, bert, t5)",
+      "unknown tokenizer 'rwkv' (supported: gpt2, llama, gemma4, bert, t5)",
     );
     expect(() => createTokenizer(without('model'))).toThrow(/names no tokenizer \(supported/);
     const odd = bpeMetadata({ pre: 'odd', vocabulary: { a: 0 }, merges: ['a a'] });

@@ -9,8 +9,12 @@ import { bytesOfRow, checkRows, columnsOf, rowsOf } from './rows.ts';
 /** Weights quantised at a time: little enough to stay in the processor's caches. */
 const chunkWeights = 1 << 18;
 
-/** Looked up, not multiplied: nothing is saved, and positions that lie close together become one. */
-const keptNames: readonly string[] = ['position_embd.weight', 'token_types.weight'];
+/**
+ * Looked up, not multiplied: nothing is saved, and positions that lie close together become one. What chooses experts is
+ * small, and rounded it chooses others; biases of experts are vectors.
+ */
+const isKept = (name: string): boolean =>
+  ['position_embd.weight', 'token_types.weight'].includes(name) || /\.bias$|\.ffn_gate_inp\./.test(name);
 
 interface Planned {
   readonly info: TensorInfo;
@@ -30,7 +34,7 @@ export const quantized = (file: ModelFile, wanted: QuantizeType): ModelFile => {
   const head = headOf(file);
   for (const tensor of file.tensors.values()) {
     const { type, name } = tensor;
-    if (!isFloatType(type) || tensor.shape.length !== 2 || keptNames.includes(name)) continue;
+    if (!isFloatType(type) || tensor.shape.length < 2 || isKept(name)) continue;
     const fitting = fittingType(tensor, wanted);
     // Rounding in the logits' own matrix is not averaged out by anything behind it.
     const finer = wanted === 'Q4_K' && fitting === wanted && name === head;

@@ -55,6 +55,17 @@ const kinds: Readonly<Record<string, (metadata: Metadata) => Parts>> = {
       addEos: false,
     };
   },
+  /** Merges of whole texts, in the order of their list: the scores of such files mean nothing. */
+  gemma4(metadata) {
+    const vocabulary = readVocabulary(metadata, { bosId: 2, eosId: 1, unknownId: 3 });
+    const words = markedWords(readFlag(metadata, 'add_space_prefix') ?? false);
+    return {
+      vocabulary,
+      model: new SentencePieceModel(vocabulary, words, readStrings(metadata, 'merges')),
+      addBos: true,
+      addEos: false,
+    };
+  },
   bert(metadata) {
     // [CLS] and [SEP] frame every text; GGUF spells the key of the second one like this.
     const named = (name: string, id: number) => Number(metadata.get(`tokenizer.ggml.${name}`) ?? id);

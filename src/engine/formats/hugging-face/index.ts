@@ -39,6 +39,7 @@ const readModel = async (
   const { name } = files;
   const json = await readConfig(files);
   const family = familyOf(name, json);
+  refuseQuantised(name, json, family.packing);
   const config = new Config(name, json, family.defaults);
   const keys = new Keys(family.architecture);
   family.metadata(config, keys);
@@ -67,19 +68,27 @@ const readModel = async (
 const readConfig = async (files: ModelFiles): Promise<JsonObject> => {
   const json = await readObject(files, 'config.json');
   if (!json) throw new ModelFileError('not_found', `${files.name}: there is no file 'config.json'`);
-  const quantization = json.quantization_config;
-  if (isObject(quantization)) {
-    const { quant_method: method } = quantization;
-    throw new ModelFileError(
-      'unsupported_type',
-      `${files.name}: config.json: the weights are quantised by ${typeof method === 'string' ? method : 'an unknown method'}; get the original weights (F32, F16 or ` +
-        'BF16), or a GGUF file',
-    );
-  }
   const { text_config: text, model_type, architectures } = json;
   if (!isObject(text)) return json;
   // The whole model's type says what it is; the part's only that it is a part.
   return { ...json, ...text, model_type, architectures: text.architectures ?? architectures };
+};
+
+/** @param readable the method whose weights the family reads */
+const refuseQuantised = (
+  name: string,
+  { quantization_config: quantization }: JsonObject,
+  readable: string | undefined,
+): void => {
+  if (!isObject(quantization)) return;
+  const { quant_method: method } = quantization;
+  if (method === readable && readable !== undefined) return;
+  const also = readable === undefined ? '' : ` (supported: ${readable})`;
+  throw new ModelFileError(
+    'unsupported_type',
+    `${name}: config.json: the weights are quantised by ${typeof method === 'string' ? method : 'an unknown method'}${also}; ` +
+      'get the original weights (F32, F16 or BF16), or a GGUF file',
+  );
 };
 
 /** A checkpoint whose head is its own must have it. */
@@ -87,7 +96,7 @@ const checkHead = ({ name }: ModelFiles, config: Config, tensors: ReadonlyMap<st
   if (tensors.has('output.weight') || config.get('tie_word_embeddings') !== false) return;
   // Bare models have none.
   const [architecture] = (config.get('architectures') ?? []) as unknown[];
-  if (!String(architecture).endsWith('ForCausalLM')) return;
+  if (!/For(CausalLM|ConditionalGeneration)$/.test(String(architecture))) return;
   throw new ModelFileError(
     'bad_tensors',
     `${name}: there is no tensor 'lm_head.weight', and config.json does not set tie_word_embeddings`,

@@ -1,8 +1,9 @@
 import { few } from '../../few.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';
 import { ModelFileError, type TensorInfo, tensorTypes } from '../model-file.ts';
-import { bytesOfRow, rowsOf } from '../rows.ts';
+import { bytesOfRow, columnsOf, rowsOf } from '../rows.ts';
 import type { Config } from './config.ts';
+import { presentExperts } from './experts.ts';
 import type { Family, Target } from './family.ts';
 import {
   constantRows,
@@ -12,6 +13,7 @@ import {
   type ReadRows,
   storedRows,
 } from './tensor-rows.ts';
+import { turnedColumns, turnedExtent, turnedRows, type Turns } from './turned-rows.ts';
 import type { LocatedTensor } from './weight-files.ts';
 
 /** A tensor under GGUF's name, and how its rows are come by. */
@@ -37,7 +39,10 @@ export const presentTensors = (
   const unreadable: string[] = [];
   const problems: string[] = [];
   const layers = config.number('num_hidden_layers', 'n_layer');
-  for (const tensor of stored.values()) {
+  const experts = presentExperts([...stored.values()], { family, config, layers });
+  problems.push(...experts.problems);
+  for (const presented of experts.tensors) tensors.set(presented.info.name, presented);
+  for (const tensor of experts.rest) {
     if (isIgnored(tensor.name, family, config)) continue;
     const target = targetOf(tensor.name, family, layers);
     const known = target && tensors.get(target.name);
@@ -90,37 +95,40 @@ export const isIgnored = (tensor: string, family: Family, config: Config): boole
 
 /** The target with its name complete: layer filled in, suffix appended. */
 export const targetOf = (tensor: string, family: Family, layers: number): Target | undefined => {
-  const [, base, suffix] = /^(.+)\.(weight|bias|gamma|beta)$/.exec(tensor) ?? [];
-  if (base === undefined || suffix === undefined) return undefined;
+  const [, base = tensor, suffix] = /^(.+)\.(weight|bias|gamma|beta)$/.exec(tensor) ?? [];
+  const names = suffix === undefined ? (family.bare ?? {}) : family.tensors;
   for (const prefix of [...family.prefixes, '']) {
     if (!base.startsWith(prefix)) continue;
     const [, layer] = /(?:^|\.)(\d+)\./.exec(base.slice(prefix.length)) ?? [];
     if (layer !== undefined && Number(layer) >= layers) return undefined;
     const key = base.slice(prefix.length).replace(/(^|\.)\d+\./, '$1#.');
-    const found = Object.hasOwn(family.tensors, key) ? family.tensors[key] : undefined;
+    const found = Object.hasOwn(names, key) ? names[key] : undefined;
     if (found === undefined) continue;
     const target = typeof found === 'string' ? { name: found } : found;
     // BERT's first checkpoints call the two halves of a norm gamma and beta.
     const kind = suffix === 'gamma' ? 'weight' : suffix === 'beta' ? 'bias' : suffix;
-    return { ...target, name: `${target.name.replace('#', layer ?? '')}.${kind}` };
+    const name = target.name.replace('#', layer ?? '');
+    return { ...target, name: kind === undefined ? name : `${name}.${kind}` };
   }
   return undefined;
 };
 
 /** What is wrong with it, in words, if it cannot be presented. */
 const present = (
-  tensor: LocatedTensor,
+  found: LocatedTensor,
   stored: FloatType,
-  { name, pairUp, plus = 0, float }: Target,
+  { name, pairUp, plus = 0, each, float, taps, turns }: Target,
   config: Config,
 ): Presented | string => {
+  const tensor = taps ? { ...found, shape: withoutMiddle(found.shape) } : found;
   const { shape } = tensor;
   const elements = shape.reduce((product, extent) => product * extent, 1);
   if (shape.length < 1 || shape.length > 2 || elements < 1) {
     return `has shape [${shape.join(', ')}], neither a vector nor a matrix`;
   }
   const isVector = shape.length === 1;
-  const type = isVector || float || plus !== 0 ? 'F32' : stored;
+  const change = each ?? (plus === 0 ? undefined : (value: number) => value + plus);
+  const type = isVector || float || change ? 'F32' : stored;
   const info = {
     name,
     type,
@@ -138,6 +146,23 @@ const present = (
       read: isVector ? pairedVector(tensor, stored, heads) : pairedRows(storedRows(tensor, stored), paired),
     };
   }
-  const read = type === stored && plus === 0 ? storedRows(tensor, stored) : floatRows(tensor, stored, plus);
-  return { info, read };
+  const read = type === stored && !change ? storedRows(tensor, stored) : floatRows(tensor, stored, change);
+  const turning = turns?.(config);
+  return turning ? turned({ info, read }, turning) : { info, read };
+};
+
+/** [channels, 1, taps] as [channels, taps]; any other shape stays, and is refused by its length. */
+const withoutMiddle = (shape: readonly number[]): readonly number[] =>
+  shape.length === 3 && shape[1] === 1 ? [shape[0]!, shape[2]!] : shape;
+
+const turned = ({ info, read }: Presented, turns: Turns): Presented | string => {
+  const { shape, type } = info;
+  const byRows = turns.along === 'rows' && shape.length === 2;
+  const extent = byRows ? rowsOf(info) : columnsOf(info);
+  const wanted = turnedExtent(turns);
+  if (extent !== wanted)
+    return `has shape [${shape.join(', ')}], where the heads of config.json take ${wanted}`;
+  if (byRows) return { info, read: turnedRows(read, turns, bytesOfRow(info)) };
+  const row = { columns: extent, elementBytes: tensorTypes[type].blockBytes };
+  return { info, read: turnedColumns(read, turns, row) };
 };

@@ -40,21 +40,25 @@ export const pairedFrom = (row: number, headRows: number): number => {
   return row - within + (within >> 1) + (within & 1) * (headRows / 2);
 };
 
-/** Rows as F32, `plus` added to every value. */
-export const floatRows = (tensor: LocatedTensor, type: FloatType, plus: number): ReadRows => {
+/** Rows as F32, every value changed. */
+export const floatRows = (
+  tensor: LocatedTensor,
+  type: FloatType,
+  change?: (value: number) => number,
+): ReadRows => {
   const read = storedRows(tensor, type);
   const columns = columnsOf(tensor);
   return async (firstRow, rows, into) => {
     const values = new Float32Array(rows * columns);
     decodeFloats(type, await read(firstRow, rows), values);
-    if (plus !== 0) for (let i = 0; i < values.length; i++) values[i]! += plus;
+    if (change) for (let i = 0; i < values.length; i++) values[i] = change(values[i]!);
     return give(values, into);
   };
 };
 
 /** A vector whose elements stand for the rows of a matrix that `pairedRows` reorders. */
 export const pairedVector = (tensor: LocatedTensor, type: FloatType, heads: number): ReadRows => {
-  const read = floatRows(tensor, type, 0);
+  const read = floatRows(tensor, type);
   const headRows = columnsOf(tensor) / heads;
   return async (firstRow, rows, into) => {
     const stored = new Float32Array((await read(firstRow, rows)).slice().buffer);

@@ -57,6 +57,9 @@ const writeYarn = (config: Config, rope: Config, keys: Keys): void => {
   keys.float('rope.scaling.yarn_attn_factor', rope.optional('attention_factor', 'attn_factor'));
   keys.float('rope.scaling.yarn_beta_fast', rope.optional('beta_fast'));
   keys.float('rope.scaling.yarn_beta_slow', rope.optional('beta_slow'));
+  const own = rope.optional('attention_factor', 'attn_factor') !== undefined;
+  if (!own && rope.optional('mscale') && rope.optional('mscale_all_dim'))
+    rope.refuse('mscale and mscale_all_dim are not supported (supported: attention_factor)');
 };
 
 /** Width of a head: named, or the model's width shared out. */

@@ -3,6 +3,8 @@ import type { Family } from '../family.ts';
 import type { Keys } from '../keys.ts';
 import { windowOf, writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors, headNorms } from './decoder-tensors.ts';
+import { writeExperts } from './experts.ts';
+import { kindsOfLayers, layersOf } from './layer-kinds.ts';
 
 const defaults = {
   num_key_value_heads: 32,
@@ -14,37 +16,24 @@ const defaults = {
   tie_word_embeddings: false,
 };
 
-/** More than any model has: before a list of them is made. */
-const mostLayers = 1 << 16;
-
 /** Which layers slide where sliding is switched on: those listed, or all but the first ones. */
 const slidingLayers = (config: Config): boolean[] => {
-  const layers = config.count('num_hidden_layers');
-  if (layers > mostLayers) {
-    config.refuse(`num_hidden_layers must be at most ${mostLayers}, got ${layers}`);
-    return [];
-  }
-  const kinds = config.get('layer_types');
-  if (kinds === undefined) {
-    const first = config.number('max_window_layers');
-    return Array.from({ length: layers }, (_, layer) => layer >= first);
-  }
-  const known = (kind: unknown) => kind === 'sliding_attention' || kind === 'full_attention';
-  if (!Array.isArray(kinds) || kinds.length !== layers || !kinds.every(known)) {
-    config.refuse('layer_types must hold sliding_attention or full_attention for each layer');
-    return [];
-  }
-  return kinds.map((kind) => kind === 'sliding_attention');
+  const kinds = kindsOfLayers(config, ['sliding_attention', 'full_attention']);
+  if (kinds) return kinds.map((kind) => kind === 'sliding_attention');
+  const first = config.number('max_window_layers');
+  return Array.from({ length: layersOf(config) }, (_, layer) => layer >= first);
 };
 
 /** llama.cpp's converter loses the window; here it is written as for models whose layers take turns. */
-const metadata = (config: Config, keys: Keys): void => {
+const writeQwen = (config: Config, keys: Keys, slides: (config: Config) => boolean[]): void => {
   writeDecoder(config, keys);
   const window = config.get('use_sliding_window') === true ? windowOf(config) : undefined;
   if (window === undefined) return;
   keys.set('attention.sliding_window', window);
-  keys.set('attention.sliding_window_pattern', slidingLayers(config));
+  keys.set('attention.sliding_window_pattern', slides(config));
 };
+
+const metadata = (config: Config, keys: Keys): void => writeQwen(config, keys, slidingLayers);
 
 export const qwen2: Family = {
   architecture: 'qwen2',
@@ -60,4 +49,35 @@ export const qwen3: Family = {
   prefixes: decoderPrefixes,
   tensors: { ...decoderTensors, ...headNorms },
   metadata,
+};
+
+/** Experts in all layers; where it slides, it does so in all of them. */
+export const qwen3moe: Family = {
+  architecture: 'qwen3moe',
+  defaults: {
+    ...defaults,
+    num_key_value_heads: 4,
+    moe_intermediate_size: 768,
+    num_local_experts: 128,
+    num_experts_per_tok: 8,
+    norm_topk_prob: false,
+  },
+  prefixes: decoderPrefixes,
+  tensors: {
+    ...decoderTensors,
+    ...headNorms,
+    'layers.#.mlp.gate': { name: 'blk.#.ffn_gate_inp', float: true },
+  },
+  experts: { at: 'layers.#.mlp.experts.', gateUp: 'halves' },
+  metadata(config, keys) {
+    config.expect('decoder_sparse_step', 1);
+    const dense = config.get('mlp_only_layers');
+    if (Array.isArray(dense) && dense.length > 0) {
+      config.refuse(`mlp_only_layers ${JSON.stringify(dense)} is not supported (supported: none)`);
+    }
+    writeQwen(config, keys, () => Array.from({ length: layersOf(config) }, () => true));
+    writeExperts(config, keys, config.count('moe_intermediate_size'));
+    // Shares that sum to 1 are what GGUF takes as known.
+    if (config.get('norm_topk_prob') !== true) keys.set('expert_weights_norm', false);
+  },
 };

@@ -3,10 +3,14 @@ import type { Family } from '../family.ts';
 import type { JsonObject } from '../../json-file.ts';
 import { bert, nomicBert } from './bert.ts';
 import { gemma3, gemmaEmbedding } from './gemma3.ts';
+import { gemma4 } from './gemma4.ts';
+import { gptOss } from './gpt-oss.ts';
 import { granite } from './granite.ts';
+import { lfm2 } from './lfm2.ts';
 import { llama, mistral } from './llama.ts';
 import { phi3 } from './phi3.ts';
-import { qwen2, qwen3 } from './qwen.ts';
+import { qwen2, qwen3, qwen3moe } from './qwen.ts';
+import { qwen3_5 } from './qwen3-5.ts';
 import { smollm3 } from './smollm3.ts';
 
 interface Entry {
@@ -21,11 +25,18 @@ const registry: Readonly<Record<string, readonly Entry[]>> = {
   mistral: [{ family: mistral, classes: ['MistralForCausalLM', 'MistralModel'] }],
   qwen2: [{ family: qwen2, classes: ['Qwen2ForCausalLM', 'Qwen2Model'] }],
   qwen3: [{ family: qwen3, classes: ['Qwen3ForCausalLM', 'Qwen3Model'] }],
+  qwen3_moe: [{ family: qwen3moe, classes: ['Qwen3MoeForCausalLM'] }],
+  gpt_oss: [{ family: gptOss, classes: ['GptOssForCausalLM'] }],
+  qwen3_5: [{ family: qwen3_5, classes: ['Qwen3_5ForConditionalGeneration'] }],
+  qwen3_5_text: [{ family: qwen3_5, classes: ['Qwen3_5ForCausalLM'] }],
+  lfm2: [{ family: lfm2, classes: ['Lfm2ForCausalLM', 'LFM2ForCausalLM'] }],
   gemma3: [{ family: gemma3, classes: ['Gemma3ForConditionalGeneration'] }],
   gemma3_text: [
     { family: gemma3, classes: ['Gemma3ForCausalLM'] },
     { family: gemmaEmbedding, classes: ['Gemma3TextModel'] },
   ],
+  gemma4: [{ family: gemma4, classes: ['Gemma4ForConditionalGeneration'] }],
+  gemma4_text: [{ family: gemma4, classes: ['Gemma4ForCausalLM'] }],
   phi3: [{ family: phi3, classes: ['Phi3ForCausalLM'] }],
   smollm3: [{ family: smollm3, classes: ['SmolLM3ForCausalLM'] }],
   granite: [{ family: granite, classes: ['GraniteForCausalLM'] }],

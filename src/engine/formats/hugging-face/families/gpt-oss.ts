@@ -1,0 +1,56 @@
+import type { Config } from '../config.ts';
+import type { Family } from '../family.ts';
+import { writeDecoder } from './common.ts';
+import { decoderPrefixes, decoderTensors } from './decoder-tensors.ts';
+import { writeExperts } from './experts.ts';
+import { fullRope } from './rope.ts';
+
+/** GGUF takes it as known that every other layer slides, the first one too. */
+const checkLayers = (config: Config): void => {
+  const kinds = config.get('layer_types');
+  if (kinds === undefined) return;
+  const wanted = (layer: number) => (layer % 2 === 0 ? 'sliding_attention' : 'full_attention');
+  if (Array.isArray(kinds) && kinds.every((kind, layer) => kind === wanted(layer))) return;
+  config.refuse('layer_types must be sliding_attention and full_attention in turns');
+};
+
+const { 'layers.#.post_attention_layernorm': _, ...shared } = decoderTensors;
+
+/** OpenAI's gpt-oss, its experts in MXFP4 as published or in plain numbers. */
+export const gptOss: Family = {
+  architecture: 'gpt-oss',
+  defaults: {
+    num_local_experts: 128,
+    num_experts_per_tok: 4,
+    num_key_value_heads: 8,
+    head_dim: 64,
+    sliding_window: 128,
+    max_position_embeddings: 131_072,
+    rms_norm_eps: 1e-5,
+    rope_theta: 150_000,
+    tie_word_embeddings: false,
+  },
+  prefixes: decoderPrefixes,
+  packing: 'mxfp4',
+  tensors: {
+    ...shared,
+    'layers.#.post_attention_layernorm': 'blk.#.post_attention_norm',
+    'layers.#.mlp.router': { name: 'blk.#.ffn_gate_inp', float: true },
+  },
+  bare: { 'layers.#.self_attn.sinks': 'blk.#.attn_sinks.weight' },
+  experts: { at: 'layers.#.mlp.experts.', gateUp: 'turns', columnsFirst: true },
+  metadata(config, keys) {
+    checkLayers(config);
+    // No key of GGUF: what the activation is clamped at is known of the architecture.
+    config.expect('swiglu_limit', 7);
+    config.expect('attention_bias', true);
+    writeDecoder(config, keys);
+    if (!config.object('rope_scaling', 'rope_parameters')) config.refuse('rope_scaling is missing');
+    // GGUF files of this architecture that say nothing mean the opposite.
+    const rope = fullRope(config);
+    if (rope.get('rope_type', 'type') === 'yarn' && rope.get('truncate') === undefined)
+      keys.set('rope.scaling.yarn_truncate', true);
+    keys.set('attention.sliding_window', config.count('sliding_window'));
+    writeExperts(config, keys, config.count('intermediate_size'));
+  },
+};

@@ -1,0 +1,89 @@
+import type { Config } from '../config.ts';
+import type { Family } from '../family.ts';
+import type { Keys } from '../keys.ts';
+import { writeCommon, writeRope } from './common.ts';
+import { decoderPrefixes } from './decoder-tensors.ts';
+import { kindsOfLayers, layersOf } from './layer-kinds.ts';
+
+/** Which layers attend: those listed, by kind or by number; all where nothing says so. */
+const attendingLayers = (config: Config): readonly boolean[] => {
+  const kinds = kindsOfLayers(config, ['conv', 'full_attention']);
+  if (kinds) return kinds.map((kind) => kind === 'full_attention');
+  const listed = config.get('full_attn_idxs');
+  const layers = Array.from({ length: layersOf(config) }, (_, layer) => layer);
+  if (listed === undefined) return layers.map(() => true);
+  const known = (layer: unknown) => layers.includes(layer as number);
+  if (!Array.isArray(listed) || !listed.every(known)) {
+    config.refuse(`full_attn_idxs must list layers below ${layers.length}, got ${JSON.stringify(listed)}`);
+    return [];
+  }
+  return layers.map((layer) => listed.includes(layer));
+};
+
+/** Two thirds of what is named, times a factor, up to a whole multiple, unless told not to. */
+const feedForwardOf = (config: Config): number => {
+  const named = config.count('block_ff_dim', 'intermediate_size');
+  if (config.get('block_auto_adjust_ff_dim') === false) return named;
+  const less = Math.trunc((2 * named) / 3);
+  const factor = config.optional('block_ffn_dim_multiplier');
+  if (factor === undefined) return less;
+  const multiple = config.count('block_multiple_of');
+  return Math.ceil(Math.trunc(factor * less) / multiple) * multiple;
+};
+
+const metadata = (config: Config, keys: Keys): void => {
+  for (const key of ['tie_embedding', 'tie_word_embeddings']) config.expect(key, true);
+  config.expect('conv_bias', false);
+  writeCommon(config, keys);
+  writeRope(config, keys);
+  const kvHeads = config.count('num_key_value_heads');
+  keys.set(
+    'attention.head_count_kv',
+    Int32Array.from(attendingLayers(config), (attends) => (attends ? kvHeads : 0)),
+  );
+  keys.float('attention.layer_norm_rms_epsilon', config.number('norm_eps'));
+  keys.set('feed_forward_length', feedForwardOf(config));
+  keys.set('shortconv.l_cache', config.count('conv_L_cache'));
+  keys.set('vocab_size', config.count('vocab_size'));
+};
+
+/** LFM2: a short convolution over time in most layers, attention in the others. */
+export const lfm2: Family = {
+  architecture: 'lfm2',
+  defaults: {
+    vocab_size: 65_536,
+    hidden_size: 2560,
+    intermediate_size: 12_288,
+    num_hidden_layers: 32,
+    num_attention_heads: 32,
+    num_key_value_heads: 8,
+    max_position_embeddings: 128_000,
+    norm_eps: 1e-5,
+    rope_theta: 1_000_000,
+    tie_word_embeddings: true,
+    conv_L_cache: 3,
+    block_multiple_of: 256,
+    block_ffn_dim_multiplier: 1,
+  },
+  prefixes: decoderPrefixes,
+  tensors: {
+    embed_tokens: 'token_embd',
+    embedding_norm: 'token_embd_norm',
+    lm_head: 'output',
+    'layers.#.operator_norm': 'blk.#.attn_norm',
+    'layers.#.self_attn.q_proj': 'blk.#.attn_q',
+    'layers.#.self_attn.k_proj': 'blk.#.attn_k',
+    'layers.#.self_attn.v_proj': 'blk.#.attn_v',
+    'layers.#.self_attn.out_proj': 'blk.#.attn_output',
+    'layers.#.self_attn.q_layernorm': 'blk.#.attn_q_norm',
+    'layers.#.self_attn.k_layernorm': 'blk.#.attn_k_norm',
+    'layers.#.conv.in_proj': 'blk.#.shortconv.in_proj',
+    'layers.#.conv.conv': { name: 'blk.#.shortconv.conv', taps: true, float: true },
+    'layers.#.conv.out_proj': 'blk.#.shortconv.out_proj',
+    'layers.#.ffn_norm': 'blk.#.ffn_norm',
+    'layers.#.feed_forward.w1': 'blk.#.ffn_gate',
+    'layers.#.feed_forward.w2': 'blk.#.ffn_down',
+    'layers.#.feed_forward.w3': 'blk.#.ffn_up',
+  },
+  metadata,
+};
