@@ -1,23 +1,48 @@
+import { tilePairs, tilesOf } from '../../kernels/route.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Shape } from './graph.ts';
 import type { Capacity } from './memory.ts';
 
 /** Which token goes to which expert, on the GPU. */
 export interface ExpertMemory {
-  /** [tokens of a step, used] of (expert, share as f32 bits). */
+  /**
+   * [tokens of a step, used] of (expert, share as f32 bits): a pair each; behind them the pairs in order of their experts,
+   * and tiles of (expert, first place in that order, pairs, 0).
+   */
   readonly routed: GPUBuffer;
+  /** Words of `routed` where these two begin. */
+  readonly orderAt: number;
+  readonly tilesAt: number;
+  /** [kinds of product, experts]: pairs that were computed since the start, over all layers; wraps around. */
+  readonly computed: GPUBuffer;
 }
 
 type Rows = Pick<Capacity, 'stepTokens'>;
 
-export const expertBytes = ({ experts }: Shape, { stepTokens }: Rows): number =>
-  experts ? stepTokens * experts.used * 8 : 0;
+/** Products that are counted apart, in the order of `computed`. */
+export const expertRoles = ['gate', 'up', 'down'] as const;
 
-export function allocateExperts(
-  pool: BufferPool,
-  { experts }: Shape,
-  { stepTokens }: Rows,
-): ExpertMemory | undefined {
+function layoutOf({ count, used }: NonNullable<Shape['experts']>, { stepTokens }: Rows) {
+  const pairs = stepTokens * used;
+  const orderAt = 2 * pairs;
+  const tilesAt = Math.ceil((orderAt + pairs) / 4) * 4;
+  const words = tilesAt + 4 * Math.max(...tilePairs.map((tile) => tilesOf(pairs, count, tile)));
+  return { orderAt, tilesAt, routedBytes: words * 4, computedBytes: expertRoles.length * count * 4 };
+}
+
+export function expertBytes({ experts }: Shape, rows: Rows): number {
+  if (!experts) return 0;
+  const { routedBytes, computedBytes } = layoutOf(experts, rows);
+  return routedBytes + computedBytes;
+}
+
+export function allocateExperts(pool: BufferPool, { experts }: Shape, rows: Rows): ExpertMemory | undefined {
   if (!experts) return undefined;
-  return { routed: pool.storage('experts.routed', stepTokens * experts.used * 8) };
+  const { orderAt, tilesAt, routedBytes, computedBytes } = layoutOf(experts, rows);
+  return {
+    routed: pool.storage('experts.routed', routedBytes),
+    orderAt,
+    tilesAt,
+    computed: pool.storage('experts.computed', computedBytes),
+  };
 }

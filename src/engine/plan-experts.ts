@@ -1,20 +1,122 @@
 /** Feed-forwards of which a token has a few out of many. */
+import { expertFlags, expertOptions, expertSum, fewTokens } from '../../kernels/experts.ts';
+import { mostExperts, mostUsed, route, routeGroups } from '../../kernels/route.ts';
 import type { PlanUnit } from './bindings.ts';
-import type { ExpertUnit } from './graph.ts';
-import type { PlanContext } from './plan-context.ts';
-import type { Planned } from './plan-dispatch.ts';
+import { type ExpertMemory, expertRoles } from './expert-memory.ts';
+import type { ExpertShape, ExpertUnit } from './graph.ts';
+import { type PlanContext, stackOf, vectorOf } from './plan-context.ts';
+import { always, dispatchOf, many, numbered, type Planned } from './plan-dispatch.ts';
 
 type UnitOf<Op extends ExpertUnit['op']> = Extract<ExpertUnit, { readonly op: Op }>;
-
-const missing = (id: string): never => {
-  throw new Error(`${id}: no kernel`);
-};
 
 /** The vectors that a unit's plan binds. */
 export const expertVectors = (unit: PlanUnit): (readonly string[])[] =>
   unit.op === 'expert_matmul' && unit.bias !== undefined ? [[unit.bias]] : [];
 
-export const planRoute = (_: PlanContext, { id }: UnitOf<'route'>): Promise<Planned[]> => missing(id);
-export const planExpertMatmul = (_: PlanContext, { id }: UnitOf<'expert_matmul'>): Promise<Planned[]> =>
-  missing(id);
-export const planExpertSum = (_: PlanContext, { id }: UnitOf<'expert_sum'>): Promise<Planned> => missing(id);
+export async function planRoute(context: PlanContext, unit: UnitOf<'route'>): Promise<Planned[]> {
+  const { experts, memory } = expertsOf(context);
+  const { count, used } = experts;
+  const { buffers } = context.memory;
+  // Groups are made as those products want them that run in such a step.
+  const groups = expertOptions(context.gpu.caps, context.family, 'f32', experts).map(
+    ({ variant, upTo, promptOnly = false }) => ({
+      kernel: routeGroups,
+      variant: { WG: 64, TILE: variant.DIRECT ? 8 : variant.COLS },
+      upTo,
+      promptOnly,
+    }),
+  );
+  return Promise.all([
+    dispatchOf(
+      context,
+      unit.id,
+      always(route, { WG: 64, MOST: mostExperts, MOST_USED: mostUsed }),
+      { experts: count, used, of_all: unit.shares === 'of_all' ? 1 : 0, scale: unit.scale },
+      { logits: buffers.router, routes: memory.routed },
+    ),
+    dispatchOf(
+      context,
+      `${unit.id}.groups`,
+      groups,
+      {
+        experts: count,
+        used,
+        few: fewTokens(context.family, experts),
+        order_at: memory.orderAt,
+        tiles_at: memory.tilesAt,
+      },
+      { routes: memory.routed },
+    ),
+  ]);
+}
+
+export function planExpertMatmul(context: PlanContext, unit: UnitOf<'expert_matmul'>): Promise<Planned[]> {
+  const { experts, memory } = expertsOf(context);
+  const { count, used } = experts;
+  const { buffers, nothing } = context.memory;
+  const { parts } = stackOf(context, [unit.weight]);
+  const rows = parts.reduce((sum, part) => sum + part.rows, 0) / count;
+  const isUp = unit.role === 'up';
+  const flags =
+    (unit.bias === undefined ? 0 : expertFlags.bias) |
+    (unit.role === 'down' ? expertFlags.paired : 0) |
+    (isUp ? expertFlags.gated : 0) |
+    (isUp && unit.activation === 'swiglu_oai' ? expertFlags.oai : 0);
+  const [from, to] = ends[unit.role];
+  return Promise.all(
+    parts.map((part, index) =>
+      dispatchOf(
+        context,
+        numbered(unit.id, index),
+        expertOptions(context.gpu.caps, context.family, part.format, experts),
+        {
+          rows,
+          blocks: part.blocks,
+          first_expert: part.firstRow / rows,
+          experts: part.rows / rows,
+          used,
+          flags,
+          order_at: memory.orderAt,
+          tiles_at: memory.tilesAt,
+          computed_at: expertRoles.indexOf(unit.role) * count,
+          many,
+          all_experts: count,
+        },
+        {
+          quants: part.quants,
+          scales: part.scales,
+          vectors: unit.bias === undefined ? nothing : vectorOf(context, unit.bias),
+          x: buffers[from],
+          y: buffers[to],
+          routes: memory.routed,
+          gate: isUp ? buffers.expert_gate : nothing,
+          computed: memory.computed,
+        },
+      ),
+    ),
+  );
+}
+
+const ends = {
+  gate: ['normed', 'expert_gate'],
+  up: ['normed', 'expert_activated'],
+  down: ['expert_activated', 'expert_out'],
+} as const;
+
+export function planExpertSum(context: PlanContext, unit: UnitOf<'expert_sum'>): Promise<Planned> {
+  const { experts, memory } = expertsOf(context);
+  const { buffers } = context.memory;
+  return dispatchOf(
+    context,
+    unit.id,
+    always(expertSum, { WG: 64 }),
+    { quads: context.graph.shape.width / 4, used: experts.used },
+    { x: buffers.expert_out, routes: memory.routed, hidden: buffers.hidden },
+  );
+}
+
+function expertsOf({ graph, memory }: PlanContext): { experts: ExpertShape; memory: ExpertMemory } {
+  const { experts } = graph.shape;
+  if (!experts || !memory.experts) throw new Error('a model without experts has none to run');
+  return { experts, memory: memory.experts };
+}

@@ -1,0 +1,94 @@
+import { expectLength, type Values } from './vectors.ts';
+
+export interface RouteShape {
+  readonly tokens: number;
+  readonly experts: number;
+  /** Of a token. */
+  readonly used: number;
+}
+
+/**
+ * The experts of each token with the largest logits, the best first, of equals the first; NaN is less than all else.
+ * Their shares are a softmax over all experts, or over the chosen ones, times `scale`.
+ * @param logits [tokens, experts]
+ * @returns [tokens, used] each
+ */
+export function route(
+  logits: Values,
+  { tokens, experts, used }: RouteShape,
+  { ofAll = false, scale = 1 } = {},
+): { chosen: Uint32Array; shares: Float64Array } {
+  expectLength('route logits', logits, tokens * experts);
+  const chosen = new Uint32Array(tokens * used);
+  const shares = new Float64Array(tokens * used);
+  const least = Number.NEGATIVE_INFINITY;
+  for (let t = 0; t < tokens; t++) {
+    const row = Array.from({ length: experts }, (_, e) => logits[t * experts + e]!);
+    const worth = row.map((value) => (Number.isNaN(value) ? least : value));
+    const isNumber = (e: number) => (Number.isNaN(row[e]!) ? 0 : 1);
+    const order = [...row.keys()].sort((a, b) => {
+      if (worth[a] !== worth[b]) return worth[a]! > worth[b]! ? -1 : 1;
+      return isNumber(b) - isNumber(a) || a - b;
+    });
+    const best = row[order[0]!]!;
+    const summed = ofAll ? order : order.slice(0, used);
+    const sum = summed.reduce((total, e) => total + Math.exp(row[e]! - best), 0);
+    for (let j = 0; j < used; j++) {
+      chosen[t * used + j] = order[j]!;
+      shares[t * used + j] = (Math.exp(row[order[j]!]! - best) / sum) * scale;
+    }
+  }
+  return { chosen, shares };
+}
+
+/** What a gate does to the other half: x * sigmoid(x), or OpenAI's clamped and shifted form of it. */
+export type ExpertActivation = 'silu' | 'swiglu_oai';
+
+export function expertActivation(gate: number, up: number, activation: ExpertActivation): number {
+  const sigmoid = (x: number) => 1 / (1 + Math.exp(-x));
+  if (activation === 'silu') return gate * sigmoid(gate) * up;
+  const open = Math.min(gate, 7);
+  return open * sigmoid(1.702 * open) * (Math.max(-7, Math.min(7, up)) + 1);
+}
+
+/**
+ * out[pair, n] = sum over k of weight[expert of pair, n, k] * x[row of pair, k] (+ bias[expert of pair, n])
+ * @param x [tokens, inputs], or [pairs, inputs] with `paired`
+ * @param weight [experts, outputs, inputs], dequantised; bias [experts, outputs]
+ * @param chosen experts of the pairs, `used` a token
+ * @returns [pairs, outputs]
+ */
+export function expertMatmul(
+  x: Values,
+  weight: Values,
+  chosen: ArrayLike<number>,
+  shape: { inputs: number; outputs: number; used: number; paired?: boolean; bias?: Values | undefined },
+): Float64Array {
+  const { inputs, outputs, used, paired = false, bias } = shape;
+  const out = new Float64Array(chosen.length * outputs);
+  for (let pair = 0; pair < chosen.length; pair++) {
+    const row = (paired ? pair : Math.floor(pair / used)) * inputs;
+    for (let n = 0; n < outputs; n++) {
+      const at = chosen[pair]! * outputs + n;
+      let sum = bias?.[at] ?? 0;
+      for (let k = 0; k < inputs; k++) sum += x[row + k]! * weight[at * inputs + k]!;
+      out[pair * outputs + n] = sum;
+    }
+  }
+  return out;
+}
+
+/**
+ * hidden[t] + the sum of what its experts give, each times its share.
+ * @param x [pairs, width]
+ * @param shares [pairs]
+ */
+export function expertSum(hidden: Values, x: Values, shares: Values, used: number): Float64Array {
+  const width = (hidden.length * used) / shares.length;
+  return Float64Array.from({ length: hidden.length }, (_, i) => {
+    const first = Math.floor(i / width) * used;
+    let sum = hidden[i]!;
+    for (let pair = first; pair < first + used; pair++) sum += shares[pair]! * x[pair * width + (i % width)]!;
+    return sum;
+  });
+}

@@ -1,0 +1,55 @@
+import { combinations, defineKernel } from './define.ts';
+
+/** What the kernel has room for. */
+export const mostExperts = 512;
+export const mostUsed = 16;
+
+/** The experts of each token and their shares, see `wgsl/route.wgsl`. */
+export const route = defineKernel({
+  op: 'route',
+  source: 'route.wgsl',
+  bindings: () => [
+    ['logits', 'read'],
+    ['routes', 'read_write'],
+    ['params', 'uniform'],
+  ],
+  params: [
+    ['experts', 'u32'],
+    ['used', 'u32'],
+    ['of_all', 'u32'],
+    ['scale', 'f32'],
+  ],
+  grid: (_: { WG: number; MOST: number; MOST_USED: number }, _params, dims) => [dims.tokens, 1, 1],
+  variants: [{ WG: 64, MOST: mostExperts, MOST_USED: mostUsed }],
+});
+
+/** Pairs that a tile holds at most, by the products that read them. */
+export const tilePairs = [4, 8, 32] as const;
+
+/** Places for tiles: each expert may end in one that is not full. */
+export const tilesOf = (pairs: number, experts: number, tile: number): number =>
+  Math.floor(pairs / tile) + experts;
+
+/** Pairs of a token and an expert by expert, in tiles, see `wgsl/route_groups.wgsl`. */
+export const routeGroups = defineKernel({
+  op: 'route',
+  source: 'route_groups.wgsl',
+  bindings: () => [
+    ['routes', 'read_write'],
+    ['params', 'uniform'],
+    ['step', 'uniform'],
+  ],
+  params: [
+    ['experts', 'u32'],
+    ['used', 'u32'],
+    ['few', 'u32'],
+    ['order_at', 'u32'],
+    ['tiles_at', 'u32'],
+  ],
+  grid: (
+    _: { WG: number; TILE: number },
+    { experts, few }: { experts: number; few: number } & Record<string, number>,
+    { tokens },
+  ) => [tokens > few ? experts : 0, 1, 1],
+  variants: combinations({ WG: [64], TILE: tilePairs }),
+});

@@ -1,0 +1,93 @@
+// y[pair, n] = sum over k of W[expert of pair, n, k] x[row of pair, k], and what the flags say: tiles of ROWS rows and
+// COLS pairs of an expert through workgroup memory, a block of 32 columns at a time; a thread keeps 4 x 4 results. For
+// GPUs and long prompts. With F16 the tiles are f16, which halves the traffic of workgroup memory; sums are f32 always.
+//#if F16
+enable f16;
+alias Elem = vec4<f16>;
+//#else
+alias Elem = vec4<f32>;
+//#endif
+
+@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
+
+const ROW_GROUPS = ROWS / 4u;
+const PAIR_GROUPS = COLS / 4u;
+const THREADS = ROW_GROUPS * PAIR_GROUPS;
+const ROW_TASKS = 2u * ROWS;
+const TASKS = ROW_TASKS + 2u * COLS;
+
+//#include "lib/expert_params.wgsl"
+//#include "lib/weight_$FORMAT.wgsl"
+
+// [column, row / 4] and [column, pair / 4]
+var<workgroup> weight_tile: array<Elem, 32u * ROW_GROUPS>;
+var<workgroup> pair_tile: array<Elem, 32u * PAIR_GROUPS>;
+// Rows of x.
+var<workgroup> inputs: array<u32, COLS>;
+
+@compute @workgroup_size(THREADS)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) local: u32,
+) {
+  let tile = tile_at(group.y);
+  if (!is_here(tile)) {
+    return;
+  }
+  count_work(tile, group.x, local);
+  let row0 = group.x * ROWS;
+  let mine_row = local % ROW_GROUPS;
+  let mine_pair = local / ROW_GROUPS;
+  for (var c = local; c < COLS; c += THREADS) {
+    inputs[c] = input_of(pair_of(tile, c));
+  }
+
+  var sum = array<vec4<f32>, 4>(); // [pair] of four rows
+  for (var b = 0u; b < params.blocks; b++) {
+    workgroupBarrier();
+    // Some threads fetch rows, some pairs: four of them, four columns each. Neighbours take neighbouring quads.
+    for (var task = local; task < TASKS; task += THREADS) {
+      let quad = task % 8u;
+      let is_row = task < ROW_TASKS;
+      let four = select(task - ROW_TASKS, task, is_row) / 8u;
+      var fetched = array<Elem, 4>();
+      for (var r = 0u; r < 4u; r++) {
+        if (is_row) {
+          fetched[r] = Elem(load_quad(row_of(tile, row0 + four * 4u + r) * params.blocks + b, quad));
+        } else {
+          fetched[r] = Elem(x[(inputs[four * 4u + r] * params.blocks + b) * 8u + quad]);
+        }
+      }
+      // Whole vectors: a store of one component may touch the others.
+      for (var e = 0u; e < 4u; e++) {
+        let column = Elem(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
+        if (is_row) {
+          weight_tile[(quad * 4u + e) * ROW_GROUPS + four] = column;
+        } else {
+          pair_tile[(quad * 4u + e) * PAIR_GROUPS + four] = column;
+        }
+      }
+    }
+    workgroupBarrier();
+    for (var k = 0u; k < min(32u, params.many); k++) {
+      let four_rows = vec4<f32>(weight_tile[k * ROW_GROUPS + mine_row]);
+      let four_pairs = vec4<f32>(pair_tile[k * PAIR_GROUPS + mine_pair]);
+      for (var t = 0u; t < 4u; t++) {
+        sum[t] = fma(four_rows, vec4(four_pairs[t]), sum[t]);
+      }
+    }
+  }
+  // A copy: constant and dynamic indices into one array keep it out of registers.
+  var results = sum;
+  for (var t = 0u; t < min(4u, params.many); t++) {
+    let c = mine_pair * 4u + t;
+    if (c >= tile.count) {
+      break;
+    }
+    let pair = pair_of(tile, c);
+    let row = row0 + mine_row * 4u;
+    for (var r = 0u; r < min(4u, params.rows - min(row, params.rows)); r++) {
+      write_result(tile, pair, row + r, results[t][r]);
+    }
+  }
+}

@@ -1,0 +1,90 @@
+// What products with experts are bound to, how they find their work, and what they do with their sums. Work comes in
+// tiles: pairs of a token and an expert it chose, all of one expert. DIRECT: every pair is a tile, as it stands in routes.
+struct Params {
+  rows: u32,         // of an expert
+  blocks: u32,       // columns / 32
+  first_expert: u32, // whose rows this part of the weights holds,
+  experts: u32,      // and of how many from there on
+  used: u32,         // experts a token
+  flags: u32,
+  order_at: u32,     // word of routes: the pairs by expert,
+  tiles_at: u32,     // and their tiles
+  computed_at: u32,  // of this kind of product
+  many: u32,         // always more than the results of a thread
+  all_experts: u32,
+}
+
+const BIAS = 1u;
+const PAIRED = 2u; // x has a row a pair, not a row a token
+const GATED = 4u;  // results are multiplied by the activation of the pair's gate
+const OAI = 8u;    // with GATED: both clamped, a steeper sigmoid, one more than up
+
+@group(0) @binding(0) var<storage, read> quants: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> scales: array<u32>;
+@group(0) @binding(2) var<storage, read> vectors: array<f32>;
+@group(0) @binding(4) var<storage, read_write> y: array<f32>;
+@group(0) @binding(5) var<uniform> params: Params;
+@group(0) @binding(6) var<storage, read> routes: array<u32>;
+@group(0) @binding(7) var<storage, read> gate: array<f32>;
+@group(0) @binding(8) var<storage, read_write> computed: array<atomic<u32>>;
+
+struct Tile { expert: u32, first: u32, count: u32 }
+
+fn tile_at(index: u32) -> Tile {
+  //#if DIRECT
+  return Tile(routes[2u * index], index, 1u);
+  //#else
+  let at = params.tiles_at + 4u * index;
+  return Tile(routes[at], routes[at + 1u], routes[at + 2u]);
+  //#endif
+}
+
+// There is something to do, and its weights are here.
+fn is_here(tile: Tile) -> bool {
+  return tile.count > 0u && tile.expert >= params.first_expert && tile.expert - params.first_expert < params.experts;
+}
+
+// One workgroup a tile tells what is computed: pairs of each expert.
+fn count_work(tile: Tile, rows: u32, local: u32) {
+  if (rows == 0u && local == 0u) {
+    atomicAdd(&computed[params.computed_at + tile.expert], tile.count);
+  }
+}
+
+// The c-th pair of a tile; its last one beyond its end.
+fn pair_of(tile: Tile, c: u32) -> u32 {
+  //#if DIRECT
+  return tile.first;
+  //#else
+  return routes[params.order_at + tile.first + min(c, tile.count - 1u)];
+  //#endif
+}
+
+// The row of x that a pair is multiplied with.
+fn input_of(pair: u32) -> u32 {
+  return select(pair / params.used, pair, (params.flags & PAIRED) != 0u);
+}
+
+// A row of the tile's expert as a row of this part of the weights; clamped to the expert.
+fn row_of(tile: Tile, row: u32) -> u32 {
+  return (tile.expert - params.first_expert) * params.rows + min(row, params.rows - 1u);
+}
+
+fn write_result(tile: Tile, pair: u32, row: u32, result: f32) {
+  let at = pair * params.rows + row;
+  var value = result;
+  if ((params.flags & BIAS) != 0u) {
+    value += vectors[tile.expert * params.rows + row];
+  }
+  if ((params.flags & GATED) != 0u) {
+    var open = gate[at];
+    var slope = 1.0;
+    if ((params.flags & OAI) != 0u) {
+      open = min(open, 7.0);
+      slope = 1.702;
+      value = clamp(value, -7.0, 7.0) + 1.0;
+    }
+    value *= open / (1.0 + exp(-slope * open));
+  }
+  y[at] = value;
+}

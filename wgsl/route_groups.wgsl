@@ -1,0 +1,65 @@
+// Pairs of a token and an expert it chose, in order of the experts and then of the pairs, and their tiles: up to TILE
+// pairs of one expert each. An expert a workgroup; it knows the number of pairs before its own, and no other workgroup.
+// Tiles of an expert whose pairs begin at s stand from s / TILE + expert on; those between are empty (no pairs).
+struct Params {
+  experts: u32,
+  used: u32,
+  few: u32,      // steps of no more tokens need no groups
+  order_at: u32, // word of routes: pairs,
+  tiles_at: u32, // and tiles of (expert, first place in the order, pairs, 0)
+}
+
+@group(0) @binding(0) var<storage, read_write> routes: array<u32>;
+@group(0) @binding(1) var<uniform> params: Params;
+@group(0) @binding(2) var<uniform> step: Step;
+
+//#include "lib/step.wgsl"
+
+// Of each thread's share of the pairs: those of lower experts, and of this one.
+var<workgroup> lower: array<u32, WG>;
+var<workgroup> equal: array<u32, WG>;
+
+@compute @workgroup_size(WG)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) local: u32,
+) {
+  let expert = group.x;
+  let pairs = step.tokens * params.used;
+  let share = (pairs + WG - 1u) / WG;
+  let begin = min(pairs, local * share);
+  let end = min(pairs, begin + share);
+  var counts = vec2(0u);
+  for (var pair = begin; pair < end; pair++) {
+    let one = routes[2u * pair];
+    counts += vec2(select(0u, 1u, one < expert), select(0u, 1u, one == expert));
+  }
+  lower[local] = counts.x;
+  equal[local] = counts.y;
+  workgroupBarrier();
+  var first = 0u;
+  var before = 0u;
+  var total = 0u;
+  for (var n = 0u; n < WG; n++) {
+    first += lower[n];
+    before += select(0u, equal[n], n < local);
+    total += equal[n];
+  }
+  var at = params.order_at + first + before;
+  for (var pair = begin; pair < end; pair++) {
+    if (routes[2u * pair] == expert) {
+      routes[at] = pair;
+      at++;
+    }
+  }
+  let slot = first / TILE + expert;
+  let slots = (first + total) / TILE + expert + 1u - slot;
+  for (var n = local; n < slots; n += WG) {
+    let done = min(total, n * TILE);
+    let to = params.tiles_at + 4u * (slot + n);
+    routes[to] = expert;
+    routes[to + 1u] = first + done;
+    routes[to + 2u] = min(TILE, total - done);
+    routes[to + 3u] = 0u;
+  }
+}
