@@ -1,5 +1,6 @@
 import { Bench } from 'tinybench';
 import { openModelFile } from '../src/engine/formats/open.ts';
+import { viewed } from '../src/engine/formats/viewed.ts';
 import type { ModelFile } from '../src/engine/formats/model-file.ts';
 import {
   type AdapterFacts,
@@ -85,7 +86,8 @@ export async function measureModel(
   const others = watchOthers();
   say('loading');
   const { engine, load } = await timeLoad(engineOptions);
-  const file = await openModelFile(await platform.modelFiles(model.path));
+  const opened = await openModelFile(await platform.modelFiles(model.path));
+  const file = viewed(opened, engine.runner.graph.views);
   try {
     const { runner } = engine;
     const { timestamps, device } = runner.gpu;

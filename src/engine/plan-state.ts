@@ -1,24 +1,108 @@
 /** Layers that keep a state in place of keys and values. */
-import type { StateUnit } from './graph.ts';
+import { chooseDeltaNet, deltaNet } from '../../kernels/delta-net.ts';
+import { chooseGatedNorm, gatedNorm } from '../../kernels/gated-norm.ts';
+import { shortConv } from '../../kernels/short-conv.ts';
+import { sigmoidGate } from '../../kernels/sigmoid-gate.ts';
 import type { PlanUnit } from './bindings.ts';
-import type { PlanContext } from './plan-context.ts';
-import type { Planned } from './plan-dispatch.ts';
+import { layerShape, type StateUnit } from './graph.ts';
+import { statesOf } from './memory.ts';
+import { type Bound, type PlanContext, strideOf, vectorOf } from './plan-context.ts';
+import { always, dispatchOf, type Planned } from './plan-dispatch.ts';
+import { stackKey } from './weights.ts';
 
 type UnitOf<Op extends StateUnit['op']> = Extract<StateUnit, { readonly op: Op }>;
 
-const missing = (id: string): never => {
-  throw new Error(`${id}: no kernel`);
-};
+const vectorsOfConv = ({ weight, bias }: UnitOf<'short_conv'>) => [weight, ...[bias ?? []].flat()];
 
 /** The vectors that a unit's plan binds. */
 export function stateVectors(unit: PlanUnit): (readonly string[])[] {
-  if (unit.op === 'short_conv') return [[unit.weight], [unit.bias ?? []].flat()];
+  if (unit.op === 'short_conv') return [vectorsOfConv(unit)];
   if (unit.op === 'delta_net') return [[unit.dt, unit.a]];
   return unit.op === 'gated_norm' ? [[unit.weight]] : [];
 }
 
-export const planConv = (_: PlanContext, { id }: UnitOf<'short_conv'>): Promise<Planned> => missing(id);
-export const planDeltaNet = (_: PlanContext, { id }: UnitOf<'delta_net'>): Promise<Planned[]> => missing(id);
-export const planGatedNorm = (_: PlanContext, { id }: UnitOf<'gated_norm'>): Promise<Planned> => missing(id);
-export const planSigmoidGate = (_: PlanContext, { id }: UnitOf<'sigmoid_gate'>): Promise<Planned> =>
-  missing(id);
+const spansOf = ({ memory }: PlanContext): Bound => ({ buffer: memory.step, offset: memory.layout.spans });
+
+export function planConv(context: PlanContext, unit: UnitOf<'short_conv'>): Promise<Planned> {
+  const { memory } = context;
+  const { layer, channels, kernel, mode } = unit;
+  return dispatchOf(
+    context,
+    unit.id,
+    always(shortConv, { KERNEL: kernel, GATED: mode === 'gated', WG: 32 }),
+    {
+      channels,
+      stride: strideOf(context, 'mixed', layer),
+      out_stride: strideOf(context, 'context', layer),
+      biased: unit.bias === undefined ? 0 : 1,
+    },
+    {
+      vectors: vectorOf(context, stackKey(vectorsOfConv(unit))),
+      spans: spansOf(context),
+      state: statesOf(memory, unit.cache),
+      mixed: memory.buffers.mixed,
+      y: memory.buffers.context,
+    },
+  );
+}
+
+export async function planDeltaNet(context: PlanContext, unit: UnitOf<'delta_net'>): Promise<Planned[]> {
+  const { memory, gpu } = context;
+  const { layer, keyHeads, valueHeads, keyDim, valueDim } = unit;
+  return [
+    await dispatchOf(
+      context,
+      unit.id,
+      always(deltaNet, chooseDeltaNet(gpu.caps, keyDim)),
+      {
+        key_heads: keyHeads,
+        value_heads: valueHeads,
+        value_dim: valueDim,
+        stride: strideOf(context, 'mixed', layer),
+        out_stride: strideOf(context, 'context', layer),
+      },
+      {
+        vectors: vectorOf(context, stackKey([unit.dt, unit.a])),
+        spans: spansOf(context),
+        mixed: memory.buffers.mixed,
+        state: statesOf(memory, unit.cache),
+        y: memory.buffers.context,
+      },
+    ),
+  ];
+}
+
+export function planGatedNorm(context: PlanContext, unit: UnitOf<'gated_norm'>): Promise<Planned> {
+  const { memory, gpu, graph } = context;
+  const { layer, heads, headDim } = unit;
+  return dispatchOf(
+    context,
+    unit.id,
+    always(gatedNorm, chooseGatedNorm(gpu.caps)),
+    {
+      columns: headDim,
+      stride: strideOf(context, 'context', layer),
+      gate_stride: strideOf(context, 'mixed', layer),
+      gate_offset: unit.gateOffset,
+      heads,
+      eps: graph.shape.eps,
+    },
+    { weight: vectorOf(context, unit.weight), gate: memory.buffers.mixed, y: memory.buffers.context },
+  );
+}
+
+export function planSigmoidGate(context: PlanContext, unit: UnitOf<'sigmoid_gate'>): Promise<Planned> {
+  const { memory, graph } = context;
+  const { heads, headDim } = layerShape(graph.shape, unit.layer);
+  return dispatchOf(
+    context,
+    unit.id,
+    always(sigmoidGate, { WG: 64 }),
+    {
+      columns: heads * headDim,
+      stride: strideOf(context, 'context', unit.layer),
+      gate_stride: strideOf(context, 'mixed', unit.layer),
+    },
+    { gate: memory.buffers.mixed, y: memory.buffers.context },
+  );
+}

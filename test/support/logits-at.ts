@@ -29,6 +29,16 @@ export async function logitsAt(
   const { slots, stepTokens } = runner.memory.capacity;
   const found = new Map<number, Float32Array>();
   const step = runner.newStep();
+  const runs: { first: number; count: number }[] = [];
+  /** A chunk that runs again goes on from what was before it, which a state does not hold any more. */
+  const rewind = async () => {
+    if (runner.memory.caches.every(({ kind }) => kind === 'pages')) return;
+    for (const { first, count } of runs) {
+      step.clear();
+      step.prefillTokens(ids, first, count, slot);
+      await runner.submit(step);
+    }
+  };
   for (let first = 0, n = 0; first < ids.length; n++) {
     const wanted = chunks[Math.min(n, chunks.length - 1)] ?? 1;
     const count = Math.min(wanted, stepTokens, ids.length - first);
@@ -36,6 +46,7 @@ export async function logitsAt(
     let done = 0;
     do {
       const some = here.slice(done, done + stepSamples(slots));
+      if (done > 0) await rewind();
       step.clear();
       const last = step.prefillTokens(ids, first, count, slot);
       for (const position of some)
@@ -46,6 +57,7 @@ export async function logitsAt(
           found.set(some[index] as number, row);
       done += some.length;
     } while (done < here.length);
+    runs.push({ first, count });
     first += count;
   }
   return positions.map((position) => found.get(position) as Float32Array);

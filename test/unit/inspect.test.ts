@@ -1,10 +1,15 @@
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { inspect } from '../../src/cli/models/open.ts';
 import { type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { inspectModel } from '../../src/engine/inspect.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { fixtureNames } from '../support/fixture-names.ts';
 import { filesOf, memorySource, openSource } from '../support/byte-source.ts';
 import { tinyModel } from '../support/tiny-model.ts';
 
+const fixturePath = (name: string) =>
+  fileURLToPath(new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url));
 const bytes = tinyModel({ architecture: 'llama' });
 /** The file, with one thing of it replaced. */
 const changed = async (changes: Partial<ModelFile>): Promise<ModelFile> => ({
@@ -13,6 +18,11 @@ const changed = async (changes: Partial<ModelFile>): Promise<ModelFile> => ({
 });
 
 describe('inspecting a model', () => {
+  it.each(fixtureNames)('finds nothing wrong with %s, and knows what memory it takes', async (name) => {
+    const found = await inspect(await nodePlatform().modelFiles(fixturePath(name)));
+    expect(found).toMatchObject({ facts: { problems: [], memory: { bytes: expect.any(Number) as number } } });
+  });
+
   it('tells faults of the file as facts about it', async () => {
     const file = await changed({});
     const metadata = new Map(file.metadata);

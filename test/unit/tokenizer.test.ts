@@ -2,11 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Metadata, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { createTokenizer, type Tokenizer } from '../../src/engine/tokenizer/index.ts';
+import { fileURLToPath } from 'node:url';
 import { modelsPath } from '../support/shared.ts';
 import { bpeMetadata, ggufMetadata } from '../support/tokenizer-files.ts';
 
 const embedded = createTokenizer(await ggufMetadata(modelsPath('lathe-tiny-q8_0.gguf')));
 
+const gemma4 = fileURLToPath(new URL('../fixtures/architectures/gemma4/model.gguf', import.meta.url));
 /** GGUF token types. */
 const type = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 } as const;
 type Entry = readonly [text: string, score: number, type: number];
@@ -56,6 +58,20 @@ const spelled = (tokenizer: Tokenizer, text: string, options = {}) =>
   tokenizer.encode(text, options).map((id) => tokenizer.tokenText(id));
 
 const anyText = fc.string({ unit: 'binary', maxLength: 60 });
+
+describe('GGUF files of Gemma 4', () => {
+  it('have marks of calls and channels as text, which no message becomes', async () => {
+    const metadata = new Map(await ggufMetadata(gemma4));
+    const mark = (metadata.get('tokenizer.ggml.tokens') as string[]).indexOf('<|tool_call>');
+    const types = Int32Array.from(metadata.get('tokenizer.ggml.token_type') as Int32Array);
+    types[mark] = type.userDefined;
+    metadata.set('tokenizer.ggml.token_type', types);
+    const tokenizer = createTokenizer(metadata);
+    expect(tokenizer.isControl(mark)).toBe(true);
+    expect(tokenizer.encode('a <|tool_call> b')).not.toContain(mark);
+    expect(tokenizer.encode('a <|tool_call> b', { parseSpecial: true })).toContain(mark);
+  });
+});
 
 describe('decoding', () => {
   it('byte-level BPE gives any text back', () => {

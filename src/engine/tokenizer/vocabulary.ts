@@ -120,6 +120,12 @@ export function readVocabulary(
     if (id !== undefined && (endIds.has(id) || fillInTheMiddleNames.includes(name)))
       types[id] = tokenType.control;
   }
+  // The converter of Gemma 4 marks these as text, so that they are shown; they begin and end calls and channels, which no
+  // message may do.
+  for (const name of metadata.get('tokenizer.ggml.model') === 'gemma4' ? gemmaMarks : []) {
+    const id = ids.get(name);
+    if (id !== undefined) types[id] = tokenType.control;
+  }
   return {
     tokens,
     ids,
@@ -137,6 +143,16 @@ export function readVocabulary(
     },
   };
 }
+
+const gemmaMarks = [
+  '<|channel>',
+  '<channel|>',
+  '<|tool_call>',
+  '<tool_call|>',
+  '<|tool_response>',
+  '<tool_response|>',
+  '<|"|>',
+];
 
 /**
  * GGUF does not carry Hugging Face's `rstrip` mark. Phi-3 is the family that needs it: its template writes a line

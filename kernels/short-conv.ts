@@ -1,0 +1,38 @@
+import { ceilDiv, combinations, defineKernel } from './define.ts';
+
+interface ShortConvVariant extends Record<string, number | boolean | string> {
+  /** Inputs that an output is made of. */
+  KERNEL: number;
+  /** C * conv(B * x) in place of silu(conv(x)). */
+  GATED: boolean;
+  WG: number;
+}
+
+/** Lengths that there are kernels for. */
+export const convLengths: readonly number[] = [2, 3, 4, 5, 6, 7, 8];
+
+/** A causal convolution of each channel over what each sequence of the step brings, and the inputs before it. */
+export const shortConv = defineKernel({
+  op: 'short_conv',
+  source: 'short_conv.wgsl',
+  bindings: ({ GATED }: ShortConvVariant) => [
+    ['vectors', 'read'],
+    ['spans', 'read'],
+    ['state', 'read_write'],
+    ['mixed', GATED ? 'read' : 'read_write'],
+    GATED ? ['y', 'read_write'] : undefined,
+    ['params', 'uniform'],
+  ],
+  params: [
+    ['channels', 'u32'],
+    ['stride', 'u32'],
+    ['out_stride', 'u32'],
+    ['biased', 'u32'],
+  ],
+  grid: (variant, params: { channels: number } & Record<string, number>, dims) => [
+    ceilDiv(params.channels, variant.WG),
+    dims.spans,
+    1,
+  ],
+  variants: combinations({ KERNEL: convLengths, GATED: [false, true], WG: [32] }),
+});

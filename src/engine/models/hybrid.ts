@@ -1,0 +1,124 @@
+import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
+import {
+  type CacheShape,
+  type Graph,
+  GraphBuilder,
+  type LayerShape,
+  type Shape,
+  type TensorView,
+} from '../graph.ts';
+import { fieldOf, numberOf } from './metadata.ts';
+import { Tensors } from './tensors.ts';
+
+/** A layer of a model whose layers do not all keep the same. */
+export interface HybridLayer {
+  readonly shape: LayerShape;
+  /** What it keeps of a text: a cache each. */
+  readonly caches: readonly CacheShape[];
+  /**
+   * Writes down what stands where attention does: from `normed` to `context`.
+   * @param cache index of its first cache in the shape
+   * @returns the matrix that `context` goes through
+   */
+  mix(g: GraphBuilder, tensors: Tensors, cache: number): Projection;
+}
+
+/** A product that is added to the residual stream. */
+interface Projection {
+  readonly slot: string;
+  /** Name of its tensor without `.weight`. */
+  readonly part: string;
+}
+
+interface HybridTraits {
+  /** Of the file; sizes of the layers and what they keep are added to it. */
+  readonly shape: Shape;
+  readonly layers: readonly HybridLayer[];
+  /** Names of norms without `.weight`, where they are not those of Llama. */
+  readonly ffnNorm?: string;
+  readonly outputNorm?: string;
+  readonly views?: ReadonlyMap<string, TensorView>;
+}
+
+/** A pre-norm decoder whose layers attend or keep a state; each has a gated feed-forward. */
+export function buildHybrid(file: ModelFile, traits: HybridTraits): Graph {
+  const { layers, ffnNorm = 'ffn_norm', outputNorm = 'output_norm' } = traits;
+  const shape: Shape = {
+    ...traits.shape,
+    layers: layers.length,
+    perLayer: layers.map((layer) => layer.shape),
+    caches: layers.flatMap(({ caches }) => caches),
+  };
+  if (shape.perLayer?.every(({ heads }) => heads === 0)) {
+    throw new ModelFileError(
+      'unsupported_architecture',
+      `${file.name}: no layer attends, which is not supported`,
+    );
+  }
+  const { width, vocabulary } = shape;
+  const tensors = new Tensors(file);
+  const g = new GraphBuilder(shape);
+  g.embed(tensors.matrix('token_embd.weight', vocabulary, width));
+  let cache = 0;
+  for (const [n, layer] of layers.entries()) {
+    const name = (part: string) => `blk.${n}.${part}`;
+    const { feedForward, context } = layer.shape;
+    g.layer(n);
+    g.norm('attn.norm', tensors.vector(name('attn_norm.weight'), width));
+    const { slot, part } = layer.mix(g, tensors, cache);
+    cache += layer.caches.length;
+    const out = tensors.ownLinear(name(part), width, context);
+    g.projectAdd(slot, out.weight, 'context', { biases: out.biases });
+
+    g.norm('ffn.norm', tensors.vector(name(`${ffnNorm}.weight`), width));
+    const gateUp = tensors.gateUp(n, feedForward, width);
+    g.gateUp(gateUp.weights, 'silu', gateUp.biases);
+    const down = tensors.ownLinear(name('ffn_down'), width, feedForward);
+    g.projectAdd('ffn.down', down.weight, 'activated', { biases: down.biases });
+  }
+  g.layer(undefined);
+  g.norm('output.norm', tensors.vector(`${outputNorm}.weight`, width), 'hidden', 'last');
+  g.logits(tensors.output(vocabulary, width));
+  tensors.require();
+  return g.build(traits.views);
+}
+
+/**
+ * Refuses what a file of these architectures may ask for and nobody computes here.
+ * @throws ModelFileError `unsupported_architecture`
+ */
+export function refuseVariants(file: ModelFile): void {
+  const architecture = String(file.metadata.get('general.architecture'));
+  const refuse = (key: string, what: string) => {
+    throw new ModelFileError(
+      'unsupported_architecture',
+      `${file.name}: ${what} (metadata '${architecture}.${key}') are not supported for ${architecture}`,
+    );
+  };
+  if (numberOf(file, 'expert_count', 0) > 0) refuse('expert_count', 'experts');
+  if (numberOf(file, 'pooling_type', 0) > 0) refuse('pooling_type', 'embeddings');
+  if (fieldOf(file, 'attention.causal') === false)
+    refuse('attention.causal', 'tokens that see what follows them');
+  if (numberOf(file, 'attention.sliding_window', 0) > 0)
+    refuse('attention.sliding_window', 'windows of attention');
+}
+
+/**
+ * A whole number in a range, of `<architecture>.<key>`.
+ * @throws ModelFileError `bad_metadata`
+ */
+export function wholeOf(
+  file: ModelFile,
+  key: string,
+  least: number,
+  most: number,
+  fallback?: number,
+): number {
+  const value = numberOf(file, key, fallback);
+  if (Number.isInteger(value) && value >= least && value <= most) return value;
+  const name = `${String(file.metadata.get('general.architecture'))}.${key}`;
+  throw new ModelFileError(
+    'bad_metadata',
+    `${file.name}: metadata '${name}' must be a whole number from ${least} to ${most}, got ${value}`,
+  );
+}

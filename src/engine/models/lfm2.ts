@@ -1,0 +1,81 @@
+import { convLengths } from '../../../kernels/short-conv.ts';
+import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
+import { buildHybrid, type HybridLayer, refuseVariants, wholeOf } from './hybrid.ts';
+import { shapeOf, wholeByLayer } from './metadata.ts';
+import type { Architecture } from './registry.ts';
+import { ropeOf } from './rope.ts';
+
+/** LFM2: layers without heads of keys are short convolutions between two gates; the others attend, with norms of heads. */
+export const lfm2: Architecture = {
+  async build(file) {
+    refuseVariants(file);
+    const kvHeadsOf = wholeByLayer(file, 'attention.head_count_kv');
+    const count = wholeOf(file, 'block_count', 1, file.tensors.size);
+    const kvHeads = Array.from({ length: count }, (_, layer) => kvHeadsOf(layer));
+    const shape = shapeOf(file, { ropes: [await ropeOf(file, 'neox')], kvHeads: Math.max(...kvHeads) });
+    const layers = kvHeads.map((own, layer) =>
+      own > 0 ? attending(file, shape, layer, own) : convolving(file, shape, layer),
+    );
+    // Converters have called the last norm by either name.
+    const outputNorm = file.tensors.has('output_norm.weight') ? 'output_norm' : 'token_embd_norm';
+    return buildHybrid(file, { shape, layers, outputNorm });
+  },
+};
+
+type Shape = ReturnType<typeof shapeOf>;
+
+function attending(
+  file: ModelFile,
+  { width, heads, headDim, feedForward }: Shape,
+  layer: number,
+  kvHeads: number,
+): HybridLayer {
+  if (heads % kvHeads !== 0) {
+    throw new ModelFileError(
+      'bad_metadata',
+      `${file.name}: head_count ${heads} must be a multiple of head_count_kv of layer ${layer}, got ${kvHeads}`,
+    );
+  }
+  return {
+    shape: { heads, kvHeads, headDim, feedForward, context: heads * headDim, mixed: 0 },
+    caches: [{ kind: 'pages', kvHeads, headDim }],
+    mix(g, tensors, cache) {
+      const rows = { q: heads * headDim, k: kvHeads * headDim, v: kvHeads * headDim };
+      const { weights, biases } = tensors.qkv(layer, rows, width);
+      g.qkv(weights, biases);
+      for (const part of ['q', 'k'] as const)
+        g.headNorm(part, tensors.vector(`blk.${layer}.attn_${part}_norm.weight`, headDim));
+      g.attend({ rope: 0, window: 0, scale: headDim ** -0.5 }, cache);
+      return { slot: 'attn.o', part: 'attn_output' };
+    },
+  };
+}
+
+function convolving(file: ModelFile, { width, headDim, feedForward }: Shape, layer: number): HybridLayer {
+  const kernel = wholeOf(file, 'shortconv.l_cache', Math.min(...convLengths), Math.max(...convLengths));
+  const mixed = 3 * width;
+  return {
+    shape: { heads: 0, kvHeads: 0, headDim, feedForward, context: width, mixed },
+    caches: [{ kind: 'state', floats: (kernel - 1) * width }],
+    mix(g, tensors, cache) {
+      const part = (name: string) => `blk.${layer}.shortconv.${name}`;
+      const input = tensors.ownLinear(part('in_proj'), mixed, width);
+      const [inBias] = input.biases;
+      const inputs = { slot: 'conv.in', weight: input.weight, rows: mixed };
+      g.product('conv.in', [inBias === undefined ? inputs : { ...inputs, bias: inBias }], {
+        from: 'normed',
+        to: 'mixed',
+      });
+      const weight = tensors.matrix(part('conv.weight'), width, kernel);
+      const biases = tensors.has(part('conv.bias')) ? [tensors.vector(part('conv.bias'), width)] : [];
+      const [bias] = biases;
+      const sizes = { layer, mode: 'gated', channels: width, kernel, cache } as const;
+      g.unit(
+        'conv.mix',
+        { op: 'short_conv', weight, ...sizes, ...(bias === undefined ? {} : { bias }) },
+        { inputs: [`layers.${layer}.conv.in`], width, weights: [weight, ...biases] },
+      );
+      return { slot: 'conv.out', part: 'shortconv.out_proj' };
+    },
+  };
+}
