@@ -5,23 +5,31 @@ import { type ModelShape, realShapes, writeRandomModel } from '../test/support/r
 
 type Shape = Omit<ModelShape, 'type'>;
 
+const smollm2: Shape = {
+  architecture: 'llama',
+  layers: 30,
+  embedding: 576,
+  heads: 9,
+  kvHeads: 3,
+  headSize: 64,
+  feedForward: 1536,
+  vocab: 49_152,
+  context: 8192,
+  tiedEmbeddings: true,
+  ropeBase: 100_000,
+};
+
 /** Shapes of real models; their weights here are random, which changes no timing. */
 const shapes: Readonly<Record<string, Shape>> = {
-  'smollm2-135m': {
-    architecture: 'llama',
-    layers: 30,
-    embedding: 576,
-    heads: 9,
-    kvHeads: 3,
-    headSize: 64,
-    feedForward: 1536,
-    vocab: 49_152,
-    context: 8192,
-    tiedEmbeddings: true,
-    ropeBase: 100_000,
-  },
+  'smollm2-135m': smollm2,
+  // A pair that always agrees, and a small one that never does.
+  'agreeing-135m': { ...smollm2, telling: 2 },
+  'agreeing-draft': { ...smollm2, layers: 2 },
+  'foreign-draft': { ...smollm2, layers: 2, seed: 77 },
   'qwen2.5-0.5b': realShapes.qwen25_05b,
   'qwen3-0.6b': realShapes.qwen3_06b,
+  'lfm2-350m': realShapes.lfm2_350m,
+  'qwen3.5-0.8b': realShapes.qwen35_08b,
   'llama3.2-1b': realShapes.llama32_1b,
   'llama3.2-3b': {
     ...realShapes.llama32_1b,
@@ -37,6 +45,36 @@ const shapes: Readonly<Record<string, Shape>> = {
     headSize: 128,
     feedForward: 14_336,
     tiedEmbeddings: false,
+  },
+  // Layers as the models of 30 and 20 billion weights have them, of which they have 48 and 24.
+  'qwen3moe-2-layers': {
+    architecture: 'qwen3moe',
+    layers: 2,
+    embedding: 2048,
+    heads: 32,
+    kvHeads: 4,
+    headSize: 128,
+    feedForward: 6144,
+    experts: { count: 128, used: 8, feedForward: 768 },
+    vocab: 151_936,
+    context: 40_960,
+    tiedEmbeddings: true,
+    ropeBase: 1_000_000,
+  },
+  'gpt-oss-2-layers': {
+    architecture: 'gpt-oss',
+    layers: 2,
+    embedding: 2880,
+    heads: 64,
+    kvHeads: 8,
+    headSize: 64,
+    feedForward: 2880,
+    experts: { count: 32, used: 4, feedForward: 2880, type: 'MXFP4' },
+    window: 128,
+    vocab: 201_088,
+    context: 131_072,
+    tiedEmbeddings: true,
+    ropeBase: 150_000,
   },
 };
 const types = { q4_0: 'Q4_0', q8_0: 'Q8_0', f16: 'F16' } as const;

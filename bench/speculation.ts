@@ -1,9 +1,15 @@
 /**
- * What guessing (prompt lookup) gains and costs on the embedded model: the same answers with and without, by turns, in
- * one process. The prompts are texts, because random ids have nothing to guess from; an answer drawn at temperature 1
- * hardly repeats itself and shows the cost.
+ * What guessing gains and costs: the same answers with and without, by turns, in one process.
+ *
+ * Prompt lookup is measured on the embedded model. The prompts are texts, because random ids have nothing to guess from;
+ * an answer drawn at temperature 1 hardly repeats itself and shows the cost.
+ *
+ * A draft model is measured on two pairs of SmolLM2-135M's shape and one of two of its 30 layers: in one pair the other
+ * 28 layers add nothing, so that both draw the same, which is the most that can be gained; in the other pair they have
+ * nothing in common, which is the most that can be lost. Answers are drawn at temperature 1 and leave nothing to look up.
  */
 import { greedy, loadEngine, type ResidentEngine } from '../src/engine/index.ts';
+import { findModel } from './models.ts';
 import { benchPlatform } from './platform.ts';
 import { median } from './statistics.ts';
 
@@ -17,8 +23,13 @@ const cases = [
 const rounds = Number(process.argv[2] ?? 9);
 const tokens = 200;
 
-const load = async (speculation: 'off' | 'auto') =>
-  await loadEngine(benchPlatform(), { model: 'models/lathe-tiny-q8_0.gguf', speculation, parallel: 1 });
+const load = async (speculation: 'off' | 'auto', model = 'models/lathe-tiny-q8_0.gguf', draft?: string) =>
+  await loadEngine(benchPlatform(), {
+    model,
+    speculation,
+    parallel: draft === undefined && model.includes('lathe-tiny') ? 1 : 4,
+    ...(draft === undefined ? {} : { draft }),
+  });
 const engines = { off: await load('off'), auto: await load('auto') };
 
 async function rate(
@@ -55,3 +66,47 @@ for (const { name, text, temperature } of cases) {
   );
 }
 await Promise.all(Object.values(engines).map(async (engine) => await engine.close()));
+
+const drafted = 100;
+
+/** What answers drawn at temperature 1 take that are asked for at once, in ms from the first's arrival to the last's end. */
+async function takes(engine: ResidentEngine, round: number, count: number): Promise<number> {
+  const began = performance.now();
+  const one = async (index: number) => {
+    const seed = round * 100 + index;
+    const prompt = Array.from({ length: 64 }, (_, at) => (at * at * 31 + seed * 977 + at) % 49_000);
+    const sampling = { ...greedy, temperature: 1, seed };
+    const asked = { prompt, maxTokens: drafted, sampling, stop: [], ignoreEnd: true };
+    for await (const event of engine.generate(asked)) if (event.type === 'end') return;
+  };
+  await Promise.all(Array.from({ length: count }, (_, index) => one(index)));
+  return performance.now() - began;
+}
+
+async function compare(name: string, model: string, draft: string): Promise<void> {
+  const pair = {
+    off: await load('off', model),
+    auto: await load('auto', model, draft),
+  };
+  for (const count of [1, 4]) {
+    const times: { off: number[]; auto: number[] } = { off: [], auto: [] };
+    for (let round = 0; round < rounds; round++) {
+      // By turns, so that what else runs on the machine is no one's advantage.
+      const order = round % 2 === 0 ? (['off', 'auto'] as const) : (['auto', 'off'] as const);
+      for (const mode of order) times[mode].push(await takes(pair[mode], round * 10 + count, count));
+    }
+    const tokensPerSecond = (list: readonly number[]) => ((count * drafted * 1000) / median(list)).toFixed(1);
+    const ratio = median(times.off.map((off, index) => off / times.auto[index]!));
+    const { drafted: guesses = 0, accepted = 0 } = pair.auto.stats().speculation.draft ?? {};
+    console.log(
+      `${name}, ${count} at once: ${tokensPerSecond(times.off)} tokens/s without, ${tokensPerSecond(times.auto)} with, ` +
+        `ratio ${ratio.toFixed(2)} (so far ${accepted} of ${guesses} guesses were right)`,
+    );
+  }
+  await Promise.all(Object.values(pair).map(async (engine) => await engine.close()));
+}
+
+const pathOf = async (name: string) => (await findModel(name)).path;
+const [agreeing, foreign] = [await pathOf('agreeing-draft-q8_0'), await pathOf('foreign-draft-q8_0')];
+await compare('a draft model that agrees', await pathOf('agreeing-135m-q8_0'), agreeing);
+await compare('a draft model that never agrees', await pathOf('smollm2-135m-q8_0'), foreign);

@@ -1,8 +1,11 @@
 import { ceilDiv, combinations, defineKernel, type AdapterCaps, type StepDims } from './define.ts';
 import { pageTokens } from './rope-kv-write.ts';
 
-/** Query vectors that one workgroup carries: tokens of the tile times heads of the group. */
-const maxQueries = 8;
+/**
+ * Query vectors that one workgroup carries: tokens of the tile times heads of the group. Two rows of a head each are in
+ * registers, and in the kernel that rotates one in the workgroup's memory.
+ */
+const maxQueries = (headDim: number): number => (headDim > 256 ? 4 : 8);
 
 export interface AttentionVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
@@ -26,15 +29,21 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
   BIDIRECTIONAL: boolean;
   /** Tokens see `params.window` positions, their own the last of them. */
   WINDOW: boolean;
+  /** A learned score of each head joins the softmax; where the context is split, `attention_combine` adds it. */
+  SINKS: boolean;
   /** Between writing a key and reading it; needless, and dear, where lanes are parts of one vector. */
   BARRIER: boolean;
 }
+
+/** As `attentionTile` has them; with a window wide tiles stand for all. */
+const isOfWideHeads = ({ HEAD_DIM, TILE, GROUP, BIDIRECTIONAL, WINDOW, WIDE }: AttentionVariant): boolean =>
+  !BIDIRECTIONAL && GROUP !== 7 && (WIDE || !WINDOW) && TILE * GROUP <= maxQueries(HEAD_DIM);
 
 /** softmax(q k^T * scale) v over the paged cache, causal unless bidirectional, grouped query heads; [tokens, heads, head_dim] f32. */
 export const attention = defineKernel({
   op: 'attention',
   source: 'attention.wgsl',
-  bindings: ({ ROPE, QK_NORM }: AttentionVariant) => [
+  bindings: ({ ROPE, QK_NORM, SINKS }: AttentionVariant) => [
     ['qkv', 'read'],
     ['tiles', 'read'],
     ['page_table', 'read'],
@@ -43,7 +52,7 @@ export const attention = defineKernel({
     ['out', 'read_write'],
     ['params', 'uniform'],
     ROPE ? ['table', 'read'] : undefined,
-    QK_NORM ? ['gain', 'read'] : undefined,
+    QK_NORM ? ['gain', 'read'] : SINKS ? ['sinks', 'read'] : undefined,
   ],
   params: [
     ['heads', 'u32'],
@@ -57,6 +66,8 @@ export const attention = defineKernel({
     ['rotary', 'u32'],
     ['eps', 'f32'],
     ['window', 'u32'],
+    ['writes', 'u32'],
+    ['v_norm', 'u32'],
   ],
   grid: (variant: AttentionVariant, params: { heads: number } & Record<string, number>, dims) => [
     attentionTiles(variant, dims),
@@ -65,12 +76,14 @@ export const attention = defineKernel({
   ],
   variants: combinations({
     lanes: [4, 8, 16, 32, 0],
-    HEAD_DIM: [64, 128],
+    HEAD_DIM: [64, 128, 256, 512],
     shape: [
       { TILE: 1, GROUP: 1, BIDIRECTIONAL: false },
       { TILE: 1, GROUP: 7, BIDIRECTIONAL: false },
+      { TILE: 1, GROUP: 4, BIDIRECTIONAL: false },
       { TILE: 4, GROUP: 2, BIDIRECTIONAL: false },
       { TILE: 8, GROUP: 1, BIDIRECTIONAL: false },
+      { TILE: 2, GROUP: 2, BIDIRECTIONAL: false },
       { TILE: 2, GROUP: 3, BIDIRECTIONAL: true },
       { TILE: 8, GROUP: 1, BIDIRECTIONAL: true },
     ].flatMap((shape) => {
@@ -78,6 +91,7 @@ export const attention = defineKernel({
       const isUsual = shape.BIDIRECTIONAL ? shape.GROUP > 1 : shape.GROUP < 3 && shape.TILE < 8;
       return isUsual ? [plain, { ...plain, WINDOW: true }] : [plain];
     }),
+    sinks: [false, true],
     rope: [
       { ROPE: false, NEOX: false, QK_NORM: false, BARRIER: false },
       { ROPE: true, NEOX: false, QK_NORM: false, BARRIER: false },
@@ -87,7 +101,7 @@ export const attention = defineKernel({
       { ROPE: true, NEOX: true, QK_NORM: true, BARRIER: true },
     ],
   })
-    .map(({ lanes, HEAD_DIM, shape, rope }) => ({
+    .map(({ lanes, HEAD_DIM, shape, rope, sinks }) => ({
       SUBGROUPS: lanes > 0,
       LANES: lanes || 32,
       HEAD_DIM,
@@ -95,10 +109,17 @@ export const attention = defineKernel({
       WIDE: shape.TILE > 1,
       SPLIT: shape.TILE === 1 && shape.GROUP === 1,
       PAGE: pageTokens,
+      SINKS: sinks,
       ...rope,
     }))
+    .filter(
+      ({ SINKS, SPLIT, QK_NORM, HEAD_DIM, TILE }) =>
+        !SINKS || !(SPLIT || QK_NORM || HEAD_DIM > 64 || TILE === 8),
+    )
     .filter((variant) => !variant.ROPE || (variant.SUBGROUPS && !variant.WIDE))
-    .filter((variant) => !variant.ROPE || variant.QK_NORM === (variant.HEAD_DIM === 128)),
+    .filter((variant) => !variant.ROPE || variant.QK_NORM === variant.HEAD_DIM > 64)
+    .filter((variant) => variant.HEAD_DIM < 256 || isOfWideHeads(variant))
+    .filter(({ HEAD_DIM, TILE, GROUP }) => HEAD_DIM > 128 || TILE * GROUP !== 4),
 });
 
 /** A step runs its single tiles either split or whole. */
@@ -107,12 +128,19 @@ function attentionTiles(variant: AttentionVariant, dims: StepDims): number {
   return variant.SPLIT === dims.splits > 1 ? dims.singleTiles : 0;
 }
 
-/** Tokens a wide tile holds when `heads / kvHeads` query heads share a key head; 1 means: no wide tiles. */
-export function attentionTile(heads: number, kvHeads: number): { tile: number; group: number } {
+export interface AttentionModel {
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+}
+
+/** Tokens that a wide tile may hold when `heads / kvHeads` query heads share a key head, and heads a workgroup. */
+export function attentionTile({ heads, kvHeads, headDim }: AttentionModel): { tile: number; group: number } {
   const shared = heads / kvHeads;
-  let group = Math.min(shared, maxQueries);
+  const most = maxQueries(headDim);
+  let group = Math.min(shared, most);
   while (shared % group !== 0) group -= 1;
-  return { tile: Math.max(1, Math.floor(maxQueries / group)), group };
+  return { tile: Math.max(1, Math.floor(most / group)), group };
 }
 
 /** Lanes of the subgroups that attention runs on; 0 where it cannot use them. */
@@ -123,7 +151,7 @@ export function attentionLanes(caps: AdapterCaps, headDim: number): number {
 
 export function chooseAttention(
   caps: AdapterCaps,
-  model: { heads: number; kvHeads: number; headDim: number },
+  model: AttentionModel,
   mode: {
     wide?: boolean;
     split?: boolean;
@@ -131,10 +159,15 @@ export function chooseAttention(
     qkNorm?: boolean;
     bidirectional?: boolean;
     window?: boolean;
+    sinks?: boolean;
+    /** Tokens of a wide tile, where that is fewer than this model's could hold. */
+    tile?: number;
   },
 ): AttentionVariant {
   const { wide = false, split = false, rope, qkNorm = false, bidirectional = false, window = false } = mode;
-  const { tile, group } = attentionTile(model.heads, model.kvHeads);
+  const { sinks = false } = mode;
+  if (sinks && qkNorm) throw new Error('attention normalises no heads where it has sinks');
+  const { tile, group } = attentionTile(model);
   const fits = (lanes: number) => lanes <= 32 && model.headDim % (2 * lanes) === 0;
   const subgroup = attentionLanes(caps, model.headDim);
   let lanes = subgroup || 32;
@@ -145,7 +178,7 @@ export function chooseAttention(
     HEAD_DIM: model.headDim,
     WIDE: wide,
     SPLIT: split,
-    TILE: wide ? tile : 1,
+    TILE: wide ? Math.min(tile, mode.tile ?? tile) : 1,
     GROUP: group,
     PAGE: pageTokens,
     ROPE: rope !== undefined,
@@ -153,6 +186,7 @@ export function chooseAttention(
     QK_NORM: qkNorm,
     BIDIRECTIONAL: bidirectional,
     WINDOW: window,
+    SINKS: sinks && !split,
     BARRIER: rope !== undefined && !caps.software,
   };
 }
@@ -161,12 +195,13 @@ export function chooseAttention(
 export const attentionCombine = defineKernel({
   op: 'attention_combine',
   source: 'attention_combine.wgsl',
-  bindings: () => [
+  bindings: ({ SINKS }: { WG: number; SINKS: boolean }) => [
     ['partial', 'read'],
     ['tiles', 'read'],
     ['out', 'read_write'],
     ['params', 'uniform'],
     ['step', 'uniform'],
+    SINKS ? ['sinks', 'read'] : undefined,
   ],
   params: [
     ['heads', 'u32'],
@@ -177,11 +212,11 @@ export const attentionCombine = defineKernel({
     ['window', 'u32'],
   ],
   grid: (
-    variant: { WG: number },
+    variant: { WG: number; SINKS: boolean },
     params: { heads: number; head_dim: number } & Record<string, number>,
     dims,
   ) =>
     // One split writes its result itself.
     dims.splits > 1 ? [ceilDiv(params.heads * params.head_dim, variant.WG), dims.singleTiles, 1] : [0, 0, 0],
-  variants: [{ WG: 64 }],
+  variants: combinations({ WG: [64], SINKS: [false, true] }),
 });

@@ -1,8 +1,11 @@
 import type { Variant } from './assemble.ts';
 import { attention, attentionCombine } from './attention.ts';
 import { erased, type Kernel } from './define.ts';
+import { deltaNet } from './delta-net.ts';
 import { embed } from './embed.ts';
+import { expertMatmul, expertMatvec, expertSum, expertTile } from './experts.ts';
 import { gatedActivation } from './gated-activation.ts';
+import { gatedNorm } from './gated-norm.ts';
 import { gatherRows } from './gather-rows.ts';
 import { gelu } from './gelu.ts';
 import { layerNorm } from './layer-norm.ts';
@@ -11,9 +14,13 @@ import { matmul, matmulMatrix, matmulTile, matmulTileInt8, matvec } from './matm
 import { pool } from './pool.ts';
 import { positionEmbed } from './position-embed.ts';
 import { normAdd } from './norm-add.ts';
+import { perLayerGate, perLayerJoin, scale, softcap } from './per-layer.ts';
 import { rmsNorm } from './rms-norm.ts';
+import { route, routeGroups } from './route.ts';
 import { ropeKvWrite } from './rope-kv-write.ts';
 import { sampleAdjust, samplePick } from './sample.ts';
+import { shortConv } from './short-conv.ts';
+import { sigmoidGate } from './sigmoid-gate.ts';
 
 /** Every built-in kernel. */
 export const kernels: readonly Kernel<Variant, never>[] = [
@@ -37,4 +44,18 @@ export const kernels: readonly Kernel<Variant, never>[] = [
   sampleAdjust,
   samplePick,
   logprobs,
+  route,
+  routeGroups,
+  expertMatmul,
+  expertMatvec,
+  expertTile,
+  expertSum,
+  perLayerJoin,
+  perLayerGate,
+  scale,
+  softcap,
+  shortConv,
+  deltaNet,
+  gatedNorm,
+  sigmoidGate,
 ].map((kernel) => erased(kernel as unknown as Kernel<Variant, never>));

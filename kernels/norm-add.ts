@@ -8,7 +8,7 @@ export interface NormAddVariant extends Record<string, number | boolean | string
   NEXT: boolean;
 }
 
-/** y[t] += x[t] / sqrt(mean(x[t]^2) + eps) * weight, and with NEXT out[t], which is y's norm by another weight. */
+/** y[t] = (y[t] + x[t] / sqrt(mean(x[t]^2) + eps) * weight) * scale, and with NEXT out[t], which is y's norm by another weight. */
 export const normAdd = defineKernel({
   op: 'norm_add',
   source: 'norm_add.wgsl',
@@ -23,6 +23,7 @@ export const normAdd = defineKernel({
   params: [
     ['columns', 'u32'],
     ['eps', 'f32'],
+    ['scale', 'f32'],
   ],
   grid: (_variant, _params: Record<string, number>, dims) => [dims.tokens, 1, 1],
   variants: combinations({ lanes: [4, 8, 16, 32, 64, 0], NEXT: [false, true] }).map(({ lanes, NEXT }) => ({

@@ -6,7 +6,7 @@ export const pageTokens = 32;
 /** Marks a token whose tile is its own, in the last word of its record. */
 export const singleToken = 1;
 
-/** Rotates q and k by position; q stays, k and v go to the cache as f16. PROMPT: not of single tiles. */
+/** Rotates q and k by position; q stays, k and v go to the cache as f16; q alone without `writes`. PROMPT: not of single tiles. */
 export const ropeKvWrite = defineKernel({
   op: 'rope_kv_write',
   source: 'rope_kv_write.wgsl',
@@ -26,13 +26,14 @@ export const ropeKvWrite = defineKernel({
     ['head_dim', 'u32'],
     ['rotary', 'u32'],
     ['max_pages', 'u32'],
+    ['writes', 'u32'],
   ],
   grid: (
     variant: { NEOX: boolean; WG: number; PAGE: number; PROMPT: boolean },
-    params: { heads: number; kv_heads: number; head_dim: number } & Record<string, number>,
+    params: { heads: number; kv_heads: number; head_dim: number; writes: number } & Record<string, number>,
     dims,
   ) => [
-    ceilDiv(((params.heads + 2 * params.kv_heads) * params.head_dim) / 4, variant.WG),
+    ceilDiv(((params.heads + (params.writes && 2 * params.kv_heads)) * params.head_dim) / 4, variant.WG),
     variant.PROMPT && dims.wideTiles === 0 ? 0 : dims.tokens,
     1,
   ],

@@ -2,11 +2,14 @@
 // share a key head: online softmax, one pass over the cache. LANES threads, normally one subgroup.
 // Scores: a position a lane. Values: two elements of the head a lane. QROWS = TILE tokens x GROUP heads.
 // With ROPE (tiles of one token) q comes unrotated, and the token's own key and value go to the cache here;
-// with QK_NORM the heads of q and k are normalised first. Otherwise rope_kv_write has done all that.
+// with QK_NORM the heads of q and k are normalised first, and those of v with params.v_norm. Without params.writes only
+// the query is the token's own: keys and values come from another layer. Otherwise rope_kv_write has done all that.
 // With BIDIRECTIONAL every token also sees those after it: tile.y holds the sequence's length in its upper half, and the
 // step all of its tokens.
 // With WINDOW a token sees so many positions, its own the last of them, and those before are not read; so many in each
 // direction with BIDIRECTIONAL, its own among them.
+// With SINKS a learned score of each head stands among the others, and takes its share of the softmax with it; where the
+// context is split, attention_combine does that.
 // Without BARRIER, the lanes of a subgroup must run in lockstep, as they do where a lane is part of a CPU's vector.
 //#if SUBGROUPS
 enable subgroups;
@@ -24,6 +27,8 @@ struct Params {
   rotary: u32,        // ROPE: rotated elements of a head
   eps: f32,           // QK_NORM
   window: u32,        // WINDOW
+  writes: u32,        // ROPE
+  v_norm: u32,        // QK_NORM
 }
 
 @group(0) @binding(0) var<storage, read> qkv: array<f32>;
@@ -34,11 +39,14 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> v_cache: array<u32>;
 @group(0) @binding(7) var<storage, read> table: array<vec2<f32>>;
 //#if QK_NORM
-@group(0) @binding(8) var<storage, read> gain: array<f32>; // of q's heads, then of k's
+@group(0) @binding(8) var<storage, read> gain: array<f32>; // of q's heads, then of k's, then of v's
 //#endif
 //#else
 @group(0) @binding(3) var<storage, read> k_cache: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> v_cache: array<u32>;
+//#endif
+//#if SINKS
+@group(0) @binding(8) var<storage, read> sinks: array<f32>; // [heads]
 //#endif
 // [tokens, out_stride], or with SPLIT [tiles, heads, max_splits, HEAD_DIM + 2]: sums, then greatest score and mass.
 @group(0) @binding(5) var<storage, read_write> out: array<vec2<f32>>;
@@ -161,8 +169,15 @@ fn main(
   // Its place is in this split: the key and value must be in the cache before they are read. Workgroups that
   // share a key head write the same.
   let k_start = tile.x * q_stride + (params.heads + kv_head) * HEAD_DIM;
+  let v_start = k_start + params.kv_heads * HEAD_DIM;
   let k_scale = head_scale(k_start, lane);
-  if (end == tile.w + 1u) {
+  //#if QK_NORM
+  var v_scale = 1.0;
+  if (params.v_norm != 0u) {
+    v_scale = head_scale(v_start, lane);
+  }
+  //#endif
+  if (params.writes != 0u && end == tile.w + 1u) {
     let own = cache_row(tile.z, tile.w, kv_head);
     for (var eight = lane; eight < min(HEAD_DIM / 8u, params.many); eight += LANES) {
       var words = vec4<u32>();
@@ -175,9 +190,14 @@ fn main(
       }
       k_cache[own / 4u + eight] = words;
     }
-    let v_start = k_start + params.kv_heads * HEAD_DIM;
     for (var w = lane; w < min(HEAD_DIM / 2u, params.many); w += LANES) {
-      v_cache[own + w] = pack2x16float(vec2(qkv[v_start + 2u * w], qkv[v_start + 2u * w + 1u]));
+      var pair = vec2(qkv[v_start + 2u * w], qkv[v_start + 2u * w + 1u]);
+      //#if QK_NORM
+      if (params.v_norm != 0u) {
+        pair *= v_scale * vec2(gain[2u * HEAD_DIM + 2u * w], gain[2u * HEAD_DIM + 2u * w + 1u]);
+      }
+      //#endif
+      v_cache[own + w] = pack2x16float(pair);
     }
   }
   for (var r = 0u; r < min(QROWS, params.many); r++) {
@@ -324,16 +344,25 @@ fn main(
     //#if SPLIT
     // Only tiles of one token are split, so the tile names the row.
     let to = ((group.x * params.heads + head) * params.max_splits + split) * (HEAD_DIM / 2u + 1u);
+    let kept = 1.0;
     let scale = 1.0;
     if (lane == 0u) {
       out[to + HEAD_DIM / 2u] = vec2(tops[r], masses[r]);
     }
     //#else
     let to = ((tile.x + t) * params.out_stride + head * HEAD_DIM) / 2u;
+    //#if SINKS
+    // As attention_combine does it for splits.
+    let top = max(tops[r], sinks[head]);
+    let kept = exp(tops[r] - top);
+    let scale = 1.0 / fma(kept, masses[r], exp(sinks[head] - top));
+    //#else
+    let kept = 1.0;
     let scale = 1.0 / masses[r];
     //#endif
+    //#endif
     for (var w = 0u; w < PER / 2u; w++) {
-      out[to + w * LANES + lane] = vec2(sums[r * PER + 2u * w], sums[r * PER + 2u * w + 1u]) * scale;
+      out[to + w * LANES + lane] = vec2(sums[r * PER + 2u * w], sums[r * PER + 2u * w + 1u]) * kept * scale;
     }
   }
 }

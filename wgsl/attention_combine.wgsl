@@ -1,4 +1,5 @@
 // Joins the splits of `attention`: out[t, h] = sum_s e^(m_s - m) acc_s / sum_s e^(m_s - m) l_s. An element a thread.
+// With SINKS a learned score of each head joins the sum below the line, and has no value.
 
 struct Params {
   heads: u32,
@@ -14,6 +15,9 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
 @group(0) @binding(3) var<uniform> params: Params;
 @group(0) @binding(4) var<uniform> step: Step;
+//#if SINKS
+@group(0) @binding(5) var<storage, read> sinks: array<f32>; // [heads]
+//#endif
 
 //#include "lib/step.wgsl"
 
@@ -32,12 +36,20 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   let splits = tile.w / params.split_tokens + 1u;
   let seen = select(params.window, tile.w + 1u, params.window == 0u || params.window > tile.w);
   let first = (tile.w + 1u - seen) / params.split_tokens;
+  //#if SINKS
+  var largest = sinks[head];
+  //#else
   var largest = -3.0e38;
+  //#endif
   for (var s = first; s < splits; s++) {
     largest = max(largest, partial[start + s * words + params.head_dim]);
   }
   var sum = 0.0;
+  //#if SINKS
+  var total = exp(sinks[head] - largest);
+  //#else
   var total = 0.0;
+  //#endif
   for (var s = first; s < splits; s++) {
     let at = start + s * words;
     let weight = exp(partial[at + params.head_dim] - largest);

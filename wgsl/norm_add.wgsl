@@ -1,4 +1,4 @@
-// y[t] += x[t] / rms(x[t]) * weight: a row a workgroup, which therefore knows the whole sum.
+// y[t] = (y[t] + x[t] / rms(x[t]) * weight) * scale: a row a workgroup, which therefore knows the whole sum.
 // With NEXT it also normalises that: out[t] = y[t] / rms(y[t]) * next_weight.
 //#if SUBGROUPS
 enable subgroups;
@@ -7,6 +7,7 @@ enable subgroups;
 struct Params {
   columns: u32,
   eps: f32,
+  scale: f32,
 }
 
 @group(0) @binding(0) var<storage, read> weight: array<f32>;
@@ -39,7 +40,7 @@ fn main(
   let scale = inverse_rms(workgroup_sum(squares, local));
   var next_squares = 0.0;
   for (var c = local; c < params.columns; c += WG) {
-    let sum = y[start + c] + x[start + c] * scale * weight[c];
+    let sum = (y[start + c] + x[start + c] * scale * weight[c]) * params.scale;
     y[start + c] = sum;
     next_squares = fma(sum, sum, next_squares);
   }

@@ -1,5 +1,6 @@
 // Rotates q and k of qkv[t] by the token's position and writes k and v to the cache as f16; q stays in place.
 // Four elements of a head a thread. Cache: [page, kv head, PAGE slots, head_dim], two f16 a word.
+// Without params.writes only q is rotated, and nothing is written: keys and values are another layer's.
 // With PROMPT, tokens in a tile of their own are left to attention. Pairs are (2i, 2i+1), or (i, i + rotary/2) with NEOX; table[position, i] = (cos, sin).
 
 struct Params {
@@ -8,6 +9,7 @@ struct Params {
   head_dim: u32,
   rotary: u32,      // rotated elements of a head; the rest passes through
   max_pages: u32,   // of a sequence: row length of page_table
+  writes: u32,
 }
 
 @group(0) @binding(0) var<storage, read_write> qkv: array<f32>;
@@ -32,7 +34,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   let head = global.x / quads;
   let quad = global.x % quads;
   let all_heads = params.heads + 2u * params.kv_heads;
-  if (head >= all_heads || t >= step.tokens) {
+  if (head >= select(params.heads, all_heads, params.writes != 0u) || t >= step.tokens) {
     return;
   }
   //#if PROMPT

@@ -12,6 +12,8 @@ export interface AttentionShape {
   window?: number;
   /** A query also reads the keys behind its own, with a window so many in either direction, its own among them. */
   bidirectional?: boolean;
+  /** [heads]: a score of each head that stands among those of its keys, and whose share of the softmax has no value. */
+  sinks?: Values;
 }
 
 /**
@@ -29,12 +31,13 @@ export function attention(
   values: Values,
   shape: AttentionShape,
 ): Float64Array {
-  const { heads, kvHeads, headDim, scale, window = Number.POSITIVE_INFINITY, bidirectional } = shape;
+  const { heads, kvHeads, headDim, scale, window = Number.POSITIVE_INFINITY, bidirectional, sinks } = shape;
   const row = kvHeads * headDim;
   const cached = keys.length / row;
   if (heads % kvHeads !== 0) throw new RangeError(`${heads} heads cannot share ${kvHeads} key/value heads`);
   expectLength('attention queries', queries, positions.length * heads * headDim);
   expectLength('attention values', values, keys.length);
+  if (sinks) expectLength('attention sinks', sinks, heads);
   const out = new Float64Array(queries.length);
   for (let t = 0; t < positions.length; t++) {
     const visible = positions[t]! + 1;
@@ -47,12 +50,13 @@ export function attention(
       // Exactly nothing of what lies outside of the window.
       const begin = Math.max(0, visible - window);
       const end = bidirectional ? Math.min(cached, visible - 1 + window) : visible;
-      const scores = new Float64Array(end).fill(Number.NEGATIVE_INFINITY);
+      const scores = new Float64Array(end + 1).fill(Number.NEGATIVE_INFINITY);
       for (let s = begin; s < end; s++) {
         let dot = 0;
         for (let d = 0; d < headDim; d++) dot += queries[q + d]! * keys[s * row + kv + d]!;
         scores[s] = dot * scale;
       }
+      scores[end] = sinks?.[h] ?? Number.NEGATIVE_INFINITY;
       const weights = softmax(scores);
       for (let s = begin; s < end; s++) {
         for (let d = 0; d < headDim; d++) out[q + d]! += weights[s]! * values[s * row + kv + d]!;

@@ -17,6 +17,8 @@ interface LoaderOptions {
   readonly stopping: AbortSignal;
   /** What is told of the lab over a model, by whoever asks for it. */
   readonly observeLab: (lab: Lab, model: string) => Lab;
+  /** What drafts for one model, by their places; any other is loaded without. */
+  readonly draft?: { readonly location: string; readonly of: string } | undefined;
 }
 
 /** Loads the resident model with all that belongs to it, one at a time. */
@@ -26,25 +28,30 @@ export class ModelLoader {
   #open: (() => Promise<void>)[] = [];
   #closed = false;
   #location: string | undefined;
+  #draft: string | undefined;
 
   constructor(job: LoaderOptions) {
     this.#job = job;
   }
 
-  /** Whether the model at this place is loaded, or on its way. */
+  /** Whether the model at this place is loaded, drafts for the one that is, or is on its way. */
   holds(location: string): boolean {
-    return this.#location === location;
+    return this.#location === location || this.#draft === location;
   }
 
   /** Closes what is loaded, and loads this. */
   async load(location: string): Promise<LoadedModel> {
-    const { options, dataDir, world, say, stopping, observeLab } = this.#job;
+    const { options, dataDir, world, say, stopping, observeLab, draft } = this.#job;
     await this.#closeOpen();
     this.#refuseStopped();
     this.#location = location;
+    this.#draft = draft?.of === location ? draft.location : undefined;
     const bar = progressBar(world.stderr, options.quiet ?? false);
     try {
-      const engine = await world.loadEngine(engineOptions(options, location, bar, say));
+      const engine = await world.loadEngine({
+        ...engineOptions(options, location, bar, say),
+        ...(this.#draft === undefined ? {} : { draft: this.#draft }),
+      });
       this.#open.push(() => engine.close(closeMs));
       const lab = await world.openLab({
         engine,
@@ -84,6 +91,7 @@ export class ModelLoader {
   async #closeOpen(): Promise<void> {
     await Promise.all(this.#open.splice(0).map((close) => close()));
     this.#location = undefined;
+    this.#draft = undefined;
   }
 }
 

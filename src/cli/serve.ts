@@ -53,6 +53,11 @@ export async function startHost(options: Settings, version: string, world: World
   const lock = lockDataDir(dataDir.path);
   const places = { packageRoot: world.packageRoot, dataDir: dataDir.path };
   const model = options.gpu ? await locateModel(options.model, places) : undefined;
+  const draft =
+    model && options.draft !== undefined
+      ? { location: (await locateModel(options.draft, places)).location, of: model.location }
+      : undefined;
+  if (!options.gpu && options.draft !== undefined) say('--draft has no effect without --gpu');
   if (!options.gpu && options.model !== undefined) say('--model has no effect without --gpu');
   if (!options.gpu && options.kernels !== undefined) say('--kernels has no effect without --gpu');
   if (!options.gpu && options.swap) say('--swap has no effect without --gpu');
@@ -108,6 +113,7 @@ export async function startHost(options: Settings, version: string, world: World
     say,
     stopping: stopping.signal,
     observeLab: watching.observeLab,
+    draft,
   });
   const store = new DataDirStore({
     world,

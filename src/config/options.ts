@@ -47,6 +47,14 @@ export const optionTable = {
       'the resident model: a pulled name, a .gguf file, a Hugging Face or MLC folder, the URL of either, or ' +
       'hf:OWNER/NAME[:FILE][@REVISION] (default: the embedded lathe-tiny)',
   },
+  draft: {
+    schema: text,
+    kind: 'text',
+    value: 'NAME|PATH|URL',
+    help:
+      'a smaller model of the same family, named as with --model, that guesses tokens ahead for it; ' +
+      'the answers are the same either way',
+  },
   swap: {
     schema: flag,
     kind: 'flag',
@@ -150,7 +158,7 @@ export const optionTable = {
     schema: whole(1, Number.MAX_SAFE_INTEGER, ' bytes'),
     kind: 'number',
     value: 'N',
-    help: 'memory for keys and values (default: full contexts of all sequences, as far as the memory goes)',
+    help: 'memory for keys and values, with --draft of both models (default: full contexts of all sequences, as far as the memory goes)',
   },
   no_speculation: {
     schema: flag,

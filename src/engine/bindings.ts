@@ -124,6 +124,10 @@ interface Run {
   readonly target: Target;
 }
 
+/** Reads what a norm before the unit before it wrote. */
+const readsNormed = (unit: Unit | undefined): boolean =>
+  (unit?.op === 'matmul' && unit.from === 'normed') || unit?.op === 'route';
+
 /** Every span, by its place in the units. */
 function runsOf(units: readonly Unit[]): Run[] {
   const runs: Run[] = [];
@@ -139,7 +143,8 @@ function runsOf(units: readonly Unit[]): Run[] {
     const joinedName = (prefix: string, suffix = '') => unit.id.replace(/[^.]+$/, `${prefix}$&${suffix}`);
     if (unit.add) add(i, 1, 'matmul_add', unit.id);
     else if (unit.nodes.length > 1) add(i, 1, 'matmul', unit.id);
-    const norm = units[i - 1]?.op === 'rms_norm';
+    // A span with the norm leaves no normed rows for others.
+    const norm = units[i - 1]?.op === 'rms_norm' && !readsNormed(units[i + 1]);
     const gated = units[i + 1]?.op === 'gated_activation' && unit.biases.length === 0;
     if (norm && !unit.add) add(i - 1, 2, 'norm_matmul', joinedName('norm_'));
     if (gated) add(i, 2, 'gated_matmul', joinedName('', '_act'));
@@ -237,6 +242,9 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
     case 'matmul':
       return splitProduct(unit, byTarget, lab, ownOr);
     case 'rope_kv_write': {
+      if (unit.cache === undefined) {
+        throw new Error('it rotates queries alone, for the keys of another layer: contracts rotate both');
+      }
       return unit.nodes.map((one) => lab(one, ownOr(one), { kind: 'rotation', unit }));
     }
     case 'norm_add': {
@@ -263,6 +271,8 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
     case 'head_norm':
       return kernel ? [lab(node, kernel, { kind: 'head_norm', unit })] : [unit];
     case 'attention':
+      if (unit.sinks !== undefined)
+        throw new Error('its heads have sinks, of which the contract knows nothing');
       return kernel ? [lab(node, kernel, { kind: 'attention', unit })] : [unit];
     case 'gated_activation':
       return kernel ? [lab(node, kernel, { kind: 'activation', activation: unit.activation })] : [unit];

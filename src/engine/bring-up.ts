@@ -5,10 +5,11 @@ import { chooseEmbeddingCapacity } from './embedding-capacity.ts';
 import { formatBytes } from './format-bytes.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { viewed } from './formats/viewed.ts';
+import type { DraftSource } from './draft-source.ts';
 import { openGpu } from './gpu/device.ts';
-import type { Graph } from './graph.ts';
+import type { Graph, Shape } from './graph.ts';
 import { MemoryRefused } from './loading.ts';
-import { pageBytes, workBytes } from './memory.ts';
+import { type Capacity, pageBytes, workBytes } from './memory.ts';
 import type { Platform } from './platform.ts';
 import { Runner } from './runner.ts';
 import type { EngineOptions } from './types.ts';
@@ -24,6 +25,26 @@ export interface Source {
   readonly options: EngineOptions;
   readonly file: ModelFile;
   readonly graph: Graph;
+  /** A smaller model, which is loaded beside it. */
+  readonly draft?: DraftSource | undefined;
+}
+
+/** What a draft model is to hold: what it drafts for, as far as its own context goes. */
+function draftCapacity(shape: Shape, capacity: Capacity): Capacity {
+  const context = Math.min(capacity.context, shape.trainedContext);
+  const pages = Math.min(capacity.pages, capacity.slots * Math.ceil(context / pageTokens));
+  return { ...capacity, context, pages };
+}
+
+/** Of weights, work and pages. */
+const memoryOf = (
+  { shape, weightBytes: weights }: { shape: Shape; weightBytes: number },
+  capacity: Capacity,
+): number => weights + workBytes(shape, capacity) + capacity.pages * pageBytes(shape);
+
+function sizesOf({ file, graph }: DraftSource): { shape: Shape; weightBytes: number; name: string } {
+  const { shape } = graph;
+  return { shape, weightBytes: weightBytes(file, graph), name: file.name };
 }
 
 /** Of what a device gave: the rest is for what a driver and the loading take beside buffers of the engine. */
@@ -36,7 +57,7 @@ const usable = 31 / 32;
  * @throws EngineError `no_adapter`, `model_too_large`
  */
 export async function bringUp(source: Source, fresh = false, offered?: number): Promise<Runner> {
-  const { platform, options, graph } = source;
+  const { platform, options, graph, draft } = source;
   const file = viewed(source.file, graph.views);
   const adapter = await platform.requestAdapter({
     fresh,
@@ -64,21 +85,25 @@ export async function bringUp(source: Source, fresh = false, offered?: number): 
       matrices: matricesOf(file, graph),
       ...(context === undefined ? {} : { context }),
       ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
+      ...(draft ? { draft: sizesOf(draft) } : {}),
     };
     const capacity = embedding ? chooseEmbeddingCapacity(wanted, embedding) : chooseCapacity(wanted);
-    asked = wanted.weightBytes + workBytes(graph.shape, capacity) + capacity.pages * pageBytes(graph.shape);
-    const runner = await Runner.load({
+    asked = memoryOf(wanted, capacity);
+    const common = {
       gpu,
-      file,
-      graph,
-      capacity,
       wgsl: await platform.wgsl(),
       store: platform.store,
       exact: options.exact,
       retune: options.retune,
       onProgress: options.onProgress ?? (() => {}),
       onNotice: options.onNotice,
-    });
+    };
+    const runner = await Runner.load({ ...common, file, graph, capacity });
+    if (draft && wanted.draft) {
+      const own = draftCapacity(wanted.draft.shape, capacity);
+      asked += memoryOf(wanted.draft, own);
+      runner.draft = await Runner.load({ ...common, ...draft, capacity: own });
+    }
     if (offered !== undefined) {
       const { context: tokens, pages } = capacity;
       const room = `${formatBytes(offered)} for the model: a context of ${tokens} tokens`;

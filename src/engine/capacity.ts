@@ -21,6 +21,8 @@ export interface CapacityRequest {
   readonly name: string;
   /** For saying which quantisation would fit. */
   readonly matrices?: Matrices;
+  /** A smaller model on the same device, which drafts. */
+  readonly draft?: { readonly shape: Shape; readonly weightBytes: number; readonly name: string };
 }
 
 /** Without `--context`, no longer than this: the cache of a long-context model would take all memory. */
@@ -37,7 +39,8 @@ const unknownStateBytes = 2 ** 29;
  */
 export function chooseCapacity(request: CapacityRequest): Capacity {
   const { shape, slots, weightBytes, memoryBytes, kvCacheBytes } = request;
-  const perPage = pageBytes(shape);
+  // The draft model has a page for each.
+  const perPage = pageBytes(shape) + (request.draft ? pageBytes(request.draft.shape) : 0);
   const budgetPages = kvCacheBytes === undefined ? undefined : Math.floor(kvCacheBytes / perPage);
   refuseUntrained(request);
   // A software adapter takes seconds for what a GPU does in milliseconds; larger steps would only stall it.
@@ -58,9 +61,15 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
     request.context ??
     Math.min(shape.trainedContext, defaultContext, (budgetPages ?? Number.POSITIVE_INFINITY) * pageTokens);
   const kept = keptStatesOf(request);
-  const fixed = (context: number) =>
-    weightBytes + workBytes(shape, { context, slots, stepTokens, splitTokens, ...kept });
-  const bindingPages = Math.floor(request.maxBindingBytes / pageBytesPerBinding(shape));
+  const fixed = (context: number) => {
+    const sizes = { context, slots, stepTokens, splitTokens };
+    return weightBytes + workBytes(shape, { ...sizes, ...kept }) + draftBytes(request, sizes);
+  };
+  const widestPage = Math.max(
+    pageBytesPerBinding(shape),
+    request.draft ? pageBytesPerBinding(request.draft.shape) : 0,
+  );
+  const bindingPages = Math.floor(request.maxBindingBytes / widestPage);
 
   // A context the user named is kept or refused; a default one shrinks.
   const least = Math.min(wanted, 512);
@@ -73,7 +82,7 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
   const fits = () => cacheBudget(context) >= pagesOf(context) * perPage && pagesOf(context) <= bindingPages;
   while (!fits() && request.context === undefined && context > least) context = Math.max(least, context >> 1);
   if (pagesOf(context) > bindingPages) {
-    const cache = pagesOf(context) * pageBytesPerBinding(shape);
+    const cache = pagesOf(context) * widestPage;
     throw new EngineError(
       'model_too_large',
       `${request.name}: the keys of one layer for ${context} tokens take ${formatBytes(cache)}, ` +
@@ -88,12 +97,14 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
       ? adviseQuantization(request.matrices, { spare, weightBytes })
       : 'use a smaller model or quantisation';
     while (context > least && !fits()) context = Math.max(least, context >> 1);
+    const beside = request.draft ? ` with the draft model ${request.draft.name}` : '';
+    const alone = request.draft ? ', or leave out --draft' : '';
     // A default one had shrunk as far as it goes.
     const shorter = request.context === undefined || !fits() ? '' : `, or use --context ${context}`;
     throw new EngineError(
       'model_too_large',
-      `${request.name} needs ${formatBytes(needed)} (weights ${formatBytes(weightBytes)}, context of ${tokens} tokens), ` +
-        `the device offers ${formatBytes(memoryBytes)}: ${formatBytes(needed - memoryBytes)} are missing; ${advice}${shorter}`,
+      `${request.name}${beside} needs ${formatBytes(needed)} (weights ${formatBytes(weightBytes)}, context of ${tokens} tokens), ` +
+        `the device offers ${formatBytes(memoryBytes)}: ${formatBytes(needed - memoryBytes)} are missing; ${advice}${shorter}${alone}`,
     );
   }
   const pages = Math.min(
@@ -102,6 +113,13 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
     bindingPages,
   );
   return { context, slots, stepTokens, pages, splitTokens, ...kept };
+}
+
+/** What the draft model takes beside its keys and values. */
+function draftBytes({ draft }: CapacityRequest, sizes: Omit<Capacity, 'pages'>): number {
+  if (!draft) return 0;
+  const context = Math.min(sizes.context, draft.shape.trainedContext);
+  return draft.weightBytes + workBytes(draft.shape, { ...sizes, context });
 }
 
 /** Places for the states of layers behind beginnings of texts: a few a slot, of a small part of the memory. */

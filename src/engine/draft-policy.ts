@@ -14,7 +14,7 @@ export interface Candidate {
 }
 
 /** Drafts a sequence that are tried: each fills a matmul of a few columns. */
-const sizes = [1, 3, maxDrafts] as const;
+export const sizes = [1, 3, maxDrafts] as const;
 /** A verification must be expected to be so much faster. */
 const margin = 1.15;
 /** How fast costs and the common acceptance follow what is measured. */
@@ -67,17 +67,11 @@ export class DraftPolicy {
     const plain = this.#plain[count];
     // Nothing to compare with yet.
     if (plain === undefined) return 0;
-    let best = 0;
-    let bestRate = (count / (plain + promptMs)) * margin;
+    const { size: best } = this.best(candidates, rows, promptMs);
     let likely = 0;
     let most = 0;
     for (const size of sizes) {
-      const { drafts, tokens } = expected(candidates, size, rows);
-      const speed = tokens / (this.#verifyMs(count, count + drafts, plain) + promptMs);
-      if (speed > bestRate) {
-        best = size;
-        bestRate = speed;
-      }
+      const { tokens } = expected(candidates, size, rows);
       if (tokens > most * margin) {
         most = tokens;
         likely = size;
@@ -93,6 +87,34 @@ export class DraftPolicy {
     this.#since = 0;
     this.#pause = Math.min(longestPause, this.#pause * 2);
     return likely;
+  }
+
+  /** What a step takes in which so many sequences decode and nobody drafts; undefined: not measured yet. */
+  plainMs(count: number): number | undefined {
+    return this.#plain[count];
+  }
+
+  /**
+   * The size that promises most, where that is enough to be worth it, and the tokens a millisecond that it or any other
+   * choice has to beat.
+   */
+  best(candidates: readonly Candidate[], rows: number, promptMs: number): { size: number; rate: number } {
+    const { length: count } = candidates;
+    const plain = this.#plain[count] ?? 0;
+    const most = { size: 0, rate: (count / (plain + promptMs)) * margin };
+    for (const size of sizes) {
+      const { tokens, ms } = this.expect(candidates, size, rows);
+      const rate = tokens / (ms + promptMs);
+      if (rate > most.rate) Object.assign(most, { size, rate });
+    }
+    return most;
+  }
+
+  /** Tokens that a verification is expected to give, and what it takes beside its prompt tokens. */
+  expect(candidates: readonly Candidate[], size: number, rows: number): { tokens: number; ms: number } {
+    const { length: count } = candidates;
+    const { drafts, tokens } = expected(candidates, size, rows);
+    return { tokens, ms: this.#verifyMs(count, count + drafts, this.#plain[count] ?? 0) };
   }
 
   /** What a verification of so many rows takes; unknown ones are taken for as cheap as they can be. */

@@ -7,12 +7,14 @@ import { normalised, refuseEmbedding } from './embedding-request.ts';
 import { refuseMembers } from './generate-request.ts';
 import type { Graph } from './graph.ts';
 import { digestOf } from './digest.ts';
+import { type DraftSource, openDraft } from './draft-source.ts';
 import { hashedAsRead } from './hashed-reading.ts';
-import { describeModel } from './model-info.ts';
+import type { Memory } from './memory.ts';
+import { describeModel, modelId } from './model-info.ts';
 import { buildGraph } from './models/registry.ts';
 import type { Platform } from './platform.ts';
 import type { Plans, Runner } from './runner.ts';
-import { Scheduler, type SchedulerCounts } from './scheduler.ts';
+import { noCounts, Scheduler, type SchedulerCounts } from './scheduler.ts';
 import { Sequence } from './sequence.ts';
 import { createChatTemplate, createTokenizer } from './tokenizer/index.ts';
 import type { ChatTemplate, Tokenizer } from './tokenizer/types.ts';
@@ -53,18 +55,21 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     ? hashedAsRead(platform, opened)
     : { file: opened, hashes: undefined };
   let engine: ResidentEngine;
+  let draft: DraftSource | undefined;
   try {
     const file = options.quantize === undefined ? original : quantized(original, options.quantize);
     for (const note of file.notes ?? []) options.onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
     const tokenizer = createTokenizer(file.metadata);
     const chatTemplate = createChatTemplate(file.metadata, tokenizer);
-    const source = { platform, options, file, graph };
+    draft = await openDraft(platform, options, { file, graph, tokenizer });
+    const source = { platform, options, file, graph, draft };
     const runner = await bringUp(source);
+    if (draft && runner.draft) options.onNotice?.(draftNotice(draft, runner.memory, runner.draft.memory));
     const digest = digestOf(platform, opened, options.quantize, hashes);
     engine = new ResidentEngine(source, { runner, tokenizer, chatTemplate, digest });
   } catch (error) {
-    await opened.close();
+    await Promise.all([opened.close(), draft?.file.close()]);
     throw error;
   }
   const hashed = engine.digest.then((value) => void (engine.model.digest = value));
@@ -82,6 +87,12 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     });
   }
   return engine;
+}
+
+function draftNotice({ file }: DraftSource, target: Memory, own: Memory): string {
+  const { context } = own.capacity;
+  const limit = context < target.capacity.context ? `, within its context of ${context} tokens` : '';
+  return `${modelId(file)} guesses tokens ahead${limit}`;
 }
 
 /** The engine behind the planes: owns the runner of the present device and replaces it when that is lost. */
@@ -108,7 +119,7 @@ export class ResidentEngine implements Engine {
     cachedTokens: 0,
     deviceLosses: 0,
   };
-  readonly #schedulerCounts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
+  readonly #schedulerCounts: SchedulerCounts = noCounts();
   /** End what waits for a device that hangs. */
   readonly #abandoned = new Set<(reason: unknown) => void>();
   #watchdog: ReturnType<typeof setInterval> | undefined;
@@ -300,7 +311,8 @@ export class ResidentEngine implements Engine {
   stats(): EngineStats {
     const { pages } = this.#scheduler;
     const { running, waiting } = this.#embedder ?? this.#scheduler;
-    const { preemptions, drafted, accepted } = this.#schedulerCounts;
+    const { preemptions, drafted, accepted, byModel } = this.#schedulerCounts;
+    const { draft } = this.#source;
     return {
       slots: this.#runner.memory.capacity.slots,
       running,
@@ -309,7 +321,11 @@ export class ResidentEngine implements Engine {
       pages,
       parked: this.#scheduler.parked,
       preemptions,
-      speculation: { drafted, accepted },
+      speculation: {
+        drafted,
+        accepted,
+        ...(draft ? { draft: { model: modelId(draft.file), ...byModel } } : {}),
+      },
     };
   }
 
@@ -322,7 +338,7 @@ export class ResidentEngine implements Engine {
     const settled = await Promise.race([this.#scheduler.settled(), timeout]);
     // Destroying a device that still computes blocks the thread until it is done, which may be never.
     if (settled !== 'late') this.#runner.destroy();
-    await this.#source.file.close();
+    await Promise.all([this.#source.file.close(), this.#source.draft?.file.close()]);
   }
 
   /** Fails everything that runs or waits on the present device. */
@@ -343,6 +359,7 @@ export class ResidentEngine implements Engine {
     const { speculation = 'auto', unreadTokens, readerPatienceMs: patienceMs } = this.#source.options;
     return new Scheduler(runner, () => performance.now(), {
       speculation,
+      draft: runner.draft,
       reader: {
         ...(unreadTokens === undefined ? {} : { unreadTokens }),
         ...(patienceMs === undefined ? {} : { patienceMs }),

@@ -74,9 +74,10 @@ export type Unit =
       readonly to: BufferName;
       readonly sampled: boolean;
     })
-  /** RMS norm of each head of q or k inside `qkv`. */
+  /** RMS norm of each head of q, k or v inside `qkv`. */
   | (UnitBase & {
       readonly op: 'head_norm';
+      readonly part: 'q' | 'k' | 'v';
       readonly weight: string;
       readonly firstHead: number;
       readonly heads: number;
@@ -135,7 +136,7 @@ export type StateUnit =
   /**
    * The gated delta rule over `mixed`, which holds q and k [keyHeads, keyDim] each, v [valueHeads, valueDim], the output
    * gate z [valueHeads, valueDim], and beta and alpha of each value head, in this order; the result is in `context`
-   * [valueHeads, valueDim]. State: [valueHeads, keyDim, valueDim].
+   * [valueHeads, valueDim]. State: [valueHeads, valueDim, keyDim].
    */
   | (UnitBase & {
       readonly op: 'delta_net';
@@ -323,6 +324,8 @@ export interface Shape {
   readonly experts?: ExpertShape;
   /** Elements of the input that each layer has of its own. */
   readonly layerInput?: number;
+  /** Bytes a token, on the GPU, of rows that stream in from the file. */
+  readonly streamedBytes?: number;
 }
 
 export interface Graph {
@@ -390,15 +393,16 @@ export class GraphBuilder {
     this.#matmul('attn.qkv', nodes, { weights, biases, from, to: 'qkv' });
   }
 
-  headNorm(part: 'q' | 'k', weight: string): void {
+  headNorm(part: 'q' | 'k' | 'v', weight: string): void {
     const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
     const count = part === 'q' ? heads : kvHeads;
     const node = this.#node('rms_norm', `attn.${part}_norm`, [this.#id(`attn.${part}`)], count * headDim, [
       weight,
     ]);
-    const firstHead = part === 'q' ? 0 : heads;
+    const firstHead = { q: 0, k: heads, v: heads + kvHeads }[part];
     const layer = this.#layer ?? 0;
-    this.#units.push({ op: 'head_norm', id: node.id, nodes: [node], weight, firstHead, heads: count, layer });
+    const own = { part, weight, firstHead, heads: count, layer };
+    this.#units.push({ op: 'head_norm', id: node.id, nodes: [node], ...own });
   }
 
   /**
@@ -423,6 +427,29 @@ export class GraphBuilder {
     const attend = this.#node('attention', 'attn.attend', [turned.q, write.id], heads * headDim, weights);
     const traits = { rope, window, scale, ...(sinks === undefined ? {} : { sinks }) };
     this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], layer, cache, ...traits });
+  }
+
+  /**
+   * Attention of queries alone over the keys and values of an earlier layer.
+   * @param source that layer, and the index of its cache among the shape's
+   */
+  attendTo(
+    source: { layer: number; cache: number },
+    { rope, window, scale }: Omit<AttentionTraits, 'sinks'>,
+  ): void {
+    const { heads, headDim } = layerShape(this.#shape, this.#layer);
+    const layer = this.#layer ?? 0;
+    let q = this.#id('attn.q');
+    if (rope !== undefined) {
+      const turn = this.#node('rope', 'attn.rope', [q], heads * headDim, []);
+      const id = this.#id('attn.rope_q');
+      this.#units.push({ op: 'rope_kv_write', id, nodes: [turn], layer, rope, cache: undefined });
+      q = turn.id;
+    }
+    const kept = `layers.${source.layer}.attn.kv_write`;
+    const attend = this.#node('attention', 'attn.attend', [q, kept], heads * headDim, []);
+    const traits = { layer, cache: source.cache, rope, window, scale };
+    this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], ...traits });
   }
 
   /** A product that is added to the residual stream. */
@@ -475,11 +502,16 @@ export class GraphBuilder {
     this.#units.push({ op: 'gated_activation', id: act.id, nodes: [act], activation });
   }
 
-  logits(weight: string, scale = 1): void {
-    const node = this.#node('matmul', 'logits', ['last'], this.#shape.vocabulary, [weight]);
+  /** @param cap bounds the logits softly */
+  logits(weight: string, scale = 1, cap?: number): void {
+    const { vocabulary } = this.#shape;
+    const node = this.#node('matmul', 'logits', ['last'], vocabulary, [weight]);
     const to = { from: 'last', to: 'logits', sampled: true, scale } as const;
     this.#matmul('logits', [node], { weights: [weight], ...to });
-    const sample = this.#node('sample', 'sample', ['logits'], 1, []);
+    if (cap !== undefined) {
+      this.unit('logits.softcap', { op: 'softcap', cap }, { inputs: ['logits'], width: vocabulary });
+    }
+    const sample = this.#node('sample', 'sample', [cap === undefined ? 'logits' : 'logits.softcap'], 1, []);
     this.#units.push({ op: 'sample', id: sample.id, nodes: [sample] });
   }
 

@@ -14,6 +14,7 @@ import type { Weights } from './plan-context.ts';
 import type { Store, WgslSources } from './platform.ts';
 import { familyOf, isMeasured, tune } from './tuner.ts';
 import { Tuning } from './tuning.ts';
+import { type StreamedRows, streamedRowsOf } from './streamed-rows.ts';
 import { loadTimes, saveTimes } from './tuning-file.ts';
 import { EngineError, type LoadProgress } from './types.ts';
 import { stackKey, stacksOf, WeightLoader } from './weights.ts';
@@ -40,6 +41,8 @@ export interface Loading {
   readonly pool: BufferPool;
   readonly pipelines: PipelineCache;
   readonly weights: Weights;
+  /** Of a table that stays in the file; must be filled before a step is submitted. */
+  readonly streamed: StreamedRows | undefined;
   readonly family: MatmulFamily;
   readonly tuning: Tuning;
   readonly works: readonly Work[];
@@ -92,6 +95,7 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
     const stacks = new Map(
       stacksOf(graph).map((names) => [stackKey(names), loader.allocate(names)] as const),
     );
+    const streamed = streamedRowsOf(file, graph, workPool, capacity);
     const invalid = gpu.device.popErrorScope();
     const refusals = [...(await workPool.refused()), ...(await pool.refused())];
     if (refusals.length > 0) throw new MemoryRefused(file.name, workPool.bytes + pool.bytes, refusals);
@@ -115,7 +119,8 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
       memory,
       pool,
       pipelines,
-      weights: { stacks, vectors },
+      weights: { stacks, vectors, streamed },
+      streamed,
       family,
       tuning,
       works,

@@ -146,16 +146,20 @@ export function layerStrides({ heads, kvHeads, headDim, feedForward, context, mi
   };
 }
 
+/** Every different one, at least. */
+const layerShapes = (shape: Shape): readonly LayerShape[] => shape.perLayer ?? [layerShape(shape, undefined)];
+
 /** Of the widest layer. */
 function widestStrides(shape: Shape): ReturnType<typeof layerStrides> {
-  const layers = shape.perLayer ?? [layerShape(shape, undefined)];
-  return layers.map(layerStrides).reduce((most, one) => ({
-    qkv: Math.max(most.qkv, one.qkv),
-    context: Math.max(most.context, one.context),
-    gate_up: Math.max(most.gate_up, one.gate_up),
-    activated: Math.max(most.activated, one.activated),
-    mixed: Math.max(most.mixed, one.mixed),
-  }));
+  return layerShapes(shape)
+    .map(layerStrides)
+    .reduce((most, one) => ({
+      qkv: Math.max(most.qkv, one.qkv),
+      context: Math.max(most.context, one.context),
+      gate_up: Math.max(most.gate_up, one.gate_up),
+      activated: Math.max(most.activated, one.activated),
+      mixed: Math.max(most.mixed, one.mixed),
+    }));
 }
 
 function stridesOf(shape: Shape): Record<BufferName, number> {
@@ -188,6 +192,11 @@ const sampledBuffers: readonly string[] = ['last', 'logits', 'expanded', 'embedd
 const splitsOf = (shape: Shape, capacity: Pick<Capacity, 'context' | 'splitTokens'>): number =>
   shape.embedding ? 1 : Math.ceil(capacity.context / splitTokensOf(capacity));
 
+/** Elements a token of attention's sums by parts of the context. */
+const partialStride = (shape: Shape, capacity: Pick<Capacity, 'context' | 'splitTokens'>): number =>
+  splitsOf(shape, capacity) *
+  Math.max(...layerShapes(shape).map(({ heads, headDim }) => heads * (headDim + 2)));
+
 /** Bytes of the largest buffer that grows with the capacity. */
 export function largestBinding(shape: Shape, { stepTokens, pages }: Capacity): number {
   const strides = Object.entries(stridesOf(shape)).filter(([name]) => !sampledBuffers.includes(name));
@@ -208,13 +217,16 @@ export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): numb
   const states = (capacity.slots + (capacity.keptStates ?? 0)) * stateBytes(shape);
   const sampled = roundUp(stepSamples(capacity.slots), rowPadding) * perSample * 4;
   const perSlot = capacity.slots * (drawnFrom(shape) * 8 + maskWords(drawnFrom(shape)) * 4);
-  const partial = capacity.slots * shape.heads * splitsOf(shape, capacity) * (shape.headDim + 2) * 4;
+  const partial = capacity.slots * partialStride(shape, capacity) * 4;
   const rotations = shape.ropes.reduce((sum, { rotary }) => sum + capacity.context * rotary * 4, 0);
-  return activations + sampled + perSlot + partial + pageBytes(shape) + rotations + states;
+  const streamed = capacity.stepTokens * (shape.streamedBytes ?? 0);
+  return streamed + activations + sampled + perSlot + partial + pageBytes(shape) + rotations + states;
 }
 
 export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacity): Memory {
-  const { tile } = attentionTile(shape.heads, shape.kvHeads);
+  // The attention of every layer takes the same tiles.
+  const attending = layerShapes(shape).filter(({ heads }) => heads > 0);
+  const tile = Math.min(...attending.map((layer) => attentionTile(layer).tile));
   const { slots, stepTokens, context } = capacity;
   const layout = stepLayout({ slots, tokens: stepTokens, tileTokens: tile });
   const step = pool.shared('step', layout.sizeBytes);
@@ -256,7 +268,7 @@ export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacit
     maxPages,
     splitTokens,
     maxSplits,
-    partial: pool.storage('attention.partial', slots * shape.heads * maxSplits * (shape.headDim + 2) * 4),
+    partial: pool.storage('attention.partial', slots * partialStride(shape, capacity) * 4),
     sampled: pool.storage('sampled', (slots + 1) * 4),
     results: pool.storage('results', samples * 4),
     bias: pool.storage('sample.bias', slots * drawnFrom(shape) * 4),

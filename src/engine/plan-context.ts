@@ -15,6 +15,7 @@ import {
   type Rope,
 } from './graph.ts';
 import { layerStrides, type Memory } from './memory.ts';
+import type { StreamedPlace } from './streamed-rows.ts';
 import type { Tuning } from './tuning.ts';
 import { stackKey, type WeightStack } from './weights.ts';
 
@@ -63,6 +64,8 @@ export interface LabDispatch {
 export interface Weights {
   readonly stacks: ReadonlyMap<string, WeightStack>;
   readonly vectors: ReadonlyMap<string, GPUBuffer>;
+  /** Rows of a table that stays in the file: those of a step's tokens. */
+  readonly streamed?: StreamedPlace | undefined;
 }
 
 export interface PlanContext {

@@ -1,21 +1,62 @@
 /** Inputs of their own for every layer, and what else Gemma 4 has. */
+import { blockColumns } from '../../kernels/formats.ts';
+import { chooseJoin, perLayerGate, perLayerJoin, scale, softcap } from '../../kernels/per-layer.ts';
 import type { PlanUnit } from './bindings.ts';
 import type { PerLayerUnit } from './graph.ts';
-import type { PlanContext } from './plan-context.ts';
-import type { Planned } from './plan-dispatch.ts';
+import { type PlanContext, strideOf, vectorOf } from './plan-context.ts';
+import { always, dispatchOf, type Planned } from './plan-dispatch.ts';
 
 type UnitOf<Op extends PerLayerUnit['op']> = Extract<PerLayerUnit, { readonly op: Op }>;
-
-const missing = (id: string): never => {
-  throw new Error(`${id}: no kernel`);
-};
 
 /** The vectors that a unit's plan binds. */
 export const perLayerVectors = (unit: PlanUnit): (readonly string[])[] =>
   unit.op === 'per_layer_join' ? [[unit.weight]] : [];
 
-export const planJoin = (_: PlanContext, { id }: UnitOf<'per_layer_join'>): Promise<Planned[]> => missing(id);
-export const planLayerGate = (_: PlanContext, { id }: UnitOf<'per_layer_gate'>): Promise<Planned> =>
-  missing(id);
-export const planScale = (_: PlanContext, { id }: UnitOf<'scale'>): Promise<Planned> => missing(id);
-export const planSoftcap = (_: PlanContext, { id }: UnitOf<'softcap'>): Promise<Planned> => missing(id);
+export async function planJoin(context: PlanContext, unit: UnitOf<'per_layer_join'>): Promise<Planned[]> {
+  const { memory, graph, gpu, weights } = context;
+  const { layers, layerInput = 0, eps } = graph.shape;
+  const { streamed } = weights;
+  if (streamed?.tensor !== unit.rows) throw new Error(`${unit.id}: rows of ${unit.rows} do not stream in`);
+  const { format, quants, scales } = streamed;
+  const params = {
+    columns: layerInput,
+    layers,
+    blocks: (layers * layerInput) / blockColumns,
+    eps,
+    row_scale: unit.rowScale,
+    scale: unit.scale,
+  };
+  const buffers = { quants, scales, weight: vectorOf(context, unit.weight), y: memory.buffers.per_layer };
+  return [
+    await dispatchOf(context, unit.id, always(perLayerJoin, chooseJoin(gpu.caps, format)), params, buffers),
+  ];
+}
+
+export function planLayerGate(context: PlanContext, unit: UnitOf<'per_layer_gate'>): Promise<Planned> {
+  const { memory, graph } = context;
+  const { layerInput = 0 } = graph.shape;
+  return dispatchOf(
+    context,
+    unit.id,
+    always(perLayerGate, { WG: 64 }),
+    {
+      columns: layerInput,
+      in_stride: strideOf(context, 'per_layer'),
+      in_offset: unit.layer * layerInput,
+    },
+    { gate: memory.buffers.layer_input, inputs: memory.buffers.per_layer },
+  );
+}
+
+export function planScale(context: PlanContext, unit: UnitOf<'scale'>): Promise<Planned> {
+  const { memory, graph } = context;
+  const params = { columns: graph.shape.width, scale: unit.scale };
+  return dispatchOf(context, unit.id, always(scale, { WG: 64 }), params, { y: memory.buffers.hidden });
+}
+
+export function planSoftcap(context: PlanContext, unit: UnitOf<'softcap'>): Promise<Planned> {
+  const { memory, graph } = context;
+  const params = { columns: graph.shape.vocabulary, cap: unit.cap };
+  const buffers = { y: memory.buffers.logits };
+  return dispatchOf(context, unit.id, always(softcap, { WG: 64 }), params, buffers, 'samples');
+}

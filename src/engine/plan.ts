@@ -61,11 +61,12 @@ export async function makePlan(context: PlanContext): Promise<Plan> {
 /** What this adapter's kernels join, in the order it runs. */
 export function worksOf(
   gpu: Gpu,
-  { shape, units }: { shape: Pick<Shape, 'headDim' | 'embedding'>; units: readonly PlanUnit[] },
+  { shape, units }: { shape: Pick<Shape, 'headDim' | 'embedding' | 'perLayer'>; units: readonly PlanUnit[] },
   family: MatmulFamily,
   stacks: ReadonlyMap<string, WeightStack>,
 ): Work[] {
-  const lanes = attentionLanes(gpu.caps, shape.headDim);
+  const attending = shape.perLayer?.filter(({ heads }) => heads > 0) ?? [shape];
+  const lanes = Math.min(...attending.map(({ headDim }) => attentionLanes(gpu.caps, headDim)));
   return fuse(units, {
     norms: family.part > 0,
     // Of tiles of one token, which steps for embeddings do not have.
@@ -329,7 +330,7 @@ function planNorm(
 function planNormAdd(
   context: PlanContext,
   unit: Extract<Unit, { op: 'norm_add' }>,
-  { next }: Work,
+  { next, scale = 1 }: Work,
 ): Promise<Planned> {
   const { memory, graph, gpu } = context;
   const { eps, width } = graph.shape;
@@ -339,7 +340,7 @@ function planNormAdd(
     context,
     unit.id,
     always(normAdd, chooseNormAdd(gpu.caps, { next: next !== undefined })),
-    { columns: width, eps },
+    { columns: width, eps, scale },
     { weight: vectorOf(context, unit.weight), x: projected, y: hidden, ...joined },
   );
 }
@@ -352,8 +353,9 @@ function planRope(
   const { memory, graph } = context;
   const { heads, kvHeads, headDim } = layerShape(graph.shape, unit.layer);
   const { rotary, style, table } = rotationOf(context, unit.rope);
-  if (unit.cache === undefined) throw new Error(`${unit.id}: nothing is kept of it`);
-  const cache = pagesOf(memory, unit.cache);
+  // Keys and values of another layer: there is nothing to write, and nowhere to write it.
+  const cache =
+    unit.cache === undefined ? { k: memory.nowhere, v: memory.aside } : pagesOf(memory, unit.cache);
   return dispatchOf(
     context,
     unit.id,
@@ -363,7 +365,14 @@ function planRope(
       PAGE: pageTokens,
       PROMPT: promptOnly,
     }),
-    { heads, kv_heads: kvHeads, head_dim: headDim, rotary, max_pages: memory.maxPages },
+    {
+      heads,
+      kv_heads: kvHeads,
+      head_dim: headDim,
+      rotary,
+      max_pages: memory.maxPages,
+      writes: unit.cache === undefined ? 0 : 1,
+    },
     {
       qkv: memory.buffers.qkv,
       table,
@@ -377,7 +386,7 @@ function planRope(
 async function planAttention(
   context: PlanContext,
   unit: Extract<Unit, { op: 'attention' }>,
-  { rotates = false, headNorms }: Work,
+  { rotates = false, writes = true, headNorms }: Work,
 ): Promise<Planned[]> {
   const { memory, graph, gpu } = context;
   const { eps } = graph.shape;
@@ -394,7 +403,10 @@ async function planAttention(
     v_cache: cache.v,
     table,
     gain: headNorms ? vectorOf(context, stackKey(headNorms)) : memory.nothing,
+    sinks: unit.sinks === undefined ? memory.nothing : vectorOf(context, unit.sinks),
   };
+  const sinks = unit.sinks !== undefined;
+  const tile = memory.tileTokens;
   const rotation = rotates ? { rope: style, qkNorm: headNorms !== undefined } : {};
   const params = {
     heads,
@@ -406,6 +418,8 @@ async function planAttention(
     rotary,
     eps,
     window,
+    writes: Number(writes),
+    v_norm: Number(headNorms?.length === 3),
   };
   const whole = { split_tokens: 0x7fffffff, max_splits: 1 };
   const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
@@ -424,7 +438,7 @@ async function planAttention(
     dispatchOf(
       context,
       id,
-      always(attention, chooseAttention(gpu.caps, layer, { ...mode, window: window > 0 })),
+      always(attention, chooseAttention(gpu.caps, layer, { ...mode, window: window > 0, sinks, tile })),
       { ...params, ...own.limits },
       { ...buffers, tiles: own.tiles, out: own.out },
     );
@@ -448,9 +462,9 @@ async function planAttention(
       dispatchOf(
         context,
         `${unit.id}.combine`,
-        always(attentionCombine, { WG: 64 }),
+        always(attentionCombine, { WG: 64, SINKS: sinks }),
         { heads, head_dim: headDim, ...splits, out_stride: outStride, window },
-        { partial: memory.partial, tiles: singleTiles, out },
+        { partial: memory.partial, tiles: singleTiles, out, sinks: buffers.sinks },
       ),
     );
   }

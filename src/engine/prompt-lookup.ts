@@ -1,18 +1,16 @@
+import { afterGuess, type Drafter } from './drafter.ts';
+
 /** Drafts a verification may hold. */
 export const maxDrafts = 7;
-
-/** How fast the acceptance follows what is seen: of one sequence. */
-const rate = 0.15;
 
 /**
  * Guesses how a text goes on by what followed the same last tokens earlier in it. It checks every guess against the
  * token that comes, whether the guess was verified as a draft or not, so its acceptance costs nothing to know.
  */
-export class PromptLookup {
+export class PromptLookup implements Drafter {
   readonly #tokens: readonly number[];
   /** Index of the token that is expected next; -1 without a guess. */
   #next = -1;
-  /** Part of the guesses that came true lately. */
   acceptance: number;
 
   /** @param tokens prompt and answer; the caller appends to it and then calls `observe` */
@@ -21,20 +19,18 @@ export class PromptLookup {
     this.acceptance = acceptance;
   }
 
-  get guesses(): boolean {
-    return this.#next >= 0;
+  get most(): number {
+    return this.#next < 0 ? 0 : Number.POSITIVE_INFINITY;
   }
 
-  /** A token was appended. @returns whether it was the one expected; undefined when none was */
   observe(): boolean | undefined {
     const expected = this.#next < 0 ? undefined : this.#tokens[this.#next];
     const hit = expected === undefined ? undefined : expected === this.#tokens.at(-1);
-    if (hit !== undefined) this.acceptance += (Number(hit) - this.acceptance) * rate;
+    if (hit !== undefined) this.acceptance = afterGuess(this.acceptance, hit);
     this.#next = hit ? this.#next + 1 : lookUp(this.#tokens);
     return hit;
   }
 
-  /** `count` tokens expected after the next `skip` ones. */
   propose(skip: number, count: number): number[] {
     const { length } = this.#tokens;
     const guess: number[] = [];

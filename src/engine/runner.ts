@@ -37,6 +37,10 @@ export class Runner {
   plan: Plan;
   /** With kernels of the lab; the built-ins alone when undefined. Takes effect with the next step. */
   bound: Plans | undefined;
+  /** A smaller model on the same device, which drafts for this one. */
+  draft: Runner | undefined;
+  /** Rows of a table in the file are read for every step: it must say which. */
+  readonly needsIds: boolean;
   readonly pipelineCount: number;
   readonly weightBytes: number;
   readonly #loading: Loading;
@@ -52,6 +56,7 @@ export class Runner {
     this.graph = parts.graph;
     this.memory = memory;
     this.plan = parts.plan;
+    this.needsIds = parts.loading.streamed !== undefined;
     this.pipelineCount = pipelines.size;
     this.weightBytes = pool.bytes;
     this.#loading = parts.loading;
@@ -134,16 +139,47 @@ export class Runner {
   /**
    * One submit, one readback. Resolves with the token drawn for each sample, in order, and behind them with the
    * samples' log probabilities where any asks for them: [samples, logprobWords].
+   * Where rows stream in from the file, nothing else may be submitted, or be written to the step, before that.
    * @param plan the live one unless given
+   * @throws EngineError `model_unreadable`
    */
-  async submit(step: StepInput, plan: Plan = this.planOf(step.dims)): Promise<Uint32Array> {
+  async submit(step: StepInput, plan?: Plan): Promise<Uint32Array> {
+    if (this.needsIds) await this.#stream(step);
     const encoder = this.#begin(step);
-    encodeParts(encoder, this.memory, plan, step.dims, wholeStep);
+    encodeParts(encoder, this.memory, plan ?? this.planOf(step.dims), step.dims, wholeStep);
     return this.#drawn(encoder, step);
   }
 
-  /** The step up to its logits; `draw` of the same step is what must be submitted next. */
-  forward(step: StepInput): void {
+  /**
+   * Steps one after the other, read back once. Resolves with the token drawn for each sample of each; none may want log
+   * probabilities, and there are at most as many draws as slots in each of `maxDrafts` steps.
+   */
+  async submitChain(steps: Iterable<StepInput>): Promise<Uint32Array> {
+    if (this.needsIds) throw new Error('a step must be read back before the ids of the next are known');
+    const { queue } = this.gpu.device;
+    const readback = this.#takeReadback();
+    let bytes = 0;
+    let last: GPUCommandEncoder | undefined;
+    for (const step of steps) {
+      // Written in its turn, because all of them are written to the same place.
+      if (last) queue.submit([last.finish()]);
+      last = this.#begin(step);
+      encodeParts(last, this.memory, this.planOf(step.dims), step.dims, wholeStep);
+      const more = step.dims.samples * 4;
+      if (more > 0) last.copyBufferToBuffer(this.memory.results, 0, readback, bytes, more);
+      bytes += more;
+    }
+    last ??= this.gpu.device.createCommandEncoder();
+    return new Uint32Array(await this.#read(last, readback, bytes));
+  }
+
+  /** The step up to its logits; `draw` of the same step is what must be submitted next. Waits as `submit` does. */
+  forward(step: StepInput): void | Promise<void> {
+    if (this.needsIds) return this.#stream(step).then(() => this.#forward(step));
+    this.#forward(step);
+  }
+
+  #forward(step: StepInput): void {
     const encoder = this.#begin(step);
     encodeParts(encoder, this.memory, this.planOf(step.dims), step.dims, forwardPart);
     this.gpu.device.queue.submit([encoder.finish()]);
@@ -173,6 +209,11 @@ export class Runner {
       { length: samples },
       (_, row) => new Float32Array(all, row * dimensions * 4, dimensions),
     );
+  }
+
+  /** Reads what the step's tokens need from the file. */
+  async #stream(step: StepInput): Promise<void> {
+    await this.#loading.streamed?.fill(step.ids());
   }
 
   /** Writes a step, and copies the pages that it wants copied. */
@@ -237,17 +278,19 @@ export class Runner {
   }
 
   /** GPU time of every dispatch of one step. */
-  trace(step: StepInput, plan = this.planOf(step.dims)): Promise<DispatchTime[]> {
+  async trace(step: StepInput, plan = this.planOf(step.dims)): Promise<DispatchTime[]> {
+    if (this.needsIds) await this.#stream(step);
     this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
     return traceDispatches(this.gpu, plan, step.dims);
   }
 
   /** Runs a step and tells what the kernels of the lab in `plan` read and wrote. */
-  observe(
+  async observe(
     step: StepInput,
     plan: Plan,
     wanted: (lab: LabDispatch) => Wanted | undefined,
   ): Promise<Observed[]> {
+    if (this.needsIds) await this.#stream(step);
     this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
     return observe(this.gpu, plan, step.dims, wanted);
   }
@@ -303,6 +346,7 @@ export class Runner {
 
   destroy(): void {
     this.bound?.destroy();
+    if (this.draft) this.draft.#loading.destroy();
     this.#loading.destroy();
     this.gpu.device.destroy();
   }

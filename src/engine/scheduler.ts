@@ -1,5 +1,7 @@
 import { noToken, sampleFlags } from '../../kernels/sample.ts';
+import type { DraftRunner } from './draft-model.ts';
 import { DraftPolicy, type Speculation } from './draft-policy.ts';
+import { DraftRounds } from './draft-rounds.ts';
 import { Interludes } from './interludes.ts';
 import { setMask } from './masks.ts';
 import { Parking, type ReaderLimits } from './parking.ts';
@@ -22,7 +24,16 @@ export interface SchedulerCounts {
   preemptions: number;
   drafted: number;
   accepted: number;
+  /** Of those, what another model guessed. */
+  byModel: { drafted: number; accepted: number };
 }
+
+export const noCounts = (): SchedulerCounts => ({
+  preemptions: 0,
+  drafted: 0,
+  accepted: 0,
+  byModel: { drafted: 0, accepted: 0 },
+});
 
 /**
  * Runs steps as long as somebody wants any, and hands out what they draw. The next step is encoded while the last one
@@ -32,6 +43,9 @@ export interface SchedulerCounts {
  * What a constraint allows depends on the token before. A step with constrained sequences is submitted in two parts: its
  * forward pass at once, its sampling when the step before was read back and their constraints have answered.
  *
+ * Where another model drafts, its rounds run between two steps, when nothing is on its way: it goes on from tokens that have
+ * been read back, and nothing is verified before it has guessed.
+ *
  * A sequence whose reader or constraint is slow gives its place back, and waits elsewhere until they have caught up.
  */
 export class Scheduler {
@@ -39,6 +53,7 @@ export class Scheduler {
   readonly #places: Places;
   readonly #composer: StepComposer;
   readonly #drafting: DraftPolicy;
+  readonly #rounds: DraftRounds | undefined;
   readonly #counts: SchedulerCounts;
   readonly #inFlight: InFlight[] = [];
   /** Written to the GPU when submitted, so one serves all steps. */
@@ -61,6 +76,8 @@ export class Scheduler {
     now: () => number,
     options: {
       speculation?: Speculation;
+      /** Of a smaller model that drafts. */
+      draft?: DraftRunner | undefined;
       counts?: SchedulerCounts;
       reader?: Partial<ReaderLimits>;
       constraint?: Partial<ConstraintLimits>;
@@ -71,11 +88,14 @@ export class Scheduler {
     this.#runner = runner;
     this.#now = now;
     this.#drafting = new DraftPolicy(options.speculation ?? 'auto');
-    this.#counts = options.counts ?? { preemptions: 0, drafted: 0, accepted: 0 };
+    this.#counts = options.counts ?? noCounts();
     const places = new Places(runner, () => (this.#counts.preemptions += 1));
     this.#places = places;
     this.#composer = new StepComposer(runner, { places, drafting: this.#drafting, pace: this.#pace });
     this.#step = runner.newStep();
+    const { memory, graph } = runner;
+    const target = { capacity: memory.capacity, vocabulary: graph.shape.vocabulary, pace: this.#pace, now };
+    if (options.draft) this.#rounds = new DraftRounds(options.draft, { ...target, drafting: this.#drafting });
     this.#onFailure = options.onFailure ?? (() => {});
     this.#parking = new Parking(options.reader ?? {}, {
       leave: (sequence) => this.#comeBack(sequence),
@@ -103,6 +123,7 @@ export class Scheduler {
 
   forgetPrefixes(): void {
     this.#places.forgetPrefixes();
+    this.#rounds?.forget();
   }
 
   add(sequence: Sequence): void {
@@ -114,6 +135,7 @@ export class Scheduler {
     const allowsDrafts = (flagsOf(sampling) & penalties) === 0 && !constraint && !hasStates;
     if (this.#drafting.mode !== 'off' && allowsDrafts) {
       sequence.lookup = new PromptLookup(sequence.tokens, this.#drafting.acceptance);
+      sequence.model = this.#rounds?.drafterFor(sequence);
     }
     sequence.order = this.#arrivals++;
     this.#places.queue(sequence);
@@ -177,7 +199,12 @@ export class Scheduler {
     while (!this.#stopped) {
       this.#fill();
       const oldest = this.#inFlight[0];
-      if (!oldest) return;
+      if (!oldest) {
+        if (!this.#rounds?.isDue) return;
+        await this.#rounds.run(this.#places.running);
+        this.#lastEnd = this.#now();
+        continue;
+      }
       if (!oldest.results) {
         await this.#draw(oldest);
         continue;
@@ -185,23 +212,32 @@ export class Scheduler {
       let results: StepResults;
       try {
         results = new StepResults(await oldest.results, oldest.samples);
+      } catch (error) {
+        if (!isUnreadable(error)) throw error;
+        this.#failRunning(error);
+        continue;
       } finally {
         this.#inFlight.shift();
       }
-      this.#learn(oldest);
+      const ms = this.#learn(oldest);
+      const { accepted } = this.#counts.byModel;
       this.#deliver(oldest, results);
+      this.#rounds?.settle(oldest, ms, this.#counts.byModel.accepted - accepted);
     }
     // Stopped: the device may be destroyed only when it works on nothing.
-    const last = this.#inFlight.splice(0).map(({ results }) => results ?? this.#runner.draw(this.#step));
+    const last = this.#inFlight.splice(0).map((flight) => flight.results ?? this.#drawn(flight));
     await Promise.allSettled(last);
   }
 
   /** Submits as many steps as may be on their way at once. */
   #fill(): void {
-    // How far a verification came is known only when it is read back; what follows a draw that waits, follows it.
-    const blocks = ({ drafts, results }: InFlight) => drafts > 0 || !results;
+    // How far a verification came is known only when it is read back; what follows a draw that waits, follows it; and where
+    // ids must be known, those that are being drawn.
+    const { needsIds = false } = this.#runner;
+    const blocks = ({ drafts, results }: InFlight) => needsIds || drafts > 0 || !results;
     while (this.#inFlight.length < pipelineDepth && !this.#inFlight.some(blocks)) {
       this.#places.admit(this.#now());
+      if (this.#rounds?.plan(this.#places.running)) return;
       const step = this.#submit();
       if (!step) return;
       // It is awaited in its turn; until then a failure of it must not count as one that nobody handles.
@@ -214,8 +250,22 @@ export class Scheduler {
   async #draw(flight: InFlight): Promise<void> {
     await Promise.all(flight.shares.map((share) => this.#setMask(share)));
     if (this.#stopped) return;
-    flight.results = this.#runner.draw(this.#step);
+    flight.results = this.#drawn(flight);
     flight.results.catch(() => undefined);
+  }
+
+  /** The rest of a step whose forward pass is on its way. */
+  async #drawn({ forwarded }: InFlight): Promise<Uint32Array> {
+    if (forwarded) await forwarded;
+    return await this.#runner.draw(this.#step);
+  }
+
+  /** A step was not run: whatever it was to write is not there. Who waits for a place is not concerned. */
+  #failRunning(reason: unknown): void {
+    // Each leaves the list of those that run.
+    const all = Array.from(this.#places.running);
+    for (const sequence of all) this.cancel(sequence, reason);
+    this.forgetPrefixes();
   }
 
   /** Whatever goes wrong ends this sequence alone, and what takes long holds up this one alone. */
@@ -233,7 +283,8 @@ export class Scheduler {
   /** Forms a step and submits it, as far as it does not depend on what is still to be read back. */
   #submit(): InFlight | undefined {
     const step = this.#step;
-    const formed = this.#composer.compose(step);
+    const round = this.#rounds?.take();
+    const formed = this.#composer.compose(step, round?.each);
     if (!formed) return undefined;
     this.#places.submitted += 1;
     const { shares } = formed;
@@ -242,9 +293,12 @@ export class Scheduler {
     const { samples } = step.dims;
     const pipelined = this.#inFlight.length > 0;
     const submitted = this.#now();
-    if (waits) this.#runner.forward(step);
+    const forwarded = (waits && this.#runner.forward(step)) || undefined;
+    // Awaited before the draw; until then a failure of it must not count as one that nobody handles.
+    forwarded?.catch(() => undefined);
     const results = waits ? undefined : this.#runner.submit(step);
-    return { ...formed, samples, isUnusual, pipelined, submitted, results };
+    const roundMs = round?.ms ?? 0;
+    return { ...formed, samples, isUnusual, roundMs, pipelined, submitted, forwarded, results };
   }
 
   /** The sequence gives everything back and waits for its reader. */
@@ -266,24 +320,26 @@ export class Scheduler {
     this.#start();
   }
 
-  #learn(step: InFlight): void {
+  /** @returns what it took */
+  #learn(step: InFlight): number {
     const { prefillTokens, rows, drafts, submitted, pipelined, isUnusual } = step;
     const end = this.#now();
     const ms = end - (this.#lastEnd ?? submitted);
     this.#lastEnd = end;
-    if (isUnusual) return;
+    if (isUnusual) return ms;
     if (prefillTokens === 0) {
       if (drafts > 0) this.#drafting.learn('verify', rows, ms);
-      else if (pipelined) this.#drafting.learn('plain', rows, ms);
+      else if (pipelined || this.#runner.needsIds) this.#drafting.learn('plain', rows, ms);
     }
     this.#pace.learn(prefillTokens, ms);
+    return ms;
   }
 
   #deliver(step: InFlight, results: StepResults): void {
     const now = this.#now();
     for (const share of step.shares) {
       if (isStale(share)) continue;
-      const { sequence, first, drafts, scores } = share;
+      const { sequence, first, drafts, fromModel, scores } = share;
       for (let n = 0; n < scores.count; n++) {
         const id = sequence.request.prompt[sequence.scores?.length ?? 0] as number;
         sequence.acceptScore(results.logprob(scores.first + n, id));
@@ -292,24 +348,25 @@ export class Scheduler {
         sequence.endPrompt(now);
         this.#places.release(sequence);
       }
-      if (first !== undefined) this.#deliverDraws(sequence, { first, drafts }, results, now);
+      if (first !== undefined) this.#deliverDraws(sequence, { first, drafts, fromModel }, results, now);
     }
   }
 
   #deliverDraws(
     sequence: Sequence,
-    { first, drafts }: { first: number; drafts: readonly number[] },
+    { first, drafts, fromModel }: { first: number; drafts: readonly number[]; fromModel: boolean },
     results: StepResults,
     now: number,
   ): void {
-    this.#counts.drafted += drafts.length;
+    const counts = fromModel ? [this.#counts, this.#counts.byModel] : [this.#counts];
+    for (const one of counts) one.drafted += drafts.length;
     for (let n = 0; ; n++) {
       const id = results.token(first + n);
       if (n > 0) {
         // The draft before it was what would have been drawn, so this token follows from the right text.
         sequence.scheduled += 1;
         sequence.drawn += 1;
-        this.#counts.accepted += 1;
+        for (const one of counts) one.accepted += 1;
       }
       const isReported = sequence.request.logprobs !== undefined && id !== noToken;
       this.#accept(sequence, id, now, isReported ? results.logprob(first + n, id) : undefined);
@@ -336,6 +393,8 @@ export class Scheduler {
     }
     const hit = sequence.lookup?.observe();
     if (hit !== undefined) this.#drafting.observe(hit);
+    const came = sequence.model?.observe();
+    if (came !== undefined) this.#rounds?.observe(came);
   }
 
   /** A method, because `accept` changes the phase. */
@@ -343,3 +402,7 @@ export class Scheduler {
     return sequence.phase === 'done';
   }
 }
+
+/** The model's file, not the device, failed. */
+const isUnreadable = (error: unknown): boolean =>
+  error instanceof EngineError && error.code === 'model_unreadable';

@@ -1,5 +1,6 @@
 import type { GenerateRequest, GenerationEvent, TokenLogprob, Usage } from './types.ts';
 import type { Tokenizer } from './tokenizer/types.ts';
+import type { ModelGuess } from './draft-model.ts';
 import type { PromptLookup } from './prompt-lookup.ts';
 import { AnswerText } from './answer-text.ts';
 import { EventQueue } from './event-queue.ts';
@@ -41,6 +42,8 @@ export class Sequence {
   scoring = 1;
   /** Absent where drafts are not allowed. */
   lookup: PromptLookup | undefined;
+  /** Likewise, and where no other model drafts. */
+  model: ModelGuess | undefined;
   readonly arrived: number;
   started = 0;
   firstToken = 0;

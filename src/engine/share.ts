@@ -8,6 +8,8 @@ export interface Share {
   /** The sample of its next token, behind which there is one after each draft; undefined: none is drawn. */
   readonly first: number | undefined;
   readonly drafts: readonly number[];
+  /** Another model made them. */
+  readonly fromModel: boolean;
   /** Samples that score tokens of its prompt. */
   readonly scores: { readonly first: number; readonly count: number };
   /** Nothing is to follow its prompt, which ends here. */
@@ -21,11 +23,15 @@ export interface InFlight {
   readonly samples: number;
   readonly drafts: number;
   readonly prefillTokens: number;
+  /** Of the round of the draft model before it; 0 without one. */
+  readonly roundMs: number;
   /** It takes longer than its tokens alone would: it scores some, or waits for constraints. */
   readonly isUnusual: boolean;
   /** Another step was running when it was submitted. */
   readonly pipelined: boolean;
   readonly submitted: number;
+  /** Its forward pass is submitted when that resolves; at once without it. */
+  readonly forwarded: Promise<void> | undefined;
   /** Undefined before its sampling is submitted, which waits for what constraints allow. */
   results: Promise<Uint32Array> | undefined;
 }

@@ -1,4 +1,4 @@
-import { draftRoom, planDrafts } from './draft-plan.ts';
+import { drafterOf, draftRoom, planDrafts } from './draft-plan.ts';
 import type { DraftPolicy } from './draft-policy.ts';
 import { askConstraint } from './masks.ts';
 import type { Places } from './places.ts';
@@ -35,11 +35,14 @@ export class StepComposer {
     this.#pace = parts.pace;
   }
 
-  /** Fills a step; undefined: there is nothing to compute. */
-  compose(step: StepInput): FormedStep | undefined {
+  /**
+   * Fills a step; undefined: there is nothing to compute.
+   * @param each drafts a sequence, where that is decided already
+   */
+  compose(step: StepInput, each = 0): FormedStep | undefined {
     step.clear();
     const shares: Share[] = [];
-    const drafts = this.#addDecoding(step, shares);
+    const drafts = this.#addDecoding(step, shares, each);
     const rows = step.dims.tokens;
     const prefillTokens = this.#addPrompts(step, shares);
     if (step.dims.tokens === 0) return undefined;
@@ -48,10 +51,10 @@ export class StepComposer {
   }
 
   /** A token for every decoding sequence, and drafts where they pay. @returns the number of drafts */
-  #addDecoding(step: StepInput, shares: Share[]): number {
+  #addDecoding(step: StepInput, shares: Share[], decided: number): number {
     const { capacity } = this.#runner.memory;
     const plan = { capacity, drafting: this.#drafting, pace: this.#pace };
-    const { each, rows } = planDrafts(this.#places.running, plan);
+    const { each, rows } = planDrafts(this.#places.running, plan, decided);
     let drafted = 0;
     // Oldest first; who has to give way is younger, so it has no share in this step yet.
     for (let index = 0; index < this.#places.running.length; index++) {
@@ -59,10 +62,12 @@ export class StepComposer {
       if (!isDecoding(sequence)) continue;
       const ahead = sequence.drawn - sequence.answered;
       let drafts = noDrafts;
+      const drafter = drafterOf(sequence);
+      const fromModel = drafter !== undefined && drafter === sequence.model;
       const wanted = Math.min(each, rows - drafted, draftRoom(sequence, capacity));
       // Drafts are not worth anybody's place.
       if (wanted > 0 && this.#places.grow(sequence, sequence.scheduled + 1 + wanted)) {
-        drafts = sequence.lookup?.propose(ahead, wanted) ?? noDrafts;
+        drafts = drafter?.propose(ahead, wanted) ?? noDrafts;
       }
       if (!this.#places.makeRoom(sequence, sequence.scheduled + 1)) continue;
       this.#places.upload(sequence);
@@ -77,7 +82,7 @@ export class StepComposer {
       for (let n = 1; n <= drafts.length; n++) {
         step.sample(row + n, slot, sequence.scheduled + n, sampling, sequence.wants);
       }
-      shares.push(this.#shareOf(sequence, { first, drafts }));
+      shares.push(this.#shareOf(sequence, { first, drafts, fromModel }));
       drafted += drafts.length;
     }
     return drafted;
@@ -139,12 +144,12 @@ export class StepComposer {
 
   #shareOf(
     sequence: Sequence,
-    { first, drafts = noDrafts, scores = noScores, isLast = false }: Partial<Share>,
+    { first, drafts = noDrafts, fromModel = false, scores = noScores, isLast = false }: Partial<Share>,
   ): Share {
     const { departures, drawn, answered, request } = sequence;
     // All tokens before are known: the constraint may answer while the forward pass runs.
     const isKnown = first !== undefined && request.constraint !== undefined && drawn === answered + 1;
     if (isKnown) void askConstraint(sequence, this.#runner.graph.shape.vocabulary);
-    return { sequence, departures, first, drafts, scores, isLast };
+    return { sequence, departures, first, drafts, fromModel, scores, isLast };
   }
 }

@@ -7,11 +7,16 @@ import { flagsOf, type StepInput } from './step.ts';
 export interface StepRunner {
   readonly memory: { readonly capacity: Capacity };
   readonly graph: { readonly shape: { readonly vocabulary: number } };
+  /** The ids of all tokens of a step must be known when it is submitted: it holds none that only the GPU knows. */
+  readonly needsIds?: boolean;
   newStep(): StepInput;
   /** Resolves with a token for each sample, and log probabilities behind them where any asks for these. */
   submit(step: StepInput): Promise<Uint32Array>;
-  /** The same in two parts, the first up to the logits; nothing else is submitted between them. */
-  forward(step: StepInput): void;
+  /**
+   * The same in two parts, the first up to the logits; nothing else is submitted between them. Where it returns a promise,
+   * `draw` must wait for that.
+   */
+  forward(step: StepInput): void | Promise<void>;
   draw(step: StepInput): Promise<Uint32Array>;
   setPages(slot: number, pages: readonly number[], first?: number): void;
   setBias(slot: number, bias: Float32Array<ArrayBuffer>): void;

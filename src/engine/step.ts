@@ -185,6 +185,12 @@ export class StepInput {
     return index;
   }
 
+  /** Of its tokens, by row; `feedback` where only the GPU knows one. */
+  ids(): Uint32Array {
+    const first = this.layout.tokens / 4;
+    return Uint32Array.from({ length: this.dims.tokens }, (_, row) => this.#words[first + row * 4] as number);
+  }
+
   /** The bytes to write at the start of the step buffer. */
   bytes(): Uint32Array<ArrayBuffer> {
     const { tokens, samples, singleTiles, splits } = this.dims;

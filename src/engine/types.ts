@@ -185,7 +185,12 @@ export interface EngineStats {
   /** Times that a running sequence had to give its place back for lack of pages. */
   preemptions: number;
   /** Guessed tokens that steps verified, and those of them that became part of an answer. */
-  speculation: { drafted: number; accepted: number };
+  speculation: {
+    drafted: number;
+    accepted: number;
+    /** Of those, what the draft model guessed; absent without one. */
+    draft?: { model: string; drafted: number; accepted: number };
+  };
 }
 
 /** One resident model on one device. */
@@ -219,6 +224,8 @@ export type EngineErrorCode =
   | 'model_too_large'
   | 'unsupported_model'
   | 'broken_model'
+  /** The model's file could not be read any more in the middle of a request. */
+  | 'model_unreadable'
   | 'invalid_request'
   /** The request's constraint broke, or allows nothing that the model can write. */
   | 'constraint_failed'
@@ -262,6 +269,8 @@ export interface EngineOptions {
   kvCacheBytes?: number;
   /** Guessed tokens, verified several a step; the default `auto` guesses where it pays. */
   speculation?: Speculation;
+  /** Path or URL of a smaller model of the same family, which guesses beside what stands in the text. */
+  draft?: string;
   /** Never round activations to 8 bits, however much faster. */
   exact?: boolean;
   /** Measure the built-in kernels anew, whatever was measured on this adapter before. */

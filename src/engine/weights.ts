@@ -14,6 +14,7 @@ import {
   type TensorType,
 } from './formats/model-file.ts';
 import { bytesOfRow, columnsOf, rowsOf } from './formats/rows.ts';
+import { viewed } from './formats/viewed.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Graph, Unit } from './graph.ts';
 import { repack, RepackMemory } from './repack.ts';
@@ -66,10 +67,11 @@ function matricesOf(unit: Unit): string[] {
 
 /** GPU bytes that the weights of a graph will take. */
 export function weightBytes(file: ModelFile, graph: Graph): number {
+  const whole = viewed(file, graph.views);
   let bytes = 0;
   for (const names of stacksOf(graph)) {
     for (const name of names) {
-      const { type, rows, blocks } = matrixOf(file, name);
+      const { type, rows, blocks } = matrixOf(whole, name);
       const format = weightFormats[type];
       bytes += quantBytes(format, { rows, blocks }) + scaleBytes(format, { rows, blocks });
     }
@@ -81,11 +83,12 @@ function matrixOf(file: ModelFile, name: string) {
   const tensor = file.tensors.get(name);
   if (!tensor) throw new Error(`tensor ${name} is not in the file`);
   const columns = columnsOf(tensor);
-  // Matrices of experts lie one below the other.
+  // Matrices of experts lie one below the other, and each in one piece.
   return {
     tensor,
     type: tensor.type,
     rows: rowsOf(tensor),
+    together: tensor.shape.length === 3 ? (tensor.shape[1] as number) : 1,
     columns,
     blocks: Math.ceil(columns / blockColumns),
   };
@@ -95,12 +98,14 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
   const parts: PlannedPart[] = [];
   let stackRow = 0;
   for (const name of names) {
-    const { tensor, type, rows, blocks } = matrixOf(file, name);
+    const { tensor, type, rows, together, blocks } = matrixOf(file, name);
     const format = weightFormats[type];
     const rowBytes = Math.max(blocks * format.quantBytesPerBlock, scaleBytes(format, { rows: 1, blocks }));
-    const limit = Math.floor(maxBytes / rowBytes);
-    if (limit < 1)
-      throw new Error(`a row of tensor ${name} is larger than a binding may be (${maxBytes} bytes)`);
+    const limit = Math.floor(maxBytes / rowBytes / together) * together;
+    if (limit < 1) {
+      const what = together > 1 ? 'an expert' : 'a row';
+      throw new Error(`${what} of tensor ${name} is larger than a binding may be (${maxBytes} bytes)`);
+    }
     for (let row = 0; row < rows; ) {
       let part = parts.at(-1);
       if (!part || part.type !== type || part.rows >= limit) {

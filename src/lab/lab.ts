@@ -399,7 +399,11 @@ export class ResidentLab implements Lab {
     };
     return targets.map(({ id }) => {
       const labs = dispatches.get(id);
-      if (!labs) throw new LabError('incompatible_component', `${id} cannot be bound alone in this model.`);
+      if (!labs) {
+        const why = model.targets.refusal(id);
+        const because = why === undefined ? '.' : `: ${why}.`;
+        throw new LabError('incompatible_component', `${id} cannot be bound alone in this model${because}`);
+      }
       const foreign = formatsOf(labs).find(
         (one) => registration.dtypes && !registration.dtypes.includes(one),
       );

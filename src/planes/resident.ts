@@ -300,6 +300,7 @@ export function toProblem(error: unknown): unknown {
     case 'constraint_failed':
       return new Problem(cause === undefined ? 400 : 500, code, message);
     case 'broken_model':
+    case 'model_unreadable':
       return new Problem(500, code, message);
     case 'reader_stalled':
       return new Problem(408, code, message);

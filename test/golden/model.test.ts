@@ -8,9 +8,11 @@ import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { llama2cAsGguf } from '../support/llama2c.ts';
+import { ReferenceGemma4 } from '../support/reference-gemma4.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
 import { describeShared, modelsPath } from '../support/shared.ts';
+import { type TinyGemma4, tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { loadFromMemory, type TinyModel, tinyModel } from '../support/tiny-model.ts';
 
 interface GoldenPrompt {
@@ -213,6 +215,57 @@ describe('random weights: every variation of an architecture equals the CPU orac
     },
     'smollm3, one layer without positions': { architecture: 'smollm3', type: 'F16', layers: 5 },
     'granite, all scales, biases': { architecture: 'granite', type: 'Q4_0', biases: true },
+    'qwen3moe, three of seven experts': {
+      architecture: 'qwen3moe',
+      type: 'Q8_0',
+      experts: { count: 7, used: 3, feedForward: 96 },
+    },
+    'qwen3moe, many experts in Q4_0, a dense layer between': {
+      architecture: 'qwen3moe',
+      layers: 3,
+      type: 'Q4_0',
+      experts: { count: 48, used: 5, feedForward: 32, dense: [1] },
+    },
+    'gpt-oss, sinks and biases, a window in one layer': {
+      architecture: 'gpt-oss',
+      type: 'Q8_0',
+      layers: 3,
+      window: 20,
+      headDim: 32,
+      experts: { count: 5, used: 4, feedForward: 160 },
+    },
+    'gpt-oss in F32, one of three': {
+      architecture: 'gpt-oss',
+      untied: true,
+      width: 96,
+      heads: 6,
+      kvHeads: 3,
+      experts: { count: 3, used: 1, feedForward: 64 },
+    },
+    'lfm2, a convolution of four before each attention': { architecture: 'lfm2', type: 'Q8_0', layers: 4 },
+    'lfm2, two convolutions of two with biases before an attention': {
+      architecture: 'lfm2',
+      layers: 4,
+      width: 96,
+      headDim: 32,
+      state: { every: 3, kernel: 2, biases: true },
+    },
+    'qwen3.5, two value heads a key head, a quarter of a head rotated': {
+      architecture: 'qwen35',
+      type: 'Q8_0',
+      layers: 4,
+      rotary: 16,
+      untied: true,
+    },
+    'qwen3.5, keys of 128, odd sizes, types that differ inside of one product': {
+      architecture: 'qwen35',
+      layers: 5,
+      width: 96,
+      headDim: 32,
+      rotary: 12,
+      type: { attn_qkv: 'Q8_0', attn_gate: 'Q4_0', ssm_out: 'F16', attn_q: 'Q8_0', ffn_down: 'BF16' },
+      state: { every: 4, kernel: 3, keyHeads: 1, valueHeads: 3, keyDim: 128, valueDim: 32 },
+    },
     'types that differ inside of one product': {
       architecture: 'qwen2',
       biases: true,
@@ -230,11 +283,42 @@ describe('random weights: every variation of an architecture equals the CPU orac
       },
     },
   };
-  for (const [name, model] of Object.entries(models)) {
+  const gemmas: Record<string, TinyGemma4> = {
+    'gemma4, the last layers without keys': { type: 'Q8_0' },
+    'gemma4, heads of 256 and 512, one layer with keys of each kind': {
+      layers: 4,
+      every: 2,
+      shared: 2,
+      heads: 8,
+      kvHeads: 1,
+      headDim: 512,
+      nearDim: 256,
+      type: 'Q4_0',
+    },
+    'gemma4, all layers with keys, no inputs by layer, no bound of logits': {
+      shared: 0,
+      layerInput: 0,
+      cap: 0,
+      width: 96,
+      window: 7,
+      heads: 6,
+    },
+    'gemma4, values that are keys, fewer heads of them': { shared: 0, keysAreValues: 1, type: 'F16' },
+    'gemma4, types that differ, inputs of 64': {
+      layers: 5,
+      shared: 2,
+      layerInput: 64,
+      type: { per_layer_token_embd: 'Q4_0', token_embd: 'Q8_0', attn_q: 'Q8_0', attn_k: 'F16', proj: 'Q4_0' },
+    },
+  };
+  const builds = [
+    ...Object.entries(models).map(([name, model]) => [name, tinyModel(model), ReferenceModel] as const),
+    ...Object.entries(gemmas).map(([name, model]) => [name, tinyGemma4(model), ReferenceGemma4] as const),
+  ];
+  for (const [name, bytes, oracle] of builds) {
     it(name, async () => {
-      const bytes = tinyModel(model);
       const file = await openSource(memorySource(bytes));
-      const reference = await ReferenceModel.load(file, 'F16');
+      const reference = await oracle.load(file, 'F16');
       const engine = await loadFromMemory(bytes, { context: 96, parallel: 2 });
       // A prompt over a page's edge, then some tokens by themselves.
       const prompt = Array.from({ length: 37 }, (_, i) => (i * 89 + 7) % 288);

@@ -136,10 +136,19 @@ export async function loadRunner(
   const files = typeof model === 'string' ? await platform.modelFiles(model) : model;
   const original = await openModelFile(files);
   const file = options.quantize === undefined ? original : quantized(original, options.quantize);
+  let runner: Runner | undefined;
   try {
     const graph = await buildGraph(file);
-    return await bringUp({ platform, options: { ...options, exact: true, model: files.name }, file, graph });
+    runner = await bringUp({
+      platform,
+      options: { ...options, exact: true, model: files.name },
+      file,
+      graph,
+    });
+    // Some models read on from their file: it stays as long as the device.
+    if (runner.needsIds) void runner.gpu.device.lost.then(() => file.close());
+    return runner;
   } finally {
-    await file.close();
+    if (!runner?.needsIds) await file.close();
   }
 }

@@ -42,3 +42,21 @@ function limit(device: GPUDevice, mostBytes: number): void {
     return scope?.full ? Object.assign(new Error(), { message: 'the device is full' }) : error;
   };
 }
+
+/** The platform, whose devices bind so many bytes of storage at once. */
+export const withBindings = (platform: Platform, mostBytes: number): Platform => ({
+  ...platform,
+  async requestAdapter(options) {
+    const adapter = await platform.requestAdapter(options);
+    const request = adapter.requestDevice.bind(adapter);
+    adapter.requestDevice = async (descriptor) => {
+      const device = await request(descriptor);
+      const { limits } = device;
+      const get = (_: GPUSupportedLimits, name: keyof GPUSupportedLimits) =>
+        name === 'maxStorageBufferBindingSize' ? mostBytes : limits[name];
+      Object.defineProperty(device, 'limits', { value: new Proxy(limits, { get }) });
+      return device;
+    };
+    return adapter;
+  },
+});

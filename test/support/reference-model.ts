@@ -5,14 +5,21 @@ import {
   attention,
   dequantizeRows,
   embed,
+  type ExpertActivation,
+  expertActivation,
+  expertMatmul,
+  expertSum,
   gatedActivation,
   matmul,
   type Rope,
   rmsNorm,
   roundToF16,
+  route,
+  sigmoidGate,
   type Values,
 } from '../../kernels/reference/index.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
+import { type KeptState, readStateLayer, rowsOfEach, type StateLayer } from './reference-state.ts';
 
 interface Layer {
   attnNorm: Values;
@@ -26,7 +33,19 @@ interface Layer {
   /** Norms of what is added; gemma3 only. */
   postAttnNorm: Values | undefined;
   postFfnNorm: Values | undefined;
+  /** A number a head; gpt-oss only. */
+  sinks: Values | undefined;
+  /** Of what attention gives; qwen35 only. */
+  outputGate: Linear | undefined;
+  /** In place of attention. */
+  state: StateLayer | undefined;
   ffnNorm: Values;
+  feedForward: { gate: Linear; up: Linear; down: Linear } | Experts;
+}
+
+/** A choice of feed-forwards; their weights lie one behind the other. */
+interface Experts {
+  router: Linear;
   gate: Linear;
   up: Linear;
   down: Linear;
@@ -59,6 +78,8 @@ interface Shape {
   /** Of what is added to the residual stream. */
   residualScale: number;
   logitScale: number;
+  /** Of a token. */
+  experts: { used: number; ofAll: boolean; activation: ExpertActivation };
   /** Rotation and window of a layer. */
   layer(index: number): { rope: Rope | undefined; window: number };
 }
@@ -67,8 +88,12 @@ const ropeStyles = new Map<string, Rope['style']>([
   ['llama', 'interleaved'],
   ['qwen2', 'neox'],
   ['qwen3', 'neox'],
+  ['qwen3moe', 'neox'],
+  ['gpt-oss', 'neox'],
   ['gemma3', 'neox'],
   ['phi3', 'neox'],
+  ['lfm2', 'neox'],
+  ['qwen35', 'neox'],
   ['smollm3', 'interleaved'],
   ['granite', 'interleaved'],
 ]);
@@ -78,12 +103,15 @@ type CacheType = 'F64' | 'F16';
 /** One sequence with its keys and values; a further sequence is a `fork()`. */
 export class ReferenceModel {
   readonly vocabSize: number;
+  /** Experts of the pairs of the last tokens, one list a layer that has them. */
+  chosen: Uint32Array[] = [];
   readonly #shape: Shape;
   readonly #weights: Weights;
   readonly #cache: CacheType;
   /** Per layer, [cached, kvHeads, headDim]. */
   #keys: Float64Array[];
   #values: Float64Array[];
+  readonly #states: KeptState[];
   #position = 0;
 
   private constructor(shape: Shape, weights: Weights, cache: CacheType) {
@@ -92,6 +120,7 @@ export class ReferenceModel {
     this.#cache = cache;
     this.#keys = weights.layers.map(() => new Float64Array(0));
     this.#values = weights.layers.map(() => new Float64Array(0));
+    this.#states = weights.layers.map(() => ({}));
     this.vocabSize = weights.output.outputs;
   }
 
@@ -116,19 +145,38 @@ export class ReferenceModel {
     const { width, eps, activation, embeddingScale, logitScale } = this.#shape;
     const { embedding, layers, outputNorm, output } = this.#weights;
     const rows = tokens.length;
+    this.chosen = [];
     let x: Float64Array = embed(tokens, embedding, width).map((value) => value * embeddingScale);
     for (const [index, layer] of layers.entries()) {
       x = this.#attend(index, layer, x, rows);
       const normed = rmsNorm(x, layer.ffnNorm, { rows, cols: width, eps });
-      const gate = linear(layer.gate, normed, rows);
-      const gated = gatedActivation(gate, linear(layer.up, normed, rows), activation);
-      x = this.#added(x, linear(layer.down, gated, rows), layer.postFfnNorm);
+      const { feedForward } = layer;
+      if ('router' in feedForward) {
+        x = this.#added(x, this.#choose(feedForward, normed, rows), layer.postFfnNorm);
+        continue;
+      }
+      const gate = linear(feedForward.gate, normed, rows);
+      const gated = gatedActivation(gate, linear(feedForward.up, normed, rows), activation);
+      x = this.#added(x, linear(feedForward.down, gated, rows), layer.postFfnNorm);
     }
     this.#position += rows;
     const logits = linear(output, rmsNorm(x, outputNorm, { rows, cols: width, eps }), rows);
     return tokens.map((_, t) =>
       logits.slice(t * this.vocabSize, (t + 1) * this.vocabSize).map((value) => value * logitScale),
     );
+  }
+
+  /** What the experts of each token give. */
+  #choose({ router, gate, up, down }: Experts, x: Float64Array, tokens: number): Float64Array {
+    const { used, ofAll, activation } = this.#shape.experts;
+    const logits = linear(router, x, tokens);
+    const { chosen, shares } = route(logits, { tokens, experts: router.outputs, used }, { ofAll });
+    this.chosen.push(chosen);
+    const product = (one: Linear, input: Float64Array, paired = false) =>
+      expertMatmul(input, one.weight, chosen, { ...one, used, paired });
+    const ups = product(up, x);
+    const gated = product(gate, x).map((value, i) => expertActivation(value, ups[i]!, activation));
+    return expertSum(new Float64Array(x.length), product(down, gated, true), shares, used);
   }
 
   /** The residual stream with what attention or feed-forward gives. */
@@ -144,6 +192,10 @@ export class ReferenceModel {
     const { rope, window } = this.#shape.layer(index);
     const positions = Array.from({ length: rows }, (_, t) => this.#position + t);
     const normed = rmsNorm(x, layer.attnNorm, { rows, cols: width, eps });
+    if (layer.state) {
+      const mixed = layer.state(normed, rows, this.#states[index]!);
+      return this.#added(x, linear(layer.output, mixed, rows), undefined);
+    }
     let q: Float64Array = linear(layer.q, normed, rows);
     let k: Float64Array = linear(layer.k, normed, rows);
     if (layer.qNorm) q = rmsNorm(q, layer.qNorm, { rows: rows * heads, cols: headDim, eps });
@@ -157,8 +209,17 @@ export class ReferenceModel {
     const values = append(this.#values[index]!, kept(linear(layer.v, normed, rows)));
     this.#keys[index] = keys;
     this.#values[index] = values;
-    const attended = attention(q, positions, keys, values, { heads, kvHeads, headDim, scale, window });
-    return this.#added(x, linear(layer.output, attended, rows), layer.postAttnNorm);
+    const attended = attention(q, positions, keys, values, {
+      heads,
+      kvHeads,
+      headDim,
+      scale,
+      window,
+      ...(layer.sinks ? { sinks: layer.sinks } : {}),
+    });
+    const { outputGate: gate } = layer;
+    const given = gate ? sigmoidGate(attended, linear(gate, normed, rows)) : attended;
+    return this.#added(x, linear(layer.output, given, rows), layer.postAttnNorm);
   }
 }
 
@@ -221,13 +282,14 @@ async function readShape(file: ModelFile): Promise<Shape> {
     width,
     heads,
     headDim,
-    kvHeads: number('attention.head_count_kv', heads),
+    kvHeads: mostOf(file.metadata.get(`${architecture}.attention.head_count_kv`) ?? heads),
     eps: number('attention.layer_norm_rms_epsilon'),
     activation: 'silu',
     embeddingScale: 1,
     attentionScale: number('attention.scale', headDim ** -0.5),
     residualScale: 1,
     logitScale: 1,
+    experts: { used: number('expert_used_count', 0), ofAll: false, activation: 'silu' },
     layer: () => ({ rope, window: number('attention.sliding_window', 0) || Number.POSITIVE_INFINITY }),
   };
   switch (architecture) {
@@ -238,6 +300,19 @@ async function readShape(file: ModelFile): Promise<Shape> {
       const layer: Shape['layer'] = (index) =>
         index % every === every - 1 ? { rope, window: Number.POSITIVE_INFINITY } : { rope: local, window };
       return { ...shape, activation: 'gelu_tanh', embeddingScale: Math.sqrt(width), layer };
+    }
+    case 'gpt-oss': {
+      const window = number('attention.sliding_window', 0) || Number.POSITIVE_INFINITY;
+      const layer: Shape['layer'] = (index) => ({
+        rope,
+        window: index % 2 === 0 ? window : Number.POSITIVE_INFINITY,
+      });
+      return { ...shape, layer, experts: { ...shape.experts, activation: 'swiglu_oai' } };
+    }
+    case 'qwen3moe': {
+      const ofAll = file.metadata.get('qwen3moe.expert_weights_norm') === false;
+      const experts = { ...shape.experts, ofAll };
+      return { ...shape, layer: () => ({ rope, window: Number.POSITIVE_INFINITY }), experts };
     }
     case 'granite':
       return {
@@ -256,6 +331,12 @@ async function readShape(file: ModelFile): Promise<Shape> {
   }
 }
 
+/** A number, or the largest of a list that has one for each layer. */
+const mostOf = (value: unknown): number =>
+  typeof value === 'object' ? Math.max(...Array.from(value as ArrayLike<unknown>, Number)) : Number(value);
+
+const nothing: Linear = { weight: new Float64Array(0), bias: undefined, inputs: 0, outputs: 0 };
+
 async function readWeights(file: ModelFile, { heads, kvHeads, headDim }: Shape): Promise<Weights> {
   const optional = async (name: string): Promise<Values | undefined> => {
     const info = file.tensors.get(name);
@@ -271,7 +352,8 @@ async function readWeights(file: ModelFile, { heads, kvHeads, headDim }: Shape):
   };
   const matrix = async (name: string): Promise<Linear> => {
     const weight = await required(`${name}.weight`);
-    const [outputs, inputs] = file.tensors.get(`${name}.weight`)!.shape;
+    // Of experts, those of one.
+    const [outputs, inputs] = file.tensors.get(`${name}.weight`)!.shape.slice(-2);
     return { weight, bias: await optional(`${name}.bias`), inputs: inputs!, outputs: outputs! };
   };
   /** Rows of one matrix as matrices of their own. */
@@ -288,34 +370,49 @@ async function readWeights(file: ModelFile, { heads, kvHeads, headDim }: Shape):
   const layers: Layer[] = [];
   const architecture = String(file.metadata.get('general.architecture'));
   for (let n = 0; n < Number(file.metadata.get(`${architecture}.block_count`)); n++) {
+    const number = (key: string) => Number(file.metadata.get(`${architecture}.${key}`));
+    const reader = { has: (name: string) => file.tensors.has(name), vector: required, matrix, number };
+    const state = await readStateLayer(n, reader);
     const isOne = has(`blk.${n}.attn_qkv`);
-    const [q, k, v] = isOne
-      ? await parts(`blk.${n}.attn_qkv`, [heads * headDim, kvHeads * headDim, kvHeads * headDim])
-      : [await matrix(`blk.${n}.attn_q`), await matrix(`blk.${n}.attn_k`), await matrix(`blk.${n}.attn_v`)];
+    const isGated = architecture === 'qwen35' && !state;
+    const [q, k, v] = state
+      ? [nothing, nothing, nothing]
+      : isOne
+        ? await parts(`blk.${n}.attn_qkv`, [heads * headDim, kvHeads * headDim, kvHeads * headDim])
+        : [await matrix(`blk.${n}.attn_q`), await matrix(`blk.${n}.attn_k`), await matrix(`blk.${n}.attn_v`)];
     const hidden = Number(file.metadata.get(`${architecture}.feed_forward_length`));
-    const [gate, up] = has(`blk.${n}.ffn_gate`)
-      ? [await matrix(`blk.${n}.ffn_gate`), await matrix(`blk.${n}.ffn_up`)]
-      : await parts(`blk.${n}.ffn_up`, [hidden, hidden]);
+    const isChoice = has(`blk.${n}.ffn_gate_inp`);
+    const kind = isChoice ? '_exps' : '';
+    const [gate, up] =
+      isChoice || has(`blk.${n}.ffn_gate`)
+        ? [await matrix(`blk.${n}.ffn_gate${kind}`), await matrix(`blk.${n}.ffn_up${kind}`)]
+        : await parts(`blk.${n}.ffn_up`, [hidden, hidden]);
+    const dense = { gate: gate!, up: up!, down: await matrix(`blk.${n}.ffn_down${kind}`) };
+    const isPostAttn = architecture === 'gpt-oss' || architecture === 'qwen35';
+    const half = (first: number) => rowsOfEach(q!, first * headDim, headDim, 2 * headDim);
+    const outputs = ['ssm_out', 'shortconv.out_proj', 'attn_output'].map((part) => `blk.${n}.${part}`);
+    const postAttnNorm = await optional(`blk.${n}.post_attention_norm.weight`);
     layers.push({
       attnNorm: await required(`blk.${n}.attn_norm.weight`),
-      q: q!,
+      state,
+      q: isGated ? half(0) : q!,
+      outputGate: isGated ? half(1) : undefined,
       k: k!,
       v: v!,
-      output: await matrix(`blk.${n}.attn_output`),
+      output: await matrix(outputs.find(has)!),
       qNorm: await optional(`blk.${n}.attn_q_norm.weight`),
       kNorm: await optional(`blk.${n}.attn_k_norm.weight`),
-      postAttnNorm: await optional(`blk.${n}.post_attention_norm.weight`),
+      postAttnNorm: isPostAttn ? undefined : postAttnNorm,
       postFfnNorm: await optional(`blk.${n}.post_ffw_norm.weight`),
-      ffnNorm: await required(`blk.${n}.ffn_norm.weight`),
-      gate: gate!,
-      up: up!,
-      down: await matrix(`blk.${n}.ffn_down`),
+      sinks: await optional(`blk.${n}.attn_sinks.weight`),
+      ffnNorm: isPostAttn && postAttnNorm ? postAttnNorm : await required(`blk.${n}.ffn_norm.weight`),
+      feedForward: isChoice ? { ...dense, router: await matrix(`blk.${n}.ffn_gate_inp`) } : dense,
     });
   }
   return {
     embedding: await required('token_embd.weight'),
     layers,
-    outputNorm: await required('output_norm.weight'),
+    outputNorm: await required(has('output_norm') ? 'output_norm.weight' : 'token_embd_norm.weight'),
     // Tied: the embedding table is the output matrix where the file has none.
     output: await matrix(file.tensors.has('output.weight') ? 'output' : 'token_embd'),
   };

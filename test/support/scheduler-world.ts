@@ -1,6 +1,6 @@
 /** A scheduler over a simulated GPU, and requests for it. */
 import type { ReaderLimits } from '../../src/engine/parking.ts';
-import { Scheduler, type SchedulerCounts } from '../../src/engine/scheduler.ts';
+import { noCounts, Scheduler } from '../../src/engine/scheduler.ts';
 import type { ConstraintLimits } from '../../src/engine/thinking.ts';
 import { type GenerateRequest, greedy } from '../../src/engine/types.ts';
 import { newSequence, read, SimulatedRunner } from './simulated-runner.ts';
@@ -29,6 +29,8 @@ interface Options {
   reader?: Partial<ReaderLimits>;
   constraint?: Partial<ConstraintLimits>;
   keptStates?: number | undefined;
+  /** A model that drafts, by the part of its guesses that are wrong. */
+  draft?: { wrong?: number; pages?: number; context?: number } | undefined;
 }
 
 export function world({
@@ -40,6 +42,7 @@ export function world({
   // A busy machine must not decide what a test sees.
   constraint = { patienceMs: 600_000 },
   keptStates,
+  draft,
 }: Options = {}) {
   const runner = new SimulatedRunner({
     context: 4096,
@@ -48,17 +51,39 @@ export function world({
     pages,
     ...(keptStates === undefined ? {} : { keptStates }),
   });
-  const counts: SchedulerCounts = { preemptions: 0, drafted: 0, accepted: 0 };
+  const counts = noCounts();
+  const { clock } = runner;
+  const drafter =
+    draft &&
+    new SimulatedRunner(
+      { context: draft.context ?? 4096, slots, stepTokens, pages: draft.pages ?? pages },
+      { wrong: draft.wrong ?? 0, clock },
+    );
+  if (drafter) {
+    const submitChain = drafter.submitChain.bind(drafter);
+    drafter.submitChain = (steps) => {
+      if (!runner.isIdle) throw new Error('the draft model goes on from tokens that are on their way');
+      return submitChain(steps);
+    };
+  }
   const failures: string[] = [];
   const onFailure = (reason: string) => failures.push(reason);
-  const options = { speculation, counts, reader, constraint, onFailure };
+  const options = { speculation, draft: drafter, counts, reader, constraint, onFailure };
   const scheduler = new Scheduler(runner, () => runner.time, options);
   const add = (one: GenerateRequest) => {
     const sequence = newSequence(one, runner);
     scheduler.add(sequence);
     return sequence;
   };
-  return { runner, scheduler, counts, failures, add, answer: async (one: GenerateRequest) => read(add(one)) };
+  return {
+    runner,
+    drafter,
+    scheduler,
+    counts,
+    failures,
+    add,
+    answer: async (one: GenerateRequest) => read(add(one)),
+  };
 }
 
 /** Lets the event loop turn so many times. */

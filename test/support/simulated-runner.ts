@@ -7,7 +7,7 @@ import { logprobWords } from '../../kernels/logprobs.ts';
 import { likeliestShift, maskWords, noToken, sampleFlags, sampleWords } from '../../kernels/sample.ts';
 import type { Capacity } from '../../src/engine/memory.ts';
 import { Sequence } from '../../src/engine/sequence.ts';
-import type { StepRunner } from '../../src/engine/step-runner.ts';
+import type { DraftRunner } from '../../src/engine/draft-model.ts';
 import { feedback, flagsOf, StepInput, stepLayout, stepSamples } from '../../src/engine/step.ts';
 import type { GenerateRequest, GenerationEvent, TokenLogprob } from '../../src/engine/types.ts';
 import { ByteTokenizer } from './scripted-engine.ts';
@@ -109,14 +109,25 @@ export interface StepRecord {
   readonly copies: number;
 }
 
-export class SimulatedRunner implements StepRunner {
+/** Of all models on one device. */
+interface Clock {
+  /** In ms, moved by the steps that end. */
+  time: number;
+  /** When what is submitted will have ended. */
+  end: number;
+}
+
+export class SimulatedRunner implements DraftRunner {
   readonly memory: { readonly capacity: Capacity };
   readonly graph = { shape: { vocabulary } };
   readonly steps: StepRecord[] = [];
   /** In ms: of a step, by the rows it decodes or verifies and its prompt tokens. */
   cost: (rows: number, promptTokens: number) => number = (rows, prompt) => 5 + rows + 2 * prompt;
-  /** In ms, moved by the steps that end. */
-  time = 0;
+  /** Chains of steps, by their numbers of steps. */
+  readonly chains: number[] = [];
+  /** Of all tokens that it draws, the part that another model would not have drawn. */
+  readonly wrong: number;
+  readonly clock: Clock;
   readonly #pages: (Entry | undefined)[][];
   readonly #tables: number[][];
   /** With states of layers: the digest that each slot's is of, and those that are kept. */
@@ -128,15 +139,28 @@ export class SimulatedRunner implements StepRunner {
   #begun: readonly Entry[][] | undefined;
   readonly #sampled: number[] = [];
   #inFlight = 0;
-  #end = 0;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(capacity: Capacity) {
+  constructor(
+    capacity: Capacity,
+    { wrong = 0, clock = { time: 0, end: 0 } }: { wrong?: number; clock?: Clock } = {},
+  ) {
     this.memory = { capacity };
+    this.wrong = wrong;
+    this.clock = clock;
     this.#pages = Array.from({ length: capacity.pages }, () => []);
     this.#tables = Array.from({ length: capacity.slots }, () => []);
     this.#masks = Array.from({ length: capacity.slots }, () => new Uint32Array(maskWords(vocabulary)));
     this.#seen = Array.from({ length: capacity.slots }, () => new Uint32Array(vocabulary));
+  }
+
+  get time(): number {
+    return this.clock.time;
+  }
+
+  /** Nothing is on its way. */
+  get isIdle(): boolean {
+    return this.#inFlight === 0 && !this.#begun;
   }
 
   newStep(): StepInput {
@@ -183,15 +207,39 @@ export class SimulatedRunner implements StepRunner {
     if (!this.#begun) throw new Error('no step has begun');
     const results = this.#sample(step, this.#begun);
     this.#begun = undefined;
+    this.#pass(step);
+    return this.#ended(results);
+  }
+
+  submitChain(steps: Iterable<StepInput>): Promise<Uint32Array> {
+    if (this.#begun) throw new Error('steps of a chain stand between the halves of a step');
+    if (++this.#inFlight > 2) throw new Error('more than two steps in flight');
+    const drawn: number[] = [];
+    let count = 0;
+    for (const step of steps) {
+      if (step.dims.logprobs) throw new Error('a step of a chain reports log probabilities');
+      drawn.push(...this.#sample(step, this.#computeRows(step)));
+      this.#pass(step);
+      count += 1;
+    }
+    this.chains.push(count);
+    return this.#ended(new Uint32Array(drawn));
+  }
+
+  /** Records a step and lets its time pass. */
+  #pass(step: StepInput): void {
     const record = this.#record(step);
     this.steps.push(record);
     const drafts = [...record.decoding.values()].reduce((sum, count) => sum + count, 0);
     const takes = this.cost(record.decoding.size + drafts, record.promptTokens);
-    const end = Math.max(this.#end, this.time) + takes;
-    this.#end = end;
+    this.clock.end = Math.max(this.clock.end, this.time) + takes;
+  }
+
+  #ended(results: Uint32Array): Promise<Uint32Array> {
+    const { end } = this.clock;
     const done = this.#last.then(async () => {
       await new Promise((resolve) => setImmediate(resolve));
-      this.time = end;
+      this.clock.time = end;
       this.#inFlight -= 1;
       return results;
     });
@@ -247,6 +295,8 @@ export class SimulatedRunner implements StepRunner {
           seen,
           flags! & sampleFlags.mask ? this.#masks[slot!] : undefined,
         );
+        if (this.wrong > 0 && mix(mix(digestAfter(before), seed!), 5) % 1000 < this.wrong * 1000)
+          id = id === endToken ? 97 : endToken;
         if (seen && id !== noToken) seen[id]! += 1;
         results[index] = id;
         this.#sampled[slot!] = id;

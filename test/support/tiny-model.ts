@@ -16,9 +16,21 @@ import {
   u32,
 } from './gguf-writer.ts';
 import { isEncodable, randomBlocks } from './random-blocks.ts';
+import { stateMetadata, stateTensors, type TinyState } from './tiny-state.ts';
 
 export interface TinyModel {
-  readonly architecture: 'gemma3' | 'granite' | 'llama' | 'phi3' | 'qwen2' | 'qwen3' | 'smollm3';
+  readonly architecture:
+    | 'gemma3'
+    | 'gpt-oss'
+    | 'granite'
+    | 'lfm2'
+    | 'llama'
+    | 'phi3'
+    | 'qwen2'
+    | 'qwen3'
+    | 'qwen3moe'
+    | 'qwen35'
+    | 'smollm3';
   readonly layers?: number;
   readonly width?: number;
   readonly heads?: number;
@@ -41,6 +53,15 @@ export interface TinyModel {
   readonly window?: number;
   /** Makes it a model for embeddings; GGUF's number. */
   readonly pooling?: number;
+  /** Of an architecture that has them; `dense` are layers without. */
+  readonly experts?: {
+    readonly count: number;
+    readonly used: number;
+    readonly feedForward: number;
+    readonly dense?: readonly number[];
+  };
+  /** Of an architecture with layers that keep a state. */
+  readonly state?: TinyState;
   readonly seed?: number;
 }
 
@@ -61,7 +82,14 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
   const { feedForward = 96, vocab = 288, context = 512, type = 'F32', rotary = headDim, seed = 1 } = shape;
   const isOne = architecture === 'phi3';
   const isSandwich = architecture === 'gemma3';
-  const hasHeadNorms = isSandwich || architecture === 'qwen3';
+  const isGptOss = architecture === 'gpt-oss';
+  const isQwen35 = architecture === 'qwen35';
+  const hasHeadNorms = isSandwich || isQwen35 || ['qwen3', 'qwen3moe', 'lfm2'].includes(architecture);
+  const sizes = { architecture, layers, width, kvHeads, state: shape.state };
+  const { biases = isGptOss } = shape;
+  const usualExperts: TinyModel['experts'] =
+    isGptOss || architecture === 'qwen3moe' ? { count: 6, used: 2, feedForward: 64 } : undefined;
+  const { experts = usualExperts } = shape;
   const tensors: GgufTensor[] = [];
   const add = (name: string, dimensions: readonly number[], of: GgufType, scale: number, around = 0) => {
     const length = dimensions.reduce((product, size) => product * size, 1);
@@ -74,10 +102,14 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
     };
     tensors.push({ name, type: of, shape: dimensions, data });
   };
-  const matrix = (name: string, rows: number, columns: number, scale = 1) => {
-    const part = name.split('.').at(-1) as string;
-    const own = typeof type === 'string' ? type : (type[part] ?? 'F32');
-    add(`${name}.weight`, [rows, columns], own, scale / Math.sqrt(columns));
+  const typeOf = (name: string) =>
+    typeof type === 'string' ? type : (type[name.split('.').at(-1) as string] ?? 'F32');
+  const matrix = (name: string, rows: number, columns: number, scale = 1) =>
+    add(`${name}.weight`, [rows, columns], typeOf(name), scale / Math.sqrt(columns));
+  /** A matrix an expert. */
+  const matrices = (name: string, count: number, rows: number, columns: number) => {
+    add(`${name}.weight`, [count, rows, columns], typeOf(name), 1 / Math.sqrt(columns));
+    if (isGptOss) add(`${name}.bias`, [count, rows], 'F32', 0.2);
   };
   const vector = (name: string, length: number, around: number) => add(name, [length], 'F32', 0.2, around);
 
@@ -85,23 +117,42 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
   for (let n = 0; n < layers; n++) {
     const blk = `blk.${n}`;
     vector(`${blk}.attn_norm.weight`, width, 1);
-    const projections: Record<string, number> = isOne
-      ? { qkv: heads + 2 * kvHeads }
-      : { q: heads, k: kvHeads, v: kvHeads };
+    const stateful = stateTensors(sizes, n);
+    for (const one of stateful ?? []) {
+      if ('rows' in one) matrix(one.name, one.rows, one.columns);
+      else add(one.name, one.shape, 'F32', one.scale, one.around);
+    }
+    const split = { q: isQwen35 ? 2 * heads : heads, k: kvHeads, v: kvHeads };
+    const attention: Record<string, number> = isOne ? { qkv: heads + 2 * kvHeads } : split;
+    const projections = stateful ? {} : attention;
     for (const [part, count] of Object.entries(projections)) {
       matrix(`${blk}.attn_${part}`, count * headDim, width);
-      if (shape.biases) vector(`${blk}.attn_${part}.bias`, count * headDim, 0);
+      if (biases) vector(`${blk}.attn_${part}.bias`, count * headDim, 0);
       if (hasHeadNorms && part !== 'v') vector(`${blk}.attn_${part}_norm.weight`, headDim, 1);
     }
-    matrix(`${blk}.attn_output`, width, heads * headDim);
-    if (isSandwich) vector(`${blk}.post_attention_norm.weight`, width, 1);
-    vector(`${blk}.ffn_norm.weight`, width, 1);
+    if (!stateful) matrix(`${blk}.attn_output`, width, heads * headDim);
+    if (isGptOss) {
+      vector(`${blk}.attn_output.bias`, width, 0);
+      add(`${blk}.attn_sinks.weight`, [heads], 'F32', 2);
+    }
+    const isPost = isGptOss || isQwen35;
+    if (isSandwich || isPost) vector(`${blk}.post_attention_norm.weight`, width, 1);
+    if (!isPost) vector(`${blk}.ffn_norm.weight`, width, 1);
+    if (experts && !experts.dense?.includes(n)) {
+      const { count, feedForward: rows } = experts;
+      // Apart enough that rounding does not choose others.
+      add(`${blk}.ffn_gate_inp.weight`, [count, width], 'F32', 4 / Math.sqrt(width));
+      if (isGptOss) vector(`${blk}.ffn_gate_inp.bias`, count, 0);
+      for (const part of ['gate', 'up']) matrices(`${blk}.ffn_${part}_exps`, count, rows, width);
+      matrices(`${blk}.ffn_down_exps`, count, width, rows);
+      continue;
+    }
     if (!isOne) matrix(`${blk}.ffn_gate`, feedForward, width);
     matrix(`${blk}.ffn_up`, isOne ? 2 * feedForward : feedForward, width);
     matrix(`${blk}.ffn_down`, width, feedForward);
     if (isSandwich) vector(`${blk}.post_ffw_norm.weight`, width, 1);
   }
-  vector('output_norm.weight', width, 1);
+  vector(architecture === 'lfm2' ? 'token_embd_norm.weight' : 'output_norm.weight', width, 1);
   if (shape.untied) matrix('output', vocab, width);
   if (shape.ropeFactors) {
     const { ropeFactors } = shape;
@@ -125,6 +176,14 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
       : {}),
     ...(shape.pooling ? { pooling_type: u32(shape.pooling) } : {}),
     ...(shape.window ? { 'attention.sliding_window': u32(shape.window) } : {}),
+    ...(experts
+      ? {
+          expert_count: u32(experts.count),
+          expert_used_count: u32(experts.used),
+          expert_feed_forward_length: u32(experts.feedForward),
+        }
+      : {}),
+    ...stateMetadata(sizes),
     // The last of the usual two layers sees everything.
     ...(isSandwich ? { 'attention.sliding_window_pattern': u32(2), 'rope.freq_base_swa': f32(500) } : {}),
     ...(architecture === 'granite'
@@ -168,11 +227,25 @@ export function byteTokenizer(vocab: number): [string, GgufValue][] {
   ];
 }
 
-/** The node platform, with one model file that lies in memory whatever the location. */
-export const memoryPlatform = (bytes: Uint8Array): Platform => ({
+/**
+ * The node platform, with one model file that lies in memory whatever the location.
+ * @param draft another one, at `draft.gguf`
+ */
+export const memoryPlatform = (bytes: Uint8Array, draft?: Uint8Array): Platform => ({
   ...nodePlatform(),
-  modelFiles: async () => memoryFiles({ 'memory.gguf': bytes }, 'memory.gguf'),
+  modelFiles: async (location) =>
+    draft && location === 'draft.gguf'
+      ? memoryFiles({ 'draft.gguf': draft }, 'draft.gguf')
+      : memoryFiles({ 'memory.gguf': bytes }, 'memory.gguf'),
 });
+
+/** An engine on the real adapter for a model in memory, and another one that drafts for it. */
+export const loadWithDraft = (
+  bytes: Uint8Array,
+  draft: Uint8Array,
+  options: Omit<EngineOptions, 'model' | 'draft'> = {},
+): Promise<ResidentEngine> =>
+  loadEngine(memoryPlatform(bytes, draft), { ...options, model: 'memory.gguf', draft: 'draft.gguf' });
 
 /** An engine on the real adapter for a model in memory. */
 export const loadFromMemory = (

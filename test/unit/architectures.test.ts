@@ -1,9 +1,10 @@
 /** What an architecture makes of a file's metadata and tensor names; what it computes is in test/golden. */
 import { describe, expect, it } from 'vitest';
-import type { MetadataScalar, ModelFile } from '../../src/engine/formats/model-file.ts';
+import { type MetadataScalar, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import type { Graph, Unit } from '../../src/engine/graph.ts';
 import { architectures, buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
+import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { type TinyModel, tinyModel } from '../support/tiny-model.ts';
 
 const fileOf = (model: TinyModel): Promise<ModelFile> => openSource(memorySource(tinyModel(model)));
@@ -118,10 +119,107 @@ describe('rotation, window and scale of the layers', () => {
     expect(products[2]?.nodes.map(({ slot }) => slot)).toEqual(['ffn.gate', 'ffn.up']);
   });
 
+  it('gpt-oss: every other layer slides, the first of them; heads have sinks; its YaRN is not of whole pairs', async () => {
+    const file = await fileOf({ architecture: 'gpt-oss', layers: 3, window: 24 });
+    const graph = await buildGraph(file);
+    expect(layersOf(graph)).toEqual([{ rope: 0, window: 24 }, all, { rope: 0, window: 24 }]);
+    expect(attentions(graph).map(({ sinks }) => sinks)).toEqual(
+      [0, 1, 2].map((n) => `blk.${n}.attn_sinks.weight`),
+    );
+    const yarn = {
+      'rope.scaling.type': 'yarn',
+      'rope.scaling.factor': 32,
+      'rope.scaling.original_context_length': 4096,
+    };
+    const ropeOf = async (more: Record<string, boolean>) =>
+      (await buildGraph(changed(file, { ...yarn, ...more }))).shape.ropes[0]?.factors;
+    const silent = await ropeOf({});
+    expect(silent).toEqual(await ropeOf({ 'rope.scaling.yarn_truncate': false }));
+    expect(silent).not.toEqual(await ropeOf({ 'rope.scaling.yarn_truncate': true }));
+  });
+
   it('biases count wherever the file has them', async () => {
     const { units } = await buildGraph(await fileOf({ architecture: 'llama', layers: 1, biases: true }));
     const [qkv] = units.flatMap((unit) => (unit.op === 'matmul' ? [unit] : []));
     expect(qkv?.biases).toEqual(['q', 'k', 'v'].map((part) => `blk.0.attn_${part}.bias`));
+  });
+});
+
+describe('feed-forwards of experts', () => {
+  const expertsOf = ({ units }: Graph, layer: number) =>
+    units.filter(({ id, op }) => id.startsWith(`layers.${layer}.ffn.`) && op !== 'rms_norm');
+
+  it('qwen3moe: where a layer has a router, shares of the chosen unless the file says other', async () => {
+    const experts = { count: 9, used: 4, feedForward: 32, dense: [1] };
+    const file = await fileOf({ architecture: 'qwen3moe', layers: 3, experts });
+    const graph = await buildGraph(file);
+    expect(graph.shape.experts).toEqual({ count: 9, used: 4, feedForward: 32 });
+    const [route] = expertsOf(graph, 0).slice(1);
+    expect(route).toMatchObject({ op: 'route', shares: 'of_all_normalised', scale: 1 });
+    expect(expertsOf(graph, 2).map(({ op }) => op)).toEqual([
+      'matmul',
+      'route',
+      'expert_matmul',
+      'expert_matmul',
+      'expert_matmul',
+      'expert_sum',
+    ]);
+    expect(expertsOf(graph, 1).map(({ op }) => op)).toEqual(['matmul', 'gated_activation', 'matmul']);
+    expect(graph.shape.feedForward).toBe(96);
+    // Nobody needs room for the other kind where there is none.
+    const alike = await fileOf({ architecture: 'qwen3moe', feedForward: 4096 });
+    expect((await buildGraph(alike)).shape.feedForward).toBe(0);
+    const plain = await buildGraph(changed(file, { expert_weights_norm: false }));
+    expect(expertsOf(plain, 0)[1]).toMatchObject({ shares: 'of_all' });
+  });
+
+  it('gpt-oss: biases of all of them, its own activation, the norm by another name', async () => {
+    const graph = await buildGraph(await fileOf({ architecture: 'gpt-oss', layers: 2 }));
+    const products = expertsOf(graph, 1).flatMap((unit) => (unit.op === 'expert_matmul' ? [unit] : []));
+    expect(products.map(({ role, weight, bias, activation }) => [role, weight, bias, activation])).toEqual(
+      ['gate', 'up', 'down'].map((role) => [
+        role,
+        `blk.1.ffn_${role}_exps.weight`,
+        `blk.1.ffn_${role}_exps.bias`,
+        'swiglu_oai',
+      ]),
+    );
+    expect(expertsOf(graph, 1)[1]).toMatchObject({ shares: 'of_chosen' });
+    expect(graph.units.find(({ id }) => id === 'layers.1.ffn.norm')).toMatchObject({
+      weight: 'blk.1.post_attention_norm.weight',
+    });
+  });
+
+  it.each([
+    ['expert_count', 0, 'must be a whole number from 1 to 512'],
+    ['expert_count', 513, 'from 1 to 512'],
+    ['expert_count', 2.5, 'from 1 to 512'],
+    ['expert_used_count', 0, 'must be a whole number from 1 to 6 (the experts there are), got 0'],
+    ['expert_used_count', 7, 'from 1 to 6 (the experts there are), got 7'],
+    ['expert_feed_forward_length', 0, 'must be a whole number from 1'],
+    ['expert_feed_forward_length', 40, 'must be a multiple of 32, got 40'],
+    ['expert_shared_count', 1, 'experts that all tokens share'],
+    ['expert_shared_feed_forward_length', 64, 'experts that all tokens share'],
+    ['expert_group_count', 4, 'groups of experts'],
+    ['expert_gating_func', 2, 'routers other than softmax'],
+  ])('%s of %s is refused by name', async (key, value, message) => {
+    const file = await fileOf({ architecture: 'qwen3moe' });
+    const building = buildGraph(changed(file, { [key]: value }));
+    await expect(building).rejects.toThrow(ModelFileError);
+    await expect(building).rejects.toThrow(`qwen3moe.${key}'`);
+    await expect(building).rejects.toThrow(message);
+  });
+
+  it('so is a number of experts that the tensors do not have, and a key that is not there', async () => {
+    const file = await fileOf({ architecture: 'qwen3moe' });
+    await expect(buildGraph(changed(file, { expert_count: 8 }))).rejects.toThrow(
+      "tensor 'blk.0.ffn_gate_exps.weight' must be [8, 64, 64], got [6, 64, 64]",
+    );
+    const metadata = new Map(file.metadata);
+    metadata.delete('qwen3moe.expert_used_count');
+    await expect(buildGraph({ ...changed(file, {}), metadata })).rejects.toThrow(
+      "metadata 'qwen3moe.expert_used_count' must be a number, got nothing",
+    );
   });
 });
 
@@ -132,6 +230,10 @@ describe('a file that cannot be used', () => {
     ['gemma3', 'blk.1.post_ffw_norm.weight'],
     ['granite', 'blk.0.ffn_gate.weight'],
     ['phi3', 'blk.0.ffn_down.weight'],
+    ['qwen3moe', 'blk.1.ffn_gate_inp.weight'],
+    ['qwen3moe', 'blk.0.ffn_down_exps.weight'],
+    ['gpt-oss', 'blk.1.attn_sinks.weight'],
+    ['gpt-oss', 'blk.1.ffn_up_exps.bias'],
   ] as const)('%s without %s says so', async (architecture, tensor) => {
     const file = changed(await fileOf({ architecture, window: 8 }), {}, tensor);
     await expect(buildGraph(file)).rejects.toThrow(`a file: tensor '${tensor}' is missing`);
@@ -156,5 +258,70 @@ describe('a file that cannot be used', () => {
     await expect(buildGraph(other)).rejects.toThrow(
       `unknown architecture 'mamba' (supported: ${Object.keys(architectures).join(', ')})`,
     );
+  });
+});
+
+describe('gemma4', () => {
+  const open = (shape: Parameters<typeof tinyGemma4>[0] = {}) => openSource(memorySource(tinyGemma4(shape)));
+
+  it('sizes, rotation, window and whose keys a layer reads', async () => {
+    const graph = await buildGraph(await open());
+    const near = { rope: 1, window: 20, scale: 1 };
+    const far = { rope: 0, window: 0, scale: 1 };
+    expect(attentions(graph)).toMatchObject(
+      [near, near, far, near, near, far].map((one, n) => ({ ...one, cache: [0, 1, 2, 1, 1, 2][n] })),
+    );
+    expect(graph.shape.caches).toEqual(
+      [32, 32, 64].map((headDim) => ({ kind: 'pages', kvHeads: 2, headDim })),
+    );
+    expect(graph.shape.perLayer?.map(({ headDim, feedForward }) => [headDim, feedForward])).toEqual([
+      [32, 96],
+      [32, 96],
+      [64, 96],
+      [32, 160],
+      [32, 160],
+      [64, 160],
+    ]);
+    expect(graph.shape.ropes).toMatchObject([
+      { theta: 10000, rotary: 64 },
+      { theta: 500, rotary: 32 },
+    ]);
+    expect(Array.from(graph.shape.ropes[0]?.factors ?? [])).toEqual([
+      ...Array<number>(16).fill(1),
+      ...Array<number>(16).fill(Math.fround(1e30)),
+    ]);
+    // No layer without keys writes any.
+    const writes = graph.units.flatMap((unit) => (unit.op === 'rope_kv_write' ? [unit.cache] : []));
+    expect(writes).toEqual([0, 1, 2, undefined, undefined, undefined]);
+  });
+
+  it('values are keys where there is no matrix for them', async () => {
+    const graph = await buildGraph(await open({ shared: 0, keysAreValues: 1 }));
+    const products = graph.units.flatMap((unit) =>
+      unit.op === 'matmul' && unit.to === 'qkv' ? [unit.weights] : [],
+    );
+    expect(products[2]).toEqual(['q', 'k', 'k'].map((part) => `blk.2.attn_${part}.weight`));
+    expect(products[1]).toEqual(['q', 'k', 'v'].map((part) => `blk.1.attn_${part}.weight`));
+    expect(graph.shape.perLayer?.[2]?.kvHeads).toBe(1);
+  });
+
+  it.each([
+    ['experts', { expert_count: 128 }, '', /experts \(gemma4.expert_count 128\) is not supported/],
+    [
+      'more shared layers than layers',
+      { 'attention.shared_kv_layers': 6 },
+      '',
+      /shared_kv_layers .* 0 to 5, got 6/,
+    ],
+    ['nobody to share with', { 'attention.shared_kv_layers': 4 }, '', /layer 2 has no keys and values/],
+    ['an odd input', { embedding_length_per_layer_input: 40 }, '', /multiple of 32, got 40/],
+    ['heads that share unevenly', { 'attention.head_count_kv': 3 }, '', /multiple of head_count_kv 3/],
+    ['no size of narrow heads', { 'attention.key_length_swa': 'x' }, '', /key_length_swa' must be a number/],
+    ['no table', {}, 'per_layer_token_embd.weight', /'per_layer_token_embd.weight' is missing/],
+    ['no gate', {}, 'blk.3.inp_gate.weight', /'blk.3.inp_gate.weight' is missing/],
+  ] as const)('refuses %s', async (_, members, without, message) => {
+    const file = changed(await open(), members, without);
+    await expect(buildGraph(file)).rejects.toThrow(message);
+    await expect(buildGraph(file)).rejects.toThrow(ModelFileError);
   });
 });

@@ -51,6 +51,52 @@ function refusal(one: CapacityRequest): EngineError {
   throw new Error('it was not refused');
 }
 
+describe('with a draft model', () => {
+  const draft = {
+    shape: { ...shape, layers: 8, trainedContext: 4096 },
+    weightBytes: 0.6 * GiB,
+    name: 'small.gguf',
+  };
+  const all = (one: CapacityRequest) => {
+    const capacity = chooseCapacity(one);
+    const own = { ...capacity, context: Math.min(capacity.context, draft.shape.trainedContext) };
+    return { capacity, bytes: used(one, capacity) + used({ ...one, ...draft }, own) };
+  };
+
+  it('fits with all that it keeps, and the context shrinks for that', () => {
+    for (const memory of [2.5, 3, 4, 6]) {
+      const alone = chooseCapacity(request({ memoryBytes: memory * GiB }));
+      const { capacity, bytes } = all(request({ memoryBytes: memory * GiB, draft }));
+      expect(bytes).toBeLessThanOrEqual(memory * GiB);
+      // A page more of both would not fit, or is not wanted.
+      const more = bytes + pageBytes(shape) + pageBytes(draft.shape);
+      const isFull = capacity.pages === capacity.slots * Math.ceil(capacity.context / pageTokens);
+      if (!isFull) expect(more).toBeGreaterThan(memory * GiB);
+      // Either is less, and the other no more.
+      expect(capacity.pages * capacity.context).toBeLessThan(alone.pages * alone.context);
+      expect(capacity.context).toBeLessThanOrEqual(alone.context);
+    }
+  });
+
+  it('is refused where it does not fit beside a model that does', () => {
+    const one = request({ memoryBytes: 1.9 * GiB, context: 1024 });
+    expect(chooseCapacity(one).context).toBe(1024);
+    const { code, message } = refusal({ ...one, draft });
+    expect(code).toBe('model_too_large');
+    expect(message).toMatch(
+      /^model\.gguf with the draft model small\.gguf needs .* are missing; .*, or leave out --draft$/,
+    );
+  });
+
+  it('--kv-cache-bytes holds the pages of both', () => {
+    const both = pageBytes(shape) + pageBytes(draft.shape);
+    expect(chooseCapacity(request({ context: 512, kvCacheBytes: 40 * both, draft })).pages).toBe(40);
+    expect(refusal(request({ context: 512, kvCacheBytes: 16 * both - 1, draft })).code).toBe(
+      'invalid_request',
+    );
+  });
+});
+
 describe('chooseCapacity', () => {
   it('has room for the states of all slots, and keeps some more in a small part of the memory', () => {
     const floats = 4 * 2 ** 20;

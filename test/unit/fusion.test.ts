@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { bindUnits, type LabKernel, targetsOf } from '../../src/engine/bindings.ts';
 import { fuse, type FusionLimits, type Work } from '../../src/engine/fusion.ts';
 import type { Graph } from '../../src/engine/graph.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
+import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { tinyModel, type TinyModel } from '../support/tiny-model.ts';
 
 const graphOf = async (model: TinyModel): Promise<Graph> =>
@@ -45,6 +47,68 @@ describe('what a plan joins', () => {
     for (const layer of [0, 3]) expect(decodedInLayer(works, layer)).toHaveLength(5);
   });
 
+  it('lfm2 decodes in five where it convolves, too', async () => {
+    const { units } = await graphOf({ architecture: 'lfm2', layers: 4 });
+    const works = fuse(units, everything);
+    for (const layer of [0, 2])
+      expect(decodedInLayer(works, layer).map(({ unit }) => unit.op)).toEqual([
+        'matmul',
+        'short_conv',
+        'matmul',
+        'matmul',
+        'matmul',
+      ]);
+    for (const layer of [1, 3]) expect(decodedInLayer(works, layer)).toHaveLength(5);
+  });
+
+  it('qwen3.5 decodes in seven; both products of an attention divide by the norm themselves', async () => {
+    const { units } = await graphOf({ architecture: 'qwen35', layers: 4 });
+    const works = fuse(units, everything);
+    for (const layer of [0, 2])
+      expect(decodedInLayer(works, layer).map(({ unit }) => unit.op)).toEqual([
+        'matmul',
+        'short_conv',
+        'delta_net',
+        'gated_norm',
+        'matmul',
+        'matmul',
+        'matmul',
+      ]);
+    for (const layer of [1, 3]) {
+      const own = decodedInLayer(works, layer);
+      expect(own.map(({ unit }) => unit.op)).toEqual([
+        'matmul',
+        'matmul',
+        'attention',
+        'sigmoid_gate',
+        'matmul',
+        'matmul',
+        'matmul',
+      ]);
+      expect(own.map(({ normIn = false }) => normIn)).toEqual([true, true, false, false, false, true, false]);
+    }
+  });
+
+  it('no norm with a product beside which another runs on a kernel of the lab', async () => {
+    const graph = await graphOf({ architecture: 'qwen35', layers: 2 });
+    const kernel = { contract: { op: 'matmul', tokens: 'any' } } as unknown as LabKernel;
+    for (const target of ['attn.gate', 'attn.q', 'attn.k']) {
+      const units = bindUnits(graph, [{ target: `layers.1.${target}`, kernel }], new Map());
+      const works = fuse(units, everything);
+      const norm = works.findIndex(({ unit }) => unit.id === 'layers.1.attn.norm');
+      expect(works[norm]?.unit.op, target).toBe('rms_norm');
+      const readers = works.slice(norm).filter(({ unit }) => unit.id.startsWith('layers.1.attn.'));
+      expect(
+        readers.some(({ normIn }) => normIn),
+        target,
+      ).toBe(false);
+    }
+    // A span that swallows the norm would leave nothing to the other product.
+    const spans = targetsOf(graph).flatMap(({ id, op }) => (op === 'norm_matmul' ? [id] : []));
+    expect(spans).toContain('layers.0.delta.norm_in');
+    expect(spans.filter((id) => id.startsWith('layers.1.attn'))).toEqual([]);
+  });
+
   it('gemma3 decodes in seven: who adds a norm computes the next one', async () => {
     const { units } = await graphOf({ architecture: 'gemma3', layers: 3, window: 16 });
     const works = fuse(units, everything);
@@ -68,6 +132,87 @@ describe('what a plan joins', () => {
     );
     expect(works.filter(({ gated }) => gated).map(({ gated }) => gated)).toEqual(Array(3).fill('gelu_tanh'));
   });
+
+  it('gemma4 decodes a layer in eleven: one without keys as well, and who adds a norm scales the sum', async () => {
+    const { units } = await buildGraph(await openSource(memorySource(tinyGemma4({}))));
+    const works = fuse(units, everything);
+    // Of six layers the last three have no keys. Layer 0 begins with the norm that nobody could join.
+    for (const layer of [0, 2, 3, 5]) {
+      expect(decodedInLayer(works, layer).map(({ unit }) => unit.op)).toEqual([
+        ...(layer === 0 ? ['rms_norm'] : []),
+        'matmul',
+        'attention',
+        'matmul',
+        'norm_add',
+        'matmul',
+        'matmul',
+        'norm_add',
+        'matmul',
+        'per_layer_gate',
+        'matmul',
+        'norm_add',
+      ]);
+    }
+    const attentions = works.filter(({ unit }) => unit.op === 'attention');
+    expect(attentions.map(({ rotates, writes }) => [rotates, writes])).toEqual(
+      [true, true, true, false, false, false].map((writes) => [true, writes]),
+    );
+    expect(attentions[2]?.headNorms).toEqual([
+      'blk.2.attn_q_norm.weight',
+      'blk.2.attn_k_norm.weight',
+      'ones.64',
+    ]);
+    expect(attentions[3]?.headNorms).toEqual(['blk.3.attn_q_norm.weight']);
+    // Layer 1 of this file is not scaled; behind the others the norm of the next layer is joined all the same.
+    const ends = works.filter(({ unit }) => unit.id.endsWith('input.post_norm_add'));
+    expect(ends.map(({ scale }) => scale && Math.round(scale * 100))).toEqual([
+      60,
+      undefined,
+      74,
+      81,
+      88,
+      95,
+    ]);
+    expect(ends.map(({ next }) => next)).toEqual([
+      ...[1, 2, 3, 4, 5].map((n) => `blk.${n}.attn_norm.weight`),
+      undefined,
+    ]);
+    // Without head norms in attention they stay where they are, and so does the rotation.
+    const apart = fuse(units, { ...everything, headNorms: false });
+    expect(apart.filter(({ rotates }) => rotates)).toEqual([]);
+  });
+
+  it('heads with sinks are rotated in attention, unless they are normalised, too', async () => {
+    const { units } = await graphOf({ architecture: 'gpt-oss', layers: 2 });
+    const rotating = (list: typeof units) => fuse(list, everything).filter(({ rotates }) => rotates).length;
+    expect(rotating(units)).toBe(2);
+    const normed = await graphOf({ architecture: 'qwen3', layers: 2 });
+    const sinks = normed.units.map((unit) => (unit.op === 'attention' ? { ...unit, sinks: 'sinks' } : unit));
+    expect([rotating(normed.units), rotating(sinks)]).toEqual([2, 0]);
+  });
+
+  it.each(['qwen3moe', 'gpt-oss'] as const)(
+    '%s decodes a layer of experts in ten dispatches: its norm is of more than the router',
+    async (architecture) => {
+      const { units } = await graphOf({ architecture, layers: 3 });
+      const works = fuse(units, everything);
+      for (const layer of [0, 1, 2]) {
+        expect(decodedInLayer(works, layer).map(({ unit }) => unit.op)).toEqual([
+          ...(layer === 0 ? [] : ['rms_norm']),
+          'matmul',
+          'attention',
+          'matmul',
+          'rms_norm',
+          'matmul',
+          'route',
+          'expert_matmul',
+          'expert_matmul',
+          'expert_matmul',
+          'expert_sum',
+        ]);
+      }
+    },
+  );
 
   it('every writer that prepares a norm is followed by a reader that expects it', async () => {
     const { units } = await graphOf({ architecture: 'qwen3', layers: 2 });

@@ -3,6 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { bindUnits, fits, overlapping, targetsOf, type LabKernel } from '../../src/engine/bindings.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import { GraphBuilder } from '../../src/engine/graph.ts';
+import { buildGraph } from '../../src/engine/models/registry.ts';
+import { memorySource, openSource } from '../support/byte-source.ts';
+import { tinyGemma4 } from '../support/tiny-gemma4.ts';
+import { tinyModel } from '../support/tiny-model.ts';
 import { matchesGlob, targetsFor } from '../../src/lab/targets.ts';
 import { LabError } from '../../src/lab/types.ts';
 
@@ -226,5 +230,36 @@ describe('a request to bind', () => {
     expect(codeOf(() => ids({ components: ['layers.0.attn.q'], span: 'layers.0.attn.qkv' }, 'matmul'))).toBe(
       'incompatible_component',
     );
+  });
+});
+
+describe('what no contract describes', () => {
+  const bind = async (bytes: Uint8Array, target: string, op: string) =>
+    bindUnits(
+      await buildGraph(await openSource(memorySource(bytes))),
+      [{ target, kernel: kernel(op) }],
+      new Map(),
+    );
+
+  it('attention with sinks is shown, and refused with the reason', async () => {
+    const bytes = tinyModel({ architecture: 'gpt-oss' });
+    const shown = targetsOf(await buildGraph(await openSource(memorySource(bytes))));
+    expect(shown.find(({ id }) => id === 'layers.0.attn.attend')).toMatchObject({ op: 'attention' });
+    await expect(bind(bytes, 'layers.0.attn.attend', 'attention')).rejects.toThrow(/sinks/);
+    await expect(bind(bytes, 'layers.0.attn.attend', 'attention_decode')).rejects.toThrow(/sinks/);
+  });
+
+  it('a rotation of queries alone is refused, and attention over the keys of another layer is not', async () => {
+    const bytes = tinyGemma4({});
+    await expect(bind(bytes, 'layers.4.attn.rope', 'rope')).rejects.toThrow(/keys of another layer/);
+    const units = await bind(bytes, 'layers.4.attn.attend', 'attention');
+    expect(units.find(({ op }) => op === 'lab')).toMatchObject({ site: { unit: { cache: 1 } } });
+    for (const [id, op] of [
+      ['layers.4.input.act', 'gated_activation'],
+      ['layers.4.scale', 'add'],
+      ['logits.softcap', 'add'],
+    ] as const) {
+      await expect(bind(bytes, id, op)).rejects.toThrow(/the lab has no op/);
+    }
   });
 });

@@ -294,6 +294,13 @@ describe('any requests', () => {
     reader: fc.record({ unreadTokens: fc.integer({ min: 1, max: 30 }) }),
     /** Places for states of layers, of models that have any. */
     keptStates: fc.constantFrom(undefined, undefined, 0, 2, 8),
+    draft: fc.constantFrom(
+      undefined,
+      { wrong: 0 },
+      { wrong: 0.3, pages: 4 },
+      { wrong: 1 },
+      { wrong: 0.1, context: 70 },
+    ),
   });
 
   it('get the tokens that they get alone, whatever else runs and whatever becomes of it', async () => {

@@ -135,8 +135,8 @@ describe('WeightLoader', () => {
         fc.integer({ min: 1, max: 3 }),
         fc.integer({ min: 1, max: 30 }),
         async (list, width, rowsHeld) => {
-          // Rows of K types are whole blocks of 256.
-          const blocks = list.some(({ type }) => type.endsWith('_K')) ? 8 * width : width;
+          // Rows of K types and of IQ4_XS are whole blocks of 256.
+          const blocks = list.some(({ type }) => wholeColumns(type, 32) > 32) ? 8 * width : width;
           const columns = blocks * 32;
           const { file, raws } = fileOf(list, columns, rowsHeld);
           const device = new RecordingDevice();
@@ -215,6 +215,38 @@ describe('WeightLoader', () => {
   });
 });
 
+describe('matrices of experts', () => {
+  const { file } = fileOf([{ type: 'Q8_0', rows: 7 * 10 }], 64, 1);
+  const flat = file.tensors.get('w0') as TensorInfo;
+  const tensors = new Map([['w0', { ...flat, shape: [7, 10, 64] }]]);
+  const loaderFor = (maxBindingBytes: number) =>
+    new WeightLoader({ ...file, tensors }, new RecordingDevice().pool(), { maxBindingBytes, onBytes() {} });
+  const partsFor = (maxBindingBytes: number) =>
+    loaderFor(maxBindingBytes)
+      .allocate(['w0'])
+      .parts.map(({ firstRow, rows }) => [firstRow, rows]);
+
+  it('are cut between experts alone', () => {
+    const expertBytes = 10 * 64;
+    expect(partsFor(7 * expertBytes)).toEqual([[0, 70]]);
+    expect(partsFor(7 * expertBytes - 1)).toEqual([
+      [0, 60],
+      [60, 10],
+    ]);
+    expect(partsFor(3.9 * expertBytes)).toEqual([
+      [0, 30],
+      [30, 30],
+      [60, 10],
+    ]);
+  });
+
+  it('are refused where not one fits', () => {
+    expect(() => partsFor(10 * 64 - 1)).toThrow(
+      'an expert of tensor w0 is larger than a binding may be (639 bytes)',
+    );
+  });
+});
+
 describe('rows out of a stack', () => {
   it('are bound as if they were alone, in every format', async () => {
     await fc.assert(
@@ -235,7 +267,9 @@ describe('rows out of a stack', () => {
           const slice = () => partsOf(context, stack, { first: skipped, rows });
           const { scaleGroup }: WeightFormat = weightFormats[type];
           if (!scaleGroup.byRow && (skipped * (columns / 32)) % scaleGroup.blocks !== 0) {
-            expect(slice).toThrow(`rows from ${skipped} on begin within a group of 2 scales`);
+            expect(slice).toThrow(
+              `rows from ${skipped} on begin within a group of ${scaleGroup.blocks} scales`,
+            );
             return;
           }
           const [part] = slice();

@@ -14,6 +14,7 @@ const ofEngine: Readonly<Record<EngineErrorCode, ChatFailure>> = {
   model_too_large: 'does_not_fit',
   unsupported_model: 'bad_model',
   broken_model: 'bad_model',
+  model_unreadable: 'failed',
   invalid_request: 'invalid_request',
   constraint_failed: 'failed',
   reader_stalled: 'failed',

@@ -1,6 +1,7 @@
 import type { ModelFile } from '../formats/model-file.ts';
 import { type Activation, type AttentionTraits, GraphBuilder, type Graph, type Rope } from '../graph.ts';
 import { embeddingOf, endInEmbedding } from './embedding.ts';
+import { expertFeedForward, type ExpertTraits, hasExperts } from './experts.ts';
 import { shapeOf } from './metadata.ts';
 import { Tensors } from './tensors.ts';
 
@@ -27,6 +28,12 @@ export interface DecoderTraits {
   readonly logitScale?: number;
   /** Tokens see what follows them; by default what the file says. */
   readonly bidirectional?: boolean;
+  /** Each head has a number that takes part in its softmax (`attn_sinks`). */
+  readonly sinks?: boolean;
+  /** What the norm before the feed-forward is called, where it is not `ffn_norm`. */
+  readonly ffnNorm?: string;
+  /** Of the layers whose feed-forward is one of experts: those that have no other. */
+  readonly experts?: ExpertTraits;
 }
 
 /**
@@ -37,11 +44,21 @@ export interface DecoderTraits {
 export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
   const { embeddingScale = 1, sandwich = false, activation = 'silu', residualScale: scale = 1 } = traits;
   const embedding = embeddingOf(file, traits);
-  const shape = shapeOf(file, { ropes: traits.ropes, embeddingScale, sandwich, embedding });
+  const told = shapeOf(file, {
+    ropes: traits.ropes,
+    embeddingScale,
+    sandwich,
+    embedding,
+    experts: traits.experts?.shape,
+  });
+  const tensors = new Tensors(file);
+  const { experts } = traits;
+  const layers = Array.from({ length: told.layers }, (_, n) => experts && hasExperts(tensors, n));
+  // Where all have experts, what the file says of other feed-forwards takes no memory.
+  const shape = layers.every(Boolean) ? { ...told, feedForward: 0 } : told;
   const { width, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
   const { attentionScale = headDim ** -0.5 } = traits;
   const layerTraits = traits.layer ?? (() => ({ rope: 0, window: 0 }));
-  const tensors = new Tensors(file);
   const g = new GraphBuilder(shape);
   g.embed(tensors.matrix('token_embd.weight', vocabulary, width));
   for (let n = 0; n < shape.layers; n++) {
@@ -65,16 +82,16 @@ export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
     for (const part of traits.qkNorm ? (['q', 'k'] as const) : []) {
       g.headNorm(part, tensors.vector(name(`attn_${part}_norm.weight`), headDim));
     }
-    g.attend({ ...layerTraits(n), scale: attentionScale });
+    const sinks = traits.sinks ? { sinks: tensors.vector(name('attn_sinks.weight'), heads) } : {};
+    g.attend({ ...layerTraits(n), scale: attentionScale, ...sinks });
     project('attn.o', 'attn_output', heads * headDim, 'post_attention_norm.weight');
 
-    g.norm('ffn.norm', tensors.vector(name('ffn_norm.weight'), width));
-    const halves = ['ffn_gate', 'ffn_up'].map((part) => ({ part: name(part), rows: feedForward }));
-    const together = {
-      part: name('ffn_up'),
-      is: tensors.rows(name('ffn_up.weight')) === 2 * feedForward,
-    };
-    const gateUp = tensors.stacked(halves, together, width);
+    g.norm('ffn.norm', tensors.vector(name(`${traits.ffnNorm ?? 'ffn_norm'}.weight`), width));
+    if (experts && layers[n]) {
+      expertFeedForward(g, tensors, { layer: n, width }, experts);
+      continue;
+    }
+    const gateUp = tensors.gateUp(n, feedForward, width);
     g.gateUp(gateUp.weights, activation, gateUp.biases);
     project('ffn.down', 'ffn_down', feedForward, 'post_ffw_norm.weight');
   }
@@ -83,9 +100,7 @@ export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
     endInEmbedding(g, embedding, tensors, width);
   } else {
     g.norm('output.norm', tensors.vector('output_norm.weight', width), 'hidden', 'last');
-    const untied = tensors.has('output.weight');
-    const table = untied ? tensors.matrix('output.weight', vocabulary, width) : 'token_embd.weight';
-    g.logits(table, traits.logitScale);
+    g.logits(tensors.output(vocabulary, width), traits.logitScale);
   }
   tensors.require();
   return g.build();

@@ -1,5 +1,5 @@
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { Embedding, Shape } from '../graph.ts';
+import type { Embedding, ExpertShape, Shape } from '../graph.ts';
 
 const keyOf = (file: ModelFile, key: string): string =>
   `${String(file.metadata.get('general.architecture'))}.${key}`;
@@ -69,6 +69,45 @@ export function patternOf(file: ModelFile, key: string, every: number): (layer: 
   );
 }
 
+/**
+ * Reads `<architecture>.<key>` as a number for each layer: a list, or one number for all.
+ * @param fallback without one a missing key is an error
+ */
+export function numbersOf(file: ModelFile, key: string, fallback?: number): readonly number[] {
+  const layers = numberOf(file, 'block_count');
+  const value = fieldOf(file, key);
+  if (typeof value !== 'object') {
+    const number = numberOf(file, key, fallback);
+    return Array.from({ length: Math.min(layers, file.tensors.size) }, () => number);
+  }
+  const list = Array.from(value as ArrayLike<unknown>, Number);
+  if (list.length >= layers && list.every(Number.isFinite)) return list.slice(0, layers);
+  throw new ModelFileError(
+    'bad_metadata',
+    `${file.name}: metadata '${keyOf(file, key)}' must hold a number for each of ${layers} layers, got ${list.length} values`,
+  );
+}
+
+/**
+ * Reads `<architecture>.<key>` as a whole number >= 0 of each layer: a list of them, or one for all.
+ * @param fallback where the file has neither
+ */
+export function wholeByLayer(file: ModelFile, key: string, fallback?: number): (layer: number) => number {
+  const value = fieldOf(file, key);
+  const isList = value !== undefined && typeof value === 'object';
+  const list = isList
+    ? Array.from(value as ArrayLike<unknown>, (one) => (typeof one === 'string' ? Number.NaN : Number(one)))
+    : [numberOf(file, key, fallback)];
+  const layers = isList ? numberOf(file, 'block_count') : 1;
+  const wrong = list.find((one) => !Number.isInteger(one) || one < 0);
+  if (wrong === undefined && list.length >= layers) return (layer) => list[isList ? layer : 0] as number;
+  const came = wrong === undefined ? `${list.length} numbers for ${layers} layers` : String(wrong);
+  throw new ModelFileError(
+    'bad_metadata',
+    `${file.name}: metadata '${keyOf(file, key)}' must be a whole number >= 0, or one for each layer, got ${came}`,
+  );
+}
+
 /** What the metadata of the llama family does not say in the same words for all of it. */
 interface ShapeTraits extends Pick<Shape, 'ropes'> {
   readonly embeddingScale?: number;
@@ -76,16 +115,19 @@ interface ShapeTraits extends Pick<Shape, 'ropes'> {
   /** Of norms; by default that of RMS norms. */
   readonly eps?: number;
   readonly embedding?: Embedding | undefined;
+  readonly experts?: ExpertShape | undefined;
+  /** Of the layers with the most, where a file has a number for each. */
+  readonly kvHeads?: number;
 }
 
 /** The shape as the llama family writes it down. */
 export function shapeOf(
   file: ModelFile,
-  { ropes, embeddingScale = 1, sandwich = false, eps, embedding: end }: ShapeTraits,
+  { ropes, embeddingScale = 1, sandwich = false, eps, embedding: end, experts, ...own }: ShapeTraits,
 ): Shape {
   const width = numberOf(file, 'embedding_length');
   const heads = numberOf(file, 'attention.head_count');
-  const kvHeads = numberOf(file, 'attention.head_count_kv', heads);
+  const kvHeads = own.kvHeads ?? numberOf(file, 'attention.head_count_kv', heads);
   const headDim = numberOf(file, 'attention.key_length', width / heads);
   const embedding = file.tensors.get('token_embd.weight');
   if (!embedding) {
@@ -105,13 +147,14 @@ export function shapeOf(
     sandwich,
     trainedContext: numberOf(file, 'context_length'),
     ...(end ? { embedding: end } : {}),
+    ...(experts ? { experts } : {}),
   };
   checkShape(file, shape);
   return shape;
 }
 
-/** What the kernels take for granted. */
-function checkShape(file: ModelFile, shape: Shape): void {
+/** What the kernels take for granted. @throws ModelFileError `bad_metadata` with all problems at once */
+export function checkShape(file: ModelFile, shape: Shape): void {
   const problems: string[] = [];
   const whole = (name: string, value: number) => {
     if (!Number.isInteger(value) || value < 1)

@@ -4,12 +4,17 @@ import type { Graph } from '../graph.ts';
 import { bert } from './bert.ts';
 import { gemmaEmbedding } from './gemma-embedding.ts';
 import { gemma3 } from './gemma3.ts';
+import { gemma4 } from './gemma4.ts';
+import { gptOss } from './gpt-oss.ts';
 import { granite } from './granite.ts';
+import { lfm2 } from './lfm2.ts';
 import { llama } from './llama.ts';
 import { nomicBert } from './nomic-bert.ts';
 import { phi3 } from './phi3.ts';
 import { qwen2 } from './qwen2.ts';
 import { qwen3 } from './qwen3.ts';
+import { qwen3moe } from './qwen3moe.ts';
+import { qwen35 } from './qwen35.ts';
 import { smollm3 } from './smollm3.ts';
 
 /** `general.architecture` to the forward pass that it means. One file and one line each. */
@@ -21,13 +26,18 @@ export interface Architecture {
 export const architectures: Readonly<Record<string, Architecture>> = {
   bert,
   gemma3,
+  gemma4,
   'gemma-embedding': gemmaEmbedding,
+  'gpt-oss': gptOss,
   granite,
+  lfm2,
   llama,
   'nomic-bert': nomicBert,
   phi3,
   qwen2,
   qwen3,
+  qwen3moe,
+  qwen35,
   smollm3,
 };
 

@@ -8,8 +8,15 @@ import { fieldOf, numberOf, optionalNumber } from './metadata.ts';
 const mostRotary = 1 << 16;
 const scalings = 'none, linear, yarn, longrope, and factors of Llama 3 in rope_freqs.weight';
 
-/** The rotation of a model whose layers all have the same. */
-export async function ropeOf(file: ModelFile, style: Rope['style']): Promise<Rope> {
+/**
+ * The rotation of a model whose layers all have the same.
+ * @param wholeYarn ends of YaRN's blend are whole pairs, where the file does not say
+ */
+export async function ropeOf(
+  file: ModelFile,
+  style: Rope['style'],
+  { wholeYarn = true } = {},
+): Promise<Rope> {
   const headDim = numberOf(
     file,
     'attention.key_length',
@@ -36,7 +43,7 @@ export async function ropeOf(file: ModelFile, style: Rope['style']): Promise<Rop
   const type = fieldOf(file, 'rope.scaling.type') ?? 'linear';
   if (type === 'none') return plain;
   if (type === 'linear') return { ...plain, scale: linearFactor(file) };
-  if (type === 'yarn') return yarn(file, plain);
+  if (type === 'yarn') return yarn(file, plain, wholeYarn);
   const missing = type === 'longrope' ? `without its tensors 'rope_factors_short.weight' and '..._long'` : '';
   throw new ModelFileError(
     'unsupported_rope',
@@ -73,14 +80,14 @@ async function longRope(file: ModelFile, plain: Rope): Promise<Rope> {
  * YaRN: pairs that turn often within the original context keep their frequency, slow ones are stretched by `factor`,
  * between the two a blend; written down as divisors.
  */
-function yarn(file: ModelFile, plain: Rope): Rope {
+function yarn(file: ModelFile, plain: Rope, usual: boolean): Rope {
   const { theta, rotary } = plain;
   const factor = numberOf(file, 'rope.scaling.factor');
   const original = numberOf(file, 'rope.scaling.original_context_length', numberOf(file, 'context_length'));
   /** The pair that turns so often within the original context. */
   const pairTurning = (turns: number) =>
     (rotary * Math.log(original / (turns * 2 * Math.PI))) / (2 * Math.log(theta));
-  const whole = fieldOf(file, 'rope.scaling.yarn_truncate') !== false;
+  const whole = (fieldOf(file, 'rope.scaling.yarn_truncate') ?? usual) !== false;
   const fast = pairTurning(numberOf(file, 'rope.scaling.yarn_beta_fast', 32));
   const slow = pairTurning(numberOf(file, 'rope.scaling.yarn_beta_slow', 1));
   const low = Math.max(0, whole ? Math.floor(fast) : fast);

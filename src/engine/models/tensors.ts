@@ -32,9 +32,31 @@ export class Tensors {
   /** The matrix `<part>.weight`, and a list of its bias or nothing. */
   linear(part: string, rows: number, columns: number): { weight: string; biases: readonly string[] } {
     const weight = this.matrix(`${part}.weight`, rows, columns);
-    // The first layer stands for all.
-    const biased = this.has(`${part.replace(/^blk\.\d+/, 'blk.0')}.bias`);
-    return { weight, biases: biased ? [this.vector(`${part}.bias`, rows)] : [] };
+    return { weight, biases: this.#isBiased(part) ? [this.vector(`${part}.bias`, rows)] : [] };
+  }
+
+  /** The same where layers are not alike: biased where it has a bias itself. */
+  ownLinear(part: string, rows: number, columns: number): { weight: string; biases: readonly string[] } {
+    const weight = this.matrix(`${part}.weight`, rows, columns);
+    return { weight, biases: this.has(`${part}.bias`) ? [this.vector(`${part}.bias`, rows)] : [] };
+  }
+
+  /** The first layer stands for all. */
+  #isBiased(part: string): boolean {
+    return this.has(`${part.replace(/^blk\.\d+/, 'blk.0')}.bias`);
+  }
+
+  /** The matrices `<part>.weight` of all experts, and a list of their biases or nothing. */
+  experts(
+    part: string,
+    { count, rows, columns }: { count: number; rows: number; columns: number },
+  ): { weight: string; biases: readonly string[] } {
+    const weight = `${part}.weight`;
+    this.#expected.set(weight, [count, rows, columns]);
+    if (!this.#isBiased(part)) return { weight, biases: [] };
+    const bias = `${part}.bias`;
+    this.#expected.set(bias, [count, rows]);
+    return { weight, biases: [bias] };
   }
 
   /** Matrices of one product: as parts of their own, or as one. */
@@ -55,6 +77,19 @@ export class Tensors {
     const name = (part: string) => `blk.${layer}.attn_${part}`;
     const parts = Object.entries(rows).map(([part, count]) => ({ part: name(part), rows: count }));
     return this.stacked(parts, { part: name('qkv'), is: this.has(`${name('qkv')}.weight`) }, columns);
+  }
+
+  /** Of a layer: two matrices, or one of both with the rows of gate first (`ffn_up`). */
+  gateUp(layer: number, rows: number, columns: number) {
+    const name = (part: string) => `blk.${layer}.${part}`;
+    const halves = ['ffn_gate', 'ffn_up'].map((part) => ({ part: name(part), rows }));
+    const is = this.rows(name('ffn_up.weight')) === 2 * rows;
+    return this.stacked(halves, { part: name('ffn_up'), is }, columns);
+  }
+
+  /** The matrix that logits come from: the table of embeddings where the file has no other. */
+  output(rows: number, columns: number): string {
+    return this.has('output.weight') ? this.matrix('output.weight', rows, columns) : 'token_embd.weight';
   }
 
   /** Refuses a file that lacks what was named; all problems at once. */

@@ -33,6 +33,7 @@ export class LiveTargets {
   readonly #runner: Runner;
   readonly #wgsl: WgslSources;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
+  readonly #refusals = new Map<string, string>();
   readonly #byOp = new Map<string, Promise<ReadonlyMap<string, readonly LabDispatch[]>>>();
 
   constructor(runner: Runner, wgsl: WgslSources, unfused: ReadonlyMap<string, LabKernel>) {
@@ -57,6 +58,11 @@ export class LiveTargets {
     return found;
   }
 
+  /** Why a target is missing from `dispatches` of its op. */
+  refusal(id: string): string | undefined {
+    return this.#refusals.get(id);
+  }
+
   async #find(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
     if (!contracts.has(op)) return new Map();
     const kernel = stubKernel(this.#wgsl, op);
@@ -76,8 +82,12 @@ export class LiveTargets {
     try {
       return await dispatchesOf(this.#runner, kernel, group, this.#unfused);
     } catch (error) {
-      if (group.length === 1) return [];
       if (!(error instanceof Error)) throw error;
+      const [first, ...others] = group;
+      if (first && others.length === 0) {
+        this.#refusals.set(first.id, error.message);
+        return [];
+      }
       // One of them cannot be bound alone: find out which.
       const each: LabDispatch[] = [];
       for (const target of group) each.push(...(await this.#dispatchesOrEach(kernel, [target])));

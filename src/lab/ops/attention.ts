@@ -338,7 +338,7 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
     number,
   ];
   const model = { heads, kvHeads, headDim };
-  const tiles = tilesOf(one, attentionTile(heads, kvHeads).tile);
+  const tiles = tilesOf(one, attentionTile(model).tile);
   const steps = [
     { wide: false, list: tiles.single },
     { wide: true, list: tiles.wide },
@@ -360,6 +360,8 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
           rotary: 0,
           eps: 0,
           window: params['window'] ?? 0,
+          writes: 0,
+          v_norm: 0,
         },
         bindings: {
           qkv: { tensor: 'qkv' },

@@ -308,6 +308,7 @@ function builtin(one: ParityCase, turns: boolean): BuiltinStep {
       head_dim: headDim,
       rotary: turns ? rotary : 0,
       max_pages: member(params, 'max_pages'),
+      writes: 1,
     },
     bindings: {
       qkv: turns ? { tensor: 'qkv' } : { data: floats(tensors, 'qkv') },

@@ -286,7 +286,7 @@ const normAdd = rowOp({
   builtin: ({ dims, params }, caps) => [
     erasedStep(normAddKernel, {
       variant: chooseNormAdd(caps, { next: false }),
-      params: { columns: member(params, 'columns'), eps: member(params, 'eps') },
+      params: { columns: member(params, 'columns'), eps: member(params, 'eps'), scale: 1 },
       bindings: { weight: { tensor: 'gain' }, x: { tensor: 'x' }, y: { tensor: 'y' } },
       dims: stepOf(member(dims, 'tokens')),
     }),

@@ -53,6 +53,12 @@ interface Scene {
   bidirectional?: boolean;
   /** Positions that a token sees. */
   window?: number;
+  /** A score of each head among those of its keys: of their size, and beyond both ends. */
+  sinks?: Float32Array<ArrayBuffer>;
+  /** Of a variant that rotates: the heads of v are normalised, too. */
+  vNorm?: boolean;
+  /** Of a variant that rotates: the keys and values are another layer's, and all in the cache already. */
+  readsOnly?: boolean;
 }
 
 const eps = 1e-6;
@@ -74,7 +80,9 @@ function rotationOf(variant: AttentionVariant, kind: { rotary: number; gains: Fl
   return {
     table: (positions: number) => ropeTable({ theta, rotary, style, scale: 1, magnitude: 1 }, positions),
     q: (rows: Float32Array, position: number) => turn(rows, position, gains.subarray(0, headDim)),
-    k: (rows: Float32Array, position: number) => turn(rows, position, gains.subarray(headDim)),
+    k: (rows: Float32Array, position: number) => turn(rows, position, gains.subarray(headDim, 2 * headDim)),
+    v: (rows: Float32Array) =>
+      rmsNorm(rows, gains.subarray(2 * headDim), { rows: rows.length / headDim, cols: headDim, eps }),
   };
 }
 type Rotation = ReturnType<typeof rotationOf>;
@@ -82,6 +90,7 @@ type Rotation = ReturnType<typeof rotationOf>;
 /** The inputs of a scene, and what the oracle says; [tokens, heads, headDim]. */
 function build(scene: Scene, seed: number, rotation?: Rotation) {
   const { heads, kvHeads, headDim, runs, size = 1, window = Number.POSITIVE_INFINITY } = scene;
+  const { sinks } = scene;
   const next = random(seed);
   const slots = Math.max(...runs.map((run) => run.slot)) + 1;
   const longest = Math.max(...runs.map((run) => run.first + run.count));
@@ -96,6 +105,17 @@ function build(scene: Scene, seed: number, rotation?: Rotation) {
   const own: { slot: number; position: number; k: Float64Array; v: Float64Array }[] = [];
   let row = 0;
   for (const { slot, first, count } of runs) {
+    if (rotation && scene.readsOnly) {
+      const all = [k, v].map((buffer) =>
+        cache.fill(buffer, slot, randomValues((first + 1) * kvHeads * headDim, next)),
+      ) as [Float64Array, Float64Array];
+      const q = randomValues(heads * headDim, next, size);
+      qkv.set(q, row * stride);
+      const shape = { heads, kvHeads, headDim, scale, window, ...(sinks ? { sinks } : {}) };
+      for (const value of reference(rotation.q(q, first), [first], ...all, shape)) expected.push(value);
+      row += 1;
+      continue;
+    }
     if (rotation) {
       const before = [k, v].map((buffer) =>
         cache.fill(buffer, slot, randomValues(first * kvHeads * headDim, next)),
@@ -103,16 +123,18 @@ function build(scene: Scene, seed: number, rotation?: Rotation) {
       const q = randomValues(heads * headDim, next, size);
       const raw = [0, 1].map(() => randomValues(kvHeads * headDim, next)) as [Float32Array, Float32Array];
       qkv.set([...q, ...raw[0], ...raw[1]], row * stride);
-      const made = { k: rotation.k(raw[0], first).map(rounded), v: Float64Array.from(raw[1], rounded) };
+      const given = scene.vNorm ? rotation.v(raw[1]) : Float64Array.from(raw[1]);
+      const made = { k: rotation.k(raw[0], first).map(rounded), v: given.map(rounded) };
       own.push({ slot, position: first, ...made });
       const keys = Float64Array.from([...before[0], ...made.k]);
       const values = Float64Array.from([...before[1], ...made.v]);
-      const shape = { heads, kvHeads, headDim, scale, window };
+      const shape = { heads, kvHeads, headDim, scale, window, ...(sinks ? { sinks } : {}) };
       for (const value of reference(rotation.q(q, first), [first], keys, values, shape)) expected.push(value);
       row += 1;
       continue;
     }
-    const shape = { heads, kvHeads, headDim, scale, window, bidirectional: scene.bidirectional ?? false };
+    const both = { bidirectional: scene.bidirectional ?? false, ...(sinks ? { sinks } : {}) };
+    const shape = { heads, kvHeads, headDim, scale, window, ...both };
     const keys = cache.fill(k, slot, randomValues((first + count) * kvHeads * headDim, next));
     const values = cache.fill(v, slot, randomValues((first + count) * kvHeads * headDim, next));
     const queries = randomValues(count * heads * headDim, next, size);
@@ -152,7 +174,7 @@ function tilesOf(runs: readonly Run[], tile: number, bidirectional = false): num
 function rotationFor(variant: AttentionVariant, seed: number) {
   if (!variant.ROPE) return {};
   const rotary = seed % 2 === 0 ? variant.HEAD_DIM : (variant.HEAD_DIM * 3) / 4;
-  const gains = randomValues(2 * variant.HEAD_DIM, random(seed + 100));
+  const gains = randomValues(3 * variant.HEAD_DIM, random(seed + 100));
   return { rotation: rotationOf(variant, { rotary, gains }), rotary, gains };
 }
 
@@ -208,6 +230,8 @@ async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): 
         rotary,
         eps,
         window: scene.window ?? 0,
+        writes: Number(scene.readsOnly !== true),
+        v_norm: Number(scene.vNorm === true),
       },
       dims: {
         tokens: made.tokens,
@@ -220,6 +244,7 @@ async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): 
         k_cache: made.k,
         v_cache: made.v,
         out: before,
+        ...(variant.SINKS ? { sinks: scene.sinks } : {}),
         ...(rotation ? { table: rotation.table(2048), gain: gains } : {}),
       },
     },
@@ -267,6 +292,8 @@ async function runSplit(
         rotary,
         eps,
         window: scene.window ?? 0,
+        writes: Number(scene.readsOnly !== true),
+        v_norm: Number(scene.vNorm === true),
       },
       dims,
       buffers: {
@@ -297,11 +324,16 @@ async function runSplit(
   const result = poisoned((made.tokens + 2) * stride);
   const out = await harness.run(
     attentionCombine,
-    { WG: 64 },
+    { WG: 64, SINKS: scene.sinks !== undefined },
     {
       params: { heads, head_dim: headDim, ...limits, out_stride: stride, window },
       dims,
-      buffers: { partial: new Uint8Array(partial['out'] as ArrayBuffer), tiles: tileWords, out: result },
+      buffers: {
+        partial: new Uint8Array(partial['out'] as ArrayBuffer),
+        tiles: tileWords,
+        out: result,
+        ...(scene.sinks ? { sinks: scene.sinks } : {}),
+      },
     },
     ['out'],
   );
@@ -346,11 +378,22 @@ const wholes: Run[] = [
 /** Heads that make the variant's group; twice as many where that can be. */
 const headsOf = (variant: AttentionVariant) => ({ heads: variant.GROUP * 2, kvHeads: 2 });
 
+/** Some as large as scores, one that takes next to nothing of the softmax, and one that takes nearly all of it. */
+function sinksOf(heads: number): Float32Array<ArrayBuffer> {
+  const sinks = randomValues(heads, random(77), 2);
+  sinks[1] = -60;
+  sinks[heads - 1] = 9;
+  return sinks;
+}
+
+/** @param sinks of the heads; a split variant leaves them to the kernel that joins the splits */
 async function runVariant(
   variant: AttentionVariant,
   model: { heads: number; kvHeads: number },
+  sinks = variant.SINKS,
 ): Promise<void> {
-  const scene = { ...model, headDim: variant.HEAD_DIM };
+  const scores = sinks ? { sinks: sinksOf(model.heads) } : {};
+  const scene = { ...model, headDim: variant.HEAD_DIM, ...scores };
   if (variant.BIDIRECTIONAL) {
     const both = { ...scene, bidirectional: true };
     for (const [index, window] of (variant.WINDOW ? [1, 5, 32, 33, 5000] : [undefined]).entries()) {
@@ -381,6 +424,22 @@ async function runVariant(
     // Scores of some hundreds: e^score leaves f32 unless the greatest is taken off first.
     await runWhole(variant, { ...scene, runs: single(40, 70), size: 100 }, 7);
   }
+  if (variant.ROPE) await runAsGemma(variant, scene);
+}
+
+/** Values are normalised as well, and layers without keys and values of their own rotate queries alone. */
+async function runAsGemma(
+  variant: AttentionVariant,
+  scene: Pick<Scene, 'heads' | 'kvHeads' | 'headDim' | 'sinks'>,
+): Promise<void> {
+  const window = variant.WINDOW ? { window: 33 } : {};
+  const runs = single(1, 70, 130, 40);
+  const ways = [...(variant.QK_NORM ? [{ vNorm: true }] : []), { readsOnly: true }];
+  for (const [index, way] of ways.entries()) {
+    const own = { ...scene, ...window, ...way, runs };
+    if (variant.SPLIT) await runSplit(variant, own, 64, 120 + index);
+    else await runWhole(variant, own, 122 + index);
+  }
 }
 
 describe('attention equals the oracle', () => {
@@ -388,6 +447,7 @@ describe('attention equals the oracle', () => {
     it(variantName(variant), async (context) => {
       if (!harness.supports(variant)) context.skip(`no subgroups of ${variant.LANES} here`);
       await runVariant(variant, headsOf(variant));
+      if (variant.SPLIT && !variant.QK_NORM) await runVariant(variant, headsOf(variant), true);
     });
   }
 });
@@ -400,23 +460,32 @@ describe('attention as the engine chooses it on this adapter equals the oracle',
   const windowed = { wide: true, window: true };
   const turned = { rope: 'neox', qkNorm: true, window: true } as const;
   const normed = { rope: 'neox', qkNorm: true, split: true } as const;
+  const headNormed = { rope: 'neox', qkNorm: true } as const;
+  const sinks = [{}, { wide: true }, { split: true }, { rope: 'neox' }].flatMap((mode) => [
+    { ...mode, sinks: true } as const,
+    { ...mode, sinks: true, window: true } as const,
+  ]);
   const models = [
     { heads: 8, kvHeads: 4, headDim: 8, modes: [whole, wide, split] },
     { heads: 4, kvHeads: 2, headDim: 64, modes: [whole, wide, split, turning, normed, windowed, turned] },
     { heads: 4, kvHeads: 1, headDim: 256, modes: [whole, wide, windowed, turned] },
+    { heads: 8, kvHeads: 1, headDim: 256, modes: [wide, windowed, turned, normed] },
+    { heads: 8, kvHeads: 1, headDim: 512, modes: [whole, wide, split, normed, headNormed] },
+    { heads: 4, kvHeads: 2, headDim: 512, modes: [{ ...wide, tile: 1 }, windowed] },
     { heads: 4, kvHeads: 4, headDim: 96, modes: [whole, wide, turning] },
     { heads: 14, kvHeads: 2, headDim: 64, modes: [whole, wide, split] },
     { heads: 16, kvHeads: 2, headDim: 32, modes: [whole, wide, turning] },
     { heads: 12, kvHeads: 12, headDim: 32, modes: [both] },
     { heads: 3, kvHeads: 1, headDim: 256, modes: [both, near] },
     { heads: 9, kvHeads: 3, headDim: 40, modes: [wide] },
+    { heads: 16, kvHeads: 2, headDim: 64, modes: sinks },
     { heads: 11, kvHeads: 1, headDim: 16, modes: [wide] },
   ];
   for (const model of models) {
-    const { tile, group } = attentionTile(model.heads, model.kvHeads);
+    const { tile, group } = attentionTile(model);
     const name = `${model.heads} heads, ${model.kvHeads} of keys, ${model.headDim} wide (${tile} x ${group})`;
     it.each(model.modes)(`${name}: %o`, async (mode) => {
-      await runVariant(chooseAttention(harness.gpu.caps, model, mode), model);
+      await runVariant(chooseAttention(harness.gpu.caps, model, mode), model, 'sinks' in mode);
     });
   }
 });

@@ -25,10 +25,12 @@ interface Rows {
   /** Of the projection. */
   size?: number;
   eps?: number;
+  /** Of the sum. */
+  scale?: number;
 }
 
 async function runRows(variant: NormAddVariant, shape: Rows, seed: number): Promise<void> {
-  const { tokens, columns, size = 1, eps = 1e-6 } = shape;
+  const { tokens, columns, size = 1, eps = 1e-6, scale = 1 } = shape;
   const next = random(seed);
   const rows = { rows: tokens, cols: columns, eps };
   const x = randomValues(tokens * columns, next, size);
@@ -40,11 +42,15 @@ async function runRows(variant: NormAddVariant, shape: Rows, seed: number): Prom
   const done = await harness.run(
     normAdd,
     variant,
-    { params: { columns, eps }, dims: { tokens }, buffers: { weight, x, y, next_weight: nextWeight, out } },
+    {
+      params: { columns, eps, scale },
+      dims: { tokens },
+      buffers: { weight, x, y, next_weight: nextWeight, out },
+    },
     variant.NEXT ? ['y', 'out'] : ['y'],
   );
   const what = `${tokens} x ${columns}`;
-  const sum = rmsNorm(x, weight, rows).map((value, i) => value + (y[i] as number));
+  const sum = rmsNorm(x, weight, rows).map((value, i) => (value + (y[i] as number)) * scale);
   const inside = (word: number) => word < tokens * columns;
   expectClose(new Float32Array(done['y'] as ArrayBuffer).subarray(0, tokens * columns), sum, tolerance, what);
   expectUntouched(done['y'] as ArrayBuffer, y, inside, what);
@@ -63,6 +69,7 @@ describe('norm_add equals the oracle', () => {
       await runRows(variant, { tokens: 1, columns: 32 }, 2);
       await runRows(variant, { tokens: 57, columns: 1001 }, 3);
       await runRows(variant, { tokens: 2, columns: 4096 }, 4);
+      await runRows(variant, { tokens: 3, columns: 96, scale: 0.37 }, 8);
       // eps is what keeps these apart from a division by zero.
       await runRows(variant, { tokens: 3, columns: 64, size: 0 }, 5);
       await runRows(variant, { tokens: 3, columns: 64, size: 1e-3, eps: 1e-2 }, 6);

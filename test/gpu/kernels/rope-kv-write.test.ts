@@ -74,7 +74,7 @@ async function runCase(
     ropeKvWrite,
     variant,
     {
-      params: { heads, kv_heads: kvHeads, head_dim: headDim, rotary, max_pages: maxPages },
+      params: { heads, kv_heads: kvHeads, head_dim: headDim, rotary, max_pages: maxPages, writes: 1 },
       dims: { tokens: tokens.length, wideTiles: 1 },
       buffers: {
         qkv,

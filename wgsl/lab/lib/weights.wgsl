@@ -186,6 +186,63 @@ fn block_scale(block: u32) -> f32 {
   return 1.0;
 }
 //#endif
+//#if IQ4_NL
+// iq4_nl: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31;
+// a half byte h stands for the h-th of -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. Scales
+// lie apart, two f16 a word.
+fn iq4_number(h: u32) -> f32 {
+  let first = select(0xbfad9881u, 0xf6eaddcfu, (h & 4u) != 0u);
+  let second = select(0x26190d01u, 0x71594535u, (h & 4u) != 0u);
+  return f32(unpack4xI8(select(first, second, h >= 8u))[h & 3u]);
+}
+
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = unpack4xU8((quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu);
+  let numbers = vec4(iq4_number(halves.x), iq4_number(halves.y), iq4_number(halves.z), iq4_number(halves.w));
+  return Quad(numbers);
+}
+
+fn block_scale(block: u32) -> f32 {
+  return unpack2x16float(scales[block / 2u])[block % 2u];
+}
+//#endif
+//#if IQ4_XS
+// iq4_xs: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31;
+// a half byte h stands for the h-th of -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. Three
+// words for eight blocks lie apart: an f16 scale, then a signed byte a block that multiplies it.
+fn iq4_number(h: u32) -> f32 {
+  let first = select(0xbfad9881u, 0xf6eaddcfu, (h & 4u) != 0u);
+  let second = select(0x26190d01u, 0x71594535u, (h & 4u) != 0u);
+  return f32(unpack4xI8(select(first, second, h >= 8u))[h & 3u]);
+}
+
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = unpack4xU8((quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu);
+  let numbers = vec4(iq4_number(halves.x), iq4_number(halves.y), iq4_number(halves.z), iq4_number(halves.w));
+  return Quad(numbers);
+}
+
+fn block_scale(block: u32) -> f32 {
+  let group = (block / 8u) * 3u;
+  let factor = unpack4xI8(scales[group + 1u + (block % 8u) / 4u])[block % 4u];
+  return unpack2x16float(scales[group]).x * f32(factor);
+}
+//#endif
+//#if MXFP4
+// mxfp4: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to 31; a
+// half byte is a sign (its highest bit), two bits of exponent and one of fraction: 0, 1/2, 1, 3/2, 2, 3, 4, 6, here
+// doubled. Exponents of the scale lie apart, a byte e a block for 2^(e - 127), here halved.
+fn weight_quad(block: u32, quad: u32) -> Quad {
+  let halves = unpack4xU8((quants[block][quad % 4u] >> ((quad / 4u) * 4u)) & 0x0f0f0f0fu);
+  let doubled = vec4<f32>((vec4(0xc8643210u) >> ((halves & vec4(7u)) * 4u)) & vec4(15u));
+  return Quad(select(doubled, -doubled, halves >= vec4(8u)));
+}
+
+fn block_scale(block: u32) -> f32 {
+  let e = unpack4xU8(scales[block / 4u])[block % 4u];
+  return bitcast<f32>(select((e - 1u) << 23u, 0x00200000u << e, e < 2u));
+}
+//#endif
 //#if MLC_Q4F32
 // mlc_q4f32: a block is 16 bytes, one vec4<u32>. The low halves of the bytes are columns 0 to 15, the high halves 16 to
 // 31; a half byte h stands for h - 7. Scales lie apart, an f32 each.

@@ -1,0 +1,289 @@
+import { streamedRowBytes } from '../streamed-rows.ts';
+import { type ModelFile, ModelFileError } from '../formats/model-file.ts';
+import { type CacheShape, GraphBuilder, type Graph, type LayerShape, type Shape } from '../graph.ts';
+import { readVector } from '../weights.ts';
+import { checkShape, fieldOf, numberOf, numbersOf, optionalNumber, patternOf, windowOf } from './metadata.ts';
+import type { Architecture } from './registry.ts';
+import { ropeOf } from './rope.ts';
+import { Tensors } from './tensors.ts';
+
+/** The table of inputs by layer: it stays in the file. */
+const inputTable = 'per_layer_token_embd.weight';
+
+/**
+ * Gemma 4, text. Norms before and after attention and feed-forward, norms of heads (of v without weights), scores that are
+ * not scaled. Layers with a window have narrower heads than those without; the last layers have no keys and values of
+ * their own, and a wider feed-forward. The small ones have an input of their own for every layer, by token.
+ */
+export const gemma4: Architecture = {
+  async build(file) {
+    refuseExperts(file);
+    const shape = await shapeOf(file);
+    const layers = layersOf(file, shape);
+    const tensors = new Tensors(file);
+    const g = new GraphBuilder(shape);
+    const { width, vocabulary, layerInput } = shape;
+    g.embed(tensors.matrix('token_embd.weight', vocabulary, width));
+    if (layerInput !== undefined) layerInputs(g, tensors, shape, layerInput);
+    for (const layer of layers) {
+      const name = (part: string) => `blk.${layer.index}.${part}`;
+      g.layer(layer.index);
+      g.norm('attn.norm', tensors.vector(name('attn_norm.weight'), width));
+      attention(g, tensors, shape, layer);
+      projectNormAdd(g, tensors, layer, width, ofAttention);
+
+      g.norm('ffn.norm', tensors.vector(name('ffn_norm.weight'), width));
+      const { feedForward } = layer.sizes;
+      const gateUp = ['ffn_gate', 'ffn_up'].map((part) =>
+        tensors.matrix(name(`${part}.weight`), feedForward, width),
+      );
+      g.gateUp(gateUp, 'gelu_tanh');
+      projectNormAdd(g, tensors, layer, width, ofFeedForward);
+
+      if (layerInput !== undefined) ownInput(g, tensors, layer, { width, layerInput });
+      const scale = await layerScale(file, name('layer_output_scale.weight'));
+      if (scale !== 1) g.unit('scale', { op: 'scale', scale }, { inputs: ['hidden'], width });
+    }
+    g.layer(undefined);
+    g.norm('output.norm', tensors.vector('output_norm.weight', width), 'hidden', 'last');
+    const table = tensors.has('output.weight')
+      ? tensors.matrix('output.weight', vocabulary, width)
+      : 'token_embd.weight';
+    g.logits(table, 1, optionalNumber(file, 'final_logit_softcapping'));
+    tensors.require();
+    const ones = [...new Set(layers.map(({ sizes }) => sizes.headDim))].map(
+      (length) => [onesOf(length), { kind: 'values', values: new Float32Array(length).fill(1) }] as const,
+    );
+    return g.build(new Map(ones));
+  },
+};
+
+/** One of the layers. */
+interface Layer {
+  readonly index: number;
+  readonly sizes: LayerShape;
+  /** Positions that a token sees; 0: all. */
+  readonly window: number;
+  /** Index into the shape's ropes. */
+  readonly rope: number;
+  /** Whose keys and values it reads: its own, or those of the last layer of its kind that has some. */
+  readonly source: number;
+}
+
+/** Weights of a norm without weights. */
+const onesOf = (length: number): string => `ones.${length}`;
+
+function refuseExperts(file: ModelFile): void {
+  if (optionalNumber(file, 'expert_count') === undefined) return;
+  throw new ModelFileError(
+    'unsupported_architecture',
+    `${file.name}: Gemma 4 with experts (gemma4.expert_count ${numberOf(file, 'expert_count')}) is not supported; its models without experts are`,
+  );
+}
+
+const windowed = (file: ModelFile) => patternOf(file, 'attention.sliding_window_pattern', 6);
+
+async function shapeOf(file: ModelFile): Promise<Shape> {
+  const embedding = file.tensors.get('token_embd.weight');
+  if (!embedding) {
+    throw new ModelFileError('missing_tensor', `${file.name}: tensor 'token_embd.weight' is missing`);
+  }
+  const width = numberOf(file, 'embedding_length');
+  const perLayer = sizesOf(file);
+  const most = (one: keyof LayerShape) => Math.max(0, ...perLayer.map((layer) => layer[one]));
+  const wide = await ropeOf(file, 'neox');
+  const nearTheta = numberOf(file, 'rope.freq_base_swa', 10000);
+  const nearWidth = numberOf(file, 'attention.key_length_swa');
+  const nearRotary = numberOf(file, 'rope.dimension_count_swa', nearWidth);
+  const near = { theta: nearTheta, rotary: nearRotary, style: wide.style, scale: 1, magnitude: 1 };
+  const layerInput = optionalNumber(file, 'embedding_length_per_layer_input');
+  const table = file.tensors.get(inputTable);
+  const shape: Shape = {
+    layers: numberOf(file, 'block_count'),
+    width,
+    heads: most('heads'),
+    kvHeads: most('kvHeads'),
+    headDim: most('headDim'),
+    feedForward: most('feedForward'),
+    vocabulary: embedding.shape[0] ?? 0,
+    eps: numberOf(file, 'attention.layer_norm_rms_epsilon'),
+    embeddingScale: Math.sqrt(width),
+    ropes: [wide, near],
+    sandwich: true,
+    trainedContext: numberOf(file, 'context_length'),
+    perLayer,
+    caches: perLayer
+      .slice(0, firstShared(file))
+      .map(({ kvHeads, headDim }): CacheShape => ({ kind: 'pages', kvHeads, headDim })),
+    ...(layerInput === undefined ? {} : { layerInput }),
+    ...(layerInput !== undefined && table ? { streamedBytes: streamedRowBytes(table) } : {}),
+  };
+  checkShape(file, shape);
+  const slides = windowed(file);
+  for (const [n, layer] of perLayer.entries()) {
+    checkShape(file, { ...shape, ...layer, ropes: [slides(n) ? near : wide] });
+  }
+  if (layerInput !== undefined && !(Number.isInteger(layerInput) && layerInput % 32 === 0)) {
+    throw new ModelFileError(
+      'bad_metadata',
+      `${file.name}: embedding_length_per_layer_input must be a multiple of 32, got ${layerInput}`,
+    );
+  }
+  return shape;
+}
+
+/** The first layer without keys and values of its own. */
+function firstShared(file: ModelFile): number {
+  const layers = numberOf(file, 'block_count');
+  const shared = numberOf(file, 'attention.shared_kv_layers', 0);
+  if (Number.isInteger(shared) && shared >= 0 && shared < layers) return layers - shared;
+  throw new ModelFileError(
+    'bad_metadata',
+    `${file.name}: attention.shared_kv_layers must be a whole number from 0 to ${layers - 1}, got ${shared}`,
+  );
+}
+
+function sizesOf(file: ModelFile): LayerShape[] {
+  const slides = windowed(file);
+  const heads = numbersOf(file, 'attention.head_count');
+  const kvHeads = numbersOf(file, 'attention.head_count_kv');
+  const feedForward = numbersOf(file, 'feed_forward_length');
+  const wide = numberOf(file, 'attention.key_length');
+  const near = numberOf(file, 'attention.key_length_swa');
+  return heads.map((count, n): LayerShape => {
+    const headDim = slides(n) ? near : wide;
+    return {
+      heads: count,
+      kvHeads: kvHeads[n] as number,
+      headDim,
+      feedForward: feedForward[n] as number,
+      context: count * headDim,
+      mixed: 0,
+    };
+  });
+}
+
+function layersOf(file: ModelFile, { perLayer = [] }: Shape): Layer[] {
+  const slides = windowed(file);
+  const width = windowOf(file);
+  const first = firstShared(file);
+  const kinds = perLayer.map((_, n) => slides(n));
+  return perLayer.map((sizes, index): Layer => {
+    const isLocal = slides(index);
+    const source = index < first ? index : kinds.slice(0, first).lastIndexOf(isLocal);
+    const own = perLayer[source];
+    if (!own || own.kvHeads !== sizes.kvHeads || own.headDim !== sizes.headDim) {
+      throw new ModelFileError(
+        'bad_metadata',
+        `${file.name}: layer ${index} has no keys and values (attention.shared_kv_layers), and no layer before ${first} has some of its kind`,
+      );
+    }
+    return { index, sizes, window: isLocal ? width : 0, rope: isLocal ? 1 : 0, source };
+  });
+}
+
+/** Into `per_layer`: of every layer, what the token's embedding and the token itself say to it. */
+function layerInputs(g: GraphBuilder, tensors: Tensors, shape: Shape, layerInput: number): void {
+  const { layers, width, vocabulary } = shape;
+  const elements = layers * layerInput;
+  const weight = tensors.matrix('per_layer_model_proj.weight', elements, width);
+  const scale = width ** -0.5;
+  const slot = 'layer_inputs.proj';
+  g.product(slot, [{ slot, weight, rows: elements }], { from: 'hidden', to: 'per_layer', scale });
+  const rows = tensors.matrix(inputTable, vocabulary, elements);
+  const norm = tensors.vector('per_layer_proj_norm.weight', layerInput);
+  const traits = { weight: norm, rows, rowScale: Math.sqrt(layerInput), scale: Math.SQRT1_2 };
+  const node = { inputs: [slot, 'tokens'], width: elements, weights: [norm, rows] };
+  g.unit('layer_inputs.join', { op: 'per_layer_join', ...traits }, node);
+}
+
+function attention(g: GraphBuilder, tensors: Tensors, shape: Shape, layer: Layer): void {
+  const { index, window, rope, source } = layer;
+  const { heads, kvHeads, headDim } = layer.sizes;
+  const name = (part: string) => `blk.${index}.attn_${part}.weight`;
+  const q = tensors.matrix(name('q'), heads * headDim, shape.width);
+  const qNorm = tensors.vector(name('q_norm'), headDim);
+  if (source !== index) {
+    g.product('attn.q', [{ slot: 'attn.q', weight: q, rows: heads * headDim }], {
+      from: 'normed',
+      to: 'qkv',
+    });
+    g.headNorm('q', qNorm);
+    g.attendTo({ layer: source, cache: source }, { rope, window, scale: 1 });
+    return;
+  }
+  const k = tensors.matrix(name('k'), kvHeads * headDim, shape.width);
+  // Where there is no matrix for them, values are what keys are before their norm.
+  const v = tensors.has(name('v')) ? tensors.matrix(name('v'), kvHeads * headDim, shape.width) : k;
+  g.qkv([q, k, v]);
+  g.headNorm('q', qNorm);
+  g.headNorm('k', tensors.vector(name('k_norm'), headDim));
+  g.headNorm('v', onesOf(headDim));
+  g.attend({ rope, window, scale: 1 });
+}
+
+interface Projection {
+  readonly slot: string;
+  readonly part: string;
+  readonly from: 'context' | 'activated';
+  readonly norm: string;
+}
+
+const ofAttention: Projection = {
+  slot: 'attn.o',
+  part: 'attn_output',
+  from: 'context',
+  norm: 'post_attention_norm',
+};
+const ofFeedForward: Projection = {
+  slot: 'ffn.down',
+  part: 'ffn_down',
+  from: 'activated',
+  norm: 'post_ffw_norm',
+};
+
+function projectNormAdd(
+  g: GraphBuilder,
+  tensors: Tensors,
+  { index, sizes }: Layer,
+  width: number,
+  { slot, part, from, norm }: Projection,
+): void {
+  const columns = from === 'context' ? sizes.context : sizes.feedForward;
+  const weight = tensors.matrix(`blk.${index}.${part}.weight`, width, columns);
+  g.projectNormAdd(slot, weight, from, {
+    slot: slot.replace(/\.\w+$/, '.post_norm'),
+    weight: tensors.vector(`blk.${index}.${norm}.weight`, width),
+  });
+}
+
+/** hidden += what the layer's own input adds, gated by hidden. */
+function ownInput(
+  g: GraphBuilder,
+  tensors: Tensors,
+  { index }: Layer,
+  { width, layerInput }: { width: number; layerInput: number },
+): void {
+  const name = (part: string) => `blk.${index}.${part}.weight`;
+  const slot = 'input.gate';
+  const weight = tensors.matrix(name('inp_gate'), layerInput, width);
+  g.product(slot, [{ slot, weight, rows: layerInput }], { from: 'hidden', to: 'layer_input' });
+  const inputs = [`layers.${index}.${slot}`, 'layer_inputs.join'];
+  g.unit('input.act', { op: 'per_layer_gate', layer: index }, { inputs, width: layerInput });
+  g.projectNormAdd('input.proj', tensors.matrix(name('proj'), width, layerInput), 'layer_input', {
+    slot: 'input.post_norm',
+    weight: tensors.vector(name('post_norm'), width),
+  });
+}
+
+/** What the residual stream is multiplied by behind a layer; 1 where the file does not say. */
+async function layerScale(file: ModelFile, name: string): Promise<number> {
+  if (!file.tensors.has(name)) return 1;
+  const values = await readVector(file, name);
+  const [scale] = values;
+  if (values.length === 1 && scale !== undefined && Number.isFinite(scale)) return scale;
+  throw new ModelFileError(
+    'bad_tensors',
+    `${file.name}: tensor '${name}' must hold one number, got ${values.length}`,
+  );
+}

@@ -1,0 +1,35 @@
+/** Rows of a table by their number: those that were used last, as many as a limit of bytes allows. */
+export class RowCache {
+  readonly #limit: number;
+  /** The one used last is the last. */
+  readonly #rows = new Map<number, Uint8Array>();
+  #bytes = 0;
+
+  constructor(limitBytes: number) {
+    this.#limit = limitBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get(id: number): Uint8Array | undefined {
+    const row = this.#rows.get(id);
+    if (!row) return undefined;
+    this.#rows.delete(id);
+    this.#rows.set(id, row);
+    return row;
+  }
+
+  set(id: number, row: Uint8Array): void {
+    const before = this.#rows.get(id);
+    this.#rows.delete(id);
+    this.#rows.set(id, row);
+    this.#bytes += row.length - (before?.length ?? 0);
+    for (const [oldest, { length }] of this.#rows) {
+      if (this.#bytes <= this.#limit) return;
+      this.#rows.delete(oldest);
+      this.#bytes -= length;
+    }
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * A table that is too large for the device, and of which a step reads a row a token: it stays in the file, and before a
+ * step its tokens' rows are read from there. They lie on the GPU in the table's own encoding, in the order of the step.
+ */
+import { blockColumns, quantBytes, scaleBytes, weightFormats } from '../../kernels/formats.ts';
+import { type ModelFile, ModelFileError, type TensorInfo } from './formats/model-file.ts';
+import { bytesOfRow, columnsOf, rowsOf } from './formats/rows.ts';
+import type { BufferPool } from './gpu/buffers.ts';
+import type { Graph } from './graph.ts';
+import { repack, RepackMemory } from './repack.ts';
+import { RowCache } from './row-cache.ts';
+import { EngineError } from './types.ts';
+
+/** Where the rows of a step are, for the kernels that read them: row t is that of its token t. */
+export interface StreamedPlace {
+  /** Name of the table. */
+  readonly tensor: string;
+  /** Of `kernels/formats.ts`. */
+  readonly format: string;
+  readonly quants: GPUBuffer;
+  readonly scales: GPUBuffer;
+}
+
+export interface StreamedOptions {
+  /** Rows of a step, at most. */
+  readonly stepTokens: number;
+  /** Of rows that are kept in the host's memory for steps to come. */
+  readonly cacheBytes?: number;
+}
+
+/** Texts repeat their words: some thousands of rows of a large table. */
+const usualCacheBytes = 64 << 20;
+
+/** Reads at once: enough that neither a disk nor a server far away waits, few enough for any of them. */
+const readsAtOnce = 16;
+
+/** GPU bytes of one row of a table that streams in. */
+export function streamedRowBytes(tensor: TensorInfo): number {
+  const format = weightFormats[tensor.type];
+  const extent = { rows: 1, blocks: Math.ceil(columnsOf(tensor) / blockColumns) };
+  return quantBytes(format, extent) + scaleBytes(format, extent);
+}
+
+/** The rows that a graph wants streamed; undefined where it wants none. */
+export function streamedRowsOf(
+  file: ModelFile,
+  graph: Graph,
+  pool: BufferPool,
+  options: StreamedOptions,
+): StreamedRows | undefined {
+  const unit = graph.units.find(({ op }) => op === 'per_layer_join');
+  if (unit?.op !== 'per_layer_join') return undefined;
+  const tensor = file.tensors.get(unit.rows);
+  if (!tensor)
+    throw new ModelFileError('bad_tensors', `${file.name}: tensor '${unit.rows}' is not in the file`);
+  return new StreamedRows(file, tensor, pool, options);
+}
+
+export class StreamedRows implements StreamedPlace {
+  readonly tensor: string;
+  readonly format: string;
+  readonly quants: GPUBuffer;
+  readonly scales: GPUBuffer;
+  readonly #file: ModelFile;
+  readonly #info: TensorInfo;
+  readonly #queue: GPUQueue;
+  readonly #cache: RowCache;
+  readonly #raw: Uint8Array;
+  readonly #memory = new RepackMemory();
+
+  constructor(file: ModelFile, info: TensorInfo, pool: BufferPool, options: StreamedOptions) {
+    const { stepTokens, cacheBytes = usualCacheBytes } = options;
+    const format = weightFormats[info.type];
+    const extent = { rows: stepTokens, blocks: Math.ceil(columnsOf(info) / blockColumns) };
+    this.tensor = info.name;
+    this.format = format.name;
+    this.quants = pool.storage(`${info.name}.step.quants`, quantBytes(format, extent));
+    this.scales = pool.storage(`${info.name}.step.scales`, scaleBytes(format, extent));
+    this.#file = file;
+    this.#info = info;
+    this.#queue = pool.device.queue;
+    this.#cache = new RowCache(cacheBytes);
+    this.#raw = new Uint8Array(stepTokens * bytesOfRow(info));
+  }
+
+  /**
+   * Puts the rows of a step's tokens to where its kernels read them.
+   * @param ids of its tokens, in order; one call at a time
+   * @throws EngineError `model_unreadable`, when no read is on its way any more
+   */
+  async fill(ids: Uint32Array): Promise<void> {
+    const rows = await this.#rows(ids);
+    const bytes = bytesOfRow(this.#info);
+    for (const [at, row] of rows.entries()) this.#raw.set(row, at * bytes);
+    const raw = this.#raw.subarray(0, ids.length * bytes);
+    const { type } = this.#info;
+    const { quants, scales } = repack(type, raw, ids.length, columnsOf(this.#info), 0, this.#memory);
+    this.#queue.writeBuffer(this.quants, 0, quants as Uint8Array<ArrayBuffer>);
+    if (scales) this.#queue.writeBuffer(this.scales, 0, scales);
+  }
+
+  /** In the file's encoding, for each id; those that are not in memory are read at once. */
+  async #rows(ids: Uint32Array): Promise<readonly Uint8Array[]> {
+    const found = new Map<number, Uint8Array>();
+    const missing: number[] = [];
+    for (const id of new Set(ids)) {
+      const kept = this.#cache.get(id);
+      if (kept) found.set(id, kept);
+      else missing.push(id);
+    }
+    let next = 0;
+    let failed = false;
+    const readSome = async (): Promise<void> => {
+      while (next < missing.length && !failed) {
+        const id = missing[next++] as number;
+        try {
+          found.set(id, await this.#read(id));
+        } catch (error) {
+          failed = true;
+          throw error;
+        }
+      }
+    };
+    const readers = Array.from({ length: Math.min(readsAtOnce, missing.length) }, readSome);
+    // All of them, also when one fails: whoever closes the file must not do so below a read.
+    const ended = await Promise.allSettled(readers);
+    const fault = ended.find((one) => one.status === 'rejected');
+    for (const id of missing) {
+      const row = found.get(id);
+      if (row) this.#cache.set(id, row);
+    }
+    if (fault) throw this.#unreadable(fault.reason);
+    return Array.from(ids, (id) => found.get(id) as Uint8Array);
+  }
+
+  async #read(id: number): Promise<Uint8Array> {
+    const info = this.#info;
+    if (id >= rowsOf(info)) throw new RangeError(`token ${id} has no row`);
+    const row = await this.#file.readRows(info, id, 1, new Uint8Array(bytesOfRow(info)));
+    if (row.length === bytesOfRow(info)) return row;
+    throw new Error(`${row.length} of ${bytesOfRow(info)} bytes came`);
+  }
+
+  #unreadable(cause: unknown): EngineError {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    return new EngineError(
+      'model_unreadable',
+      `${this.#file.name}: rows of '${this.tensor}', which stays in the file, cannot be read: ${why}`,
+      { cause },
+    );
+  }
+}

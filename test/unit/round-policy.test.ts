@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import { DraftPolicy } from '../../src/engine/draft-policy.ts';
+import { RoundPolicy } from '../../src/engine/round-policy.ts';
+
+const plainMs = 10;
+
+/** Knows what steps cost: rows are free, and a step of the draft model takes `stepMs`. */
+function informed(stepMs: number, mode: 'auto' | 'always' | 'off' = 'auto'): RoundPolicy {
+  const drafting = new DraftPolicy(mode);
+  for (let rows = 1; rows <= 24; rows++) {
+    drafting.learn('plain', rows, plainMs);
+    drafting.learn('verify', rows, plainMs);
+  }
+  const policy = new RoundPolicy(drafting);
+  policy.learn(1, 1, stepMs);
+  return policy;
+}
+
+/** One sequence for which the model would guess, and nobody else. */
+const round = (acceptance: number, changes: Partial<Parameters<RoundPolicy['choose']>[0]> = {}) => ({
+  guessed: [{ room: 7, ahead: 0, acceptance }],
+  plain: [{ room: 0, ahead: 0, acceptance: 0 }],
+  count: 1,
+  rows: 16,
+  promptMs: 0,
+  catchUpMs: 0,
+  horizon: 128,
+  ...changes,
+});
+
+describe('RoundPolicy', () => {
+  it('guesses most where it costs little, fewer where a guess has its price, none where it gains nothing', () => {
+    expect(informed(0.1).choose(round(0.95))).toBe(7);
+    expect(informed(3).choose(round(0.8))).toBe(3);
+    expect(informed(4).choose(round(0.7))).toBe(1);
+    expect(informed(9).choose(round(0.9))).toBe(0);
+    expect(informed(0.1).choose(round(0.1))).toBe(0);
+  });
+
+  it('leaves it to guesses that cost nothing where they promise as much', () => {
+    const looked = { plain: [{ room: 7, ahead: 0, acceptance: 0.9 }] };
+    expect(informed(1).choose(round(0.9, looked))).toBe(0);
+    expect(informed(0.1).choose(round(0.9, { plain: [{ room: 7, ahead: 1, acceptance: 0.4 }] }))).toBe(7);
+  });
+
+  it('what has to be caught up with must pay within the rest of the answer', () => {
+    expect(informed(1).choose(round(0.8, { catchUpMs: 200, horizon: 128 }))).toBeGreaterThan(0);
+    expect(informed(1).choose(round(0.8, { catchUpMs: 200, horizon: 20 }))).toBe(0);
+  });
+
+  it('does nothing before it knows what plain steps take, and always or never where it is told', () => {
+    expect(new RoundPolicy(new DraftPolicy('auto')).choose(round(0.9))).toBe(0);
+    expect(informed(50, 'always').choose(round(0.1))).toBe(7);
+    expect(informed(0.1, 'off').choose(round(1))).toBe(0);
+    expect(informed(0.1).choose(round(1, { rows: 0 }))).toBe(0);
+    expect(informed(0.1).choose(round(1, { count: 0 }))).toBe(0);
+  });
+
+  it('whatever is expected, loses no more than a bounded start and a small part of the time', () => {
+    const policy = informed(0.1);
+    let lost = 0;
+    let passed = 0;
+    const losses: number[] = [];
+    for (let step = 0; step < 20_000; step++) {
+      // Every guess is expected to come true, and none does.
+      if (policy.choose(round(1)) > 0) {
+        const ms = 25;
+        policy.settle(ms, 1, plainMs);
+        lost += ms - plainMs;
+      } else policy.earn(plainMs);
+      passed += plainMs;
+      losses.push(lost - 0.02 * passed);
+    }
+    expect(lost).toBeGreaterThan(32 * plainMs);
+    expect(Math.max(...losses)).toBeLessThan(34 * plainMs);
+    // It was tried until the end.
+    expect(lost).toBeGreaterThan(0.015 * passed);
+  });
+
+  it('gains are kept for what a new text costs, up to a limit', () => {
+    const policy = informed(0.1);
+    const dear = round(1, { catchUpMs: 60 * plainMs, horizon: 1e6 });
+    expect(policy.choose(dear)).toBe(0);
+    for (let n = 0; n < 10; n++) policy.settle(plainMs, 6, plainMs);
+    expect(policy.choose(dear)).toBe(7);
+    for (let n = 0; n < 1000; n++) policy.settle(plainMs, 6, plainMs);
+    // Plain steps to measure.
+    for (let n = 0; n < 3; n++) policy.choose(round(1));
+    expect(policy.choose(round(1, { catchUpMs: 161 * plainMs, horizon: 1e6 }))).toBe(0);
+    expect(policy.choose(round(1, { catchUpMs: 159 * plainMs, horizon: 1e6 }))).toBe(7);
+  });
+
+  it('where it always pays, leaves some plain steps to measure what it is held against', () => {
+    const policy = informed(1);
+    const plain: number[] = [];
+    for (let step = 0; step < 1000; step++) {
+      if (policy.choose(round(1)) > 0) policy.settle(17, 8, plainMs);
+      else plain.push(step);
+    }
+    expect(plain.length).toBeGreaterThan(20);
+    expect(plain.length).toBeLessThan(40);
+    // One after the other, because only those that follow each other can be measured.
+    expect(plain.slice(0, 3)).toEqual([96, 97, 98]);
+  });
+
+  it('tries again now and then, more and more seldom, and not before the last trial is paid for', () => {
+    const policy = informed(1);
+    const tries: number[] = [];
+    for (let step = 0; step < 6000; step++) {
+      if (policy.choose(round(0)) > 0) {
+        tries.push(step);
+        policy.settle(13, 1, plainMs);
+      } else policy.earn(plainMs);
+    }
+    expect(tries.length).toBeGreaterThan(4);
+    expect(tries.length).toBeLessThan(12);
+    expect(tries[2]! - tries[1]!).toBeGreaterThan(tries[1]! - tries[0]!);
+  });
+});

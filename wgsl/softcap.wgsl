@@ -1,0 +1,27 @@
+// y[s] = cap * tanh(y[s] / cap), in place: a row a sampled token. An element a thread.
+
+struct Params {
+  columns: u32,
+  cap: f32,
+}
+
+@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+@group(0) @binding(1) var<uniform> params: Params;
+@group(0) @binding(2) var<uniform> step: Step;
+
+//#include "lib/step.wgsl"
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) global: vec3<u32>) {
+  if (global.x >= params.columns || global.y >= step.samples) {
+    return;
+  }
+  let at = global.y * params.columns + global.x;
+  // What is not a number stays it: nothing must be drawn of it.
+  if ((bitcast<u32>(y[at]) & 0x7fffffffu) <= 0x7f800000u) {
+    // Beyond 15 the curve is flat in f32, and some adapters' tanh is not a number; near 0 it is a difference of two that are
+    // almost the same.
+    let x = clamp(y[at] / params.cap, -15.0, 15.0);
+    y[at] = params.cap * select(tanh(x), fma(x * x, -x / 3.0, x), abs(x) < 0.02);
+  }
+}
