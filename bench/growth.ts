@@ -49,24 +49,28 @@ export async function measureGrowth(
   return figures;
 }
 
-/** Decodes `tokens` tokens from `context` on as the engine does: each fed back on the GPU, steps on their way. */
+/**
+ * Decodes `tokens` tokens from `context` on as the engine does: each fed back on the GPU, steps on their way; one after the
+ * other where the host has to know them.
+ */
 async function timeSteps(
   runner: Runner,
   context: number,
   tokens: number,
 ): Promise<{ tokenMs: number; encodeMs: number }> {
   const step = runner.newStep();
+  const [id, depth] = runner.needsIds ? [1, 1] : [feedback, pipelineDepth];
   const inFlight: Promise<unknown>[] = [];
   const encoding: number[] = [];
   const start = performance.now();
   for (let position = context; position < context + tokens; position++) {
     const before = performance.now();
     step.clear();
-    const row = step.decodeToken(feedback, position, firstSlot);
+    const row = step.decodeToken(id, position, firstSlot);
     step.sample(row, firstSlot, position + 1, greedy);
     inFlight.push(runner.submit(step));
     encoding.push(performance.now() - before);
-    if (inFlight.length === pipelineDepth) await inFlight.shift();
+    if (inFlight.length === depth) await inFlight.shift();
   }
   await Promise.all(inFlight);
   return { tokenMs: (performance.now() - start) / tokens, encodeMs: median(encoding) };

@@ -61,6 +61,27 @@ const shapes: Readonly<Record<string, Shape>> = {
     tiedEmbeddings: true,
     ropeBase: 1_000_000,
   },
+  // Ten of the 35 layers of E2B, the last five without keys and values of their own, and an eighth of its vocabulary.
+  'gemma4-e2b-10-layers': {
+    architecture: 'gemma4',
+    layers: 10,
+    embedding: 1536,
+    heads: 8,
+    kvHeads: 1,
+    headSize: 512,
+    feedForward: 6144,
+    vocab: 32_768,
+    context: 131_072,
+    gemma4: {
+      nearDim: 256,
+      sharedFeedForward: 12_288,
+      window: 512,
+      every: 5,
+      shared: 5,
+      layerInput: 256,
+      cap: 30,
+    },
+  },
   'gpt-oss-2-layers': {
     architecture: 'gpt-oss',
     layers: 2,

@@ -11,10 +11,11 @@ import {
   writeGguf,
 } from './gguf-writer.ts';
 import { randomBlocks } from './random-blocks.ts';
+import { gemma4Parts, type TinyGemma4 } from './tiny-gemma4.ts';
 import { stateMetadata, stateTensors, type TinyState } from './tiny-state.ts';
 
 export interface ModelShape {
-  readonly architecture: 'gpt-oss' | 'lfm2' | 'llama' | 'qwen2' | 'qwen3' | 'qwen3moe' | 'qwen35';
+  readonly architecture: 'gpt-oss' | 'lfm2' | 'llama' | 'qwen2' | 'qwen3' | 'qwen3moe' | 'qwen35' | 'gemma4';
   readonly layers: number;
   readonly embedding: number;
   readonly heads: number;
@@ -41,6 +42,8 @@ export interface ModelShape {
   readonly rotary?: number;
   /** Layers that keep a state in place of keys and values. */
   readonly state?: TinyState;
+  /** What Gemma 4 has beside these. */
+  readonly gemma4?: TinyGemma4;
   readonly seed?: number;
   /** Layers behind so many are computed and add nothing: such a model draws what one of the first layers alone draws. */
   readonly telling?: number;
@@ -120,7 +123,13 @@ export const realShapes = {
 
 /** Writes the model to `path`. The same shape and seed give the same file. */
 export const writeRandomModel = (path: string, shape: ModelShape): Promise<void> =>
-  writeGguf(path, { metadata: metadataOf(shape), tensors: tensorsOf(shape) });
+  writeGguf(
+    path,
+    shape.gemma4 ? gemma4Of(shape) : { metadata: metadataOf(shape), tensors: tensorsOf(shape) },
+  );
+
+const gemma4Of = ({ gemma4, embedding: width, headSize: headDim, seed = 1, ...shape }: ModelShape) =>
+  gemma4Parts({ ...shape, width, headDim, seed, ...gemma4 }, xorshift(seed));
 
 const withWidth = (shape: ModelShape) => ({ ...shape, width: shape.embedding });
 

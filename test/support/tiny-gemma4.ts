@@ -23,6 +23,8 @@ export interface TinyGemma4 {
   /** Of layers with a window. */
   readonly nearDim?: number;
   readonly feedForward?: number;
+  /** Of the last layers, without keys and values of their own; 64 more. */
+  readonly sharedFeedForward?: number;
   readonly vocab?: number;
   readonly context?: number;
   readonly window?: number;
@@ -40,15 +42,23 @@ export interface TinyGemma4 {
   readonly seed?: number;
 }
 
-export function tinyGemma4(shape: TinyGemma4): Uint8Array<ArrayBuffer> {
+export const tinyGemma4 = (shape: TinyGemma4): Uint8Array<ArrayBuffer> => ggufBytes(gemma4Parts(shape));
+
+/** @param random 32 bits a call, for models that are too large to draw every weight with care */
+export function gemma4Parts(
+  shape: TinyGemma4,
+  random?: () => number,
+): { metadata: [string, GgufValue][]; tensors: GgufTensor[] } {
   const { layers = 6, width = 64, heads = 4, kvHeads = 2, headDim = 64, nearDim = 32 } = shape;
   const { feedForward = 96, vocab = 288, context = 512, window = 20, every = 3, shared = 3 } = shape;
   const { layerInput = 32, cap = 20, keysAreValues, type = 'F32', seed = 1 } = shape;
+  const { sharedFeedForward = feedForward + 64 } = shape;
   const tensors: GgufTensor[] = [];
   const add = (name: string, dimensions: readonly number[], of: GgufType, scale: number, around = 0) => {
     const length = dimensions.reduce((product, size) => product * size, 1);
     const draw = seed * 1000 + tensors.length;
     const data = () => {
+      if (random && of !== 'F32') return randomBlocks(of, { rows: 1, columns: length }, scale, random);
       const values = Float32Array.from({ length }, (_, i) => around + scale * (gumbel(draw, 1, i) - 0.5772));
       if (isEncodable(of)) return quantize(of, values);
       let n = 0;
@@ -70,7 +80,7 @@ export function tinyGemma4(shape: TinyGemma4): Uint8Array<ArrayBuffer> {
     });
 
   const isNear = Array.from({ length: layers }, (_, n) => (n + 1) % every !== 0);
-  const widths = isNear.map((_, n) => (n < layers - shared ? feedForward : feedForward + 64));
+  const widths = isNear.map((_, n) => (n < layers - shared ? feedForward : sharedFeedForward));
   const keyHeads = isNear.map((near) => (near ? kvHeads : (keysAreValues ?? kvHeads)));
   matrix('token_embd', vocab, width, 4);
   if (layerInput > 0) {
@@ -135,5 +145,5 @@ export function tinyGemma4(shape: TinyGemma4): Uint8Array<ArrayBuffer> {
     ...Object.entries(members).map(([key, value]): [string, GgufValue] => [`gemma4.${key}`, value]),
     ...byteTokenizer(vocab),
   ];
-  return ggufBytes({ metadata, tensors });
+  return { metadata, tensors };
 }

@@ -1,0 +1,165 @@
+/** Random requests at once on the real adapter: readers that are slow or leave, constraints, few slots, pages and places. */
+import type { ResidentEngine } from '../../src/engine/index.ts';
+import type { Capacity } from '../../src/engine/memory.ts';
+import type { ReaderLimits } from '../../src/engine/parking.ts';
+import { noCounts, Scheduler } from '../../src/engine/scheduler.ts';
+import { Sequence } from '../../src/engine/sequence.ts';
+import type { ConstraintLimits } from '../../src/engine/thinking.ts';
+import {
+  type GenerateRequest,
+  type GenerationEvent,
+  greedy,
+  type Sampling,
+  type TokenLogprob,
+} from '../../src/engine/types.ts';
+import { random } from './kernel-harness.ts';
+import { type ToyGrammar, toyGrammar, ToyConstraint } from './toy-constraint.ts';
+
+export interface Answer {
+  readonly ids: number[];
+  readonly logprobs: TokenLogprob[];
+  readonly prompt: readonly (TokenLogprob | null)[];
+  readonly cached: number;
+}
+
+type Events = AsyncIterable<GenerationEvent>;
+
+/** All of an answer. */
+export async function read(events: Events, onEvent: (ids: number) => Promise<void> | void = () => {}) {
+  const got = { ids: [] as number[], logprobs: [] as TokenLogprob[], prompt: [] as Answer['prompt'], cached: -1 };
+  for await (const event of events) {
+    if (event.type === 'end') {
+      got.cached = event.usage.cached_tokens;
+      continue;
+    }
+    got.ids.push(...event.ids);
+    got.logprobs.push(...(event.logprobs ?? []));
+    if (event.prompt) got.prompt = event.prompt;
+    await onEvent(got.ids.length);
+  }
+  return got satisfies Answer;
+}
+
+/** What schedules requests on an engine's runner in place of its own scheduler, which must be idle: with less of everything. */
+export function narrowed(
+  engine: ResidentEngine,
+  less: Partial<Pick<Capacity, 'slots' | 'pages' | 'keptStates' | 'stepTokens'>>,
+  limits: { reader?: Partial<ReaderLimits>; constraint?: Partial<ConstraintLimits> } = {},
+) {
+  const { runner, tokenizer } = engine;
+  let steps = 0;
+  const capacity = { ...runner.memory.capacity, ...less };
+  const counts = noCounts();
+  const failures: string[] = [];
+  const narrow = {
+    memory: { capacity },
+    graph: runner.graph,
+    needsIds: runner.needsIds,
+    newStep: () => runner.newStep(),
+    submit(step: Parameters<typeof runner.submit>[0]) {
+      steps += 1;
+      return runner.submit(step);
+    },
+    forward(step: Parameters<typeof runner.forward>[0]) {
+      steps += 1;
+      return runner.forward(step);
+    },
+    draw: runner.draw.bind(runner),
+    setPages: runner.setPages.bind(runner),
+    setBias: runner.setBias.bind(runner),
+    setSeen: runner.setSeen.bind(runner),
+    setMask: runner.setMask.bind(runner),
+  };
+  const now = () => performance.now();
+  const options = { speculation: 'off', counts, ...limits, onFailure: (why: string) => failures.push(why) } as const;
+  const scheduler = new Scheduler(narrow, now, options);
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  const isIdle = () => scheduler.running + scheduler.waiting === 0;
+  return {
+    capacity,
+    counts,
+    failures,
+    scheduler,
+    get steps() {
+      return steps;
+    },
+    isIdle,
+    /** So many steps from now, or when there is nothing to do. */
+    async after(more: number) {
+      const end = steps + more;
+      while (steps < end && !isIdle()) await turn();
+    },
+    generate(request: GenerateRequest): { events: Events; cancel: () => void } {
+      const sequence = new Sequence(request, tokenizer, now());
+      scheduler.add(sequence);
+      return { events: sequence.events(), cancel: () => scheduler.cancel(sequence, new Error('cut')) };
+    },
+  };
+}
+
+/** One of a crowd. */
+export interface Guest {
+  readonly request: GenerateRequest;
+  readonly grammar: ToyGrammar | undefined;
+  /** Turns of the event loop that its constraint takes for a token. */
+  readonly thinks: number;
+  /** Steps after the guest before it. */
+  readonly comes: number;
+  /** Cut off after so many steps. */
+  readonly leaves: number | undefined;
+  /** Steps that its reader takes for an event. */
+  readonly reads: number;
+}
+
+/** Requests whose prompts begin like each other, or like whole texts of others. */
+export function guests(count: number, seed: number, sizes = { stem: 110, tail: 45, answer: 28 }): Guest[] {
+  const next = random(seed);
+  const below = (limit: number) => Math.floor(next() * limit);
+  const some = (length: number) => Array.from({ length }, () => below(256));
+  const stems = Array.from({ length: 3 }, () => some(20 + below(sizes.stem)));
+  return Array.from({ length: count }, (_, n) => {
+    const stem = stems[below(stems.length)] as number[];
+    const prompt = [...(below(3) > 0 ? stem : stem.slice(0, 1 + below(stem.length))), ...some(1 + below(sizes.tail))];
+    // Some are the same text again.
+    if (below(4) === 0) prompt.splice(stem.length + 1);
+    const own: Partial<Sampling> = below(2) > 0 ? { temperature: 0.9, topP: 0.95, seed: n } : {};
+    const isScored = below(6) === 0;
+    const hasGrammar = below(5) === 0;
+    const request: GenerateRequest = {
+      prompt,
+      maxTokens: (isScored ? 0 : 1) + below(sizes.answer),
+      sampling: { ...greedy, ...own, frequencyPenalty: below(4) === 0 ? 0.3 : 0 },
+      stop: [],
+      ignoreEnd: true,
+      logprobs: 1,
+      promptLogprobs: isScored,
+    };
+    return {
+      request,
+      grammar: hasGrammar && !isScored ? toyGrammar(n) : undefined,
+      thinks: below(3) === 0 ? 40 : below(3),
+      comes: below(4),
+      leaves: below(5) === 0 ? below(24) : undefined,
+      reads: below(5) === 0 ? 1 + below(3) : 0,
+    };
+  });
+}
+
+export const withGrammar = ({ request, grammar, thinks }: Guest): GenerateRequest =>
+  grammar ? { ...request, constraint: new ToyConstraint(grammar, thinks) } : request;
+
+/** All of them, as they come. @returns the answers of those that stayed */
+export async function crowd(
+  list: readonly Guest[],
+  by: ReturnType<typeof narrowed>,
+): Promise<(Answer | undefined)[]> {
+  const answers: Promise<Answer | undefined>[] = [];
+  for (const guest of list) {
+    await by.after(guest.comes);
+    const { events, cancel } = by.generate(withGrammar(guest));
+    if (guest.leaves !== undefined) void by.after(guest.leaves).then(cancel);
+    const whole = read(events, () => by.after(guest.reads));
+    answers.push(guest.leaves === undefined ? whole : whole.catch(() => undefined));
+  }
+  return await Promise.all(answers);
+}
