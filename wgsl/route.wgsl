@@ -1,6 +1,7 @@
 // The `used` experts of each token with the largest logits, the best first and of equals the one of the lowest number, and
 // their shares: exp(logit) of the sum over all experts, or over those chosen. A token a workgroup; what is not a number
-// is chosen last. An expert's place is the number of those before it, so each place is taken once, whatever the logits.
+// is chosen last, and then no share is a number: what the token becomes must show that a weight is damaged. An expert's
+// place is the number of those before it, so each place is taken once, whatever the logits.
 struct Params {
   experts: u32, // at most MOST
   used: u32,    // at most MOST_USED
@@ -52,6 +53,10 @@ fn main(
   if (local < params.used) {
     let best = chosen[0];
     var sum = 0.0;
+    var numbers = true;
+    for (var e = 0u; e < params.experts; e++) {
+      numbers = numbers && keys[e] != 0u;
+    }
     if (params.of_all != 0u) {
       for (var e = 0u; e < params.experts; e++) {
         sum += exp(bitcast<f32>(logits[first + e]) - best);
@@ -62,6 +67,6 @@ fn main(
       }
     }
     let share = exp(chosen[local] - best) / sum * params.scale;
-    routes[2u * (group.x * params.used + local) + 1u] = bitcast<u32>(share);
+    routes[2u * (group.x * params.used + local) + 1u] = select(0x7fc00000u, bitcast<u32>(share), numbers);
   }
 }

@@ -9,7 +9,7 @@ export interface RouteShape {
 
 /**
  * The experts of each token with the largest logits, the best first, of equals the first; NaN is less than all else.
- * Their shares are a softmax over all experts, or over the chosen ones, times `scale`.
+ * Their shares are a softmax over all experts, or over the chosen ones, times `scale`; NaN where any logit is.
  * @param logits [tokens, experts]
  * @returns [tokens, used] each
  */
@@ -32,7 +32,8 @@ export function route(
     });
     const best = row[order[0]!]!;
     const summed = ofAll ? order : order.slice(0, used);
-    const sum = summed.reduce((total, e) => total + Math.exp(row[e]! - best), 0);
+    const mass = summed.reduce((total, e) => total + Math.exp(row[e]! - best), 0);
+    const sum = row.some(Number.isNaN) ? Number.NaN : mass;
     for (let j = 0; j < used; j++) {
       chosen[t * used + j] = order[j]!;
       shares[t * used + j] = (Math.exp(row[order[j]!]! - best) / sum) * scale;

@@ -161,7 +161,7 @@ export class DraftModel {
       const { tokens, slot, request } = sequence;
       const missing = this.#lanes.missing(sequence);
       const first = tokens.length - missing;
-      const [id = 0, ...more] = this.#ids(tokens).slice(first);
+      const [id = 0, ...more] = this.#ids(tokens.slice(first));
       const row =
         more.length === 0 ? step.decodeToken(id, first, slot) : step.verifyTokens(id, more, first, slot);
       step.sample(row + more.length, slot, tokens.length, request.sampling);

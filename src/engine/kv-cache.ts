@@ -28,8 +28,8 @@ export interface Adopted {
 }
 
 /**
- * The accounting of all that layers keep of texts. Keys and values are paged: pages on demand, shared where texts begin alike, kept for later texts
- * when a sequence leaves them. Pure: it names pages and copies, and touches no GPU.
+ * The accounting of all that layers keep of texts. Keys and values are paged: pages on demand, shared where texts begin
+ * alike, kept for later texts when a sequence leaves them. Pure: it names pages and copies, and touches no GPU.
  *
  * A page that is shared or kept is full or at rest, so nobody writes to it: a sequence whose text parts from a cached
  * one in the middle of a page gets a copy of that page.
@@ -97,7 +97,9 @@ export class KvCache {
     const place = last && this.states?.placeOf(last, step);
     const whole = blocks.length * pageTokens;
     const now = whole + (part?.length ?? 0);
-    if (!last || place === undefined || now <= at || (part && this.available === 0)) return { at };
+    const idle = blocks.slice(at / pageTokens).filter(({ page }) => this.pool.users(page) === 0).length;
+    // Without a page to go on in there may be no step, and the copy would not be made.
+    if (!last || place === undefined || now <= at || this.available <= idle) return { at };
     this.states?.touch(last);
     for (const { page } of blocks.slice(at / pageTokens)) {
       this.pool.share(page);

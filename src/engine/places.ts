@@ -62,12 +62,11 @@ export class Places {
 
   /** Whether a text can be computed without somebody losing pages: alone it always can. */
   #hasRoom(sequence: Sequence): boolean {
-    const { tokens: text, request, isScoring } = sequence;
+    const { tokens: text, request, isScoring, adopts } = sequence;
     // Behind a prompt that is only scored nothing follows.
     const count = Math.min(text.length + 1, request.prompt.length + request.maxTokens);
-    const { missing, idle } = isScoring
-      ? { missing: pagesFor(count), idle: 0 }
-      : this.#cache.demand(text, count);
+    const { missing, idle } =
+      isScoring || !adopts ? { missing: pagesFor(count), idle: 0 } : this.#cache.demand(text, count);
     // Each running one needs the rest of its text's pages, and soon a page for what it answers.
     const promised = this.running.reduce(
       (sum, { pages, tokens }) => sum + Math.max(1, pagesFor(tokens.length + 1) - pages.length),
@@ -86,6 +85,7 @@ export class Places {
     sequence.scheduled = at;
     // What it computed itself before it gave its place back was not saved to it.
     if (sequence.departures === 0) sequence.cachedTokens += at - scheduled;
+    sequence.adopted += at - scheduled;
     return copies;
   }
 
@@ -133,6 +133,18 @@ export class Places {
     return true;
   }
 
+  /**
+   * Where nobody has anything to compute: prompts wait for pages that other prompts hold, because a beginning that one of
+   * them was to go on from was gone when its turn came. The youngest gives way.
+   * @returns whether it was so
+   */
+  relieve(): boolean {
+    const { running } = this;
+    if (running.length < 2 || running.some(({ phase }) => phase !== 'prefill')) return false;
+    this.#preempt(running.at(-1) as Sequence);
+    return true;
+  }
+
   /** The sequence gives everything back and waits, before all that arrived after it. */
   #preempt(sequence: Sequence): void {
     this.leave(sequence);
@@ -145,6 +157,7 @@ export class Places {
     this.release(sequence);
     sequence.departures += 1;
     sequence.scheduled = 0;
+    sequence.adopted = 0;
     // Tokens still on their way are drawn again, and are the same then.
     sequence.drawn = sequence.answered;
     sequence.scoring = sequence.scores?.length ?? 1;

@@ -12,7 +12,7 @@ type UnitOf<Op extends PerLayerUnit['op']> = Extract<PerLayerUnit, { readonly op
 export const perLayerVectors = (unit: PlanUnit): (readonly string[])[] =>
   unit.op === 'per_layer_join' ? [[unit.weight]] : [];
 
-export async function planJoin(context: PlanContext, unit: UnitOf<'per_layer_join'>): Promise<Planned[]> {
+export async function planJoin(context: PlanContext, unit: UnitOf<'per_layer_join'>): Promise<Planned> {
   const { memory, graph, gpu, weights } = context;
   const { layers, layerInput = 0, eps } = graph.shape;
   const { streamed } = weights;
@@ -27,9 +27,7 @@ export async function planJoin(context: PlanContext, unit: UnitOf<'per_layer_joi
     scale: unit.scale,
   };
   const buffers = { quants, scales, weight: vectorOf(context, unit.weight), y: memory.buffers.per_layer };
-  return [
-    await dispatchOf(context, unit.id, always(perLayerJoin, chooseJoin(gpu.caps, format)), params, buffers),
-  ];
+  return dispatchOf(context, unit.id, always(perLayerJoin, chooseJoin(gpu.caps, format)), params, buffers);
 }
 
 export function planLayerGate(context: PlanContext, unit: UnitOf<'per_layer_gate'>): Promise<Planned> {

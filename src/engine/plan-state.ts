@@ -46,30 +46,28 @@ export function planConv(context: PlanContext, unit: UnitOf<'short_conv'>): Prom
   );
 }
 
-export async function planDeltaNet(context: PlanContext, unit: UnitOf<'delta_net'>): Promise<Planned[]> {
+export function planDeltaNet(context: PlanContext, unit: UnitOf<'delta_net'>): Promise<Planned> {
   const { memory, gpu } = context;
   const { layer, keyHeads, valueHeads, keyDim, valueDim } = unit;
-  return [
-    await dispatchOf(
-      context,
-      unit.id,
-      always(deltaNet, chooseDeltaNet(gpu.caps, keyDim)),
-      {
-        key_heads: keyHeads,
-        value_heads: valueHeads,
-        value_dim: valueDim,
-        stride: strideOf(context, 'mixed', layer),
-        out_stride: strideOf(context, 'context', layer),
-      },
-      {
-        vectors: vectorOf(context, stackKey([unit.dt, unit.a])),
-        spans: spansOf(context),
-        mixed: memory.buffers.mixed,
-        state: statesOf(memory, unit.cache),
-        y: memory.buffers.context,
-      },
-    ),
-  ];
+  return dispatchOf(
+    context,
+    unit.id,
+    always(deltaNet, chooseDeltaNet(gpu.caps, keyDim)),
+    {
+      key_heads: keyHeads,
+      value_heads: valueHeads,
+      value_dim: valueDim,
+      stride: strideOf(context, 'mixed', layer),
+      out_stride: strideOf(context, 'context', layer),
+    },
+    {
+      vectors: vectorOf(context, stackKey([unit.dt, unit.a])),
+      spans: spansOf(context),
+      mixed: memory.buffers.mixed,
+      state: statesOf(memory, unit.cache),
+      y: memory.buffers.context,
+    },
+  );
 }
 
 export function planGatedNorm(context: PlanContext, unit: UnitOf<'gated_norm'>): Promise<Planned> {

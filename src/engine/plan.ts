@@ -1,4 +1,4 @@
-import { attention, attentionCombine, attentionLanes, chooseAttention } from '../../kernels/attention.ts';
+import { attentionLanes } from '../../kernels/attention.ts';
 import type { StepDims } from '../../kernels/define.ts';
 import { embed } from '../../kernels/embed.ts';
 import { gatedActivation } from '../../kernels/gated-activation.ts';
@@ -6,24 +6,20 @@ import { gatherRows } from '../../kernels/gather-rows.ts';
 import { matmulFlags, type MatmulFamily, withFlags } from '../../kernels/matmul.ts';
 import { chooseNormAdd, normAdd } from '../../kernels/norm-add.ts';
 import { chooseRmsNorm, rmsNorm } from '../../kernels/rms-norm.ts';
-import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
 import type { GatherUnit, PlanUnit } from './bindings.ts';
 import { fuse, type Work } from './fusion.ts';
 import type { Gpu } from './gpu/device.ts';
 import { layerShape, type MatmulUnit, type Shape, type Unit } from './graph.ts';
 import { labGain, labVectors, planLab } from './lab-plan.ts';
-import { pagesOf } from './memory.ts';
+import { planAttention, planRope } from './plan-attention.ts';
 import {
-  type Bound,
   type Choice,
   type Dispatch,
   layerOf,
   type PlanContext,
-  rotationOf,
   stackOf,
   strideOf,
   vectorOf,
-  windowOf,
 } from './plan-context.ts';
 import { always, dispatchOf, many, numbered, type Planned } from './plan-dispatch.ts';
 import { planGelu, planLayerNorm, planPool, planPositions } from './plan-embedding.ts';
@@ -172,7 +168,7 @@ async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
     case 'short_conv':
       return [await planConv(context, unit)];
     case 'delta_net':
-      return planDeltaNet(context, unit);
+      return [await planDeltaNet(context, unit)];
     case 'gated_norm':
       return [await planGatedNorm(context, unit)];
     case 'sigmoid_gate':
@@ -184,7 +180,7 @@ async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
     case 'expert_sum':
       return [await planExpertSum(context, unit)];
     case 'per_layer_join':
-      return planJoin(context, unit);
+      return [await planJoin(context, unit)];
     case 'per_layer_gate':
       return [await planLayerGate(context, unit)];
     case 'scale':
@@ -343,132 +339,6 @@ function planNormAdd(
     { columns: width, eps, scale },
     { weight: vectorOf(context, unit.weight), x: projected, y: hidden, ...joined },
   );
-}
-
-function planRope(
-  context: PlanContext,
-  unit: Extract<Unit, { op: 'rope_kv_write' }>,
-  promptOnly: boolean,
-): Promise<Planned> {
-  const { memory, graph } = context;
-  const { heads, kvHeads, headDim } = layerShape(graph.shape, unit.layer);
-  const { rotary, style, table } = rotationOf(context, unit.rope);
-  // Keys and values of another layer: there is nothing to write, and nowhere to write it.
-  const cache =
-    unit.cache === undefined ? { k: memory.nowhere, v: memory.aside } : pagesOf(memory, unit.cache);
-  return dispatchOf(
-    context,
-    unit.id,
-    always(ropeKvWrite, {
-      NEOX: style === 'neox',
-      WG: 64,
-      PAGE: pageTokens,
-      PROMPT: promptOnly,
-    }),
-    {
-      heads,
-      kv_heads: kvHeads,
-      head_dim: headDim,
-      rotary,
-      max_pages: memory.maxPages,
-      writes: unit.cache === undefined ? 0 : 1,
-    },
-    {
-      qkv: memory.buffers.qkv,
-      table,
-      page_table: memory.pageTable,
-      k_cache: cache.k,
-      v_cache: cache.v,
-    },
-  );
-}
-
-async function planAttention(
-  context: PlanContext,
-  unit: Extract<Unit, { op: 'attention' }>,
-  { rotates = false, writes = true, headNorms }: Work,
-): Promise<Planned[]> {
-  const { memory, graph, gpu } = context;
-  const { eps } = graph.shape;
-  const layer = layerShape(graph.shape, unit.layer);
-  const { heads, kvHeads, headDim } = layer;
-  const { rotary, style, table } = rotationOf(context, unit.rope);
-  const window = windowOf(context, unit);
-  const cache = pagesOf(memory, unit.cache);
-  const outStride = strideOf(context, 'context', unit.layer);
-  const buffers = {
-    qkv: memory.buffers.qkv,
-    page_table: memory.pageTable,
-    k_cache: cache.k,
-    v_cache: cache.v,
-    table,
-    gain: headNorms ? vectorOf(context, stackKey(headNorms)) : memory.nothing,
-    sinks: unit.sinks === undefined ? memory.nothing : vectorOf(context, unit.sinks),
-  };
-  const sinks = unit.sinks !== undefined;
-  const tile = memory.tileTokens;
-  const rotation = rotates ? { rope: style, qkNorm: headNorms !== undefined } : {};
-  const params = {
-    heads,
-    kv_heads: kvHeads,
-    max_pages: memory.maxPages,
-    out_stride: outStride,
-    scale: unit.scale,
-    many,
-    rotary,
-    eps,
-    window,
-    writes: Number(writes),
-    v_norm: Number(headNorms?.length === 3),
-  };
-  const whole = { split_tokens: 0x7fffffff, max_splits: 1 };
-  const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
-  const singleTiles = {
-    buffer: memory.step,
-    offset: memory.layout.singleTiles,
-    size: memory.singleTilesBytes,
-  };
-  const wideTiles = { buffer: memory.step, offset: memory.layout.wideTiles, size: memory.wideTilesBytes };
-  const out = memory.buffers.context;
-  const attend = (
-    id: string,
-    mode: Parameters<typeof chooseAttention>[2],
-    own: { tiles: Bound; out: Bound; limits: typeof splits },
-  ) =>
-    dispatchOf(
-      context,
-      id,
-      always(attention, chooseAttention(gpu.caps, layer, { ...mode, window: window > 0, sinks, tile })),
-      { ...params, ...own.limits },
-      { ...buffers, tiles: own.tiles, out: own.out },
-    );
-  const { embedding } = graph.shape;
-  if (embedding) {
-    const mode = { wide: true, bidirectional: embedding.bidirectional };
-    return [await attend(unit.id, mode, { tiles: wideTiles, out, limits: whole })];
-  }
-  const list = [
-    attend(unit.id, rotation, { tiles: singleTiles, out, limits: whole }),
-    attend(`${unit.id}.wide`, { wide: true }, { tiles: wideTiles, out, limits: whole }),
-  ];
-  // A context that is one split needs no other kernel, and none is compiled.
-  if (memory.maxSplits > 1) {
-    list.push(
-      attend(
-        `${unit.id}.split`,
-        { split: true, ...rotation },
-        { tiles: singleTiles, out: memory.partial, limits: splits },
-      ),
-      dispatchOf(
-        context,
-        `${unit.id}.combine`,
-        always(attentionCombine, { WG: 64, SINKS: sinks }),
-        { heads, head_dim: headDim, ...splits, out_stride: outStride, window },
-        { partial: memory.partial, tiles: singleTiles, out, sinks: buffers.sinks },
-      ),
-    );
-  }
-  return Promise.all(list);
 }
 
 function planActivation(

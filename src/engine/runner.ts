@@ -6,14 +6,13 @@ import { BufferPool } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
 import { traceDispatches, type DispatchTime } from './gpu/trace.ts';
 import type { Embedding, Graph } from './graph.ts';
-import type { StateCopy } from './kept-states.ts';
-import type { PageCopy } from './kv-cache.ts';
 import type { Memory } from './memory.ts';
 import { int8Tolerance, klDivergence } from './divergence.ts';
+import { encodeCopies, encodeParts, forwardPart, samplingPart, wholeStep } from './encode-step.ts';
 import { type Loading, type LoadOptions, prepare } from './loading.ts';
 import { observe, type Observed, type Wanted } from './observe.ts';
-import type { Dispatch, LabDispatch } from './plan-context.ts';
-import { choiceOf, encodePlan, makePlan, type Plan, worksOf } from './plan.ts';
+import type { LabDispatch } from './plan-context.ts';
+import { choiceOf, makePlan, type Plan, worksOf } from './plan.ts';
 import { StepInput, stepSamples, wantsOf } from './step.ts';
 import { greedy, type LoadProgress } from './types.ts';
 
@@ -216,13 +215,12 @@ export class Runner {
     await this.#loading.streamed?.fill(step.ids());
   }
 
-  /** Writes a step, and copies the pages that it wants copied. */
+  /** Writes a step, and copies the pages and states that it wants copied. */
   #begin(step: StepInput): GPUCommandEncoder {
     const { device } = this.gpu;
     device.queue.writeBuffer(this.memory.step, 0, step.bytes());
     const encoder = device.createCommandEncoder();
-    for (const copy of step.copies) copyPage(encoder, this.memory, copy);
-    for (const copy of step.states) copyState(encoder, this.memory, copy);
+    encodeCopies(encoder, this.memory, step);
     return encoder;
   }
 
@@ -419,32 +417,6 @@ export class Runner {
 /** Everything that a sample may want. */
 const everything = wantsOf({ logprobs: mostLikely }) | sampleFlags.mask;
 
-type Parts = readonly Dispatch['part'][];
-const wholeStep: Parts = ['forward', 'sampling'];
-const forwardPart: Parts = ['forward'];
-const samplingPart: Parts = ['sampling'];
-const onePass = [undefined];
-
-/**
- * Encodes parts of a plan. Where log probabilities are wanted, a copy of the logits stands between them, because
- * sampling changes these.
- */
-function encodeParts(
-  encoder: GPUCommandEncoder,
-  { buffers, rawLogits, strides }: Memory,
-  plan: Plan,
-  dims: StepDims,
-  parts: Parts,
-): void {
-  for (const part of parts.length > 1 && !dims.logprobs ? onePass : parts) {
-    if (part === 'sampling' && dims.logprobs)
-      encoder.copyBufferToBuffer(buffers.logits, 0, rawLogits, 0, dims.samples * strides.logits * 4);
-    const pass = encoder.beginComputePass();
-    encodePlan(pass, plan, dims, part);
-    pass.end();
-  }
-}
-
 /** The dispatches of a step whose pipelines are not in `warm`, which then has them. */
 function notYetRun(plan: Plan, dims: StepDims, warm: Set<GPUComputePipeline>): Plan {
   const dispatches = plan.dispatches.filter((dispatch) => {
@@ -454,33 +426,6 @@ function notYetRun(plan: Plan, dims: StepDims, warm: Set<GPUComputePipeline>): P
     return true;
   });
   return { ...plan, dispatches };
-}
-
-/** Copies keys and values of every layer from one page to another, before the step's pass. */
-function copyPage(encoder: GPUCommandEncoder, { caches, pageCopy }: Memory, { from, to }: PageCopy): void {
-  const buffers = caches.flatMap((cache) =>
-    cache.kind === 'pages' ? [cache.k, cache.v].map((buffer) => ({ buffer, bytes: cache.pageBytes })) : [],
-  );
-  let at = 0;
-  for (const { buffer, bytes } of buffers) {
-    encoder.copyBufferToBuffer(buffer, from * bytes, pageCopy, at, bytes);
-    at += bytes;
-  }
-  at = 0;
-  for (const { buffer, bytes } of buffers) {
-    encoder.copyBufferToBuffer(pageCopy, at, buffer, to * bytes, bytes);
-    at += bytes;
-  }
-}
-
-/** Copies the states of all layers between a slot and a place where they are kept. */
-function copyState(encoder: GPUCommandEncoder, { caches }: Memory, { kind, slot, place }: StateCopy): void {
-  for (const cache of caches) {
-    if (cache.kind !== 'state') continue;
-    const { live, kept, bytes } = cache;
-    if (kind === 'keep') encoder.copyBufferToBuffer(live, slot * bytes, kept, place * bytes, bytes);
-    else encoder.copyBufferToBuffer(kept, place * bytes, live, slot * bytes, bytes);
-  }
 }
 
 const describe = (divergence: number): string =>

@@ -9,6 +9,7 @@ import { Places } from './places.ts';
 import { PromptLookup } from './prompt-lookup.ts';
 import { PromptPace } from './prompt-pace.ts';
 import { pipelineDepth } from './runner.ts';
+import { noCounts, type SchedulerCounts } from './scheduler-counts.ts';
 import type { Sequence } from './sequence.ts';
 import { type InFlight, isConstrained, isStale, type Share } from './share.ts';
 import { flagsOf, type StepInput } from './step.ts';
@@ -17,23 +18,6 @@ import { StepResults } from './step-results.ts';
 import type { StepRunner } from './step-runner.ts';
 import { type ConstraintLimits, Thinking } from './thinking.ts';
 import { EngineError, type TokenLogprob } from './types.ts';
-
-/** Totals that outlive a scheduler: a lost device gets a new one. */
-export interface SchedulerCounts {
-  /** Sequences that gave their place back for lack of pages. */
-  preemptions: number;
-  drafted: number;
-  accepted: number;
-  /** Of those, what another model guessed. */
-  byModel: { drafted: number; accepted: number };
-}
-
-export const noCounts = (): SchedulerCounts => ({
-  preemptions: 0,
-  drafted: 0,
-  accepted: 0,
-  byModel: { drafted: 0, accepted: 0 },
-});
 
 /**
  * Runs steps as long as somebody wants any, and hands out what they draw. The next step is encoded while the last one
@@ -368,24 +352,38 @@ export class Scheduler {
         sequence.drawn += 1;
         for (const one of counts) one.accepted += 1;
       }
-      const isReported = sequence.request.logprobs !== undefined && id !== noToken;
+      if (id === noToken) return this.#fault(sequence);
+      const isReported = sequence.request.logprobs !== undefined;
       this.#accept(sequence, id, now, isReported ? results.logprob(first + n, id) : undefined);
       if (this.#hasEnded(sequence) || id !== drafts[n]) break;
     }
     if (!this.#hasEnded(sequence) && this.#parking.isDue(sequence)) this.#park(sequence);
   }
 
-  #accept(sequence: Sequence, id: number, now: number, logprob: TokenLogprob | undefined): void {
-    if (id === noToken) {
-      this.cancel(
-        sequence,
-        new EngineError(
-          'broken_model',
-          'no token can be drawn, because the logits are not numbers: the model file is damaged, or its values overflow',
-        ),
-      );
+  /**
+   * Its logits are not numbers. That may be another text's doing: where one is broken by a token, what is kept of it may be
+   * so some tokens before that, which is what other texts begin with. So it is tried again without anything that is kept.
+   */
+  #fault(sequence: Sequence): void {
+    if (sequence.adopted > 0) {
+      sequence.adopts = false;
+      sequence.cachedTokens = 0;
+      this.#places.leave(sequence);
+      this.forgetPrefixes();
+      this.#comeBack(sequence);
       return;
     }
+    this.cancel(
+      sequence,
+      new EngineError(
+        'broken_model',
+        'no token can be drawn, because the logits are not numbers: the model file is damaged, or its values overflow',
+      ),
+    );
+    this.forgetPrefixes();
+  }
+
+  #accept(sequence: Sequence, id: number, now: number, logprob: TokenLogprob | undefined): void {
     sequence.accept(id, now, logprob);
     if (this.#hasEnded(sequence)) {
       this.#places.release(sequence);

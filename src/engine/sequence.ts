@@ -30,6 +30,10 @@ export class Sequence {
   drawn = 0;
   /** Prompt tokens that came from the prefix cache. */
   cachedTokens = 0;
+  /** Tokens that came from there since it has its place. */
+  adopted = 0;
+  /** Whether it may take any. */
+  adopts = true;
   /** Prompt, and the answer's tokens as far as they are read back. */
   readonly tokens: number[];
   /** Of the answer's tokens, how many the constraint was told. */

@@ -45,7 +45,7 @@ export class StepComposer {
     const drafts = this.#addDecoding(step, shares, each);
     const rows = step.dims.tokens;
     const prefillTokens = this.#addPrompts(step, shares);
-    if (step.dims.tokens === 0) return undefined;
+    if (step.dims.tokens === 0) return this.#places.relieve() ? this.compose(step, each) : undefined;
     step.states.unshift(...this.#places.takeDue());
     return { shares, rows, drafts, prefillTokens };
   }
@@ -107,7 +107,7 @@ export class StepComposer {
   #addPrompt(step: StepInput, sequence: Sequence, left: number, shares: Share[]): number {
     const { tokens } = sequence;
     // What is scored has to be computed.
-    const { copy, state } = sequence.isScoring ? {} : this.#places.adopt(sequence);
+    const { copy, state } = sequence.isScoring || !sequence.adopts ? {} : this.#places.adopt(sequence);
     if (copy) step.copies.push(copy);
     if (state) step.states.push(state);
     const first = sequence.scheduled;

@@ -276,6 +276,10 @@ function chunksOf({ parts, planned }: AllocatedStack): Chunk[] {
   });
 }
 
+/** Elements of a tensor; 0 where the file has none of that name. */
+export const elementsOf = (file: ModelFile, name: string): number =>
+  file.tensors.get(name)?.shape.reduce((product, extent) => product * extent, 1) ?? 0;
+
 /**
  * A tensor (norm weights, biases, RoPE factors, the rows of biases of experts) as f32, row by row.
  * @throws ModelFileError `bad_tensors`

@@ -13,6 +13,7 @@ import {
   type Target,
   targetsOf,
 } from '../../src/engine/index.ts';
+import { describeGraph } from '../../src/lab/live/describe.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
 import { LiveTargets } from '../../src/lab/live/shapes.ts';
 import { Random } from '../../src/lab/ops/random.ts';
@@ -142,6 +143,16 @@ for (const [name, model] of Object.entries(models)) {
           : await loadFromMemory(model instanceof Uint8Array ? model : tinyModel(model), options);
     });
     afterAll(() => engine.close());
+
+    it('is shown with every result read by somebody, but for the token that is drawn', async () => {
+      const live = new LiveTargets(engine.runner, wgsl, unfused);
+      const { nodes, edges } = await describeGraph(name, engine.runner, live, new Map());
+      const read = new Set(edges.map(({ from }) => from));
+      expect(nodes.filter(({ id }) => !read.has(id)).map(({ id }) => id)).toEqual(['sample']);
+      const fed = new Set(edges.map(({ to }) => to));
+      expect(nodes.filter(({ id }) => !fed.has(id)).map(({ id }) => id)).toEqual(['embed']);
+      expect(nodes.filter(({ kernel }) => kernel === 'builtin')).toEqual([]);
+    });
 
     it('gives the same logits on any mixture of bindings', async () => {
       const formats = await formatsByTarget(engine);

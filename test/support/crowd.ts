@@ -2,7 +2,8 @@
 import type { ResidentEngine } from '../../src/engine/index.ts';
 import type { Capacity } from '../../src/engine/memory.ts';
 import type { ReaderLimits } from '../../src/engine/parking.ts';
-import { noCounts, Scheduler } from '../../src/engine/scheduler.ts';
+import { Scheduler } from '../../src/engine/scheduler.ts';
+import { noCounts } from '../../src/engine/scheduler-counts.ts';
 import { Sequence } from '../../src/engine/sequence.ts';
 import type { ConstraintLimits } from '../../src/engine/thinking.ts';
 import {
@@ -22,11 +23,24 @@ export interface Answer {
   readonly cached: number;
 }
 
+type Scores = readonly (TokenLogprob | null)[];
+
+/** The largest difference of two texts' log probabilities. */
+export const farthest = (got: Scores, wanted: Scores): number =>
+  got.length === wanted.length
+    ? wanted.reduce((far, one, n) => Math.max(far, Math.abs((got[n]?.logprob ?? 0) - (one?.logprob ?? 0))), 0)
+    : Number.POSITIVE_INFINITY;
+
 type Events = AsyncIterable<GenerationEvent>;
 
 /** All of an answer. */
 export async function read(events: Events, onEvent: (ids: number) => Promise<void> | void = () => {}) {
-  const got = { ids: [] as number[], logprobs: [] as TokenLogprob[], prompt: [] as Answer['prompt'], cached: -1 };
+  const got = {
+    ids: [] as number[],
+    logprobs: [] as TokenLogprob[],
+    prompt: [] as Answer['prompt'],
+    cached: -1,
+  };
   for await (const event of events) {
     if (event.type === 'end') {
       got.cached = event.usage.cached_tokens;
@@ -48,7 +62,11 @@ export function narrowed(
 ) {
   const { runner, tokenizer } = engine;
   let steps = 0;
-  const capacity = { ...runner.memory.capacity, ...less };
+  const texts: Sequence[] = [];
+  const all = runner.memory.capacity;
+  for (const [name, value] of Object.entries(less))
+    if (value > (all[name as keyof Capacity] ?? 0)) throw new Error(`there are no ${value} ${name}`);
+  const capacity = { ...all, ...less };
   const counts = noCounts();
   const failures: string[] = [];
   const narrow = {
@@ -71,19 +89,23 @@ export function narrowed(
     setMask: runner.setMask.bind(runner),
   };
   const now = () => performance.now();
-  const options = { speculation: 'off', counts, ...limits, onFailure: (why: string) => failures.push(why) } as const;
+  const options = {
+    speculation: 'off',
+    counts,
+    ...limits,
+    onFailure: (why: string) => failures.push(why),
+  } as const;
   const scheduler = new Scheduler(narrow, now, options);
   const turn = () => new Promise((resolve) => setImmediate(resolve));
   const isIdle = () => scheduler.running + scheduler.waiting === 0;
   return {
-    capacity,
     counts,
     failures,
     scheduler,
-    get steps() {
-      return steps;
+    /** Times that a text gave its place back, whatever for. */
+    get departures() {
+      return texts.reduce((sum, { departures }) => sum + departures, 0);
     },
-    isIdle,
     /** So many steps from now, or when there is nothing to do. */
     async after(more: number) {
       const end = steps + more;
@@ -92,13 +114,14 @@ export function narrowed(
     generate(request: GenerateRequest): { events: Events; cancel: () => void } {
       const sequence = new Sequence(request, tokenizer, now());
       scheduler.add(sequence);
+      texts.push(sequence);
       return { events: sequence.events(), cancel: () => scheduler.cancel(sequence, new Error('cut')) };
     },
   };
 }
 
 /** One of a crowd. */
-export interface Guest {
+interface Guest {
   readonly request: GenerateRequest;
   readonly grammar: ToyGrammar | undefined;
   /** Turns of the event loop that its constraint takes for a token. */
@@ -112,14 +135,14 @@ export interface Guest {
 }
 
 /** Requests whose prompts begin like each other, or like whole texts of others. */
-export function guests(count: number, seed: number, sizes = { stem: 110, tail: 45, answer: 28 }): Guest[] {
+export function guests(count: number, seed: number): Guest[] {
   const next = random(seed);
   const below = (limit: number) => Math.floor(next() * limit);
   const some = (length: number) => Array.from({ length }, () => below(256));
-  const stems = Array.from({ length: 3 }, () => some(20 + below(sizes.stem)));
+  const stems = Array.from({ length: 3 }, () => some(40 + below(60)));
   return Array.from({ length: count }, (_, n) => {
     const stem = stems[below(stems.length)] as number[];
-    const prompt = [...(below(3) > 0 ? stem : stem.slice(0, 1 + below(stem.length))), ...some(1 + below(sizes.tail))];
+    const prompt = [...(below(3) > 0 ? stem : stem.slice(0, 1 + below(stem.length))), ...some(1 + below(36))];
     // Some are the same text again.
     if (below(4) === 0) prompt.splice(stem.length + 1);
     const own: Partial<Sampling> = below(2) > 0 ? { temperature: 0.9, topP: 0.95, seed: n } : {};
@@ -127,7 +150,7 @@ export function guests(count: number, seed: number, sizes = { stem: 110, tail: 4
     const hasGrammar = below(5) === 0;
     const request: GenerateRequest = {
       prompt,
-      maxTokens: (isScored ? 0 : 1) + below(sizes.answer),
+      maxTokens: (isScored ? 0 : 1) + below(below(2) > 0 ? 12 : 60),
       sampling: { ...greedy, ...own, frequencyPenalty: below(4) === 0 ? 0.3 : 0 },
       stop: [],
       ignoreEnd: true,
@@ -137,10 +160,10 @@ export function guests(count: number, seed: number, sizes = { stem: 110, tail: 4
     return {
       request,
       grammar: hasGrammar && !isScored ? toyGrammar(n) : undefined,
-      thinks: below(3) === 0 ? 40 : below(3),
+      thinks: below(2) === 0 ? 200 : below(3),
       comes: below(4),
       leaves: below(5) === 0 ? below(24) : undefined,
-      reads: below(5) === 0 ? 1 + below(3) : 0,
+      reads: below(4) === 0 ? 3 + below(6) : 0,
     };
   });
 }

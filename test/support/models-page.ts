@@ -141,7 +141,7 @@ function benchTable(): string[] {
     .filter(({ schema }) => schema === 'lathe-bench/1');
   const rows = new Map<string, string[]>();
   for (const { date, adapter, models, quick } of reports) {
-    for (const { model, architecture, parameters, contexts } of quick ? [] : models) {
+    for (const { model, architecture, parameters, contexts } of models) {
       const [first, second] = contexts;
       const shown = second ?? first;
       if (!shown) continue;
@@ -153,7 +153,7 @@ function benchTable(): string[] {
         String(shown.prefillTokensPerSecond),
         String(shown.context),
         adapter.description,
-        date.slice(0, 10),
+        `${date.slice(0, 10)}${quick ? ', few rounds' : ''}`,
       ]);
     }
   }

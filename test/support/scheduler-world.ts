@@ -1,6 +1,7 @@
 /** A scheduler over a simulated GPU, and requests for it. */
 import type { ReaderLimits } from '../../src/engine/parking.ts';
-import { noCounts, Scheduler } from '../../src/engine/scheduler.ts';
+import { Scheduler } from '../../src/engine/scheduler.ts';
+import { noCounts } from '../../src/engine/scheduler-counts.ts';
 import type { ConstraintLimits } from '../../src/engine/thinking.ts';
 import { type GenerateRequest, greedy } from '../../src/engine/types.ts';
 import { newSequence, read, SimulatedRunner } from './simulated-runner.ts';

@@ -70,7 +70,8 @@ export function gemma4Parts(
     const own = typeof type === 'string' ? type : (type[name.split('.').at(-1) as string] ?? 'F32');
     add(`${name}.weight`, [rows, columns], own, scale / Math.sqrt(columns));
   };
-  const vector = (name: string, length: number) => add(`${name}.weight`, [length], 'F32', 0.2, 1);
+  const vector = (name: string, length: number, around = 1) =>
+    add(`${name}.weight`, [length], 'F32', 0.2 * around, around);
   const numbers = (name: string, values: readonly number[]) =>
     tensors.push({
       name: `${name}.weight`,
@@ -96,7 +97,8 @@ export function gemma4Parts(
     const own = n < layers - shared;
     vector(`${blk}.attn_norm`, width);
     matrix(`${blk}.attn_q`, heads * dim, width);
-    vector(`${blk}.attn_q_norm`, dim);
+    // Scores are divided by nothing: with a 1 they would be as sharp as no trained model's, and make much of a last bit.
+    vector(`${blk}.attn_q_norm`, dim, 0.3);
     if (own) {
       matrix(`${blk}.attn_k`, (keyHeads[n] as number) * dim, width);
       vector(`${blk}.attn_k_norm`, dim);

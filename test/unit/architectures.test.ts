@@ -311,7 +311,7 @@ describe('gemma4', () => {
       'more shared layers than layers',
       { 'attention.shared_kv_layers': 6 },
       '',
-      /shared_kv_layers .* 0 to 5, got 6/,
+      /shared_kv_layers' must be a whole number from 0 to 5, got 6/,
     ],
     ['nobody to share with', { 'attention.shared_kv_layers': 4 }, '', /layer 2 has no keys and values/],
     ['an odd input', { embedding_length_per_layer_input: 40 }, '', /multiple of 32, got 40/],

@@ -134,6 +134,21 @@ describe('KvCache', () => {
     expect(cache.prefixes.size).toBe(1);
   });
 
+  it('goes on from a kept state only with a page to go on in: a step without its tokens would not copy it', () => {
+    const cache = new KvCache(4, 2);
+    leave(cache, run(0, 64));
+    const other: BlockTable = { pages: [] };
+    expect(cache.grow(other, 64)).toBe(true);
+    const table: BlockTable = { pages: [], slot: 1 };
+    const text = [...run(0, 64), 999, 998];
+    expect(cache.adopt(table, text, 0, 1)).toEqual({ at: 0 });
+    expect(table.pages).toEqual([]);
+    cache.release(other, run(500, 64), 0, 1);
+    const { at, state } = cache.adopt(table, text, 0, 2);
+    expect({ at, state }).toMatchObject({ at: 64, state: { kind: 'restore', slot: 1 } });
+    expect(cache.grow(table, 65)).toBe(true);
+  });
+
   it('says what a text still has to take', () => {
     const cache = new KvCache(8);
     leave(cache, run(0, 80));

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { bindUnits, fits, overlapping, targetsOf, type LabKernel } from '../../src/engine/bindings.ts';
 import { contracts } from '../../kernels/contracts.ts';
-import { GraphBuilder } from '../../src/engine/graph.ts';
+import { GraphBuilder } from '../../src/engine/graph-builder.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';

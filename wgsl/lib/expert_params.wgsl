@@ -80,9 +80,10 @@ fn write_result(tile: Tile, pair: u32, row: u32, result: f32) {
     var open = gate[at];
     var slope = 1.0;
     if ((params.flags & OAI) != 0u) {
-      open = min(open, 7.0);
+      // Not min and clamp: what is no number must not become one, for it says that a weight is damaged.
+      open = select(open, 7.0, open > 7.0);
       slope = 1.702;
-      value = clamp(value, -7.0, 7.0) + 1.0;
+      value = select(select(value, -7.0, value < -7.0), 7.0, value > 7.0) + 1.0;
     }
     value *= open / (1.0 + exp(-slope * open));
   }

@@ -2,16 +2,7 @@
  * Blocks of 32 elements under one scale d (f16 unless said otherwise). Nibbles: 16 bytes, low ones elements 0..15, high
  * ones 16..31. High bits: a little-endian u32, bit i that of element i.
  */
-import { type Codec, f16At } from './codec.ts';
-
-/** Calls back with each element's nibble. */
-function eachNibble(bytes: DataView, at: number, visit: (element: number, nibble: number) => void): void {
-  for (let i = 0; i < 16; i++) {
-    const pair = bytes.getUint8(at + i);
-    visit(i, pair & 15);
-    visit(i + 16, pair >> 4);
-  }
-}
+import { type Codec, eachNibble, f16At } from './codec.ts';
 
 /** d, 32 x int8 q; value q * d. */
 export const q8_0: Codec = {

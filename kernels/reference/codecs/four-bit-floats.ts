@@ -2,21 +2,12 @@
  * Nibbles that stand for numbers at unlike distances. Of every 16 bytes the low nibbles are elements 0..15 and the high
  * ones 16..31.
  */
-import { type Codec, f16At } from './codec.ts';
+import { type Codec, eachNibble, f16At } from './codec.ts';
 
 const { fround } = Math;
 
 /** Of both IQ4 types. */
 const iq4Numbers = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const;
-
-/** Calls back with each of 32 elements' nibble. */
-function eachNibble(bytes: DataView, at: number, visit: (element: number, nibble: number) => void): void {
-  for (let i = 0; i < 16; i++) {
-    const pair = bytes.getUint8(at + i);
-    visit(i, pair & 15);
-    visit(i + 16, pair >> 4);
-  }
-}
 
 /** f16 d, nibbles; value d * number. */
 export const iq4NL: Codec = {

@@ -1,5 +1,6 @@
 import type { ModelFile } from '../formats/model-file.ts';
-import { type Activation, type AttentionTraits, GraphBuilder, type Graph, type Rope } from '../graph.ts';
+import type { Activation, AttentionTraits, Graph, Rope } from '../graph.ts';
+import { GraphBuilder } from '../graph-builder.ts';
 import { embeddingOf, endInEmbedding } from './embedding.ts';
 import { expertFeedForward, type ExpertTraits, hasExperts } from './experts.ts';
 import { shapeOf } from './metadata.ts';

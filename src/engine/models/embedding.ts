@@ -1,6 +1,7 @@
 /** How a model for embeddings ends, as metadata and tensors of its file describe it. */
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { Embedding, GraphBuilder, PoolMode } from '../graph.ts';
+import type { Embedding, PoolMode } from '../graph.ts';
+import type { GraphBuilder } from '../graph-builder.ts';
 import { fieldOf, numberOf } from './metadata.ts';
 import type { Tensors } from './tensors.ts';
 

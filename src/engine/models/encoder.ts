@@ -1,5 +1,6 @@
 import type { ModelFile } from '../formats/model-file.ts';
-import { type Graph, GraphBuilder, type Rope } from '../graph.ts';
+import type { Graph, Rope } from '../graph.ts';
+import { GraphBuilder } from '../graph-builder.ts';
 import { requireEmbedding } from './embedding.ts';
 import { numberOf, shapeOf } from './metadata.ts';
 import { Tensors } from './tensors.ts';

@@ -1,8 +1,9 @@
 /** Feed-forwards of experts, as metadata and tensors of a file describe them. */
 import { mostExperts, mostUsed } from '../../../kernels/route.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { ExpertActivation, ExpertShape, ExpertUnit, GraphBuilder } from '../graph.ts';
-import { fieldOf, numberOf } from './metadata.ts';
+import type { ExpertActivation, ExpertShape, ExpertUnit } from '../graph.ts';
+import type { GraphBuilder } from '../graph-builder.ts';
+import { fieldOf, numberOf, wholeOf } from './metadata.ts';
 import type { Tensors } from './tensors.ts';
 
 type Shares = Extract<ExpertUnit, { readonly op: 'route' }>['shares'];
@@ -27,14 +28,7 @@ const softmax = 1;
  */
 export function expertsOf(file: ModelFile): ExpertShape {
   const name = (key: string) => `${String(file.metadata.get('general.architecture'))}.${key}`;
-  const whole = (key: string, most: number, why: string): number => {
-    const value = numberOf(file, key);
-    if (Number.isInteger(value) && value >= 1 && value <= most) return value;
-    throw new ModelFileError(
-      'bad_metadata',
-      `${file.name}: metadata '${name(key)}' must be a whole number from 1 to ${most} (${why}), got ${value}`,
-    );
-  };
+  const whole = (key: string, most: number, why: string) => wholeOf(file, key, [1, most], { why });
   const count = whole('expert_count', mostExperts, 'experts that a token can be given a choice of');
   const most = Math.min(count, mostUsed);
   const used = whole(

@@ -1,8 +1,18 @@
 import { streamedRowBytes } from '../streamed-rows.ts';
 import { type ModelFile, ModelFileError } from '../formats/model-file.ts';
-import { type CacheShape, GraphBuilder, type Graph, type LayerShape, type Shape } from '../graph.ts';
-import { readVector } from '../weights.ts';
-import { checkShape, fieldOf, numberOf, numbersOf, optionalNumber, patternOf, windowOf } from './metadata.ts';
+import type { CacheShape, Graph, LayerShape, Shape } from '../graph.ts';
+import { GraphBuilder } from '../graph-builder.ts';
+import { elementsOf, readVector } from '../weights.ts';
+import {
+  checkShape,
+  layerCount,
+  numberOf,
+  optionalNumber,
+  patternOf,
+  wholeByLayer,
+  wholeOf,
+  windowOf,
+} from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 import { Tensors } from './tensors.ts';
@@ -46,10 +56,8 @@ export const gemma4: Architecture = {
     }
     g.layer(undefined);
     g.norm('output.norm', tensors.vector('output_norm.weight', width), 'hidden', 'last');
-    const table = tensors.has('output.weight')
-      ? tensors.matrix('output.weight', vocabulary, width)
-      : 'token_embd.weight';
-    g.logits(table, 1, optionalNumber(file, 'final_logit_softcapping'));
+    const table = tensors.output(vocabulary, width);
+    g.logits(table, 1, softcapOf(file));
     tensors.require();
     const ones = [...new Set(layers.map(({ sizes }) => sizes.headDim))].map(
       (length) => [onesOf(length), { kind: 'values', values: new Float32Array(length).fill(1) }] as const,
@@ -132,32 +140,37 @@ async function shapeOf(file: ModelFile): Promise<Shape> {
   return shape;
 }
 
+/** What logits stay below; undefined where they are as they are. */
+function softcapOf(file: ModelFile): number | undefined {
+  const cap = optionalNumber(file, 'final_logit_softcapping');
+  if (cap === undefined || (cap > 0 && Number.isFinite(Math.fround(cap)))) return cap;
+  throw new ModelFileError(
+    'bad_metadata',
+    `${file.name}: metadata 'gemma4.final_logit_softcapping' must be above 0 and fit a float of 32 bits, got ${cap}`,
+  );
+}
+
 /** The first layer without keys and values of its own. */
 function firstShared(file: ModelFile): number {
   const layers = numberOf(file, 'block_count');
-  const shared = numberOf(file, 'attention.shared_kv_layers', 0);
-  if (Number.isInteger(shared) && shared >= 0 && shared < layers) return layers - shared;
-  throw new ModelFileError(
-    'bad_metadata',
-    `${file.name}: attention.shared_kv_layers must be a whole number from 0 to ${layers - 1}, got ${shared}`,
-  );
+  return layers - wholeOf(file, 'attention.shared_kv_layers', [0, layers - 1], { fallback: 0 });
 }
 
 function sizesOf(file: ModelFile): LayerShape[] {
   const slides = windowed(file);
-  const heads = numbersOf(file, 'attention.head_count');
-  const kvHeads = numbersOf(file, 'attention.head_count_kv');
-  const feedForward = numbersOf(file, 'feed_forward_length');
+  const heads = wholeByLayer(file, 'attention.head_count');
+  const kvHeads = wholeByLayer(file, 'attention.head_count_kv');
+  const feedForward = wholeByLayer(file, 'feed_forward_length');
   const wide = numberOf(file, 'attention.key_length');
   const near = numberOf(file, 'attention.key_length_swa');
-  return heads.map((count, n): LayerShape => {
+  return Array.from({ length: layerCount(file) }, (_, n): LayerShape => {
     const headDim = slides(n) ? near : wide;
     return {
-      heads: count,
-      kvHeads: kvHeads[n] as number,
+      heads: heads(n),
+      kvHeads: kvHeads(n),
       headDim,
-      feedForward: feedForward[n] as number,
-      context: count * headDim,
+      feedForward: feedForward(n),
+      context: heads(n) * headDim,
       mixed: 0,
     };
   });
@@ -279,11 +292,11 @@ function ownInput(
 /** What the residual stream is multiplied by behind a layer; 1 where the file does not say. */
 async function layerScale(file: ModelFile, name: string): Promise<number> {
   if (!file.tensors.has(name)) return 1;
-  const values = await readVector(file, name);
-  const [scale] = values;
-  if (values.length === 1 && scale !== undefined && Number.isFinite(scale)) return scale;
+  const length = elementsOf(file, name);
+  const [scale] = length === 1 ? await readVector(file, name) : [];
+  if (scale !== undefined && Number.isFinite(scale)) return scale;
   throw new ModelFileError(
     'bad_tensors',
-    `${file.name}: tensor '${name}' must hold one number, got ${values.length}`,
+    `${file.name}: tensor '${name}' must hold one finite number, got ${scale ?? length}`,
   );
 }

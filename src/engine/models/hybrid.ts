@@ -1,12 +1,6 @@
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import {
-  type CacheShape,
-  type Graph,
-  GraphBuilder,
-  type LayerShape,
-  type Shape,
-  type TensorView,
-} from '../graph.ts';
+import type { CacheShape, Graph, LayerShape, Shape, TensorView } from '../graph.ts';
+import { GraphBuilder } from '../graph-builder.ts';
 import { fieldOf, numberOf } from './metadata.ts';
 import { Tensors } from './tensors.ts';
 
@@ -101,24 +95,4 @@ export function refuseVariants(file: ModelFile): void {
     refuse('attention.causal', 'tokens that see what follows them');
   if (numberOf(file, 'attention.sliding_window', 0) > 0)
     refuse('attention.sliding_window', 'windows of attention');
-}
-
-/**
- * A whole number in a range, of `<architecture>.<key>`.
- * @throws ModelFileError `bad_metadata`
- */
-export function wholeOf(
-  file: ModelFile,
-  key: string,
-  least: number,
-  most: number,
-  fallback?: number,
-): number {
-  const value = numberOf(file, key, fallback);
-  if (Number.isInteger(value) && value >= least && value <= most) return value;
-  const name = `${String(file.metadata.get('general.architecture'))}.${key}`;
-  throw new ModelFileError(
-    'bad_metadata',
-    `${file.name}: metadata '${name}' must be a whole number from ${least} to ${most}, got ${value}`,
-  );
 }

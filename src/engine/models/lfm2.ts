@@ -1,7 +1,7 @@
 import { convLengths } from '../../../kernels/short-conv.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import { buildHybrid, type HybridLayer, refuseVariants, wholeOf } from './hybrid.ts';
-import { shapeOf, wholeByLayer } from './metadata.ts';
+import { buildHybrid, type HybridLayer, refuseVariants } from './hybrid.ts';
+import { layerCount, shapeOf, wholeByLayer, wholeOf } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 
@@ -10,7 +10,7 @@ export const lfm2: Architecture = {
   async build(file) {
     refuseVariants(file);
     const kvHeadsOf = wholeByLayer(file, 'attention.head_count_kv');
-    const count = wholeOf(file, 'block_count', 1, file.tensors.size);
+    const count = layerCount(file);
     const kvHeads = Array.from({ length: count }, (_, layer) => kvHeadsOf(layer));
     const shape = shapeOf(file, { ropes: [await ropeOf(file, 'neox')], kvHeads: Math.max(...kvHeads) });
     const layers = kvHeads.map((own, layer) =>
@@ -52,7 +52,7 @@ function attending(
 }
 
 function convolving(file: ModelFile, { width, headDim, feedForward }: Shape, layer: number): HybridLayer {
-  const kernel = wholeOf(file, 'shortconv.l_cache', Math.min(...convLengths), Math.max(...convLengths));
+  const kernel = wholeOf(file, 'shortconv.l_cache', [Math.min(...convLengths), Math.max(...convLengths)]);
   const mixed = 3 * width;
   return {
     shape: { heads: 0, kvHeads: 0, headDim, feedForward, context: width, mixed },

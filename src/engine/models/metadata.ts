@@ -20,6 +20,34 @@ export function numberOf(file: ModelFile, key: string, fallback?: number): numbe
   );
 }
 
+/**
+ * Reads `<architecture>.<key>` as a whole number in a range, ends included.
+ * @param fallback without one a missing key is an error
+ * @param why the range is that, for the message
+ * @throws ModelFileError `bad_metadata`
+ */
+export function wholeOf(
+  file: ModelFile,
+  key: string,
+  [least, most]: readonly [number, number],
+  { fallback, why }: { fallback?: number; why?: string } = {},
+): number {
+  const value = numberOf(file, key, fallback);
+  if (Number.isInteger(value) && value >= least && value <= most) return value;
+  const because = why === undefined ? '' : ` (${why})`;
+  throw new ModelFileError(
+    'bad_metadata',
+    `${file.name}: metadata '${keyOf(file, key)}' must be a whole number from ${least} to ${most}${because}, got ${value}`,
+  );
+}
+
+/** Far more than any model has: what is written down for each layer costs many times the file's own bytes for it. */
+const mostLayers = 1 << 12;
+
+/** Layers of a file whose layers are not alike. @throws ModelFileError `bad_metadata` */
+export const layerCount = (file: ModelFile): number =>
+  wholeOf(file, 'block_count', [1, Math.min(file.tensors.size, mostLayers)]);
+
 /** Reads `<architecture>.attention.sliding_window`: positions that a token sees, 0 where the file names none. */
 export function windowOf(file: ModelFile): number {
   const window = numberOf(file, 'attention.sliding_window', 0);
@@ -66,25 +94,6 @@ export function patternOf(file: ModelFile, key: string, every: number): (layer: 
   throw new ModelFileError(
     'bad_metadata',
     `${file.name}: metadata '${keyOf(file, key)}' must be a list or a whole number >= 0, got ${period}`,
-  );
-}
-
-/**
- * Reads `<architecture>.<key>` as a number for each layer: a list, or one number for all.
- * @param fallback without one a missing key is an error
- */
-export function numbersOf(file: ModelFile, key: string, fallback?: number): readonly number[] {
-  const layers = numberOf(file, 'block_count');
-  const value = fieldOf(file, key);
-  if (typeof value !== 'object') {
-    const number = numberOf(file, key, fallback);
-    return Array.from({ length: Math.min(layers, file.tensors.size) }, () => number);
-  }
-  const list = Array.from(value as ArrayLike<unknown>, Number);
-  if (list.length >= layers && list.every(Number.isFinite)) return list.slice(0, layers);
-  throw new ModelFileError(
-    'bad_metadata',
-    `${file.name}: metadata '${keyOf(file, key)}' must hold a number for each of ${layers} layers, got ${list.length} values`,
   );
 }
 
@@ -164,6 +173,8 @@ export function checkShape(file: ModelFile, shape: Shape): void {
   // Before a graph of so many layers is written down: each has tensors of its own.
   if (shape.layers > file.tensors.size) {
     problems.push(`block_count ${shape.layers} is more than the ${file.tensors.size} tensors of the file`);
+  } else if (shape.layers > mostLayers) {
+    problems.push(`block_count ${shape.layers} is more than any model has (${mostLayers})`);
   }
   whole('embedding_length', shape.width);
   whole('attention.head_count', shape.heads);
@@ -181,7 +192,10 @@ export function checkShape(file: ModelFile, shape: Shape): void {
   }
   if (shape.headDim % 8 !== 0) problems.push(`head dimension ${shape.headDim} must be a multiple of 8`);
   const above0 = (name: string, value: number) => {
+    const held = Math.fround(value);
     if (!(value > 0)) problems.push(`${name} must be above 0, got ${value}`);
+    else if (held === 0 || held === Number.POSITIVE_INFINITY)
+      problems.push(`${name} must be a number that a float of 32 bits holds, got ${value}`);
   };
   above0('epsilon of norms', shape.eps);
   for (const { rotary, theta, scale, magnitude, factors, long } of shape.ropes) {

@@ -1,9 +1,10 @@
 import { deltaKeyDims } from '../../../kernels/delta-net.ts';
 import { convLengths } from '../../../kernels/short-conv.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { GraphBuilder, TensorView } from '../graph.ts';
-import { buildHybrid, type HybridLayer, refuseVariants, wholeOf } from './hybrid.ts';
-import { fieldOf, patternOf, shapeOf } from './metadata.ts';
+import type { TensorView } from '../graph.ts';
+import type { GraphBuilder } from '../graph-builder.ts';
+import { buildHybrid, type HybridLayer, refuseVariants } from './hybrid.ts';
+import { fieldOf, patternOf, shapeOf, wholeOf } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
 import type { Tensors } from './tensors.ts';
@@ -17,7 +18,8 @@ export const qwen35: Architecture = {
   async build(file) {
     refuseVariants(file);
     const shape = shapeOf(file, { ropes: [await ropeOf(file, 'neox')] });
-    const count = shape.layers - wholeOf(file, 'nextn_predict_layers', 0, shape.layers - 1, 0);
+    const count =
+      shape.layers - wholeOf(file, 'nextn_predict_layers', [0, shape.layers - 1], { fallback: 0 });
     const keeps = keepsState(file);
     const views = new Map<string, TensorView>();
     const layers = Array.from({ length: count }, (_, layer) => {
@@ -83,11 +85,11 @@ function attending({ width, heads, kvHeads, headDim, feedForward }: Shape, layer
 /** Numbers of the delta rule, as the file has them. */
 function deltaSizes(file: ModelFile) {
   const most = 1 << 10;
-  const kernel = wholeOf(file, 'ssm.conv_kernel', Math.min(...convLengths), Math.max(...convLengths));
-  const keyDim = wholeOf(file, 'ssm.state_size', 1, most);
-  const keyHeads = wholeOf(file, 'ssm.group_count', 1, most);
-  const valueHeads = wholeOf(file, 'ssm.time_step_rank', 1, most);
-  const values = wholeOf(file, 'ssm.inner_size', 1, 1 << 24);
+  const kernel = wholeOf(file, 'ssm.conv_kernel', [Math.min(...convLengths), Math.max(...convLengths)]);
+  const keyDim = wholeOf(file, 'ssm.state_size', [1, most]);
+  const keyHeads = wholeOf(file, 'ssm.group_count', [1, most]);
+  const valueHeads = wholeOf(file, 'ssm.time_step_rank', [1, most]);
+  const values = wholeOf(file, 'ssm.inner_size', [1, 1 << 24]);
   const valueDim = values / valueHeads;
   const problems: string[] = [];
   if (!deltaKeyDims.includes(keyDim))

@@ -1,7 +1,7 @@
 /** Rotary positions as metadata and tensors of a file describe them. */
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { Rope } from '../graph.ts';
-import { readVector } from '../weights.ts';
+import { elementsOf, readVector } from '../weights.ts';
 import { fieldOf, numberOf, optionalNumber } from './metadata.ts';
 
 /** No head is wider: what a file may say before it is held against its tensors. */
@@ -55,11 +55,13 @@ const linearFactor = (file: ModelFile): number =>
   optionalNumber(file, 'rope.scaling.factor') ?? optionalNumber(file, 'rope.scale_linear') ?? 1;
 
 async function factorsOf(file: ModelFile, name: string, rotary: number): Promise<Float32Array> {
-  const factors = await readVector(file, name);
-  if (factors.length === rotary / 2 && factors.every((one) => one > 0)) return factors;
+  const length = elementsOf(file, name);
+  // Whatever else it is need not be read.
+  const factors = length === rotary / 2 ? await readVector(file, name) : undefined;
+  if (factors?.every((one) => one > 0)) return factors;
   throw new ModelFileError(
     'bad_tensors',
-    `${file.name}: tensor '${name}' must hold ${rotary / 2} numbers above 0 (half of rope.dimension_count), got ${factors.length}`,
+    `${file.name}: tensor '${name}' must hold ${rotary / 2} numbers above 0 (half of rope.dimension_count), got ${length}`,
   );
 }
 

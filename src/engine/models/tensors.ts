@@ -41,9 +41,9 @@ export class Tensors {
     return { weight, biases: this.has(`${part}.bias`) ? [this.vector(`${part}.bias`, rows)] : [] };
   }
 
-  /** The first layer stands for all. */
+  /** The first layer stands for all: what it has, all must have. A bias of another one alone is not left out either. */
   #isBiased(part: string): boolean {
-    return this.has(`${part.replace(/^blk\.\d+/, 'blk.0')}.bias`);
+    return this.has(`${part.replace(/^blk\.\d+/, 'blk.0')}.bias`) || this.has(`${part}.bias`);
   }
 
   /** The matrices `<part>.weight` of all experts, and a list of their biases or nothing. */
@@ -83,7 +83,7 @@ export class Tensors {
   gateUp(layer: number, rows: number, columns: number) {
     const name = (part: string) => `blk.${layer}.${part}`;
     const halves = ['ffn_gate', 'ffn_up'].map((part) => ({ part: name(part), rows }));
-    const is = this.rows(name('ffn_up.weight')) === 2 * rows;
+    const is = this.rows(name('ffn_up.weight')) === 2 * rows && !this.has(`${name('ffn_gate')}.weight`);
     return this.stacked(halves, { part: name('ffn_up'), is }, columns);
   }
 

@@ -20,14 +20,14 @@ const oneToken = {
   samples: 1,
   singleTiles: 1,
   wideTiles: 0,
-  spans: 0,
+  spans: 1,
   splits: 1,
   adjust: false,
   logprobs: false,
 };
 
 /** Of a text of one token, for an embedding. */
-const oneText = { ...oneToken, answers: 0, singleTiles: 0, wideTiles: 1, spans: 0, adjust: false };
+const oneText = { ...oneToken, answers: 0, singleTiles: 0, wideTiles: 1, adjust: false };
 
 /** Kernel and dispatch that compute each node when one token is decoded, or embedded. */
 function runningOn({
@@ -141,10 +141,11 @@ function producersOf(nodes: readonly GraphNode[]): ReadonlyMap<string, readonly 
 
 /** Buffers by the names that other nodes use for them. */
 function buffersWritten({ op, slot }: GraphNode): readonly string[] {
-  if (['embed', 'add', 'position_embed', 'layer_norm'].includes(op)) return ['hidden'];
+  if (['embed', 'add', 'position_embed', 'layer_norm', 'expert_sum', 'scale'].includes(op)) return ['hidden'];
   if (op === 'rms_norm')
     return slot.startsWith('output') ? ['last'] : slot.endsWith('_norm') ? [] : ['normed'];
-  if (op === 'attention') return ['context'];
+  if (['attention', 'short_conv', 'delta_net', 'gated_norm', 'sigmoid_gate'].includes(op)) return ['context'];
+  if (op === 'per_layer_gate') return ['layer_input'];
   if (op === 'gated_activation' || op === 'gelu') return ['activated'];
   if (op === 'pool') return ['last'];
   if (slot === 'dense_2') return ['expanded'];

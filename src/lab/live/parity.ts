@@ -181,13 +181,17 @@ async function logitsOf(
   const together = Math.min(capacity.slots, 8, decoded);
   for (let slot = 0; slot < together; slot++) runner.setPages(slot, pages.toReversed());
   step.clear();
+  // But a state of the text so far is in one slot alone: the others can only begin it.
+  const keepsState = runner.memory.caches.some(({ kind }) => kind === 'state');
+  const goneOn = keepsState ? 1 : together;
   for (let n = 0; n < together; n++) {
-    const at = far + n;
-    step.sample(step.decodeToken(tokens[at] ?? feedback, at, n), n, at + 1, greedy);
+    const begins = n < together - goneOn;
+    const [at, slot] = keepsState ? [begins ? 0 : far, begins ? n : last] : [far + n, n];
+    step.sample(step.decodeToken(tokens[at] ?? feedback, at, slot), slot, at + 1, greedy);
   }
   await run();
   for (let slot = 0; slot < together && slot < last; slot++) runner.setPages(slot, pages);
-  for (let at = far + together; at < tokens.length; at++) {
+  for (let at = far + goneOn; at < tokens.length; at++) {
     step.clear();
     step.sample(step.decodeToken(tokens[at] ?? feedback, at, last), last, at + 1, greedy);
     await run();

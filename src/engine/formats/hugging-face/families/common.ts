@@ -62,6 +62,9 @@ const writeYarn = (config: Config, rope: Config, keys: Keys): void => {
     rope.refuse('mscale and mscale_all_dim are not supported (supported: attention_factor)');
 };
 
+/** No head is wider: what a configuration may say before it is held against the weights. */
+export const mostHeadDim = 1 << 16;
+
 /** Width of a head: named, or the model's width shared out. */
 export const headDimOf = (config: Config): number =>
   config.optional('head_dim') ?? config.number('hidden_size') / config.number('num_attention_heads');

@@ -21,3 +21,11 @@ export const headNorms = {
 } as const;
 
 export const decoderPrefixes = ['model.'] as const;
+
+/** Of the text half of a model that also sees, as versions of transformers have called it. */
+export const seeingPrefixes = [
+  'model.language_model.',
+  'language_model.model.',
+  'language_model.',
+  'model.',
+] as const;

@@ -2,7 +2,7 @@ import type { Config } from '../config.ts';
 import type { Family, Target } from '../family.ts';
 import type { Keys } from '../keys.ts';
 import { writeCommon, writeRope } from './common.ts';
-import { decoderTensors } from './decoder-tensors.ts';
+import { decoderTensors, seeingPrefixes } from './decoder-tensors.ts';
 
 /** Five layers with a window, one without; GGUF takes that as known. */
 const slidingPeriod = 6;
@@ -64,7 +64,7 @@ export const gemma3: Family = {
     rope_local_base_freq: 10_000,
     tie_word_embeddings: true,
   },
-  prefixes: ['model.language_model.', 'language_model.model.', 'language_model.', 'model.'],
+  prefixes: seeingPrefixes,
   ignored: /^(model\.)?(vision_tower|multi_modal_projector)\./,
   tensors,
   metadata(config, keys) {

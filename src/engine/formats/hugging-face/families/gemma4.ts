@@ -2,8 +2,8 @@ import { isObject, type JsonObject } from '../../json-file.ts';
 import type { Config } from '../config.ts';
 import type { Family } from '../family.ts';
 import type { Keys } from '../keys.ts';
-import { writeCommon } from './common.ts';
-import { decoderTensors, headNorms } from './decoder-tensors.ts';
+import { mostHeadDim, writeCommon } from './common.ts';
+import { decoderTensors, headNorms, seeingPrefixes } from './decoder-tensors.ts';
 import { kindsOfLayers, layersOf } from './layer-kinds.ts';
 
 const sliding = 'sliding_attention';
@@ -38,6 +38,8 @@ const writeRopes = (config: Config, keys: Keys): void => {
   near.expect('partial_rotary_factor', 1);
   far.expect('rope_type', 'proportional');
   far.expect('factor', 1);
+  const part = far.number('partial_rotary_factor');
+  if (part < 0 || part > 1) far.refuse(`partial_rotary_factor must be from 0 to 1, got ${part}`);
   keys.float('rope.freq_base', far.number('rope_theta'));
   keys.float('rope.freq_base_swa', near.number('rope_theta'));
 };
@@ -79,6 +81,8 @@ const metadata = (config: Config, keys: Keys): void => {
   writeRopes(config, keys);
   writeLayers(config, keys);
   const [head, globalHead] = [config.count('head_dim'), config.count('global_head_dim')];
+  if (globalHead > mostHeadDim)
+    config.refuse(`global_head_dim must be at most ${mostHeadDim}, got ${globalHead}`);
   for (const name of ['attention.key_length', 'attention.value_length', 'rope.dimension_count']) {
     keys.set(name, globalHead);
     keys.set(`${name}_swa`, head);
@@ -105,7 +109,7 @@ export const gemma4: Family = {
     hidden_size_per_layer_input: 256,
     tie_word_embeddings: true,
   },
-  prefixes: ['model.language_model.', 'language_model.model.', 'language_model.', 'model.'],
+  prefixes: seeingPrefixes,
   ignored: /^(model\.)?(vision_tower|audio_tower|embed_vision|embed_audio)\./,
   tensors: {
     ...decoderTensors,

@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
 import type { Family, Target } from '../family.ts';
 import type { Keys } from '../keys.ts';
-import { headDimOf, windowOf, writeDecoder } from './common.ts';
+import { headDimOf, mostHeadDim, windowOf, writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors } from './decoder-tensors.ts';
 import { llama3Divisors } from './rope.ts';
 
@@ -14,9 +14,6 @@ export const pairedTensors: Readonly<Record<string, string | Target>> = {
     pairUp: ['num_key_value_heads', 'num_attention_heads'],
   },
 };
-
-/** No head is wider: what a configuration may say before it is held against the weights. */
-const mostHeadDim = 1 << 16;
 
 /** What Llama and its relatives write. */
 export const writeLlama = (config: Config, keys: Keys, headDim: number): void => {

@@ -4,7 +4,7 @@ import type { Family, Target } from '../family.ts';
 import type { Keys } from '../keys.ts';
 import type { Turns } from '../turned-rows.ts';
 import { headDimOf, writeDecoder } from './common.ts';
-import { decoderTensors, headNorms } from './decoder-tensors.ts';
+import { decoderTensors, headNorms, seeingPrefixes } from './decoder-tensors.ts';
 import { kindsOfLayers, layersOf } from './layer-kinds.ts';
 
 /** Norms multiply by one more than what is stored, but for those of states. */
@@ -111,7 +111,7 @@ export const qwen3_5: Family = {
     linear_num_key_heads: 16,
     linear_num_value_heads: 32,
   },
-  prefixes: ['model.language_model.', 'language_model.model.', 'language_model.', 'model.'],
+  prefixes: seeingPrefixes,
   // What sees, and the layers that guess further tokens.
   ignored: /^(model\.)?(visual|vision_tower|mtp)\./,
   tensors: {

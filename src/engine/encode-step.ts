@@ -1,0 +1,71 @@
+/** What a step is for the GPU: copies, and passes. */
+import type { StepDims } from '../../kernels/define.ts';
+import type { StateCopy } from './kept-states.ts';
+import type { PageCopy } from './kv-cache.ts';
+import type { Memory } from './memory.ts';
+import type { Dispatch } from './plan-context.ts';
+import { encodePlan, type Plan } from './plan.ts';
+import type { StepInput } from './step.ts';
+
+type Parts = readonly Dispatch['part'][];
+export const wholeStep: Parts = ['forward', 'sampling'];
+export const forwardPart: Parts = ['forward'];
+export const samplingPart: Parts = ['sampling'];
+const onePass = [undefined];
+
+/**
+ * Encodes parts of a plan. Where log probabilities are wanted, a copy of the logits stands between them, because
+ * sampling changes these.
+ */
+export function encodeParts(
+  encoder: GPUCommandEncoder,
+  { buffers, rawLogits, strides }: Memory,
+  plan: Plan,
+  dims: StepDims,
+  parts: Parts,
+): void {
+  for (const part of parts.length > 1 && !dims.logprobs ? onePass : parts) {
+    if (part === 'sampling' && dims.logprobs)
+      encoder.copyBufferToBuffer(buffers.logits, 0, rawLogits, 0, dims.samples * strides.logits * 4);
+    const pass = encoder.beginComputePass();
+    encodePlan(pass, plan, dims, part);
+    pass.end();
+  }
+}
+
+/** What has to be copied before the step's pass. */
+export function encodeCopies(
+  encoder: GPUCommandEncoder,
+  memory: Memory,
+  { copies, states }: Pick<StepInput, 'copies' | 'states'>,
+): void {
+  for (const copy of copies) copyPage(encoder, memory, copy);
+  for (const copy of states) copyState(encoder, memory, copy);
+}
+
+/** Copies keys and values of every layer from one page to another. */
+function copyPage(encoder: GPUCommandEncoder, { caches, pageCopy }: Memory, { from, to }: PageCopy): void {
+  const buffers = caches.flatMap((cache) =>
+    cache.kind === 'pages' ? [cache.k, cache.v].map((buffer) => ({ buffer, bytes: cache.pageBytes })) : [],
+  );
+  let at = 0;
+  for (const { buffer, bytes } of buffers) {
+    encoder.copyBufferToBuffer(buffer, from * bytes, pageCopy, at, bytes);
+    at += bytes;
+  }
+  at = 0;
+  for (const { buffer, bytes } of buffers) {
+    encoder.copyBufferToBuffer(pageCopy, at, buffer, to * bytes, bytes);
+    at += bytes;
+  }
+}
+
+/** Copies the states of all layers between a slot and a place where they are kept. */
+function copyState(encoder: GPUCommandEncoder, { caches }: Memory, { kind, slot, place }: StateCopy): void {
+  for (const cache of caches) {
+    if (cache.kind !== 'state') continue;
+    const { live, kept, bytes } = cache;
+    if (kind === 'keep') encoder.copyBufferToBuffer(live, slot * bytes, kept, place * bytes, bytes);
+    else encoder.copyBufferToBuffer(kept, place * bytes, live, slot * bytes, bytes);
+  }
+}

@@ -1,0 +1,286 @@
+import {
+  type Activation,
+  type AttentionTraits,
+  type BufferName,
+  type ExpertUnit,
+  type Graph,
+  type GraphNode,
+  layerShape,
+  type MatmulUnit,
+  type PerLayerUnit,
+  type Shape,
+  type StateUnit,
+  type TensorView,
+  type Unit,
+} from './graph.ts';
+
+/** Writes a forward pass down as verbs; an architecture file reads like the model's own description. */
+export class GraphBuilder {
+  readonly #shape: Shape;
+  readonly #units: Unit[] = [];
+  /** Ids of the head norms, by the ids of what they normalise in place. */
+  readonly #headNorms = new Map<string, string>();
+  #layer: number | undefined;
+
+  constructor(shape: Shape) {
+    this.#shape = shape;
+  }
+
+  layer(index: number | undefined): void {
+    this.#layer = index;
+  }
+
+  embed(weight: string): void {
+    const node = this.#node('embed', 'embed', ['tokens'], this.#shape.width, [weight]);
+    this.#units.push({ op: 'embed', id: node.id, nodes: [node], weight });
+  }
+
+  norm(slot: string, weight: string, from: BufferName = 'hidden', to: BufferName = 'normed'): void {
+    const node = this.#node('rms_norm', slot, [from], this.#shape.width, [weight]);
+    this.#units.push({
+      op: 'rms_norm',
+      id: node.id,
+      nodes: [node],
+      weight,
+      from,
+      to,
+      sampled: to === 'last',
+    });
+  }
+
+  /**
+   * q, k and v in one product when their types allow it.
+   * @param weights of each, or one matrix of them all; biases likewise, or none
+   */
+  qkv(weights: readonly string[], biases: readonly string[] = [], from: BufferName = 'normed'): void {
+    const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
+    const nodes = (['q', 'k', 'v'] as const).map((part, index) =>
+      this.#node('matmul', `attn.${part}`, [from], (part === 'q' ? heads : kvHeads) * headDim, [
+        ...partOf(weights, index),
+        ...partOf(biases, index),
+      ]),
+    );
+    this.#matmul('attn.qkv', nodes, { weights, biases, from, to: 'qkv' });
+  }
+
+  headNorm(part: 'q' | 'k' | 'v', weight: string): void {
+    const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
+    const count = part === 'q' ? heads : kvHeads;
+    const node = this.#node('rms_norm', `attn.${part}_norm`, [this.#id(`attn.${part}`)], count * headDim, [
+      weight,
+    ]);
+    const firstHead = { q: 0, k: heads, v: heads + kvHeads }[part];
+    const layer = this.#layer ?? 0;
+    const own = { part, weight, firstHead, heads: count, layer };
+    this.#headNorms.set(this.#id(`attn.${part}`), node.id);
+    this.#units.push({ op: 'head_norm', id: node.id, nodes: [node], ...own });
+  }
+
+  /**
+   * Rotary positions, the write to the cache, and attention over it.
+   * @param cache index into the shape's caches, when it is not the layer's number
+   */
+  attend({ rope, window, scale, sinks }: AttentionTraits, cache = this.#layer ?? 0): void {
+    const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
+    const layer = this.#layer ?? 0;
+    const [q, k, v] = [this.#headsOf('q'), this.#headsOf('k'), this.#headsOf('v')];
+    const turn =
+      rope === undefined ? [] : [this.#node('rope', 'attn.rope', [q, k], (heads + kvHeads) * headDim, [])];
+    const [turned = { q, k }] = turn.map(({ id }) => ({ q: id, k: id }));
+    const write = this.#node('kv_write', 'attn.kv_write', [turned.k, v], 2 * kvHeads * headDim, []);
+    const id = this.#id('attn.rope_kv');
+    this.#units.push({ op: 'rope_kv_write', id, nodes: [...turn, write], layer, rope, cache });
+    const weights = sinks === undefined ? [] : [sinks];
+    const attend = this.#node('attention', 'attn.attend', [turned.q, write.id], heads * headDim, weights);
+    const traits = { rope, window, scale, ...(sinks === undefined ? {} : { sinks }) };
+    this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], layer, cache, ...traits });
+  }
+
+  /**
+   * Attention of queries alone over the keys and values of an earlier layer.
+   * @param source that layer, and the index of its cache among the shape's
+   */
+  attendTo(
+    source: { layer: number; cache: number },
+    { rope, window, scale }: Omit<AttentionTraits, 'sinks'>,
+  ): void {
+    const { heads, headDim } = layerShape(this.#shape, this.#layer);
+    const layer = this.#layer ?? 0;
+    let q = this.#headsOf('q');
+    if (rope !== undefined) {
+      const turn = this.#node('rope', 'attn.rope', [q], heads * headDim, []);
+      const id = this.#id('attn.rope_q');
+      this.#units.push({ op: 'rope_kv_write', id, nodes: [turn], layer, rope, cache: undefined });
+      q = turn.id;
+    }
+    const kept = `layers.${source.layer}.attn.kv_write`;
+    const attend = this.#node('attention', 'attn.attend', [q, kept], heads * headDim, []);
+    const traits = { layer, cache: source.cache, rope, window, scale };
+    this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], ...traits });
+  }
+
+  /** A product that is added to the residual stream. */
+  projectAdd(
+    slot: string,
+    weight: string,
+    from: BufferName,
+    { biases = [], scale = 1 }: { biases?: readonly string[]; scale?: number } = {},
+  ): void {
+    const product = this.#node('matmul', slot, [from], this.#shape.width, [weight, ...biases]);
+    const sum = this.#node('add', `${slot}_residual`, [product.id, 'hidden'], this.#shape.width, []);
+    const weights = [weight];
+    this.#matmul(`${slot}_add`, [product, sum], { weights, biases, from, to: 'hidden', add: true, scale });
+  }
+
+  /** A product whose norm is added to the residual stream. */
+  projectNormAdd(
+    slot: string,
+    weight: string,
+    from: BufferName,
+    norm: { slot: string; weight: string; biases?: readonly string[] },
+  ): void {
+    const { width } = this.#shape;
+    const { biases = [] } = norm;
+    const product = this.#node('matmul', slot, [from], width, [weight, ...biases]);
+    this.#matmul(slot, [product], { weights: [weight], biases, from, to: 'projected' });
+    const normed = this.#node('rms_norm', norm.slot, [product.id], width, [norm.weight]);
+    const sum = this.#node('add', `${norm.slot}_residual`, [normed.id, 'hidden'], width, []);
+    const id = this.#id(`${norm.slot}_add`);
+    this.#units.push({ op: 'norm_add', id, nodes: [normed, sum], weight: norm.weight });
+  }
+
+  /**
+   * activation(gate) * up.
+   * @param weights of gate and of up, or one matrix of both; biases likewise, or none
+   */
+  gateUp(
+    weights: readonly string[],
+    activation: Activation,
+    biases: readonly string[] = [],
+    from: BufferName = 'normed',
+  ): void {
+    const { feedForward } = layerShape(this.#shape, this.#layer);
+    const nodes = ['ffn.gate', 'ffn.up'].map((slot, index) =>
+      this.#node('matmul', slot, [from], feedForward, [...partOf(weights, index), ...partOf(biases, index)]),
+    );
+    this.#matmul('ffn.gate_up', nodes, { weights, biases, from, to: 'gate_up' });
+    const inputs = nodes.map((node) => node.id);
+    const act = this.#node('gated_activation', 'ffn.act', inputs, feedForward, []);
+    this.#units.push({ op: 'gated_activation', id: act.id, nodes: [act], activation });
+  }
+
+  /** @param cap bounds the logits softly */
+  logits(weight: string, scale = 1, cap?: number): void {
+    const { vocabulary } = this.#shape;
+    const node = this.#node('matmul', 'logits', ['last'], vocabulary, [weight]);
+    const to = { from: 'last', to: 'logits', sampled: true, scale } as const;
+    this.#matmul('logits', [node], { weights: [weight], ...to });
+    if (cap !== undefined) {
+      this.unit('logits.softcap', { op: 'softcap', cap }, { inputs: ['logits'], width: vocabulary });
+    }
+    const sample = this.#node('sample', 'sample', [cap === undefined ? 'logits' : 'logits.softcap'], 1, []);
+    this.#units.push({ op: 'sample', id: sample.id, nodes: [sample] });
+  }
+
+  /** Learned positions and the first token type: what a model has of the two. */
+  positions(tables: { positions?: string; tokenType?: string }): void {
+    const node = this.#node(
+      'position_embed',
+      'positions',
+      ['embed'],
+      this.#shape.width,
+      Object.values(tables),
+    );
+    this.#units.push({ op: 'position_embed', id: node.id, nodes: [node], ...tables });
+  }
+
+  layerNorm(slot: string, weight: string, bias: string): void {
+    const node = this.#node('layer_norm', slot, ['hidden'], this.#shape.width, [weight, bias]);
+    this.#units.push({ op: 'layer_norm', id: node.id, nodes: [node], weight, bias });
+  }
+
+  /** gelu(up), without a gate. `gelu` is the exact one. */
+  up(weight: string, biases: readonly string[], from: BufferName): void {
+    const { feedForward } = this.#shape;
+    const node = this.#node('matmul', 'ffn.up', [from], feedForward, [weight, ...biases]);
+    this.#matmul('ffn.up', [node], { weights: [weight], biases, from, to: 'activated' });
+    const act = this.#node('gelu', 'ffn.act', [node.id], feedForward, []);
+    this.#units.push({ op: 'gelu', id: act.id, nodes: [act] });
+  }
+
+  pool(from: BufferName): void {
+    const node = this.#node('pool', 'pool', [from], this.#shape.width, []);
+    this.#units.push({ op: 'pool', id: node.id, nodes: [node], from });
+  }
+
+  /** A product of the pooled rows. */
+  dense(slot: string, weight: string, from: BufferName, to: BufferName, width: number): void {
+    const node = this.#node('matmul', slot, [from], width, [weight]);
+    this.#matmul(slot, [node], { weights: [weight], from, to, sampled: true });
+  }
+
+  /**
+   * A product to a buffer, for layers that put their parts together by themselves.
+   * @param parts of the product: what each is called, its weight and its rows
+   */
+  product(
+    slot: string,
+    parts: readonly { slot: string; weight: string; rows: number; bias?: string }[],
+    { from, to, scale = 1 }: { from: BufferName; to: BufferName; scale?: number },
+  ): void {
+    const nodes = parts.map((part) =>
+      this.#node('matmul', part.slot, [from], part.rows, [part.weight, part.bias ?? []].flat()),
+    );
+    const weights = parts.map(({ weight }) => weight);
+    const biases = parts.flatMap(({ bias }) => bias ?? []);
+    this.#matmul(slot, nodes, { weights, biases, from, to, scale });
+  }
+
+  /**
+   * A unit that is one node: for the ops of layers that keep a state, of experts, and of inputs by layer.
+   * @param width elements a token of what it gives
+   */
+  unit(
+    slot: string,
+    unit: OneNode<StateUnit | ExpertUnit | PerLayerUnit>,
+    node: { inputs: string[]; width: number; weights?: readonly string[] },
+  ): void {
+    const own = this.#node(unit.op, slot, node.inputs, node.width, [...(node.weights ?? [])]);
+    this.#units.push({ ...unit, id: own.id, nodes: [own] });
+  }
+
+  build(views?: ReadonlyMap<string, TensorView>): Graph {
+    return { shape: this.#shape, units: this.#units, ...(views ? { views } : {}) };
+  }
+
+  #matmul(
+    slot: string,
+    nodes: readonly GraphNode[],
+    unit: Pick<MatmulUnit, 'weights' | 'from' | 'to'> & Partial<MatmulUnit>,
+  ): void {
+    const usual = { biases: [], scale: 1, add: false, sampled: false };
+    this.#units.push({ ...usual, ...unit, op: 'matmul', id: this.#id(slot), nodes });
+  }
+
+  /** Who makes the layer's q, k or v as attention takes it. */
+  #headsOf(part: 'q' | 'k' | 'v'): string {
+    const id = this.#id(`attn.${part}`);
+    return this.#headNorms.get(id) ?? id;
+  }
+
+  #id(slot: string): string {
+    return this.#layer === undefined ? slot : `layers.${this.#layer}.${slot}`;
+  }
+
+  #node(op: string, slot: string, inputs: string[], width: number, weights: string[]): GraphNode {
+    const layer = this.#layer === undefined ? {} : { layer: this.#layer };
+    return { id: this.#id(slot), op, slot, ...layer, inputs, width, weights };
+  }
+}
+
+/** What a unit is besides its id and nodes. */
+type OneNode<U extends Unit> = U extends Unit ? Omit<U, 'id' | 'nodes'> : never;
+
+/** The name at an index of a list, or the one name that stands for all. */
+const partOf = (names: readonly string[], index: number): readonly string[] =>
+  names.length > 1 ? names.slice(index, index + 1) : names;

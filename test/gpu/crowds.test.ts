@@ -1,0 +1,72 @@
+/** Whatever else runs and whatever becomes of it, an answer is the one its request gets alone: models of every kind of layer. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ResidentEngine } from '../../src/engine/index.ts';
+import { type Answer, crowd, farthest, guests, narrowed, read, withGrammar } from '../support/crowd.ts';
+import { tinyGemma4 } from '../support/tiny-gemma4.ts';
+import { loadFromMemory, tinyModel } from '../support/tiny-model.ts';
+
+/** Nothing on a software adapter; kernels of a GPU may add in another order where more rows share a step. */
+const tolerance = 1e-2;
+
+/** Readers and constraints that wait longer than they may be waited for. */
+const hasty = { reader: { unreadTokens: 1 }, constraint: { patienceMs: 2, regainMs: 0 } };
+/** With room for everybody, and with too little of it. */
+const rooms = [
+  { slots: 4, pages: 30, keptStates: 16, limits: hasty },
+  { slots: 3, pages: 6, keptStates: 4, limits: {} },
+  { slots: 5, pages: 9, keptStates: 1, stepTokens: 40, limits: hasty },
+  { slots: 2, pages: 7, keptStates: 0, limits: {} },
+];
+
+describe.each([
+  ['lfm2', () => tinyModel({ architecture: 'lfm2', layers: 4 })],
+  ['qwen35', () => tinyModel({ architecture: 'qwen35', layers: 4 })],
+  ['qwen3moe', () => tinyModel({ architecture: 'qwen3moe', type: 'Q8_0' })],
+  ['gemma4', () => tinyGemma4({})],
+])('a crowd at %s', (_, bytes) => {
+  const list = guests(20, 5);
+  let engine: ResidentEngine;
+  let hasStates = false;
+  const alone: Answer[] = [];
+  const seen = { cached: 0, preemptions: 0, otherDepartures: 0, whole: 0 };
+  beforeAll(async () => {
+    engine = await loadFromMemory(bytes(), { context: 192, parallel: 5, speculation: 'off' });
+    hasStates = engine.runner.memory.capacity.keptStates !== undefined;
+    for (const guest of list) {
+      engine.forgetPrefixes();
+      alone.push(await read(engine.generate(withGrammar(guest))));
+    }
+  });
+  afterAll(() => engine.close());
+
+  it.each(rooms)('in $pages pages, of $slots slots and $keptStates kept states', async (room) => {
+    const { keptStates, limits, ...rest } = room;
+    const by = narrowed(engine, hasStates ? { ...rest, keptStates } : rest, limits);
+    const answers = await crowd(list, by);
+    expect(by.failures).toEqual([]);
+    const { free, cached, total } = by.scheduler.pages;
+    expect({ running: by.scheduler.running, waiting: by.scheduler.waiting, pages: free + cached }).toEqual({
+      running: 0,
+      waiting: 0,
+      pages: total,
+    });
+    for (const [n, got] of answers.entries()) {
+      if (!got) continue;
+      const wanted = alone[n] as Answer;
+      expect(got.ids, `request ${n}`).toEqual(wanted.ids);
+      expect(farthest(got.logprobs, wanted.logprobs), `answer ${n}`).toBeLessThan(tolerance);
+      expect(farthest(got.prompt, wanted.prompt), `prompt ${n}`).toBeLessThan(tolerance);
+      seen.cached += got.cached;
+      seen.whole += 1;
+    }
+    seen.preemptions += by.counts.preemptions;
+    seen.otherDepartures += by.departures - by.counts.preemptions;
+  });
+
+  it('had everything happen to it', () => {
+    expect(seen.whole).toBeGreaterThan(rooms.length * 12);
+    expect(seen.cached).toBeGreaterThan(300);
+    expect(seen.preemptions).toBeGreaterThan(0);
+    expect(seen.otherDepartures).toBeGreaterThan(10);
+  });
+});

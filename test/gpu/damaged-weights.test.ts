@@ -1,0 +1,198 @@
+/** Models whose files are damaged or lie: whoever meets it is told, and nobody else is hurt. */
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { bringUp } from '../../src/engine/bring-up.ts';
+import { type Metadata, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
+import { bytesOfRow } from '../../src/engine/formats/rows.ts';
+import { greedy, type ResidentEngine } from '../../src/engine/index.ts';
+import { buildGraph } from '../../src/engine/models/registry.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { memorySource, openSource } from '../support/byte-source.ts';
+import { hostileNumbers, nothing } from '../support/hostile-values.ts';
+import { logitsAt, takePages } from '../support/logits-at.ts';
+import { loadFromMemory } from '../support/tiny-model.ts';
+
+const bytesOf = (name: string): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(readFileSync(new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url)));
+
+/** The file with NaN for a row of a tensor, or for all of it. */
+async function withoutNumbers(name: string, tensor: string, row?: number): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = bytesOf(name);
+  const info = (await openSource(memorySource(bytes))).tensors.get(tensor);
+  if (!info || !['F32', 'BF16', 'MXFP4'].includes(info.type)) throw new Error(`${tensor} is of another type`);
+  const size = row === undefined ? info.sizeBytes : bytesOfRow(info);
+  const first = info.offset + (row ?? 0) * size;
+  // All bits set is NaN in any of them; in MXFP4 it is the exponent's.
+  bytes.fill(0xff, first, first + size);
+  return bytes;
+}
+
+/** The ids of an answer, or the code of what ended it. */
+async function ask(engine: ResidentEngine, prompt: readonly number[]): Promise<readonly number[] | string> {
+  const ids: number[] = [];
+  try {
+    const request = { prompt, maxTokens: 12, sampling: greedy, stop: [], ignoreEnd: true };
+    for await (const event of engine.generate(request)) if (event.type === 'text') ids.push(...event.ids);
+    return ids;
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+}
+
+const damaged = 7;
+/** Some of several pages, none with the damaged token. */
+const prompts = Array.from({ length: 6 }, (_, n) =>
+  Array.from({ length: 40 + 9 * n }, (_token, at) => ((at * 13 + n * 31 + 20) % 250) + 20),
+);
+/** Each begins as its prompt does, up to the damaged token. */
+const broken = prompts.map((prompt, n) => prompt.map((id, at) => (at === 30 + n ? damaged : id)));
+
+describe('a token whose embedding is no number', () => {
+  it.each([
+    ['qwen3', 'token_embd.weight'],
+    ['qwen3moe', 'token_embd.weight'],
+    ['gpt-oss', 'token_embd.weight'],
+    ['qwen3.5', 'token_embd.weight'],
+    ['gemma4', 'per_layer_token_embd.weight'],
+  ])('ends the requests that have it, and no other one: %s', async (name, tensor) => {
+    const whole = await loadFromMemory(bytesOf(name), { parallel: 3 });
+    const expected: (readonly number[] | string)[] = [];
+    for (const prompt of prompts) expected.push(await ask(whole, prompt));
+    await whole.close();
+
+    const notices: string[] = [];
+    const onNotice = (message: string) => void notices.push(message);
+    const bytes = await withoutNumbers(name, tensor, damaged);
+    const engine = await loadFromMemory(bytes, { parallel: 3, onNotice });
+    try {
+      // They begin alike, and share steps, slots and pages.
+      for (let round = 0; round < 3; round++) {
+        const pairs = await Promise.all(
+          prompts.map(async (prompt, n) => {
+            const other = broken[(n + round) % broken.length] as readonly number[];
+            return await Promise.all([ask(engine, other), ask(engine, prompt)]);
+          }),
+        );
+        expect(pairs.map(([bad]) => bad)).toEqual(prompts.map(() => 'broken_model'));
+        expect(pairs.map(([, good]) => good)).toEqual(expected);
+      }
+      expect(engine.stats()).toMatchObject({ running: 0, queued: 0, deviceLosses: 0 });
+      const { free, cached, total } = engine.stats().pages;
+      expect(free + cached).toBe(total);
+      expect(notices).toEqual([]);
+    } finally {
+      await engine.close();
+    }
+  });
+
+  it('is not hidden by what was read from a text that begins alike', async () => {
+    const bytes = await withoutNumbers('qwen3', 'token_embd.weight', damaged);
+    const engine = await loadFromMemory(bytes, { parallel: 2 });
+    try {
+      const [prompt = [], bad = []] = [prompts[0], broken[0]];
+      const before = await ask(engine, prompt);
+      expect(await ask(engine, bad)).toBe('broken_model');
+      expect(await ask(engine, bad)).toBe('broken_model');
+      expect(await ask(engine, prompt)).toEqual(before);
+    } finally {
+      await engine.close();
+    }
+  });
+});
+
+describe('weights that every token meets', () => {
+  it.each([
+    ['qwen3moe', 'blk.1.ffn_gate_inp.weight'],
+    ['gpt-oss', 'blk.1.ffn_gate_inp.bias'],
+    ['gpt-oss', 'blk.1.attn_sinks.weight'],
+    ['gpt-oss', 'blk.1.ffn_gate_exps.weight'],
+    ['gpt-oss', 'blk.1.ffn_up_exps.weight'],
+    ['gpt-oss', 'blk.1.ffn_down_exps.weight'],
+    ['lfm2', 'blk.0.shortconv.conv.weight'],
+    ['qwen3.5', 'blk.0.ssm_a'],
+    ['gemma4', 'per_layer_proj_norm.weight'],
+  ])('%s: %s that is no number ends every request, and the engine lives', async (name, tensor) => {
+    const engine = await loadFromMemory(await withoutNumbers(name, tensor), { parallel: 3 });
+    try {
+      const answers = await Promise.all(prompts.map((prompt) => ask(engine, prompt)));
+      expect(answers).toEqual(prompts.map(() => 'broken_model'));
+      expect(engine.stats()).toMatchObject({ running: 0, queued: 0, deviceLosses: 0 });
+    } finally {
+      await engine.close();
+    }
+  });
+});
+
+describe('metadata that lies', () => {
+  const names = ['qwen3moe', 'gpt-oss', 'lfm2', 'qwen3.5', 'gemma4'];
+  /** What makes other computations of the same tensors. */
+  const keys = [
+    'attention.layer_norm_rms_epsilon',
+    'attention.shared_kv_layers',
+    'attention.sliding_window',
+    'attention.sliding_window_pattern',
+    'block_count',
+    'context_length',
+    'expert_used_count',
+    'final_logit_softcapping',
+    'nextn_predict_layers',
+    'rope.dimension_count',
+    'rope.freq_base',
+    'rope.freq_base_swa',
+    'rope.scaling.factor',
+    'rope.scaling.original_context_length',
+    'rope.scaling.type',
+    'rope.scaling.yarn_beta_slow',
+  ];
+  const changes = fc.dictionary(fc.constantFrom(...keys), fc.constantFrom(...hostileNumbers), {
+    minKeys: 1,
+    maxKeys: 2,
+    noNullPrototype: true,
+  });
+
+  async function lying(name: string, some: Readonly<Record<string, unknown>>): Promise<ModelFile> {
+    const file = await openSource(memorySource(bytesOf(name)));
+    const metadata = new Map<string, unknown>(file.metadata);
+    for (const [key, value] of Object.entries(some)) {
+      const full = `${String(file.metadata.get('general.architecture'))}.${key}`;
+      if (value === nothing) metadata.delete(full);
+      else metadata.set(full, value);
+    }
+    return { ...file, metadata: metadata as Metadata };
+  }
+
+  it('is refused, or makes a model with numbers for logits and nothing for the GPU to complain of', async () => {
+    let made = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...names), changes, async (name, some) => {
+        const file = await lying(name, some);
+        const graph = await buildGraph(file).catch((error: unknown) => {
+          if (error instanceof ModelFileError) return undefined;
+          throw error;
+        });
+        if (!graph || made >= 30) return;
+        made += 1;
+        const notices: string[] = [];
+        const onNotice = (message: string) => void notices.push(message);
+        const options = { model: name, exact: true, parallel: 1, onNotice };
+        const runner = await bringUp({ platform: nodePlatform(), options, file, graph });
+        try {
+          takePages(runner, 0);
+          const length = Math.min(40, runner.memory.capacity.context);
+          const ids = Array.from({ length }, (_, at) => (at * 37 + 5) % graph.shape.vocabulary);
+          const [last] = await logitsAt(runner, ids, [length - 1], { chunks: [Math.max(1, length - 1), 1] });
+          expect(
+            last?.every(Number.isFinite),
+            JSON.stringify(some, (_, v) => String(v)),
+          ).toBe(true);
+          expect(notices).toEqual([]);
+        } finally {
+          runner.destroy();
+        }
+      }),
+      { numRuns: 120 },
+    );
+    expect(made).toBeGreaterThan(10);
+  });
+});

@@ -1,0 +1,67 @@
+/** Steps formed one by one, where a scheduler would not show what they hold. */
+import { expect, it } from 'vitest';
+import { DraftPolicy } from '../../src/engine/draft-policy.ts';
+import { Places } from '../../src/engine/places.ts';
+import { PromptPace } from '../../src/engine/prompt-pace.ts';
+import { StepComposer } from '../../src/engine/step-composer.ts';
+import type { GenerateRequest } from '../../src/engine/types.ts';
+import { long, run } from '../support/scheduler-world.ts';
+import { newSequence, SimulatedRunner } from '../support/simulated-runner.ts';
+
+class SteadyPace extends PromptPace {
+  override chunk(): number {
+    return 201;
+  }
+}
+
+it('prompts that have all pages between them do not wait for each other, when the state that one was to go on from is gone', () => {
+  const runner = new SimulatedRunner({ context: 4096, slots: 4, stepTokens: 512, pages: 18, keptStates: 2 });
+  let preemptions = 0;
+  const places = new Places(runner, () => (preemptions += 1));
+  const parts = { places, drafting: new DraftPolicy('off'), pace: new SteadyPace() };
+  const composer = new StepComposer(runner, parts);
+  const step = runner.newStep();
+  const promptTokens = () => {
+    places.admit(0);
+    const formed = composer.compose(step);
+    if (formed) places.submitted += 1;
+    return formed?.prefillTokens;
+  };
+  let order = 0;
+  const add = (request: GenerateRequest) => {
+    const sequence = newSequence(request, runner);
+    sequence.order = order++;
+    places.queue(sequence);
+    return sequence;
+  };
+  const end = (sequence: ReturnType<typeof add>) => {
+    sequence.accept(98, 0);
+    places.release(sequence);
+  };
+
+  // Leaves states behind 192 tokens, and behind all of it.
+  const stem = run(3, 192);
+  const first = add(long(1, 1, [...stem, 97]));
+  expect([promptTokens(), promptTokens()]).toEqual([192, 1]);
+  end(first);
+  const short = add(long(2, 1, run(5, 9)));
+  const older = add(long(3, 3, [...stem, ...run(7, 250)]));
+  expect(promptTokens()).toBe(201);
+  expect(older).toMatchObject({ scheduled: 384, cachedTokens: 192 });
+  // Its state takes the place of the older one of the two.
+  end(short);
+  // There is room for what it has beyond the 192 tokens; but the other one's state, kept in the same step, takes their place.
+  const younger = add(long(4, 3, [...stem, ...run(11, 120)]));
+  expect(promptTokens()).toBe(192);
+  expect(older.pages.length + younger.pages.length).toBe(18);
+  expect(younger.cachedTokens).toBe(0);
+  expect([older.scheduled, younger.scheduled]).toEqual([416, 160]);
+
+  expect(promptTokens()).toBe(26);
+  expect([older.phase, younger.phase, preemptions]).toEqual(['decode', 'waiting', 1]);
+  expect([promptTokens(), promptTokens(), promptTokens()]).toEqual([0, 0, undefined]);
+  for (const id of [97, 98]) older.accept(id, 0);
+  end(older);
+  expect(promptTokens()).toBeGreaterThan(0);
+  expect(younger.phase).toBe('prefill');
+});
