@@ -339,7 +339,10 @@ export class ResidentEngine implements Engine {
     const settled = await Promise.race([this.#scheduler.settled(), timeout]);
     // Destroying a device that still computes blocks the thread until it is done, which may be never.
     if (settled !== 'late') this.#runner.destroy();
-    await Promise.all([this.#source.file.close(), this.#source.draft?.file.close()]);
+    const closed = Promise.all([this.#source.file.close(), this.#source.draft?.file.close()]);
+    closed.catch(() => undefined); // awaited below, or too late to matter
+    // A read that hangs would keep a file open for ever.
+    await Promise.race([closed, timeout]);
   }
 
   /** Fails everything that runs or waits on the present device. */

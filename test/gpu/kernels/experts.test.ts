@@ -123,13 +123,21 @@ describe('route.wgsl', () => {
     expect([...chosen]).toEqual([1, 3, 0, 0, 1, 2, 3, 2, 0]);
   });
 
-  it.each([false, true])('shares no number where an expert has none, chosen or not; of all: %s', async (ofAll) => {
-    const shape = { tokens: 2, experts: 4, used: 2 };
-    const logits = Float32Array.of(1, 2, Number.NaN, 3, 1, 2, 0, 3);
-    const { shares } = await routed(logits, shape, { ofAll });
-    expect([...shares].map(Number.isNaN)).toEqual([true, true, false, false]);
-    expect([...referenceRoute(logits, shape, { ofAll }).shares].map(Number.isNaN)).toEqual([true, true, false, false]);
-  });
+  it.each([false, true])(
+    'shares no number where an expert has none, chosen or not; of all: %s',
+    async (ofAll) => {
+      const shape = { tokens: 2, experts: 4, used: 2 };
+      const logits = Float32Array.of(1, 2, Number.NaN, 3, 1, 2, 0, 3);
+      const { shares } = await routed(logits, shape, { ofAll });
+      expect([...shares].map(Number.isNaN)).toEqual([true, true, false, false]);
+      expect([...referenceRoute(logits, shape, { ofAll }).shares].map(Number.isNaN)).toEqual([
+        true,
+        true,
+        false,
+        false,
+      ]);
+    },
+  );
 
   it('gives a token the same experts and shares whoever is beside it', async () => {
     const shape = { tokens: 9, experts: 33, used: 5 };
