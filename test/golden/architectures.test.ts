@@ -18,7 +18,7 @@ import {
   type LogitsRun,
   platforms,
 } from '../support/architectures.ts';
-import { stepTimes, type StepTimes, typeTimes } from '../support/model-times.ts';
+import { embedTimes, stepTimes, type StepTimes, typeTimes } from '../support/model-times.ts';
 import { modelsPage } from '../support/models-page.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { argmax, maxDifference } from '../support/rows.ts';
@@ -225,7 +225,12 @@ async function expectSameEmbeddings(
 
 describe.each(embeddingModels.map((fixture) => [fixture.name, fixture] as const))('%s', (name, fixture) => {
   afterAll(async () => {
-    if (writes) architectures.set(name, await architectureOf(fixture.path('model.gguf')));
+    if (!writes) return;
+    const model = fixture.path('model.gguf');
+    architectures.set(name, await architectureOf(model));
+    const engine = await loadEngine(platforms.software, { model, context: fixture.model.context });
+    times.set(name, await embedTimes(engine));
+    await engine.close();
   });
 
   it('gives the embeddings of transformers, and the same ones as a folder of Hugging Face', async () => {

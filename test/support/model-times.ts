@@ -5,7 +5,7 @@ import { openModelFile } from '../../src/engine/formats/open.ts';
 import { columnsOf, rowsOf } from '../../src/engine/formats/rows.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Runner } from '../../src/engine/runner.ts';
-import { greedy } from '../../src/engine/types.ts';
+import { type Engine, greedy } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memoryFiles } from './byte-source.ts';
 import { takePages } from './logits-at.ts';
@@ -47,6 +47,21 @@ export async function stepTimes(runner: Runner): Promise<StepTimes> {
     tokens.push(await timed());
   }
   return { token: median(tokens), prompt: median(prompts) };
+}
+
+/** Of a model for embeddings: texts of one token, and of 64. */
+export async function embedTimes(engine: Pick<Engine, 'embed'>): Promise<StepTimes> {
+  const timed = async (length: number): Promise<number> => {
+    const input = Array.from({ length }, (_, i) => 5 + (i % 200));
+    const times: number[] = [];
+    for (let n = 0; n < rounds; n++) {
+      const start = performance.now();
+      await engine.embed({ inputs: [input] });
+      times.push(performance.now() - start);
+    }
+    return median(times);
+  };
+  return { token: await timed(1), prompt: await timed(64) };
 }
 
 /** A model of 18 million weights in each type: medians of its steps. */

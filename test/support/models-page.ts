@@ -49,7 +49,7 @@ export function modelsPage(found: Found): string {
     'token leads, or the least cosine. The worst of all runs of a kind is shown: the prompt, the whole context at the edges of',
     'windows, quantised while loading to Q8_0 and Q4_0. Beside that the same tests hold prompts in chunks, token by token and',
     'batched against each other, and greedy continuations against those of transformers. _Times_ are of these tiny models: what the',
-    'dispatches of a step cost.',
+    'dispatches of a step cost; of models for embeddings, texts of one token and of 64.',
     '',
     ...architectureTable(found),
     '',
