@@ -1,4 +1,3 @@
-import type { ModelFile } from '../src/engine/formats/model-file.ts';
 import { greedy, type ResidentEngine } from '../src/engine/index.ts';
 import { pipelineDepth } from '../src/engine/runner.ts';
 import { feedback } from '../src/engine/step.ts';
@@ -26,7 +25,6 @@ export interface GrowthFigures {
  */
 export async function measureGrowth(
   runner: Runner,
-  file: ModelFile,
   options: { contexts: readonly number[]; tokens: number; rounds: number },
 ): Promise<GrowthFigures[]> {
   const { contexts, tokens, rounds } = options;
@@ -37,7 +35,7 @@ export async function measureGrowth(
     const times = [];
     for (let round = 0; round < rounds; round++) times.push(await timeSteps(runner, context, tokens));
     const trace = runner.gpu.timestamps
-      ? attentionOf((await traceStep(runner, file, { phase: 'decode', context, rounds: 5 })).nodes)
+      ? attentionOf((await traceStep(runner, { phase: 'decode', context, rounds: 5 })).nodes)
       : {};
     figures.push({
       context,

@@ -1,12 +1,10 @@
 import { Bench } from 'tinybench';
-import { openModelFile } from '../src/engine/formats/open.ts';
-import { viewed } from '../src/engine/formats/viewed.ts';
-import type { ModelFile } from '../src/engine/formats/model-file.ts';
 import {
   type AdapterFacts,
   type EngineOptions,
   loadEngine,
   type ResidentEngine,
+  type Runner,
 } from '../src/engine/index.ts';
 import { measureCopyBandwidth } from '../src/lab/bench/copy-bandwidth.ts';
 import { bytesPerToken } from './cost.ts';
@@ -75,7 +73,6 @@ export async function measureModel(
   options: { adapter: string | undefined; effort: Effort; say: (what: string) => void },
 ): Promise<{ adapter: AdapterFacts; figures: ModelFigures }> {
   const { effort, say } = options;
-  const platform = benchPlatform();
   const engineOptions: EngineOptions = {
     model: model.path,
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
@@ -86,8 +83,6 @@ export async function measureModel(
   const others = watchOthers();
   say('loading');
   const { engine, load } = await timeLoad(engineOptions);
-  const opened = await openModelFile(await platform.modelFiles(model.path));
-  const file = viewed(opened, engine.runner.graph.views);
   try {
     const { runner } = engine;
     const { timestamps, device } = runner.gpu;
@@ -103,7 +98,7 @@ export async function measureModel(
       // A decode step is short, so that chance weighs more, and more of them cost little.
       const own =
         phase === 'decode' ? { context: traced, rounds: 15 } : { context: 0, rounds: effort.rounds };
-      steps.push(await traceStep(runner, file, { phase, ...own }));
+      steps.push(await traceStep(runner, { phase, ...own }));
     }
     const contexts = await timeContexts(engine, { ...effort, say });
     const { streams: counts, prefixTokens, longRounds: rounds } = effort;
@@ -114,7 +109,7 @@ export async function measureModel(
     if (prefixFits) say('a prefix asked twice');
     const prefix = prefixFits ? await measurePrefix(engine, { prefixTokens, rounds }) : undefined;
     say('decode behind long contexts');
-    const growth = await measureGrowth(runner, file, {
+    const growth = await measureGrowth(runner, {
       contexts: effort.growthContexts,
       tokens,
       rounds,
@@ -131,7 +126,7 @@ export async function measureModel(
       load,
       copyBandwidth,
       contexts: contexts.map((one) =>
-        completed(one, { engine, file, dispatches: steps[0]?.dispatches ?? 0, ...copyBandwidth }),
+        completed(one, { runner, dispatches: steps[0]?.dispatches ?? 0, ...copyBandwidth }),
       ),
       steps,
       streams,
@@ -142,7 +137,6 @@ export async function measureModel(
     };
     return { adapter: engine.adapter, figures };
   } finally {
-    await file.close();
     await engine.close();
   }
 }
@@ -237,12 +231,12 @@ async function timeContexts(
 
 function completed(
   timed: Timed,
-  rest: { engine: ResidentEngine; file: ModelFile; dispatches: number; bytesPerSecond: number },
+  rest: { runner: Runner; dispatches: number; bytesPerSecond: number },
 ): ContextFigures {
   const { context, answerTokens, rounds, firstTokenMs, perTokenMs } = timed;
   // The cache grows while the answer does: its middle stands for all of it.
   const middle = context + answerTokens / 2;
-  const bytes = bytesPerToken(rest.engine.runner.graph, rest.file, Math.round(middle));
+  const bytes = bytesPerToken(rest.runner, Math.round(middle));
   const perSecond = 1000 / perTokenMs;
   return {
     context,

@@ -1,7 +1,7 @@
 import type { Capacity, Memory } from '../src/engine/memory.ts';
 import { pageBytes, workBytes } from '../src/engine/memory.ts';
 import { pageTokens } from '../kernels/rope-kv-write.ts';
-import type { Graph } from './cost.ts';
+import type { Graph } from '../src/engine/index.ts';
 
 /** What a context of this length takes on the GPU beside the weights. */
 export interface MemoryFigures {

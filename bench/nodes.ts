@@ -1,11 +1,8 @@
-import type { ResidentEngine } from '../src/engine/index.ts';
-import type { ModelFile } from '../src/engine/formats/model-file.ts';
-import { greedy } from '../src/engine/index.ts';
-import { type StepShape, sum, unitCost } from './cost.ts';
+import { greedy, type Runner } from '../src/engine/index.ts';
+import type { StepShape } from '../src/engine/unit-cost.ts';
+import { sum } from './cost.ts';
 import { promptOf } from './generation.ts';
 import { median } from './statistics.ts';
-
-type Runner = ResidentEngine['runner'];
 
 /** One node of the model, all layers together. */
 export interface NodeFigures {
@@ -51,7 +48,6 @@ export function givePages(runner: Runner): void {
  */
 export async function traceStep(
   runner: Runner,
-  file: ModelFile,
   options: { phase: StepFigures['phase']; context: number; rounds: number },
 ): Promise<StepFigures> {
   const { phase, context, rounds } = options;
@@ -79,7 +75,7 @@ export async function traceStep(
   const gpuMs = sum(dispatches.map(({ ms }) => ms));
   const nodes = [...Map.groupBy(dispatches, ({ node }) => node)].map(([node, list]): NodeFigures => {
     const ms = sum(list.map((one) => one.ms));
-    const { flops, bytes } = costOf(runner, file, node, { tokens, position: context, samples: 1 });
+    const { flops, bytes } = costOf(runner, node, { tokens, position: context, samples: 1 });
     return {
       node,
       op: list[0]?.op ?? '',
@@ -101,15 +97,10 @@ const nodeOf = (id: string): string =>
     .replace(/#\d+$/, '')
     .replace(/\.(wide|split)$/, '');
 
-function costOf(
-  runner: Runner,
-  file: ModelFile,
-  node: string,
-  step: StepShape,
-): { flops: number; bytes: number } {
+function costOf(runner: Runner, node: string, step: StepShape): { flops: number; bytes: number } {
   const costs = runner.graph.units
     .filter((unit) => nodeOf(unit.id) === node)
-    .map((unit) => unitCost(unit, runner.graph, file, step));
+    .map((unit) => runner.costOf(unit, step));
   return {
     flops: sum(costs.map((cost) => cost.flops)),
     bytes: sum(costs.map((cost) => cost.weightBytes + cost.cacheBytes + cost.activationBytes)),

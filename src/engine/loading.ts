@@ -37,6 +37,8 @@ export interface LoadOptions {
 
 /** Memory is allocated and every choice made; weights may still be on the disk. */
 export interface Loading {
+  /** The graph's, cut into views where the file has several in one. */
+  readonly tensors: ModelFile['tensors'];
   readonly memory: Memory;
   readonly pool: BufferPool;
   readonly pipelines: PipelineCache;
@@ -116,6 +118,7 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
     };
     await loadVectors(works);
     return {
+      tensors: file.tensors,
       memory,
       pool,
       pipelines,

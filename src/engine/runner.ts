@@ -15,6 +15,7 @@ import type { LabDispatch } from './plan-context.ts';
 import { choiceOf, makePlan, type Plan, worksOf } from './plan.ts';
 import { StepInput, stepSamples, wantsOf } from './step.ts';
 import { greedy, type LoadProgress } from './types.ts';
+import { type Cost, type StepShape, unitCost } from './unit-cost.ts';
 
 /** Steps that may be on their way at once: one runs while the next is encoded. */
 export const pipelineDepth = 2;
@@ -91,6 +92,11 @@ export class Runner {
       loading.destroy();
       throw error;
     }
+  }
+
+  /** What a unit of the graph must at least do and move in one sequence's share of a step. */
+  costOf(unit: Graph['units'][number], step: StepShape): Cost {
+    return unitCost(unit, this.graph, this.#loading.tensors, step);
   }
 
   newStep(): StepInput {

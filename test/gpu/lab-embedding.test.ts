@@ -37,6 +37,12 @@ describe('the graph of a model for embeddings', () => {
     );
     expect(nodes.filter(({ kernel }) => !kernel.startsWith('builtin:'))).toEqual([]);
     expect(spans).toEqual([]);
+    // Most of its ops have no contract, which would tell what they cost.
+    const costOf = await live.costs();
+    for (const { id, flops, bytes } of nodes) {
+      expect(bytes, id).toBeGreaterThan(0);
+      expect(costOf([id], 0), id).toEqual({ flops, bytes });
+    }
     const readers = (from: string) => edges.filter((edge) => edge.from === from).map(({ to }) => to);
     expect(readers('positions')).toEqual(['embed.norm']);
     expect(readers('embed.norm')).toEqual(expect.arrayContaining(['layers.0.attn.q', 'layers.0.attn.v']));

@@ -18,12 +18,12 @@ import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
 import { LiveTargets } from '../../src/lab/live/shapes.ts';
 import { Random } from '../../src/lab/ops/random.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { loadFromMemory, type TinyModel, tinyModel } from '../support/tiny-model.ts';
 
 const models: Readonly<Record<string, string | TinyModel | Uint8Array>> = {
-  'lathe-tiny': modelsPath('lathe-tiny-q8_0.gguf'),
+  'lathe-tiny': fixtureModel,
   'qwen2, biases': { architecture: 'qwen2', biases: true, type: 'Q8_0' },
   'qwen2, odd sizes, products of several types': {
     architecture: 'qwen2',
@@ -147,6 +147,10 @@ for (const [name, model] of Object.entries(models)) {
     it('is shown with every result read by somebody, but for the token that is drawn', async () => {
       const live = new LiveTargets(engine.runner, wgsl, unfused);
       const { nodes, edges } = await describeGraph(name, engine.runner, live, new Map());
+      for (const { id, flops, bytes } of nodes) {
+        expect(bytes, id).toBeGreaterThan(0);
+        expect(Number.isFinite(flops), id).toBe(true);
+      }
       const read = new Set(edges.map(({ from }) => from));
       expect(nodes.filter(({ id }) => !read.has(id)).map(({ id }) => id)).toEqual(['sample']);
       const fed = new Set(edges.map(({ to }) => to));

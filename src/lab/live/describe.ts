@@ -50,8 +50,13 @@ function runningOn({
   return found;
 }
 
-/** FLOPs and bytes of one decoded token behind `context` positions. */
-export function costOf(labs: readonly LabDispatch[], context: number): { flops: number; bytes: number } {
+export interface TokenCost {
+  readonly flops: number;
+  readonly bytes: number;
+}
+
+/** Of one decoded token behind `context` positions, by the contracts of what computes it. */
+export function contractCost(labs: readonly LabDispatch[], context: number): TokenCost {
   let flops = 0;
   let bytes = 0;
   for (const lab of labs) {
@@ -61,6 +66,15 @@ export function costOf(labs: readonly LabDispatch[], context: number): { flops: 
     bytes += compileExpression(lab.kernel.contract.bytes).evaluate(values);
   }
   return { flops, bytes };
+}
+
+/** Of one decoded token behind `context` positions, for a node of an op that has no contract. */
+export function nodeCost(runner: Runner, node: string, context: number): TokenCost {
+  const unit = runner.graph.units.find(({ nodes }) => nodes.some(({ id }) => id === node));
+  if (!unit) return { flops: 0, bytes: 0 };
+  const cost = runner.costOf(unit, { tokens: 1, position: context, samples: 1 });
+  const bytes = cost.weightBytes + cost.cacheBytes + cost.activationBytes;
+  return { flops: cost.flops / unit.nodes.length, bytes: bytes / unit.nodes.length };
 }
 
 const dtypeOf = (node: GraphNode, labs: readonly LabDispatch[]): string =>
@@ -91,7 +105,7 @@ export async function describeGraph(
       kernel: now?.kernel ?? 'builtin',
       dtype: dtypeOf(node, own),
       shape: ['tokens', node.width],
-      ...costOf(own, 0),
+      ...(own.length > 0 ? contractCost(own, 0) : nodeCost(runner, node.id, 0)),
       ...(ms === undefined ? {} : { gpu_ms: ms }),
     });
   }

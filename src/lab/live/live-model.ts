@@ -12,7 +12,7 @@ import { measurePeaks } from '../bench/peaks.ts';
 import type { Peaks } from '../bench/roofline.ts';
 import type { LiveShapes, ParityCase } from '../types.ts';
 import { observeStep } from './capture.ts';
-import { costOf } from './describe.ts';
+import { contractCost, nodeCost } from './describe.ts';
 import { stubKernel } from './kernel.ts';
 import { LiveTargets } from './shapes.ts';
 import { shrunk } from './shrink.ts';
@@ -124,7 +124,7 @@ export class LiveModel {
 
   /** Tells the FLOPs and bytes of what a dispatch computes, by its nodes: by the span of the same nodes, or by its nodes. */
   async costs() {
-    const byNodes = new Map<string, Parameters<typeof costOf>[0]>();
+    const byNodes = new Map<string, readonly LabDispatch[]>();
     for (const op of new Set(this.targets.targets.map((target) => target.op))) {
       const dispatches = await this.targets.dispatches(op);
       for (const target of this.targets.ofOp(op)) {
@@ -134,8 +134,16 @@ export class LiveModel {
     }
     return (nodes: readonly string[], context: number) => {
       const whole = byNodes.get(nodes.join());
-      const labs = whole ?? nodes.flatMap((id) => byNodes.get(id) ?? []);
-      return costOf(labs, context);
+      const costs = whole
+        ? [contractCost(whole, context)]
+        : nodes.map((id) => {
+            const labs = byNodes.get(id);
+            return labs ? contractCost(labs, context) : nodeCost(this.runner, id, context);
+          });
+      return {
+        flops: costs.reduce((total, { flops }) => total + flops, 0),
+        bytes: costs.reduce((total, { bytes }) => total + bytes, 0),
+      };
     };
   }
 

@@ -1,0 +1,156 @@
+/** What the parts of a model cost, whichever kernel computes them. */
+import { blockColumns, quantBytes, scaleBytes, weightFormats } from '../../kernels/formats.ts';
+import type { ModelFile } from './formats/model-file.ts';
+import { columnsOf, rowsOf } from './formats/rows.ts';
+import { type Graph, layerShape } from './graph.ts';
+
+type Unit = Graph['units'][number];
+type Tensors = ModelFile['tensors'];
+
+/** One sequence's share of a step. */
+export interface StepShape {
+  readonly tokens: number;
+  /** Position of the first of them. */
+  readonly position: number;
+  readonly samples: number;
+}
+
+/** What a unit must at least do and move, whatever the kernel: each byte counts once a step. */
+export interface Cost {
+  readonly flops: number;
+  readonly weightBytes: number;
+  readonly cacheBytes: number;
+  readonly activationBytes: number;
+}
+
+interface Matrix {
+  readonly rows: number;
+  readonly columns: number;
+  /** As it lies on the GPU. */
+  readonly bytes: number;
+}
+
+const word = 4; // activations are f32
+const half = 2; // the KV cache is f16
+
+/** Flops (a multiply-add is two) and bytes of one unit in one step. */
+export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: StepShape): Cost {
+  const { width, vocabulary, experts, layerInput = 0, layers } = shape;
+  const layer = layerShape(shape, unit.nodes[0]?.layer);
+  const { heads, kvHeads, headDim, feedForward } = layer;
+  const { tokens, position, samples } = step;
+  const cost = (flops: number, values: number, more: Partial<Cost> = {}): Cost => ({
+    flops,
+    weightBytes: 0,
+    cacheBytes: 0,
+    activationBytes: values * word,
+    ...more,
+  });
+  switch (unit.op) {
+    case 'position_embed':
+      return cost(tokens * width, 3 * tokens * width);
+    case 'layer_norm':
+      return cost(7 * tokens * width, 2 * tokens * width, { weightBytes: 2 * width * word });
+    case 'gelu':
+      return cost(12 * tokens * feedForward, 2 * tokens * feedForward);
+    case 'pool':
+      return cost(tokens * width, (tokens + samples) * width);
+    case 'embed': {
+      const { rows, bytes } = matrixOf(tensors, unit.weight);
+      return cost(0, tokens * width, { weightBytes: (tokens * bytes) / rows });
+    }
+    case 'matmul': {
+      const matrices = unit.weights.map((name) => matrixOf(tensors, name));
+      const count = unit.sampled ? samples : tokens;
+      const rows = sum(matrices.map((matrix) => matrix.rows));
+      const columns = matrices[0]?.columns ?? 0;
+      // A residual is read before it is written.
+      const values = count * (columns + rows * (unit.add ? 2 : 1));
+      const weightBytes = sum(matrices.map((matrix) => matrix.bytes));
+      return cost(count === 0 ? 0 : 2 * count * rows * columns, values, {
+        weightBytes: count === 0 ? 0 : weightBytes,
+      });
+    }
+    case 'rms_norm': {
+      const count = unit.sampled ? samples : tokens;
+      return cost(4 * count * width, 2 * count * width, { weightBytes: width * word });
+    }
+    case 'head_norm': {
+      const values = tokens * unit.heads * headDim;
+      return cost(4 * values, 2 * values, { weightBytes: headDim * word });
+    }
+    case 'rope_kv_write': {
+      const rotated = tokens * (heads + kvHeads) * headDim;
+      const written = tokens * 2 * kvHeads * headDim;
+      return cost(3 * rotated, 2 * rotated, { cacheBytes: written * half });
+    }
+    case 'norm_add':
+      return cost(5 * tokens * width, 3 * tokens * width, { weightBytes: width * word });
+    case 'attention': {
+      // Token i sees position + i + 1 keys, or a window; its own share of the cache is read once a tile at best.
+      const window = unit.window || Number.POSITIVE_INFINITY;
+      const keys = tokens * Math.min(position + (tokens + 1) / 2, window);
+      return cost(4 * heads * headDim * keys, 2 * tokens * heads * headDim, {
+        cacheBytes: Math.min(position + tokens, window + tokens - 1) * 2 * kvHeads * headDim * half,
+      });
+    }
+    case 'gated_activation':
+      return cost(5 * tokens * feedForward, 3 * tokens * feedForward);
+    case 'sample':
+      return cost(samples * vocabulary, samples * vocabulary);
+    case 'softcap':
+      return cost(8 * samples * vocabulary, 2 * samples * vocabulary);
+    case 'short_conv': {
+      const values = tokens * unit.channels;
+      const inputs = unit.mode === 'gated' ? 3 : 1;
+      return cost(values * (2 * unit.kernel + inputs), values * (inputs + 1), {
+        weightBytes: unit.channels * unit.kernel * word,
+        cacheBytes: 2 * unit.channels * (unit.kernel - 1) * word,
+      });
+    }
+    case 'delta_net': {
+      const { keyHeads, valueHeads, keyDim, valueDim } = unit;
+      // The state decays, is read twice and written once for every token; once a step it comes and goes.
+      const state = valueHeads * keyDim * valueDim;
+      const values = 2 * keyHeads * keyDim + 2 * valueHeads * valueDim;
+      return cost(tokens * 7 * state, tokens * values, { cacheBytes: 2 * state * word });
+    }
+    case 'gated_norm':
+    case 'sigmoid_gate':
+      return cost(8 * tokens * layer.context, 3 * tokens * layer.context);
+    case 'route':
+      return cost(5 * tokens * (experts?.count ?? 0), tokens * (experts?.count ?? 0));
+    case 'expert_matmul': {
+      const { used = 0, count = 1 } = experts ?? {};
+      const { rows, columns, bytes } = matrixOf(tensors, unit.weight);
+      const each = rows / count;
+      // Of tokens that choose without regard to each other.
+      const read = count * (1 - (1 - used / count) ** tokens);
+      return cost(2 * tokens * used * each * columns, tokens * used * (each + columns), {
+        weightBytes: (bytes / count) * read,
+      });
+    }
+    case 'expert_sum':
+      return cost(2 * tokens * (experts?.used ?? 0) * width, tokens * ((experts?.used ?? 0) + 2) * width);
+    case 'per_layer_join': {
+      const values = tokens * layers * layerInput;
+      const { rows, bytes } = matrixOf(tensors, unit.rows);
+      return cost(6 * values, 2 * values, { weightBytes: (tokens * bytes) / rows });
+    }
+    case 'per_layer_gate':
+      return cost(10 * tokens * layerInput, 3 * tokens * layerInput);
+    case 'scale':
+      return cost(tokens * width, 2 * tokens * width);
+  }
+}
+
+function matrixOf(tensors: Tensors, name: string): Matrix {
+  const tensor = tensors.get(name);
+  if (!tensor) throw new Error(`tensor ${name} is not in the file`);
+  const [rows, columns] = [rowsOf(tensor), columnsOf(tensor)];
+  const format = weightFormats[tensor.type];
+  const extent = { rows, blocks: Math.ceil(columns / blockColumns) };
+  return { rows, columns, bytes: quantBytes(format, extent) + scaleBytes(format, extent) };
+}
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
