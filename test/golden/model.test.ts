@@ -11,7 +11,7 @@ import { llama2cAsGguf } from '../support/llama2c.ts';
 import { ReferenceGemma4 } from '../support/reference-gemma4.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
-import { describeShared, modelsPath } from '../support/shared.ts';
+import { describeShared, fixturePath, modelsPath } from '../support/shared.ts';
 import { type TinyGemma4, tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { loadFromMemory, type TinyModel, tinyModel } from '../support/tiny-model.ts';
 
@@ -26,9 +26,8 @@ interface GoldenPrompt {
   min_gap: number;
 }
 
-const { prompts } = JSON.parse(readFileSync(modelsPath('golden.json'), 'utf8')) as {
-  prompts: GoldenPrompt[];
-};
+const promptsOf = (path: string): GoldenPrompt[] =>
+  (JSON.parse(readFileSync(path, 'utf8')) as { prompts: GoldenPrompt[] }).prompts;
 
 /** All pages of a small cache, not in order. */
 const somePages = Array.from({ length: 32 }, (_, index) => (index * 13 + 5) % 32);
@@ -69,10 +68,15 @@ async function expectGolden(engine: ResidentEngine, prompt: GoldenPrompt, tolera
   if (prompt.min_gap > 2 * tolerance) expect(answer).toEqual(prompt.greedy);
 }
 
-describe('the embedded model, lathe-tiny-q8_0', () => {
+describe.each([
+  ['the embedded lathe-tiny-q8_0', modelsPath],
+  ['the lathe-tiny-q8_0 of the fixtures', fixturePath],
+])('%s', (_name, pathOf) => {
+  const model = pathOf('lathe-tiny-q8_0.gguf');
+  const prompts = promptsOf(pathOf('golden.json'));
   let engine: ResidentEngine;
   beforeAll(async () => {
-    engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf') });
+    engine = await loadEngine(nodePlatform(), { model });
   });
   afterAll(() => engine.close());
 
@@ -82,7 +86,7 @@ describe('the embedded model, lathe-tiny-q8_0', () => {
   );
 
   it('every logit of prompts and answers is that of the CPU oracle', async () => {
-    const file = await openModelFile(await nodePlatform().modelFiles(modelsPath('lathe-tiny-q8_0.gguf')));
+    const file = await openModelFile(await nodePlatform().modelFiles(model));
     const reference = await ReferenceModel.load(file, 'F16');
     await file.close();
     for (const name of ['who', 'json', 'tool answer']) {
@@ -123,8 +127,9 @@ describeShared('lathe-tiny-f16 is llama.cpp', ['model/lathe-tiny-f16.gguf'], (pa
   });
   afterAll(() => engine.close());
 
-  it.each(prompts)('logits within 0.025, the same 32 tokens where they are 0.05 apart: $name', (prompt) =>
-    expectGolden(engine, prompt, 0.025),
+  it.each(promptsOf(fixturePath('golden.json')))(
+    'logits within 0.025, the same 32 tokens where they are 0.05 apart: $name',
+    (prompt) => expectGolden(engine, prompt, 0.025),
   );
 });
 

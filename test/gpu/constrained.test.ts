@@ -4,14 +4,14 @@ import { type Engine, type GenerateRequest, greedy, loadEngine } from '../../src
 import { type Grammars, type GrammarSource, openGrammars } from '../../src/grammar/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { grammarThread } from '../../src/platform/node-grammar.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 import { validatorOf } from '../support/schema-validator.ts';
 
 let engine: Engine;
 let grammars: Grammars;
 
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf'), parallel: 4 });
+  engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
   const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
   grammars = openGrammars({
     tokenizer: engine.tokenizer,

@@ -13,9 +13,9 @@ import {
 } from '../../src/engine/index.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 
-const model = modelsPath('lathe-tiny-q8_0.gguf');
+const model = fixtureModel;
 let engine: ResidentEngine;
 let unfused: ReadonlyMap<string, LabKernel>;
 let stubOf: (op: string) => LabKernel;

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import type { GenerateRequest } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 
 let engine: ResidentEngine;
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf') });
+  engine = await loadEngine(nodePlatform(), { model: fixtureModel });
 });
 afterAll(() => engine.close());
 

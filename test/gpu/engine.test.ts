@@ -4,9 +4,9 @@ import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { EngineError, type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { random } from '../support/kernel-harness.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 
-const model = modelsPath('lathe-tiny-q8_0.gguf');
+const model = fixtureModel;
 let engine: ResidentEngine;
 
 beforeAll(async () => {

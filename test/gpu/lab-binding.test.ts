@@ -14,13 +14,13 @@ import {
 } from '../../src/engine/index.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 
 let engine: ResidentEngine;
 let unfused: ReadonlyMap<string, LabKernel>;
 let stubOf: (op: string) => LabKernel;
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf'), parallel: 4 });
+  engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
   const wgsl = await nodePlatform().wgsl();
   unfused = unfusedKernels(wgsl);
   stubOf = (op) => stubKernel(wgsl, op, 'q8_0');
@@ -255,7 +255,7 @@ describe('exclusive work', () => {
 
 describe('a device that is lost while kernels are bound', () => {
   it('is replaced, the built-ins take over, and whoever bound them is told', async () => {
-    const own = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf') });
+    const own = await loadEngine(nodePlatform(), { model: fixtureModel });
     try {
       const lost = new Promise<string>((resolve) => (own.onBindingsLost = resolve));
       await own.bind([{ target: 'layers.0.attn.norm', kernel: stubOf('rms_norm') }], unfused);

@@ -6,13 +6,13 @@ import { LiveModel } from '../../src/lab/live/live-model.ts';
 import { componentParity, logitsParity, textTokens } from '../../src/lab/live/parity.ts';
 import { labOps } from '../../src/lab/ops/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 
 let engine: ResidentEngine;
 let unfused: ReadonlyMap<string, LabKernel>;
 let stubOf: (op: string) => LabKernel;
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf'), parallel: 4 });
+  engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
   const wgsl = await nodePlatform().wgsl();
   unfused = unfusedKernels(wgsl);
   stubOf = (op) => stubKernel(wgsl, op, 'q8_0');

@@ -13,9 +13,9 @@ import {
 } from '../../src/engine/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 
-const model = modelsPath('lathe-tiny-q8_0.gguf');
+const model = fixtureModel;
 let engine: ResidentEngine;
 let reference: (ids: readonly number[]) => Float32Array[];
 beforeAll(async () => {

@@ -10,9 +10,9 @@ import { nodePlatform } from '../../src/platform/node.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 
-const model = modelsPath('lathe-tiny-q8_0.gguf');
+const model = fixtureModel;
 let engine: { runner: Runner };
 let prompt: number[];
 

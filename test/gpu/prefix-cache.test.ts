@@ -4,9 +4,9 @@ import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { random } from '../support/kernel-harness.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 
-const model = modelsPath('lathe-tiny-q8_0.gguf');
+const model = fixtureModel;
 const pageTokens = 32;
 const warm: Sampling = { ...greedy, temperature: 0.9, topP: 0.95, seed: 3 };
 const stories = 'Tell me a story about a fox named Mia who lives in a small house by the river. '.repeat(9);

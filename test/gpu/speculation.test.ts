@@ -4,7 +4,7 @@ import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 import { endToken, loadFromMemory, tinyModel } from '../support/tiny-model.ts';
 
 async function answer(to: GenerateRequest, by: ResidentEngine) {
@@ -22,7 +22,7 @@ async function answer(to: GenerateRequest, by: ResidentEngine) {
 }
 
 describe('the embedded model', () => {
-  const model = modelsPath('lathe-tiny-q8_0.gguf');
+  const model = fixtureModel;
   let plain: ResidentEngine;
   let guessing: ResidentEngine;
   let submitted = 0;

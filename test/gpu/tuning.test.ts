@@ -17,7 +17,7 @@ import { greedy } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { memoryPlatform, tinyModel } from '../support/tiny-model.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 
 const memoryStore = (): Store & { files: Map<string, string> } => {
   const files = new Map<string, string>();
@@ -149,7 +149,7 @@ describe('activations rounded to 8 bits', () => {
   /** The embedded model on the kernels for GPUs, where measurements say that rounding is faster. */
   async function load(exact: boolean) {
     const platform = nodePlatform();
-    const file = await openModelFile(await platform.modelFiles(modelsPath('lathe-tiny-q8_0.gguf')));
+    const file = await openModelFile(await platform.modelFiles(fixtureModel));
     const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
     const forGpu = { ...gpu, caps: { ...gpu.caps, software: false } };
     const wgsl = await platform.wgsl();

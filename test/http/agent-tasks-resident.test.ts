@@ -12,7 +12,7 @@ import { grammarThread } from '../../src/platform/node-grammar.ts';
 import { freshSqlite } from '../support/databases.ts';
 import { freshDataDir } from '../support/host.ts';
 import { routeServers } from '../support/serve-routes.ts';
-import { modelsPath } from '../support/shared.ts';
+import { fixtureModel } from '../support/shared.ts';
 import { openTaskWorld } from '../support/task-world.ts';
 
 // Tasks on the embedded model: a toy with a context of 1,024 tokens, so what it writes is not judged, only what is done
@@ -21,7 +21,7 @@ let engine: Engine;
 let grammars: Grammars;
 const resident = new Resident('loading');
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model: modelsPath('lathe-tiny-q8_0.gguf'), parallel: 4 });
+  engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
   const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
   const { tokenizer, model } = engine;
   grammars = openGrammars({ tokenizer, vocabSize: model.vocabSize, startWorker: () => grammarThread(entry) });

@@ -9,6 +9,13 @@ export function modelsPath(name: string): string {
   return fileURLToPath(new URL(`../../models/${name}`, import.meta.url));
 }
 
+/** Absolute path of a file of the model that tests run on, which stays as it is when the embedded one is made again. */
+export function fixturePath(name: string): string {
+  return fileURLToPath(new URL(`../fixtures/lathe-tiny/${name}`, import.meta.url));
+}
+
+export const fixtureModel = fixturePath('lathe-tiny-q8_0.gguf');
+
 /** Absolute path of a test-data file beside the repository (`../shared/<path>`), or undefined where it is absent. */
 export function sharedPath(path: string): string | undefined {
   const absolute = folder + path;

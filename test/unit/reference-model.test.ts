@@ -7,7 +7,7 @@ import type { ByteSource } from '../../src/engine/platform.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { llama2cAsGguf } from '../support/llama2c.ts';
 import { ReferenceModel, referenceForward } from '../support/reference-model.ts';
-import { describeShared, modelsPath } from '../support/shared.ts';
+import { describeShared, fixtureModel, fixturePath, modelsPath } from '../support/shared.ts';
 import { openSource } from '../support/byte-source.ts';
 
 interface Golden {
@@ -21,7 +21,9 @@ interface Golden {
   }[];
 }
 
-const { prompts } = JSON.parse(readFileSync(modelsPath('golden.json'), 'utf8')) as Golden;
+const goldenOf = (path: string): Golden['prompts'] =>
+  (JSON.parse(readFileSync(path, 'utf8')) as Golden).prompts;
+const prompts = goldenOf(fixturePath('golden.json'));
 
 async function open(path: string): Promise<ModelFile> {
   return openModelFile(await nodePlatform().modelFiles(path));
@@ -71,9 +73,9 @@ describeShared(
       for (const [t, id] of ids.entries()) expect(alone.step(id)).toEqual(together[t]);
     });
 
-    it("our Q8_0 encoding of it is byte for byte the embedded model's", async () => {
+    it("our Q8_0 encoding of it is byte for byte the fixture's", async () => {
       const f16 = await open(path);
-      const q8 = await open(modelsPath('lathe-tiny-q8_0.gguf'));
+      const q8 = await open(fixtureModel);
       let compared = 0;
       for (const info of f16.tensors.values()) {
         const [rows, cols] = info.shape;
@@ -90,10 +92,13 @@ describeShared(
   },
 );
 
-describe('the reference model on the embedded lathe-tiny-q8_0', () => {
+describe.each([
+  ['the embedded lathe-tiny-q8_0', modelsPath],
+  ['the lathe-tiny-q8_0 of the fixtures', fixturePath],
+])('the reference model on %s', (_name, pathOf) => {
   it('logits within 0.25 of the unquantised ones and the greedy tokens, all prompts', async () => {
-    const model = await load(modelsPath('lathe-tiny-q8_0.gguf'));
-    for (const prompt of prompts) expectGolden(model.fork(), prompt, 0.25);
+    const model = await load(pathOf('lathe-tiny-q8_0.gguf'));
+    for (const prompt of goldenOf(pathOf('golden.json'))) expectGolden(model.fork(), prompt, 0.25);
   }, 180_000);
 });
 
