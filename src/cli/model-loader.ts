@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import type { Options } from '../config/options.ts';
 import type { EngineOptions } from '../engine/index.ts';
 import type { Lab } from '../lab/types.ts';
@@ -46,6 +47,8 @@ export class ModelLoader {
     this.#refuseStopped();
     this.#location = location;
     this.#draft = draft?.of === location ? draft.location : undefined;
+    if (draft && !this.#draft)
+      say(`--draft is for ${basename(draft.of)}: nothing drafts for ${basename(location)}`);
     const bar = progressBar(world.stderr, options.quiet ?? false);
     try {
       const engine = await world.loadEngine({

@@ -50,10 +50,12 @@ function refuse(why: string): never {
 }
 
 function refuseTarget({ file, graph }: Target): void {
-  if (graph.shape.embedding) refuse(`${file.name} makes embeddings, and there is nothing to draft for it`);
+  if (graph.shape.embedding)
+    refuse(`the model itself, ${file.name}, makes embeddings, and there is nothing to draft for it`);
   if (hasStates(graph.shape)) {
     refuse(
-      `layers of ${file.name} keep a state of the whole text, out of which a rejected draft cannot be taken again`,
+      `layers of the model itself, ${file.name}, keep a state of the whole text, out of which a rejected draft ` +
+        'cannot be taken again; no model can draft for it',
     );
   }
 }

@@ -28,7 +28,7 @@ import { Quarantine } from './quarantine.ts';
 import { Registry, type Registered } from './registry.ts';
 import { bestFor, capturedUnavailable, foreignFormats, withNotes } from './report-notes.ts';
 import { staticFindings } from './stages/static.ts';
-import { renderStub, stubTargets } from './stubs.ts';
+import { contractOf, renderStub, stubTargets } from './stubs.ts';
 import { targetsFor } from './targets.ts';
 import { stubHeader } from './stub-header.ts';
 import {
@@ -133,7 +133,6 @@ export class ResidentLab implements Lab {
   stub(op: string, target?: string): { op: string; target: string; source: string } {
     this.#warm();
     const { engine, wgsl } = this.#options;
-    refuseUnknown(op);
     const targets = stubTargets(op, engine.adapter.features);
     const chosen = target ?? 'plain';
     if (!targets.includes(chosen)) {
@@ -149,7 +148,7 @@ export class ResidentLab implements Lab {
 
   async register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport> {
     const { op } = registration;
-    refuseUnknown(op);
+    contractOf(op);
     const live = this.#model();
     const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
     const shapes = await live.shapes(op, patience);
@@ -491,12 +490,6 @@ export class ResidentLab implements Lab {
         this.#options.onWarning(`the quarantine could not be written: ${String(error)}`),
       );
   }
-}
-
-function refuseUnknown(op: string): void {
-  if (contracts.has(op)) return;
-  const known = [...contracts.keys()].join(', ');
-  throw new LabError('unknown_op', `There is no op '${op}'; the ops are: ${known}.`);
 }
 
 /** Opens the lab of a resident model: reads what earlier processes left. The child starts when somebody comes. */

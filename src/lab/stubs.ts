@@ -37,12 +37,13 @@ const shownBy: Readonly<Record<string, readonly Target[]>> = {
   sample: ['plain', 'subgroups'],
 };
 
-function contractOf(op: string): Contract {
+/** @throws LabError `unknown_op`, also for an op of the live graph that only built-in kernels compute */
+export function contractOf(op: string): Contract {
   const contract = contracts.get(op);
   if (contract) return contract;
   throw new LabError(
     'unknown_op',
-    `There is no op '${op}': expected one of ${[...contracts.keys()].join(', ')}.`,
+    `There is no contract for an op '${op}'; there is one for ${[...contracts.keys()].join(', ')}.`,
   );
 }
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { LabKernel } from '../../src/engine/index.ts';
 import { gridFault } from '../../src/lab/live/grids.ts';
-import { contractOf, gridOf } from '../../src/lab/live/kernel.ts';
+import { gridOf } from '../../src/lab/live/kernel.ts';
+import { contractOf } from '../../src/lab/stubs.ts';
 
 const kernel = (op: string, x: string, y = '1') =>
   ({ contract: contractOf(op), grid: gridOf({ x, y }, { WG: 64 }) }) as LabKernel;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { packUniform, unknownParams } from '../../kernels/contracts.ts';
-import { contractOf } from '../../src/lab/live/kernel.ts';
+import { contractOf } from '../../src/lab/stubs.ts';
 import { declaredParams, paramsFault, tellable } from '../../src/lab/params.ts';
 import type { ParityCase } from '../../src/lab/types.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';

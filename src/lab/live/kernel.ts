@@ -1,19 +1,12 @@
 /** From what an author registers, or a stub, to what the engine binds. */
 import type { WgslSources } from '../../../kernels/assemble.ts';
-import { type Contract, contracts } from '../../../kernels/contracts.ts';
 import type { LabKernel } from '../../engine/index.ts';
 import { kernelDigest } from '../digest.ts';
 import { compileExpression } from '../expression.ts';
 import { declaredParams } from '../params.ts';
-import { renderStub } from '../stubs.ts';
+import { contractOf, renderStub } from '../stubs.ts';
 import type { KernelRegistration } from '../types.ts';
 import { overrideValues, reflect } from '../wgsl/reflect.ts';
-
-export function contractOf(op: string): Contract {
-  const contract = contracts.get(op);
-  if (!contract) throw new Error(`no contract for op '${op}'`);
-  return contract;
-}
 
 /**
  * Workgroups by the dims of a step, from dispatch expressions over dims and overrides. Called for every step: what it
