@@ -40,6 +40,9 @@ export interface LanesVariant extends Record<string, number | boolean | string> 
   ROWS: number;
 }
 
+/** Workgroups along one dimension of a dispatch, as every device has them. */
+const mostGroups = 65_535;
+
 /** All matmul kernels compute y[t, n] = sum_k W[n, k] x[t, k], and what the flags say; x and y are f32. */
 const matmulKernel = <V extends Variant>(
   source: string,
@@ -64,7 +67,11 @@ const matmulKernel = <V extends Variant>(
     grid: (variant, params, dims) => {
       const { rows, tokens } = tile(variant);
       const count = params.flags & matmulFlags.sampled ? dims.samples : dims.tokens;
-      return [ceilDiv(params.rows, rows), ceilDiv(count, tokens), 1];
+      const groups = ceilDiv(params.rows, rows);
+      // Vocabularies of a quarter of a million rows have more of matvec's groups than a dispatch may be wide; the other
+      // kernels, which do not look at z, have eight times as many rows a group.
+      const deep = ceilDiv(groups, mostGroups);
+      return [ceilDiv(groups, deep), ceilDiv(count, tokens), deep];
     },
     variants,
   });

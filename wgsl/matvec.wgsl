@@ -20,11 +20,13 @@ var<workgroup> lane_sums: array<f32, COLS * ROWS * LANES>;
 @compute @workgroup_size(LANES)
 fn main(
   @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(num_workgroups) groups: vec3<u32>,
   @builtin(local_invocation_index) lane: u32,
 ) {
   let pair = pairing();
   let across = ROWS >> pair;
-  let row0 = group.x * across;
+  // Groups of rows go on in z where x has no more room; the last of them may lie behind all rows.
+  let row0 = (group.z * groups.x + group.x) * across;
   let token0 = group.y * COLS;
 
   var sum = array<f32, COLS * ROWS>();

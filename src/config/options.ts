@@ -145,7 +145,7 @@ export const optionTable = {
     schema: whole(1, 16_777_216, ' tokens'),
     kind: 'number',
     value: 'N',
-    help: "tokens a sequence may hold (default: the model's own, as far as the memory goes)",
+    help: "tokens a sequence may hold (default: the model's own up to 32768, as far as the memory goes)",
   },
   parallel: { schema: whole(1, 1024, ''), kind: 'number', value: 'N', help: 'sequences that share a step' },
   queue: {

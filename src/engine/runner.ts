@@ -14,7 +14,7 @@ import { observe, type Observed, type Wanted } from './observe.ts';
 import type { LabDispatch } from './plan-context.ts';
 import { choiceOf, makePlan, type Plan, worksOf } from './plan.ts';
 import { StepInput, stepSamples, wantsOf } from './step.ts';
-import { greedy, type LoadProgress } from './types.ts';
+import { EngineError, greedy, type LoadProgress } from './types.ts';
 import { type Cost, type StepShape, unitCost } from './unit-cost.ts';
 
 /** Steps that may be on their way at once: one runs while the next is encoded. */
@@ -49,6 +49,8 @@ export class Runner {
   readonly #anyToken: Uint32Array<ArrayBuffer>;
   /** When the steps on their way were submitted, the oldest first. */
   readonly #submitted: number[] = [];
+  /** Every pipeline has run, and the device took it. */
+  #warm = false;
 
   private constructor(parts: { gpu: Gpu; graph: Graph; plan: Plan; loading: Loading }) {
     const { memory, pool, pipelines } = parts.loading;
@@ -81,6 +83,7 @@ export class Runner {
       const plan = await makePlan(parts);
       const runner = new Runner({ gpu, graph, plan, loading });
       await Promise.all([filled, runner.#warmUp((progress) => reading || onProgress(progress))]);
+      runner.#warm = true;
       if (plan.int8) {
         const divergence = await runner.#divergence(await makePlan({ ...parts, tuning: tuning.exact() }));
         options.onNotice?.(
@@ -251,11 +254,18 @@ export class Runner {
 
   /** Submits what is encoded, and reads what it copies to the beginning of `readback`. */
   async #read(encoder: GPUCommandEncoder, readback: GPUBuffer, bytes: number): Promise<ArrayBuffer> {
-    this.gpu.device.queue.submit([encoder.finish()]);
+    const { device } = this.gpu;
+    // A step that the device refuses leaves zeros behind, which would pass for tokens.
+    const watched = !this.#warm;
+    if (watched) device.pushErrorScope('validation');
+    device.queue.submit([encoder.finish()]);
+    const refusal = watched ? device.popErrorScope() : undefined;
     this.#submitted.push(performance.now());
     // Mapping also waits for a step that samples nothing: it bounds the work in flight.
     await readback.mapAsync(GPUMapMode.READ);
     this.#submitted.shift();
+    const error = await refusal;
+    if (error) throw new EngineError('unsupported_model', `the device refuses a step: ${error.message}`);
     const result = readback.getMappedRange().slice(0, bytes);
     readback.unmap();
     this.#readbacks.push(readback);

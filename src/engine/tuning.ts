@@ -72,8 +72,10 @@ export class Tuning {
     return best;
   }
 
-  choose(family: MatmulFamily, product: Product): ChosenMatmul[] {
-    return family.classes(product.format).map(({ upTo, options, promptOnly = false }) => {
+  /** @param unbounded f16 may not hold the activations: they are no rows of a norm, and no product's of such */
+  choose(family: MatmulFamily, product: Product, unbounded = false): ChosenMatmul[] {
+    return family.classes(product.format).map(({ upTo, options: all, promptOnly = false }) => {
+      const options = unbounded ? all.filter(({ variant }) => variant['F16'] !== true) : all;
       const times = this.times[productKey(product, upTo)] ?? {};
       let best = options[0] as MatmulOption;
       for (const option of options.slice(1)) {

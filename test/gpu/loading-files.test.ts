@@ -98,4 +98,38 @@ describe('a file that fails once the model is on the device', () => {
     expect(await devices[0]?.lost).toMatchObject({ reason: 'destroyed' });
     expect(source.closed).toBe(true);
   }, 120_000);
+
+  it('a device that refuses the steps of a model refuses the model, where zeros would pass for tokens', async () => {
+    const platform: Platform = {
+      ...memoryPlatform(tinyModel({ architecture: 'llama' })),
+      async requestAdapter(options) {
+        const adapter = await nodePlatform().requestAdapter(options);
+        const request = adapter.requestDevice.bind(adapter);
+        adapter.requestDevice = async (descriptor) => {
+          const device = await request(descriptor);
+          const begin = device.createCommandEncoder.bind(device);
+          device.createCommandEncoder = (...args) => {
+            const encoder = begin(...args);
+            const pass = encoder.beginComputePass.bind(encoder);
+            encoder.beginComputePass = (...of) => {
+              const begun = pass(...of);
+              const dispatch = begun.dispatchWorkgroups.bind(begun);
+              // As a grid is that is wider than the device allows.
+              begun.dispatchWorkgroups = (x) => dispatch(x + 65_536);
+              return begun;
+            };
+            return encoder;
+          };
+          return device;
+        };
+        return adapter;
+      },
+    };
+    await expect(
+      loadEngine(platform, { model: 'memory.gguf', context: 64, exact: true }),
+    ).rejects.toMatchObject({
+      code: 'unsupported_model',
+      message: expect.stringMatching(/the device refuses a step: .*65535/s),
+    });
+  }, 120_000);
 });

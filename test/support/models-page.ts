@@ -138,7 +138,8 @@ function benchTable(): string[] {
     .filter((name) => name.endsWith('.json'))
     .toSorted()
     .map((name) => JSON.parse(readFileSync(new URL(name, results), 'utf8')) as BenchReport)
-    .filter(({ schema }) => schema === 'lathe-bench/1');
+    .filter(({ schema }) => schema === 'lathe-bench/1')
+    .toSorted((one, other) => (one.date < other.date ? -1 : 1));
   const rows = new Map<string, string[]>();
   for (const { date, adapter, models, quick } of reports) {
     for (const { model, architecture, parameters, contexts } of models) {
@@ -168,7 +169,8 @@ function benchTable(): string[] {
     'measured',
   ];
   return [
-    'Published shapes (some with fewer layers, which the name tells) with random weights, by `npm run bench` (bench/results).',
+    'Published shapes with random weights (some with fewer layers, which the name tells; gemma4 with an eighth of its ' +
+      'vocabulary, too), and `tiny`, the embedded model, by `npm run bench` (bench/results).',
     '',
     ...table(
       heads,

@@ -119,6 +119,7 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
     maxContext: model.maxContext ?? 2048,
     vocabulary: 1000,
     stepTokens: 128,
+    keepsState: false,
     async prefill(arm, tokens) {
       calls.push({ what: 'prefill', arm, tokens, context: 0, count: 0 });
       return {

@@ -43,6 +43,22 @@ describe('the choice of kernels', () => {
     }
   });
 
+  it('holds no activations in f16 that it may not be able to hold', () => {
+    const [family] = familiesOf({ ...gpu, matrix: true } as AdapterCaps);
+    const tuning = new Tuning();
+    const tiles = family.classes('q8_0').find(({ promptOnly }) => promptOnly)?.options ?? [];
+    timed(
+      family,
+      any,
+      tiles.map(({ variant }) => (variant['F16'] === true ? 1 : 3)),
+      tuning,
+    );
+    const halves = (unbounded: boolean) =>
+      tuning.choose(family, product, unbounded).map(({ variant }) => variant['F16'] === true);
+    expect(halves(false)).toContain(true);
+    expect(halves(true)).not.toContain(true);
+  });
+
   it('is the faster one, by more than noise', () => {
     const [family] = familiesOf(software);
     const options = family.classes('q8_0').at(-1)?.options ?? [];

@@ -23,6 +23,8 @@ export interface BenchPort {
   readonly vocabulary: number;
   /** Most prompt tokens of one step; longer prompts take several. */
   readonly stepTokens: number;
+  /** Layers keep a state of the whole text: what is decoded again at a position is not what was decoded there before. */
+  readonly keepsState: boolean;
   /**
    * Computes a prompt from position 0.
    * @returns wall clock from submit to result, and the greedy token behind the prompt

@@ -31,6 +31,7 @@ export function benchPort(
     maxContext: Math.min(capacity.context, capacity.pages * 32),
     vocabulary,
     stepTokens: capacity.stepTokens,
+    keepsState: runner.memory.caches.some(({ kind }) => kind === 'state'),
 
     async prefill(arm, tokens) {
       const start = performance.now();

@@ -173,7 +173,7 @@ async function runCase<V extends Variant>(
   );
   const rowsGot: number[] = [];
   for (let t = 0; t < tokens; t++) {
-    rowsGot.push(...got.subarray(t * stride + offset, t * stride + offset + outputs));
+    for (const value of got.subarray(t * stride + offset, t * stride + offset + outputs)) rowsGot.push(value);
   }
   // f16 tiles round weights and activations to 11 bits.
   // 8 bits are off by up to half a part in 127 of a block's greatest value: (3 rms / 127)^2 / 12 of the power.
@@ -318,6 +318,35 @@ function testKernel<V extends Variant>(kernel: Kernel<V, MatmulParams>): void {
 
 testKernel(matmul);
 testKernel(matvec);
+
+describe('as many rows as the largest vocabularies', () => {
+  const kernels = [matmul, matvec, matmulTile, matmulTileInt8, matmulMatrix] as unknown as Kernel<
+    Variant,
+    MatmulParams
+  >[];
+  const dims = { tokens: 1, answers: 1, samples: 1, splits: 1, singleTiles: 0, wideTiles: 0, spans: 1 };
+
+  it.each([65_535 * 4, 262_144, 262_208])('%i fit a dispatch of every kernel', (rows) => {
+    for (const { source, grid, variants } of kernels) {
+      for (const variant of variants) {
+        const [x, y, z] = grid(variant, { rows, flags: 0 } as MatmulParams, {
+          ...dims,
+          adjust: false,
+          logprobs: false,
+        });
+        expect(Math.max(x, y, z), source).toBeLessThanOrEqual(65_535);
+        expect(y).toBe(1);
+      }
+    }
+  });
+
+  it.each([262_144, 262_211])('%i by matvec equal the oracle', async (rows) => {
+    for (const variant of matvec.variants) {
+      if (variant.FORMAT !== 'q8_0' || variant.COLS !== 1 || !harness.supports(variant)) continue;
+      await runCase(matvec, variant, { tokens: 1, rows, columns: 32 }, 5);
+    }
+  });
+});
 testKernel(matmulTile);
 testKernel(matmulTileInt8);
 testKernel(matmulMatrix);
