@@ -226,14 +226,14 @@ export class GraphBuilder {
   product(
     slot: string,
     parts: readonly { slot: string; weight: string; rows: number; bias?: string }[],
-    { from, to, scale = 1 }: { from: BufferName; to: BufferName; scale?: number },
+    unit: Pick<MatmulUnit, 'from' | 'to'> & Partial<Pick<MatmulUnit, 'scale' | 'unbounded'>>,
   ): void {
     const nodes = parts.map((part) =>
-      this.#node('matmul', part.slot, [from], part.rows, [part.weight, part.bias ?? []].flat()),
+      this.#node('matmul', part.slot, [unit.from], part.rows, [part.weight, part.bias ?? []].flat()),
     );
     const weights = parts.map(({ weight }) => weight);
     const biases = parts.flatMap(({ bias }) => bias ?? []);
-    this.#matmul(slot, nodes, { weights, biases, from, to, scale });
+    this.#matmul(slot, nodes, { weights, biases, ...unit });
   }
 
   /**

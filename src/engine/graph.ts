@@ -52,6 +52,8 @@ export interface MatmulUnit extends UnitBase {
   /** One a weight, or none. */
   readonly biases: readonly string[];
   readonly from: BufferName;
+  /** Rows of `from` are the residual stream as it is, which f16 may not hold. */
+  readonly unbounded?: boolean;
   readonly to: BufferName;
   /** The product, with its bias, is multiplied by it. */
   readonly scale: number;

@@ -255,7 +255,7 @@ function planMatmul(context: PlanContext, unit: MatmulUnit, work: Work): Promise
     dispatchOf(
       context,
       numbered(unit.id, index),
-      tuning.choose(family, part, unit.from === 'hidden').map((option) => withFlags(option, flags)),
+      tuning.choose(family, part, unit.unbounded).map((option) => withFlags(option, flags)),
       {
         rows: part.rows,
         blocks: part.blocks,

@@ -72,7 +72,7 @@ export class Tuning {
     return best;
   }
 
-  /** @param unbounded f16 may not hold the activations: they are no rows of a norm, and no product's of such */
+  /** @param unbounded f16 may not hold the activations */
   choose(family: MatmulFamily, product: Product, unbounded = false): ChosenMatmul[] {
     return family.classes(product.format).map(({ upTo, options: all, promptOnly = false }) => {
       const options = unbounded ? all.filter(({ variant }) => variant['F16'] !== true) : all;

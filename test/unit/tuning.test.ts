@@ -44,7 +44,7 @@ describe('the choice of kernels', () => {
   });
 
   it('holds no activations in f16 that it may not be able to hold', () => {
-    const [family] = familiesOf({ ...gpu, matrix: true } as AdapterCaps);
+    const [family] = familiesOf({ ...gpu, matrix: true });
     const tuning = new Tuning();
     const tiles = family.classes('q8_0').find(({ promptOnly }) => promptOnly)?.options ?? [];
     timed(

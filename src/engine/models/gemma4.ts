@@ -202,7 +202,12 @@ function layerInputs(g: GraphBuilder, tensors: Tensors, shape: Shape, layerInput
   const weight = tensors.matrix('per_layer_model_proj.weight', elements, width);
   const scale = width ** -0.5;
   const slot = 'layer_inputs.proj';
-  g.product(slot, [{ slot, weight, rows: elements }], { from: 'hidden', to: 'per_layer', scale });
+  g.product(slot, [{ slot, weight, rows: elements }], {
+    from: 'hidden',
+    unbounded: true,
+    to: 'per_layer',
+    scale,
+  });
   const rows = tensors.matrix(inputTable, vocabulary, elements);
   const norm = tensors.vector('per_layer_proj_norm.weight', layerInput);
   const traits = { weight: norm, rows, rowScale: Math.sqrt(layerInput), scale: Math.SQRT1_2 };
@@ -280,7 +285,11 @@ function ownInput(
   const name = (part: string) => `blk.${index}.${part}.weight`;
   const slot = 'input.gate';
   const weight = tensors.matrix(name('inp_gate'), layerInput, width);
-  g.product(slot, [{ slot, weight, rows: layerInput }], { from: 'hidden', to: 'layer_input' });
+  g.product(slot, [{ slot, weight, rows: layerInput }], {
+    from: 'hidden',
+    unbounded: true,
+    to: 'layer_input',
+  });
   const inputs = [`layers.${index}.${slot}`, 'layer_inputs.join'];
   g.unit('input.act', { op: 'per_layer_gate', layer: index }, { inputs, width: layerInput });
   g.projectNormAdd('input.proj', tensors.matrix(name('proj'), width, layerInput), 'layer_input', {

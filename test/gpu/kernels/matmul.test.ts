@@ -327,14 +327,14 @@ describe('as many rows as the largest vocabularies', () => {
   const dims = { tokens: 1, answers: 1, samples: 1, splits: 1, singleTiles: 0, wideTiles: 0, spans: 1 };
 
   it.each([65_535 * 4, 262_144, 262_208])('%i fit a dispatch of every kernel', (rows) => {
-    for (const { source, grid, variants } of kernels) {
-      for (const variant of variants) {
-        const [x, y, z] = grid(variant, { rows, flags: 0 } as MatmulParams, {
+    for (const kernel of kernels) {
+      for (const variant of kernel.variants) {
+        const [x, y, z] = kernel.grid(variant, { rows, flags: 0 } as MatmulParams, {
           ...dims,
           adjust: false,
           logprobs: false,
         });
-        expect(Math.max(x, y, z), source).toBeLessThanOrEqual(65_535);
+        expect(Math.max(x, y, z), kernel.source).toBeLessThanOrEqual(65_535);
         expect(y).toBe(1);
       }
     }
