@@ -119,7 +119,9 @@ describe('stubs', () => {
   });
 
   it('refuses what there is not, and says what there is', () => {
-    expect(() => stubTargets('nope', [])).toThrow(/no op 'nope': expected one of embed, rms_norm/);
+    expect(() => stubTargets('nope', [])).toThrow(
+      /no contract for an op 'nope'; there is one for embed, rms_norm/,
+    );
     expect(() => renderStub(wgsl, 'add', 'simd')).toThrow(/no target 'simd': expected one of plain, f16/);
     expect(() => renderStub(wgsl, 'matvec', 'plain', 'q8_1')).toThrow(
       /no weight format 'q8_1': expected one of f32/,
