@@ -260,6 +260,7 @@ export class Runner {
     if (watched) device.pushErrorScope('validation');
     device.queue.submit([encoder.finish()]);
     const refusal = watched ? device.popErrorScope() : undefined;
+    refusal?.catch(() => undefined); // where the device is lost, mapping says so
     this.#submitted.push(performance.now());
     // Mapping also waits for a step that samples nothing: it bounds the work in flight.
     await readback.mapAsync(GPUMapMode.READ);

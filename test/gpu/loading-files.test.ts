@@ -14,6 +14,20 @@ const bytes = tinyModel({
   ropeFactors: Array.from({ length: 32 }, () => 1.5),
 });
 
+/** The system's adapters; whoever asks for a device of one is heard. */
+const adapters =
+  (onDevice: (device: GPUDevice) => void): Platform['requestAdapter'] =>
+  async (options) => {
+    const adapter = await nodePlatform().requestAdapter(options);
+    const request = adapter.requestDevice.bind(adapter);
+    adapter.requestDevice = async (descriptor) => {
+      const device = await request(descriptor);
+      onDevice(device);
+      return device;
+    };
+    return adapter;
+  };
+
 describe('a model on a web server', () => {
   let server: LocalServer | undefined;
   afterEach(() => server?.close());
@@ -75,16 +89,7 @@ describe('a file that fails once the model is on the device', () => {
           },
           'm.gguf',
         ),
-      async requestAdapter(options) {
-        const adapter = await nodePlatform().requestAdapter(options);
-        const request = adapter.requestDevice.bind(adapter);
-        adapter.requestDevice = async (descriptor) => {
-          const device = await request(descriptor);
-          devices.push(device);
-          return device;
-        };
-        return adapter;
-      },
+      requestAdapter: adapters((device) => devices.push(device)),
     };
     const loading = loadEngine(platform, {
       model: 'm.gguf',
@@ -102,28 +107,21 @@ describe('a file that fails once the model is on the device', () => {
   it('a device that refuses the steps of a model refuses the model, where zeros would pass for tokens', async () => {
     const platform: Platform = {
       ...memoryPlatform(tinyModel({ architecture: 'llama' })),
-      async requestAdapter(options) {
-        const adapter = await nodePlatform().requestAdapter(options);
-        const request = adapter.requestDevice.bind(adapter);
-        adapter.requestDevice = async (descriptor) => {
-          const device = await request(descriptor);
-          const begin = device.createCommandEncoder.bind(device);
-          device.createCommandEncoder = (...args) => {
-            const encoder = begin(...args);
-            const pass = encoder.beginComputePass.bind(encoder);
-            encoder.beginComputePass = (...of) => {
-              const begun = pass(...of);
-              const dispatch = begun.dispatchWorkgroups.bind(begun);
-              // As a grid is that is wider than the device allows.
-              begun.dispatchWorkgroups = (x) => dispatch(x + 65_536);
-              return begun;
-            };
-            return encoder;
+      requestAdapter: adapters((device) => {
+        const begin = device.createCommandEncoder.bind(device);
+        device.createCommandEncoder = (...args) => {
+          const encoder = begin(...args);
+          const pass = encoder.beginComputePass.bind(encoder);
+          encoder.beginComputePass = (...of) => {
+            const begun = pass(...of);
+            const dispatch = begun.dispatchWorkgroups.bind(begun);
+            // As a grid is that is wider than the device allows.
+            begun.dispatchWorkgroups = (x) => dispatch(x + 65_536);
+            return begun;
           };
-          return device;
+          return encoder;
         };
-        return adapter;
-      },
+      }),
     };
     await expect(
       loadEngine(platform, { model: 'memory.gguf', context: 64, exact: true }),
@@ -131,5 +129,35 @@ describe('a file that fails once the model is on the device', () => {
       code: 'unsupported_model',
       message: expect.stringMatching(/the device refuses a step: .*65535/s),
     });
+  }, 120_000);
+
+  it('a device that is lost while a model warms up fails the load, and nothing else', async () => {
+    const devices: GPUDevice[] = [];
+    const platform: Platform = {
+      ...memoryPlatform(tinyModel({ architecture: 'llama' })),
+      requestAdapter: adapters((device) => devices.push(device)),
+    };
+    const unhandled: unknown[] = [];
+    const heard = (reason: unknown) => unhandled.push(reason);
+    process.on('unhandledRejection', heard);
+    try {
+      for (const when of ['before a step', 'behind it']) {
+        const loading = loadEngine(platform, {
+          model: 'memory.gguf',
+          context: 64,
+          exact: true,
+          onProgress: ({ stage }) => {
+            if (stage !== 'warm-up') return;
+            if (when === 'before a step') devices.at(-1)?.destroy();
+            else queueMicrotask(() => devices.at(-1)?.destroy());
+          },
+        });
+        await expect(loading, when).rejects.toThrow();
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    } finally {
+      process.off('unhandledRejection', heard);
+    }
+    expect(unhandled).toEqual([]);
   }, 120_000);
 });

@@ -41,6 +41,8 @@ export const machines = {
 } satisfies Record<string, Machine>;
 
 export interface SimulatedModel {
+  /** Each decoded token goes into a state, so that the next one at its position has another answer. */
+  readonly keepsState?: boolean;
   readonly machine?: Machine;
   readonly seed?: number;
   /** The bound arm's speed as a multiple of the baseline's. */
@@ -106,6 +108,8 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
   const noise = (model.machine ?? machines.still)(random);
   const calls: Call[] = [];
   let boundCalls = 0;
+  /** Stands for a state: the token that it took up last. */
+  let taken = 0;
   const took = (arm: Arm, ms: number): number => {
     const factor = arm === 'bound' ? (model.speedupAt?.(boundCalls++) ?? speedup) : 1;
     return (ms / factor) * noise();
@@ -119,9 +123,10 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
     maxContext: model.maxContext ?? 2048,
     vocabulary: 1000,
     stepTokens: 128,
-    keepsState: false,
+    keepsState: model.keepsState ?? false,
     async prefill(arm, tokens) {
       calls.push({ what: 'prefill', arm, tokens, context: 0, count: 0 });
+      taken = tokens.at(-1) ?? 0;
       return {
         ms: took(arm, (tokens.length * tokenMs) / 5),
         token: answered(arm, tokenAfter(tokens), false),
@@ -131,7 +136,9 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
       calls.push({ what: 'decode', arm, tokens: [first], context, count });
       const drawn: number[] = [];
       for (let last = first; drawn.length < count; last = drawn.at(-1) ?? 0) {
-        drawn.push(answered(arm, tokenAfter([last]), count === 1, context));
+        const read = model.keepsState ? [taken, last] : [last];
+        taken = last;
+        drawn.push(answered(arm, tokenAfter(read), count === 1, context));
       }
       return { ms: took(arm, count * tokenMs), tokens: drawn };
     },

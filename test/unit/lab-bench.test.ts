@@ -234,6 +234,11 @@ describe('a bench warns', () => {
   });
 });
 
+it('a model whose layers keep a state is compared along a text, not where each arm moved the state on', async () => {
+  const { result } = await bench({ keepsState: true, speedup: 1.25 }, { contexts: [32, 128] });
+  expect(result).toMatchObject({ verdict: 'faster', warnings: [] });
+});
+
 describe('a bench suspects', () => {
   /** A step of 100 MB and 1 GFLOP: at 20 GB/s at least 5 ms. */
   const heavy = (ms: number) => (): readonly TracedDispatch[] => [

@@ -68,7 +68,7 @@ export function contractCost(labs: readonly LabDispatch[], context: number): Tok
   return { flops, bytes };
 }
 
-/** Of one decoded token behind `context` positions, for a node of an op that has no contract. */
+/** Of one decoded token behind `context` positions, for a node of an op that has no contract: an equal share of its unit. */
 export function nodeCost(runner: Runner, node: string, context: number): TokenCost {
   const unit = runner.graph.units.find(({ nodes }) => nodes.some(({ id }) => id === node));
   if (!unit) return { flops: 0, bytes: 0 };
