@@ -26,12 +26,13 @@ try {
     runGate(bench, job, {
       begin: (stage) => tell({ type: 'begin', stage }),
       end: (stage) => tell({ type: 'end', stage }),
+      phase: (phase, load) => tell({ type: 'phase', phase, load }),
     }).then(
       (report) => tell({ type: 'report', report }),
       (error: unknown) => tell({ type: 'failed', message: textOf(error) }),
     );
   });
-  tell({ type: 'ready' });
+  tell({ type: 'ready', load: await bench.known.load() });
 } catch (error) {
   tell({ type: 'unusable', message: textOf(error) }, () => process.exit(1));
 }

@@ -40,6 +40,8 @@ const hashedFirstBytes = 64 << 20;
  */
 const hungMs = 20_000;
 const hungMsPerByte = 20 / 1e6;
+/** Longest that compiling the kernels of a binding may keep the queue from running steps. */
+const compilingMs = 120_000;
 const watchMs = 500;
 /** Within which a lost device is heard of when its steps fail. */
 const lossTellsMs = 200;
@@ -207,7 +209,8 @@ export class ResidentEngine implements Engine {
   async bind(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<void> {
     this.#refuseState();
     const runner = this.#runner;
-    const plans = bindings.length > 0 ? await runner.planBindings(bindings, unfused) : undefined;
+    const planned = bindings.length > 0 ? runner.planBindings(bindings, unfused) : undefined;
+    const plans = planned && (await this.#unlessLost(runner, planned));
     if (runner !== this.#runner) {
       throw new EngineError('device_lost', 'the GPU was lost while the kernels were being bound');
     }
@@ -248,7 +251,8 @@ export class ResidentEngine implements Engine {
     if (!runner.bound && !this.#leaving && this.#retired.length === 0) clearInterval(this.#watchdog);
     const since = runner.oldestSubmit;
     const { gpu, weightBytes: bytes } = runner;
-    const allowed = hungMs + (gpu.caps.software ? bytes * hungMsPerByte : 0);
+    const allowed =
+      hungMs + (gpu.caps.software ? bytes * hungMsPerByte : 0) + (runner.isCompiling ? compilingMs : 0);
     if (since === undefined || performance.now() - since < allowed) return;
     const reason = `a step did not end within ${Math.round(allowed / 1000)} s`;
     for (const give of this.#abandoned) give(new EngineError('device_lost', `the GPU hangs: ${reason}`));

@@ -3,6 +3,7 @@ import { logprobWords, mostLikely } from '../../kernels/logprobs.ts';
 import { maskWords, sampleFlags } from '../../kernels/sample.ts';
 import { type Binding, bindingsByStep, bindUnits, type LabKernel } from './bindings.ts';
 import { BufferPool } from './gpu/buffers.ts';
+import { type Dispatchable, submitCompilation } from './gpu/compile-ahead.ts';
 import type { Gpu } from './gpu/device.ts';
 import { traceDispatches, type DispatchTime } from './gpu/trace.ts';
 import type { Embedding, Graph } from './graph.ts';
@@ -51,6 +52,8 @@ export class Runner {
   readonly #submitted: number[] = [];
   /** Every pipeline has run, and the device took it. */
   #warm = false;
+  #compilations = 0;
+  #compiledAt = 0;
 
   private constructor(parts: { gpu: Gpu; graph: Graph; plan: Plan; loading: Loading }) {
     const { memory, pool, pipelines } = parts.loading;
@@ -126,11 +129,42 @@ export class Runner {
       const { one, many } = bindingsByStep(graph, bindings);
       const manyPlan = many.length > 0 ? await planOf(many) : this.plan;
       const onePlan = one.every((binding) => many.includes(binding)) ? manyPlan : await planOf(one);
+      await this.#compileAhead([manyPlan, onePlan]);
       return { one: onePlan, many: manyPlan, destroy: () => pool.destroy() };
     } catch (error) {
       pool.destroy();
       throw error;
     }
+  }
+
+  /** Compiles what the live plan does not have, so that no step of a request waits for the driver's compiler. */
+  async #compileAhead(plans: readonly Plan[]): Promise<void> {
+    const { device } = this.gpu;
+    const compiled = new Set(
+      this.plan.dispatches.flatMap(({ choices }) => choices.map(({ pipeline }) => pipeline)),
+    );
+    const dispatches: Dispatchable[] = [];
+    for (const { bindGroup, choices } of plans.flatMap((plan) => plan.dispatches)) {
+      for (const { pipeline } of choices) {
+        if (compiled.has(pipeline)) continue;
+        compiled.add(pipeline);
+        dispatches.push({ pipeline, bindGroups: [bindGroup] });
+      }
+    }
+    if (dispatches.length === 0) return;
+    this.#compilations += 1;
+    try {
+      submitCompilation(device, dispatches);
+      await device.queue.onSubmittedWorkDone();
+    } finally {
+      this.#compilations -= 1;
+      this.#compiledAt = performance.now();
+    }
+  }
+
+  /** Whether the driver compiles pipelines, which steps submitted meanwhile wait for. */
+  get isCompiling(): boolean {
+    return this.#compilations > 0;
   }
 
   /** The plan that a step of these dims runs on. */
@@ -139,9 +173,13 @@ export class Runner {
     return dims.tokens === 1 ? bound.one : bound.many;
   }
 
-  /** When the oldest step that is still on its way was submitted, in `performance.now()`. */
+  /**
+   * When the oldest step that has not ended was submitted, or when the compilation that it may have waited for ended,
+   * in `performance.now()`.
+   */
   get oldestSubmit(): number | undefined {
-    return this.#submitted[0];
+    const oldest = this.#submitted[0];
+    return oldest === undefined ? undefined : Math.max(oldest, this.#compiledAt);
   }
 
   /**

@@ -423,6 +423,7 @@ export type LabErrorCode =
   | 'invalid_name'
   | 'unknown_config'
   | 'nothing_bound'
+  | 'lab_busy'
   | 'lab_failed';
 
 export class LabError extends Error {

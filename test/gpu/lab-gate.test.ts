@@ -18,7 +18,7 @@ beforeAll(async () => {
   wgsl = await nodePlatform().wgsl();
 });
 
-const noProgress = { begin() {}, end() {} };
+const noProgress = { begin() {}, end() {}, phase() {} };
 const gate = async (registration: KernelRegistration, more: Partial<GateJob> = {}) =>
   await runGate(
     bench,

@@ -10,7 +10,7 @@ import { readWgslKernel } from '../../src/lab-tool/kernels.ts';
 
 const folder = fileURLToPath(new URL('../../docs/samples/', import.meta.url));
 const samples = readdirSync(folder);
-const noProgress = { begin() {}, end() {} };
+const noProgress = { begin() {}, end() {}, phase() {} };
 
 let bench: Bench;
 beforeAll(async () => {

@@ -8,14 +8,16 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { GateProcess } from '../../src/lab/gate/gate-process.ts';
 import type { GateJob } from '../../src/lab/gate/protocol.ts';
+import type { TimeLimits } from '../../src/lab/gate/time-limits.ts';
 import type { KernelRegistration } from '../../src/lab/types.ts';
 import { honest, tricks } from '../support/lab-tricks.ts';
 
 const childPath = fileURLToPath(new URL('../../src/lab-child.ts', import.meta.url));
-const deadlineMs = 4000;
+/** Long enough for the kernels that end, on any machine: limits stretch with its load. */
+const limits = { run: 4000 };
 let gate: GateProcess;
 beforeAll(async () => {
-  gate = new GateProcess({ childPath, deadlineMs });
+  gate = new GateProcess({ childPath, limits });
   await gate.warm();
 });
 afterAll(() => gate.close());
@@ -73,8 +75,8 @@ describe('a child that fails otherwise', () => {
     const folder = await mkdtemp(join(tmpdir(), 'lathe-gate-'));
     onTestFinished(() => rm(folder, { recursive: true }));
     const path = join(folder, 'child.mjs');
-    await writeFile(path, `${script}\nprocess.send({ type: 'ready' });`);
-    const own = new GateProcess({ childPath: path, deadlineMs });
+    await writeFile(path, `${script}\nprocess.send({ type: 'ready', load: 1 });`);
+    const own = new GateProcess({ childPath: path, limits });
     onTestFinished(() => own.close());
     return own;
   };
@@ -105,6 +107,90 @@ describe('a child that fails otherwise', () => {
     });
     await waitUntilGone(pid as number);
     expect(own.pid).not.toBe(pid);
+  });
+});
+
+describe('time limits', () => {
+  /** A child that never measures anything: it sends the phases that the script says. */
+  const scripted = async (script: string, own: Partial<TimeLimits>, load = 1) => {
+    const folder = await mkdtemp(join(tmpdir(), 'lathe-gate-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const path = join(folder, 'child.mjs');
+    const first = join(folder, 'first');
+    await writeFile(
+      path,
+      `import { existsSync, writeFileSync } from 'node:fs';
+      const isFirst = !existsSync(${JSON.stringify(first)});
+      writeFileSync(${JSON.stringify(first)}, '');
+      const enter = (phase, load = 1) => process.send({ type: 'phase', phase, load });
+      const report = () => process.send({ type: 'report', report: { accepted: true, stages: [] } });
+      process.on('message', () => { ${script} });
+      process.send({ type: 'ready', load: isFirst ? 1 : ${load} });`,
+    );
+    const gateProcess = new GateProcess({ childPath: path, limits: own });
+    onTestFinished(() => gateProcess.close());
+    return gateProcess;
+  };
+
+  it('compiling and the work of the gate do not count as the kernel’s', async () => {
+    const own = await scripted(
+      `enter('compile');
+      setTimeout(() => { enter('gate'); setTimeout(report, 100); }, 100);`,
+      { run: 1 },
+    );
+    expect(await own.register(good)).toMatchObject({ accepted: true });
+  });
+
+  it('a real kernel whose compilation takes longer than it may run is accepted', async () => {
+    const own = new GateProcess({ childPath, limits: { run: 1000 } });
+    onTestFinished(() => own.close());
+    const { source, ...rest } = good.registration;
+    // A constant that no cache has seen.
+    const unrolled = Array.from({ length: 60 }, (_, i) => `more += sin(more * ${Math.random() + i});`).join(
+      '\n',
+    );
+    const slow = source.replace('let scale =', `var more = squares;\n${unrolled}\nlet scale = 0.0 * more +`);
+    const report = await own.register(jobOf({ ...rest, source: slow }));
+    expect(report.stages.filter(({ ok }) => !ok)).toEqual([]);
+    expect(report.accepted).toBe(true);
+  });
+
+  it('limits grow with the load of the machine', async () => {
+    const own = await scripted(`enter('run', 9); setTimeout(report, 1500);`, { run: 1000 });
+    expect(await own.register(good)).toMatchObject({ accepted: true });
+  });
+
+  it('a run is repeated when the machine became busy meanwhile', async () => {
+    const own = await scripted(`enter('run'); if (!isFirst) report();`, { run: 1000 }, 4);
+    expect(await own.register(good)).toMatchObject({ accepted: true });
+  });
+
+  it('a kernel that exceeds its limit twice is rejected, busy machine or not', async () => {
+    const own = await scripted(`enter('run');`, { run: 100 }, 4);
+    const report = await own.register(good);
+    expect(report).toMatchObject({ accepted: false, kernel: good.registration.name, seed: good.seed });
+    expect(report.stages.at(-1)?.findings).toMatchObject([{ code: 'deadline', severity: 'error' }]);
+  });
+
+  it('a machine that is too busy to judge by is no verdict', async () => {
+    const own = await scripted(`enter('run');`, { run: 100 }, 40);
+    await expect(own.register(good)).rejects.toMatchObject({
+      code: 'lab_busy',
+      message: expect.stringContaining('40 times as long') as string,
+    });
+  });
+
+  it('a compilation that does not end is told as that', async () => {
+    const own = await scripted(`enter('compile');`, { compile: 100 });
+    const report = await own.register(good);
+    expect(report.stages.at(-1)?.findings).toMatchObject([
+      { code: 'deadline', message: expect.stringContaining('compiling the kernel did not finish') as string },
+    ]);
+  });
+
+  it('a gate that does not end is no verdict on the kernel', async () => {
+    const own = await scripted(``, { gate: 100 });
+    await expect(own.register(good)).rejects.toMatchObject({ code: 'lab_failed' });
   });
 });
 
@@ -190,7 +276,7 @@ describe('the child', () => {
   });
 
   it('goes with close(), which rejects what runs and waits', async () => {
-    const own = new GateProcess({ childPath, deadlineMs });
+    const own = new GateProcess({ childPath, limits });
     await own.warm();
     const { pid } = own;
     const running = own.register(hanging);

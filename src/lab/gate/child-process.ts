@@ -22,8 +22,8 @@ const keptCharacters = 2000;
 
 /** One process that runs candidates. It never outlives this one, and never keeps it alive while it is idle. */
 export class GateChild {
-  /** Resolves when the child can take a job; rejects when it never will. */
-  readonly ready: Promise<void>;
+  /** Resolves when the child can take a job, with how slow the machine is; rejects when it never will. */
+  readonly ready: Promise<number>;
   readonly died: Promise<Death>;
   readonly #process: ChildProcess;
   #listener: ((message: FromChild) => void) | undefined;
@@ -56,7 +56,7 @@ export class GateChild {
     });
     this.ready = new Promise((resolve, reject) => {
       child.on('message', (message: FromChild) => {
-        if (message.type === 'ready') resolve();
+        if (message.type === 'ready') resolve(message.load);
         else if (message.type === 'unusable') reject(new Error(message.message));
         else if (message.type === 'lost') this.#lost = message.message;
         else this.#listener?.(message);

@@ -3,8 +3,9 @@ import type { LabOp } from '../ops/index.ts';
 import type { CaseVerdict, Finding, ParityCase, Tolerance } from '../types.ts';
 import type { Grid } from './dispatch.ts';
 import { judgeCase } from './judge-case.ts';
+import type { Phases } from './phases.ts';
 import type { References } from './references.ts';
-import { type Candidate, runCase } from './run-case.ts';
+import { type Candidate, startCase } from './run-case.ts';
 
 export interface ParityTask {
   readonly op: LabOp;
@@ -13,6 +14,7 @@ export interface ParityTask {
   readonly toleranceFor: (format?: string) => Tolerance;
   readonly seed: number;
   readonly references: References;
+  readonly phases: Phases;
 }
 
 export interface ParityResult {
@@ -26,14 +28,15 @@ const shownPerCode = 3;
 /** @param gridFor throws `RangeError` */
 export async function checkParity(
   device: GPUDevice,
-  { op, cases, toleranceFor, seed, references }: ParityTask,
+  { op, cases, toleranceFor, seed, references, phases }: ParityTask,
   candidate: Candidate,
   gridFor: (one: ParityCase) => Grid,
 ): Promise<ParityResult> {
   const verdicts: CaseVerdict[] = [];
   const findings: Finding[] = [];
   const reported = new Set<number>();
-  // The GPU works on one case while the oracle computes the next.
+  // The GPU works on one case while the oracle computes the next. Only the time in which nothing but the kernel is
+  // waited for counts as the kernel's.
   let pending: (() => Promise<void>) | undefined;
   for (const [index, one] of cases.entries()) {
     const grid = tryGrid(gridFor, one);
@@ -42,15 +45,15 @@ export async function checkParity(
       continue;
     }
     const { expected, outWords } = references.of(one);
-    const both = Promise.all([
-      runCase(device, candidate, one, { grid, outWords, seed: seed + index, complement: index % 2 === 1 }),
-      references.builtin(one),
-    ]);
-    // It is awaited later; until then a failure must not count as unheard.
-    both.catch(() => {});
     await pending?.();
+    const builtin = await references.builtin(one);
+    const complement = index % 2 === 1;
+    const options = { grid, outWords, seed: seed + index, complement, phases };
+    const { done } = await startCase(device, candidate, one, options);
+    // It is awaited later; until then a failure must not count as unheard.
+    done.catch(() => {});
     pending = async () => {
-      const [run, builtin] = await both;
+      const run = await phases.during('run', () => done);
       if (run.refused !== undefined) {
         const message = `the kernel cannot run on case ${one.name}: ${run.refused}`;
         findings.push({ code: 'run_failed', severity: 'error', message });

@@ -7,6 +7,7 @@ import type {
   Stage,
   StageName,
 } from '../types.ts';
+import type { Phase } from './time-limits.ts';
 
 /** One registration to gate. */
 export interface GateJob {
@@ -29,14 +30,15 @@ export interface ToChild {
 
 export type FromChild =
   /** The device is open, and Tint and the driver's compiler have run once. */
-  | { readonly type: 'ready' }
+  | { readonly type: 'ready'; readonly load: number }
   /** No device: nothing can be gated. */
   | { readonly type: 'unusable'; readonly message: string }
   | { readonly type: 'begin'; readonly stage: StageName }
   | { readonly type: 'end'; readonly stage: Stage }
+  /** What takes the time from now on. */
+  | { readonly type: 'phase'; readonly phase: Phase; readonly load: number }
   | { readonly type: 'report'; readonly report: KernelRegistrationReport }
   /** The gate itself threw. */
   | { readonly type: 'failed'; readonly message: string }
-  | { readonly type: 'pong'; readonly id: number }
   /** The device is gone; the child ends itself. */
   | { readonly type: 'lost'; readonly message: string };

@@ -5,12 +5,14 @@ import type { LabOp } from '../ops/index.ts';
 import type { ExpectedOutput, ParityCase } from '../types.ts';
 import { prepareBuiltin, type PreparedBuiltin } from './builtin.ts';
 import { wordsOf } from './elements.ts';
+import type { KnownKernel } from './known-kernel.ts';
 
 /** What the child keeps from job to job. */
 export interface Bench {
   readonly gpu: Gpu;
   /** Of the built-in kernels. */
   readonly pipelines: PipelineCache;
+  readonly known: KnownKernel;
 }
 
 export interface Reference {

@@ -1,10 +1,12 @@
 /** Runs a candidate on one case so that it cannot cheat: see `runCase`. */
 import type { Contract, ContractBinding } from '../../../kernels/contracts.ts';
+import { type Dispatchable, submitCompilation } from '../../engine/gpu/compile-ahead.ts';
 import type { ParityCase } from '../types.ts';
 import type { Site } from '../wgsl/instrument.ts';
 import type { Grid } from './dispatch.ts';
 import { perturbed, type Poison, poisonWord } from './elements.ts';
 import { type AfterRun, GuardedBuffers } from './guarded-buffers.ts';
+import type { Phases } from './phases.ts';
 
 /** A pipeline for the bindings of a contract, in group 0. */
 export interface Bindable {
@@ -50,18 +52,27 @@ export interface CaseOptions {
   readonly seed: number;
   /** Every input differs in that run for this or the other value. */
   readonly complement: boolean;
+  readonly phases: Phases;
 }
 
+/** A case whose runs are submitted. */
+export interface StartedCase {
+  readonly done: Promise<CaseRun>;
+}
+
+/** Pipelines that the driver has compiled. */
+const compiled = new WeakSet<GPUComputePipeline>();
+
 /**
- * Three runs and a checked one, none of which is waited for: encodes and submits at once, and resolves with what they
- * left. Every storage binding lies inside a larger buffer whose rest must not change.
+ * Three runs and a checked one. Resolves when the kernel is compiled and its runs are submitted; `done` resolves with
+ * what they left. Every storage binding lies inside a larger buffer whose rest must not change.
  */
-export async function runCase(
+export async function startCase(
   device: GPUDevice,
   candidate: Candidate,
   one: ParityCase,
-  { grid, outWords, seed, complement }: CaseOptions,
-): Promise<CaseRun> {
+  { grid, outWords, seed, complement, phases }: CaseOptions,
+): Promise<StartedCase> {
   const { contract } = candidate;
   const storage = contract.bindings.filter(({ role }) => role !== 'uniform');
   const inputs = inputsOf(contract, one);
@@ -100,19 +111,50 @@ export async function runCase(
     size: Math.max(16, countBytes),
     usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
   });
-  const dispatch = (encoder: GPUCommandEncoder, build: Bindable, buffers: GuardedBuffers) => {
-    const pass = encoder.beginComputePass();
-    pass.setPipeline(build.pipeline);
-    pass.setBindGroup(0, buffers.bindGroup(build.layout));
+  const dispatchable = (build: Bindable, buffers: GuardedBuffers): Dispatchable => {
+    const bindGroups = [buffers.bindGroup(build.layout)];
     if (candidate.checked === build) {
       const { countsLayout: layout } = candidate.checked;
       const entries = [{ binding: 0, resource: { buffer: counts } }];
-      pass.setBindGroup(1, device.createBindGroup({ layout, entries }));
+      bindGroups.push(device.createBindGroup({ layout, entries }));
     }
+    return { pipeline: build.pipeline, bindGroups };
+  };
+  const dispatch = (encoder: GPUCommandEncoder, build: Bindable, buffers: GuardedBuffers) => {
+    const { pipeline, bindGroups } = dispatchable(build, buffers);
+    const pass = encoder.beginComputePass();
+    pass.setPipeline(pipeline);
+    for (const [index, group] of bindGroups.entries()) pass.setBindGroup(index, group);
     pass.dispatchWorkgroups(...grid);
     pass.end();
   };
+  const errorOf = async (scopes: readonly Promise<GPUError | null>[]): Promise<GPUError | undefined> =>
+    (await Promise.all(scopes)).find((error) => error !== null);
+  const destroy = () => {
+    for (const owned of [first, second, readback, counts]) owned.destroy();
+  };
+  const refusalFor = async ({ message }: GPUError): Promise<CaseRun> => {
+    destroy();
+    return { ...nothing, refused: message };
+  };
 
+  const builds = [candidate, ...(candidate.checked ? [candidate.checked] : [])];
+  const uncompiled = builds.filter(({ pipeline }) => !compiled.has(pipeline));
+  if (uncompiled.length > 0) {
+    submitCompilation(
+      device,
+      uncompiled.map((build) => dispatchable(build, first)),
+    );
+  }
+  const unusable = await errorOf([device.popErrorScope(), device.popErrorScope()]);
+  if (unusable) return { done: refusalFor(unusable) };
+  if (uncompiled.length > 0) {
+    await phases.during('compile', () => device.queue.onSubmittedWorkDone());
+    for (const { pipeline } of uncompiled) compiled.add(pipeline);
+  }
+
+  device.pushErrorScope('validation');
+  device.pushErrorScope('out-of-memory');
   let at = 0;
   let encoder = device.createCommandEncoder();
   dispatch(encoder, candidate, first);
@@ -130,22 +172,22 @@ export async function runCase(
     encoder.copyBufferToBuffer(counts, 0, readback, at, countBytes);
   }
   device.queue.submit([encoder.finish()]);
-  const [memory, validation] = [device.popErrorScope(), device.popErrorScope()];
-  try {
-    const error = (await memory) ?? (await validation);
-    if (error) return { ...nothing, refused: error.message };
-    await readback.mapAsync(GPUMapMode.READ);
-    const copied = readback.getMappedRange().slice(0);
-    return {
-      first: first.inspect(copied, 0),
-      between: second.inspect(copied, first.bytes).written,
-      second: second.inspect(copied, first.bytes + second.bytes),
-      firstBefore: firstContents,
-      counts: new Uint32Array(copied, at, countBytes / 4),
-    };
-  } finally {
-    for (const owned of [first, second, readback, counts]) owned.destroy();
-  }
+  const error = await errorOf([device.popErrorScope(), device.popErrorScope()]);
+  if (error) return { done: refusalFor(error) };
+  const done = readback
+    .mapAsync(GPUMapMode.READ)
+    .then((): CaseRun => {
+      const copied = readback.getMappedRange().slice(0);
+      return {
+        first: first.inspect(copied, 0),
+        between: second.inspect(copied, first.bytes).written,
+        second: second.inspect(copied, first.bytes + second.bytes),
+        firstBefore: firstContents,
+        counts: new Uint32Array(copied, at, countBytes / 4),
+      };
+    })
+    .finally(destroy);
+  return { done };
 }
 
 const untouched: AfterRun = { written: {}, canaries: [], inputs: [] };

@@ -20,16 +20,18 @@ import { Builder } from './build.ts';
 import { gridOf } from './dispatch.ts';
 import { checkParity, type ParityResult, type ParityTask } from './parity.ts';
 import type { GateJob } from './protocol.ts';
+import { Phases } from './phases.ts';
 import { type Bench, References } from './references.ts';
 import { sweep } from './sweep.ts';
+import type { Phase } from './time-limits.ts';
 import { type Combination, combinationsOf, type Overrides } from './tunables.ts';
 
 export interface Progress {
   begin(stage: StageName): void;
   end(stage: Stage): void;
+  /** What takes the time from now on, and how slow the machine is. */
+  phase(phase: Phase, load: number): void;
 }
-
-/** A tenth, in strict mode. */
 
 /** Resolves with a report whatever the kernel does, unless it takes the process with it. */
 export async function runGate(
@@ -40,6 +42,7 @@ export async function runGate(
   const start = performance.now();
   const { registration, mode, seed } = job;
   const { device } = bench.gpu;
+  const phases = new Phases(bench.known, (phase, load) => progress.phase(phase, load));
   const stages: Stage[] = [];
   let more: Partial<KernelRegistrationReport> = {};
   const stage = async (name: StageName, work: () => Promise<readonly Finding[]>): Promise<boolean> => {
@@ -66,7 +69,7 @@ export async function runGate(
 
   let module: GPUShaderModule | undefined;
   const parsed = await stage('parse', async () => {
-    const result = await parseStage(device, registration.source);
+    const result = await phases.during('compile', () => parseStage(device, registration.source));
     module = result.module;
     return result.findings;
   });
@@ -88,7 +91,9 @@ export async function runGate(
   const combinations: Combination[] = [];
   const built = await stage('pipeline', async () => {
     const all = combinationsOf(registration.tunables ?? {});
-    const results = await Promise.all(all.map((overrides) => builder.build(overrides)));
+    const results = await phases.during('compile', () =>
+      Promise.all(all.map((overrides) => builder.build(overrides))),
+    );
     const findings: Finding[] = [];
     for (const [index, { candidate, findings: own }] of results.entries()) {
       const overrides = all[index] as Overrides;
@@ -102,7 +107,7 @@ export async function runGate(
   /** Runs cases with the checked build of a combination. */
   const withChecks = async (task: ParityTask, combination: Combination): Promise<ParityResult> => {
     const { candidate, overrides } = combination;
-    const checked = await builder.withChecks(candidate, overrides);
+    const checked = await phases.during('compile', () => builder.withChecks(candidate, overrides));
     const result = await checkParity(device, task, checked.candidate, combination.gridFor);
     return { ...result, findings: [...checked.findings, ...result.findings] };
   };
@@ -131,7 +136,8 @@ export async function runGate(
       throw new Error(`no cases for ${op.contract.op}: at least one weight format is needed`);
     const { told: cases, missing } = tellable(contract, declaredParams(contract, reflection), all);
     const references = new References(bench, op);
-    const task = { op, cases, toleranceFor, seed, references };
+    await phases.measureLoad();
+    const task = { op, cases, toleranceFor, seed, references, phases };
     const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables
       ? await sweep(bench, task, combinations, withChecks)
       : await withChecks(task, combinations[0] as Combination);

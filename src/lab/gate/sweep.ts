@@ -61,6 +61,7 @@ export async function sweep(
   for (const one of alive.length > 0 ? shapes : []) {
     const timed = await timeShape(bench, alive, one, {
       references: task.references,
+      phases: task.phases,
       budgetMs: Math.max(leastShapeMs, budgetMs / shapes.length),
     });
     const byTime = timed.tried.toSorted((a, b) => a.ms - b.ms);

@@ -12,15 +12,22 @@ const statuses: Readonly<Record<LabErrorCode, number>> = {
   incompatible_component: 409,
   not_bindable: 409,
   nothing_bound: 409,
+  lab_busy: 503,
   lab_failed: 500,
 };
+
+/** Seconds after which a busy machine is asked again. */
+const retryAfter = '10';
 
 /** What the lab does, with its refusals as answers. */
 export async function asked<Value>(work: () => Value | Promise<Value>): Promise<Value> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof LabError) throw new Problem(statuses[error.code], error.code, error.message);
+    if (error instanceof LabError) {
+      const headers = error.code === 'lab_busy' ? { 'retry-after': retryAfter } : {};
+      throw new Problem(statuses[error.code], error.code, error.message, { headers });
+    }
     throw toProblem(error);
   }
 }
