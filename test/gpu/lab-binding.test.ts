@@ -253,6 +253,38 @@ describe('exclusive work', () => {
   });
 });
 
+describe('binding', () => {
+  it('compiles kernels before the live plan changes, so that no step waits for the driver’s compiler', async () => {
+    const { device } = engine.runner.gpu;
+    const kernel = stubOf('rms_norm');
+    const create = device.createCommandEncoder.bind(device);
+    const compiled: (string | undefined)[] = [];
+    device.createCommandEncoder = (descriptor) => {
+      const encoder = create(descriptor);
+      if (descriptor?.label !== 'compile') return encoder;
+      const begin = encoder.beginComputePass.bind(encoder);
+      encoder.beginComputePass = (of) => {
+        const pass = begin(of);
+        const set = pass.setPipeline.bind(pass);
+        pass.setPipeline = (pipeline) => {
+          expect(engine.runner.bound).toBeUndefined();
+          compiled.push(pipeline.label);
+          set(pipeline);
+        };
+        return pass;
+      };
+      return encoder;
+    };
+    try {
+      await engine.bind([{ target: 'layers.0.attn.norm', kernel }], unfused);
+    } finally {
+      device.createCommandEncoder = create;
+    }
+    expect(compiled).toContain(`lab:${kernel.name}`);
+    expect(engine.runner.bound).toBeDefined();
+  });
+});
+
 describe('a device that is lost while kernels are bound', () => {
   it('is replaced, the built-ins take over, and whoever bound them is told', async () => {
     const own = await loadEngine(nodePlatform(), { model: fixtureModel });
