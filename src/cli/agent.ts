@@ -47,6 +47,7 @@ export async function openAgent(setting: AgentSetting): Promise<OpenAgent> {
     gateway: secrets.gateway,
   });
   const sources = { served, resident, countWork: await countWork(store) };
+  const cancelledState = settings.no_cancelled_state !== true;
   const enabled = new Set(settings.enable_workflow ?? []);
   const host = await AgentHost.open({
     store,
@@ -71,7 +72,7 @@ export async function openAgent(setting: AgentSetting): Promise<OpenAgent> {
     forbidden: [dataDir.path],
     operatorHash: credentials.operatorHash,
     isEnabled: (name) => settings.enable_all_workflows === true || enabled.has(name),
-    cancelledState: settings.no_cancelled_state !== true,
+    cancelledState,
     external: { heartbeatSecs: settings.heartbeat_secs ?? 15, most: settings.external_sessions ?? 64 },
   });
   const facts: HostAgentFacts = {
@@ -79,6 +80,7 @@ export async function openAgent(setting: AgentSetting): Promise<OpenAgent> {
     planners,
     toolbox: host.toolbox,
     receiptKey: key,
+    cancelledState,
     countWork: sources.countWork,
     reach: { ...setting.reach, operatorCredential: credentials.operatorHash !== undefined },
   };

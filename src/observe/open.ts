@@ -26,6 +26,8 @@ export interface ObserveOptions {
   readonly now?: (() => Date) | undefined;
   /** For the statements of one query together. */
   readonly budgetMs?: number | undefined;
+  /** How long a query waits for those before it, in ms; default ten seconds. */
+  readonly waitMs?: number | undefined;
 }
 
 /** A reader and who waits for it: a query has it for itself until it is answered, so that its time is its own. */
@@ -34,9 +36,10 @@ interface Source {
   readonly turns: Turns;
 }
 const queriesWaiting = 32;
-const sourceOf = (reader: Reader): Source => ({
+const maxWaitMs = 10_000;
+const sourceOf = (reader: Reader, waitMs: number): Source => ({
   reader,
-  turns: new Turns({ atOnce: reader.kind === 'postgres' ? 2 : 1, mostWaiting: queriesWaiting }),
+  turns: new Turns({ atOnce: reader.kind === 'postgres' ? 2 : 1, mostWaiting: queriesWaiting, waitMs }),
 });
 
 /** The observe plane without HTTP: what a database and the racks can be asked. It reads, and can do nothing else. */
@@ -50,16 +53,16 @@ export class Observe {
 
   /** The database is opened by the first query. @throws ObserveError unavailable, where the URL is none */
   static async open(options: ObserveOptions): Promise<Observe> {
-    const { database, worker: entry, untouched } = options;
+    const { database, worker: entry, untouched, waitMs = maxWaitMs } = options;
     const path = /^sqlite:(.+)$/s.exec(database)?.[1];
     if (path !== undefined) {
-      const source = sourceOf(new SqliteReader({ path, entry, untouched }));
+      const source = sourceOf(new SqliteReader({ path, entry, untouched }), waitMs);
       return new Observe(options, source, source);
     }
     return new Observe(
       options,
-      sourceOf(postgresAt(database)),
-      sourceOf(new SqliteReader({ path: null, entry, untouched })),
+      sourceOf(postgresAt(database), waitMs),
+      sourceOf(new SqliteReader({ path: null, entry, untouched }), waitMs),
     );
   }
 

@@ -269,6 +269,9 @@ describe('POST {name}/runs', () => {
       expect(refusal(refused)).toEqual([409, 'invalid_retried_from']);
       expect(saying(refused)).toMatch(/retried_from failed verification/);
     }
+    const elsewhere = await run('open', { retried_from: failed });
+    expect(refusal(elsewhere)).toEqual([409, 'invalid_retried_from']);
+    expect(saying(elsewhere)).toMatch(/workflow 'bad', not of 'open'/);
     const again = runIdOf((await run('bad', { retried_from: failed })).json);
     const { json } = await at.get<RunRecord[]>(`${base}/runs`);
     expect(json.find(({ id }) => id === again)).toMatchObject({ retried_from: failed, state: 'failed' });

@@ -71,7 +71,7 @@ describeDatabases('tasks', (url) => {
       state: 'completed',
       started_at: expect.any(String),
       ended_at: expect.any(String),
-      last_event: 'answered',
+      last_event: 'completed',
       tokens: { prompt: 20, completion: expect.any(Number) },
       route: { engine: 'gateway', model: 'scripted' },
       cancellable: false,
@@ -207,7 +207,12 @@ describeDatabases('tasks', (url) => {
     revoked.add('shere-1');
     const lines = await linesOf(await post({ prompt: 'Go.', agent: 'eyes' }));
     expect(lines.at(-1)).toMatchObject({ type: 'aborted', reason: 'error' });
-    expect(await get('/agent/v1/tasks/t1')).toMatchObject({ ok: false, state: 'failed', outcome: 'error' });
+    expect(await get('/agent/v1/tasks/t1')).toMatchObject({
+      ok: false,
+      state: 'failed',
+      outcome: 'error',
+      last_event: expect.stringMatching(/^failed: .+/) as string,
+    });
   });
 
   it('tells a reader the end when the host stops, and takes no more tasks', async () => {

@@ -224,13 +224,14 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
     expect(rows.find(({ id }) => id === driven.external.lost)).toMatchObject({
       state: 'failed',
       close_reason: 'heartbeat_lost',
+      last_event: 'failed: heartbeat_lost',
       harness: 'cargo',
     });
     expect(rows.find(({ id }) => id === driven.external.ended)).toMatchObject({
       prompt_tokens: null,
       prompt_tokens_claimed: 50,
       completion_tokens_claimed: 5,
-      last_event: null,
+      last_event: 'failed',
       last_event_claimed: 'linking',
     });
   });

@@ -81,6 +81,29 @@ describe('with a model', () => {
   });
 });
 
+describe('what the telemetry measures', () => {
+  test('coverage names every route whose buffered answers are measured, and no other one', async () => {
+    const { get, post, planes } = await serve({ fim: true });
+    const total = async () => hostTelemetry.strict().parse(await (await get('/host/v1/telemetry')).json());
+    const completions = planes
+      .flatMap(({ routes }) => routes)
+      .filter(({ completion }) => completion !== undefined && completion.operation !== 'embeddings')
+      .map(({ path }) => path);
+    const { coverage } = await total();
+    expect(coverage.match(/\/[\w/]+/g)?.toSorted()).toEqual(completions.toSorted());
+    const body = { ...hi, model: 'scripted', max_tokens: 4, stream: false };
+    const other = { prompt: 'hi', input_prefix: 'a', input_suffix: 'b' };
+    for (const [index, path] of completions.entries()) {
+      const asked = path === '/v1/responses' ? { input: 'hi', stream: false } : { ...body, ...other };
+      const answer = await post(path, asked);
+      expect([path, answer.status, await answer.text()]).toEqual([path, 200, expect.any(String)]);
+      const { measured_completions, tokens } = await total();
+      expect([path, measured_completions]).toEqual([path, index + 1]);
+      expect(tokens.completion).toBeGreaterThan(index);
+    }
+  });
+});
+
 describe('without a model', () => {
   test("planes that need none work, completions answer 503 in OpenAI's envelope", async () => {
     const { get, post } = await serve({}, 'none');

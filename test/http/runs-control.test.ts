@@ -52,7 +52,7 @@ describeDatabases('control of runs', (url) => {
     const { body } = await json('GET', 'acts');
     expect((body['acts'] as object[]).at(-1)).toMatchObject({ verb: 'run.resume', target: id, by: 'host' });
     outside.holds.release('b');
-    await becomes(id, { state: 'completed', last_event: 'auto-resumed after 300s' });
+    await becomes(id, { state: 'completed', last_event: 'completed' });
   });
 
   it('cancels at the next step boundary, and the stream ends with it', async () => {
@@ -113,6 +113,28 @@ describeDatabases('control of runs', (url) => {
     };
     expect(sessions.find((row) => row.id === id)?.state).toBe('failed');
     expect((await json('GET', 'workflows/runs')).body).toMatchObject([{ id, state: 'failed' }]);
+    const { body } = await json('POST', `runs/${id}/resume`);
+    expect((body['error'] as { message: string }).message).toMatch(/ is failed; /);
+  });
+
+  it('retries a run that is shown as failed, and none that is shown as cancelled', async () => {
+    for (const cancelledState of [false, true]) {
+      const { outside, begin, json, becomes, detail, events } = await world({ cancelledState });
+      outside.define('three', three);
+      const id = await begin('three');
+      await json('POST', `sessions/${id}/cancel`);
+      outside.holds.release('a');
+      await becomes(id, { state: cancelledState ? 'cancelled' : 'failed', last_event: 'cancelled' });
+      expect((await events(id)).at(-1)).toMatchObject({ type: 'run_end', outcome: 'cancelled' });
+      const body = { retried_from: id };
+      if (cancelledState) {
+        const refused = await json('POST', 'workflows/three/runs', body);
+        expect([refused.status, (refused.body['error'] as { message: string }).message]).toEqual([
+          409,
+          expect.stringContaining(`retried_from failed verification: ${id} is cancelled;`),
+        ]);
+      } else expect((await detail(await begin('three', body))).retried_from).toBe(id);
+    }
   });
 
   it('cancels a paused run, one that waits for its next attempt, and one that waits for a person, at once', async () => {

@@ -126,7 +126,7 @@ describeDatabases('runs over HTTP', (url) => {
       state: 'failed',
       step_records: [{ id: 'a', state: 'failed', attempts: 3 }],
     });
-    expect(told_.last_event).toContain('badly');
+    expect(told_.last_event).toMatch(/^failed: The step 'a' failed: .*badly/);
     expect(told_).not.toHaveProperty('result');
   });
 
@@ -263,6 +263,12 @@ describeDatabases('runs over HTTP', (url) => {
         409,
         'invalid_retried_from',
       ]);
+    outside.define('other', agents + step('a', 'say x'));
+    const { status, body: refused } = await json('POST', 'workflows/other/runs', { retried_from: bad.id });
+    expect([status, (refused['error'] as { message: string }).message]).toEqual([
+      409,
+      expect.stringContaining(`${bad.id} is a run of the workflow 'fails', not of 'other'`),
+    ]);
     // The source as it is now.
     outside.define('fails', agents + step('a', 'say mended'));
     const again = await run('fails', { retried_from: bad.id });

@@ -253,7 +253,9 @@ describeDatabases('workflows over HTTP', (url) => {
       body: { ok: true, consent: { tools: [] } },
     });
     const stranger = workflow().replace('agent = "worker"', 'agent = "helpr"');
-    expect(codesOf((await json('POST', '/plain/lint', stranger)).body)).toEqual(['unknown_agent']);
+    const strange = await json('POST', '/plain/lint', stranger);
+    expect(codesOf(strange.body)).toEqual(['unknown_agent']);
+    expect(strange.body).toMatchObject({ ok: false, consent: { tools: [], models: [], schedule: null } });
     const helper = workflow().replace('agent = "worker"', 'agent = "helper"');
     expect((await json('POST', '/plain/lint', helper)).body).toMatchObject({
       ok: true,

@@ -455,7 +455,7 @@ describe('surfaces', () => {
         ],
       }),
     ).toEqual([
-      ['x3', 'failed', null, null, null, null, null, null, 360_000],
+      ['x3', 'failed', null, null, null, null, 'failed: heartbeat_lost', null, 360_000],
       ['x2', 'running', null, 'theirs', null, 70, null, 'says so', null],
       ['t1', 'completed', 'x', null, 5, null, null, null, null],
     ]);

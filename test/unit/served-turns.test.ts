@@ -15,11 +15,22 @@ describeDatabases('served turns', (url) => {
       { id: 'r3', state: 'suspended', at: ended },
       { id: 'r4', state: 'cancelled', at: ended },
     ]);
-    const shown = async () => (await recentTurns(plane.store)).map(({ id }) => id).toSorted();
+    const shown = async () =>
+      (await recentTurns(plane.store, { cancelledState: true })).map(({ id }) => id).toSorted();
     clock.pass(600_000);
     expect(await shown()).toEqual(['r3', 'r4', 't1', 't2']);
     clock.pass(1);
     expect(await shown()).toEqual(['r3', 't2']);
+    await plane.close();
+  });
+
+  test('cancelled runs are shown as failed where the host was told to', async () => {
+    const plane = await openSessionPlane({ url: await url() });
+    await journal(plane.store, [{ id: 'r4', state: 'cancelled', at: plane.clock.now().toISOString() }]);
+    const states = async (cancelledState: boolean) =>
+      (await recentTurns(plane.store, { cancelledState })).map(({ state }) => state);
+    expect(await states(true)).toEqual(['cancelled']);
+    expect(await states(false)).toEqual(['failed']);
     await plane.close();
   });
 
@@ -32,7 +43,7 @@ describeDatabases('served turns', (url) => {
       at: at(n),
     }));
     await journal(plane.store, many);
-    const shown = (await recentTurns(plane.store)).map(({ id }) => id);
+    const shown = (await recentTurns(plane.store, { cancelledState: true })).map(({ id }) => id);
     expect(shown).toEqual(
       many
         .slice(-200)

@@ -413,7 +413,7 @@ describe('limits', () => {
     ['dotted tables', `[${'a.'.repeat(100_000)}b]`],
     ['inline tables', `a = ${'{b = '.repeat(70)}1${'}'.repeat(70)}`],
   ])('refuse %s that nest too deep', async (_, source) => {
-    expect((await found(source))[0]).toMatch(/^1:\d+ toml_too_deep $/);
+    expect(await found(source)).toContainEqual(expect.stringMatching(/^1:\d+ toml_too_deep $/));
   });
 
   it('refuse schemas that take long to compile', async () => {
@@ -488,6 +488,63 @@ tz = "Europe/Berlin"`,
         { tool: 'run_command', approval: 'person' },
       ],
     });
+  });
+});
+
+describe('the consent summary of TOML that parses', () => {
+  const granted = 'grants = {tools = ["fs_write"], write = ["/srv"], auto_approve = ["fs_write"]}\n';
+  const expected = {
+    tools: ['fs_write'],
+    write: ['/srv'],
+    models: ['resident'],
+    destructive: [{ tool: 'fs_write', approval: 'automatic' }],
+  };
+  const deep = `${'['.repeat(80)}${']'.repeat(80)}`;
+
+  it.each([
+    ['a missing prompt', workflow({ rest: granted, step: '' })],
+    ['no name', workflow({ rest: granted }).replace('name = "plain"', '')],
+    ['a reserved name', workflow({ name: 'runs', rest: granted })],
+    ['no steps', workflow({ rest: granted, steps: '' })],
+    [
+      '[steps] instead of [[steps]]',
+      workflow({ rest: granted, steps: '[steps]\nagent = "worker"\nprompt = "Go."' }),
+    ],
+    ['an agent of a step that is no text', workflow({ rest: granted, steps: '[[steps]]\nagent = 5' })],
+    ['limits out of bounds', workflow({ rest: `${granted}limits = {max_turns = -1}` })],
+    ['a grant that is no text', workflow({ rest: granted.replace('["/srv"]', '["/srv", 5]') })],
+    ['a grant that is no list', workflow({ rest: granted.replace('["/srv"]', '"/srv"') })],
+    ['a model that is no text', workflow({ rest: `${granted}model = 5` })],
+    ['no instructions', workflow({ rest: granted }).replace('instructions = "Work."', '')],
+    ['a value that JSON has no form for', workflow({ rest: `${granted}extra = inf` })],
+    ['a value that nests too deep', workflow({ rest: `${granted}extra = ${deep}` })],
+    ['a key that nests too deep', workflow({ rest: `${granted}${'a.'.repeat(80)}b = 1` })],
+  ])('is there with %s', async (_, source) => {
+    const { report, consent } = await lintText(source);
+    expect(report.ok).toBe(false);
+    expect(consent).toMatchObject(expected);
+  });
+
+  it('names a schedule that does not fire, stored agents beside unknown ones, and a workspace', async () => {
+    const step = (id: string, agent: string) =>
+      `[[steps]]\nid = "${id}"\nagent = "${agent}"\nprompt = "Go."\n`;
+    const { report, consent } = await lintText(
+      workflow({
+        rest: '[entry]\nkind = "schedule"\ncron = "61 3 * * *"\n[workspace]\ninput = "nowhere"',
+        steps: step('a', 'helper') + step('b', 'nobody'),
+      }),
+    );
+    expect(report.ok).toBe(false);
+    expect(consent).toMatchObject({
+      write: ['/srv'],
+      schedule: { cron: '61 3 * * *', tz: 'UTC' },
+      workspace: 'nowhere',
+    });
+  });
+
+  it('is not there where the source is no TOML', async () => {
+    for (const source of ['name = ', `${workflow()}[steps`, `a = ${'['.repeat(100_000)}`])
+      expect(await lintText(source)).not.toHaveProperty('consent');
   });
 });
 

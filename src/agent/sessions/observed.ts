@@ -38,8 +38,14 @@ export async function openSessions(store: Store): Promise<OpenSession[]> {
   return rows.map(({ revoked_at, ...row }) => ({ ...row, revoked: revoked_at !== null }));
 }
 
-/** Those at work and those that ended in the last ten minutes, newest first, 200 at the most. */
-export async function recentTurns(store: Store): Promise<Turn[]> {
+/**
+ * Those at work and those that ended in the last ten minutes, newest first, 200 at the most.
+ * @param options.cancelledState false: cancelled runs are shown as failed
+ */
+export async function recentTurns(
+  store: Store,
+  { cancelledState }: { readonly cancelledState: boolean },
+): Promise<Turn[]> {
   const since = new Date(store.now().getTime() - heldMs).toISOString();
   const rows = await store.read(async (db) => [
     ...(await db
@@ -83,7 +89,7 @@ export async function recentTurns(store: Store): Promise<Turn[]> {
       id,
       kind,
       name,
-      state,
+      state: state === 'cancelled' && !cancelledState ? 'failed' : state,
       started_at,
       ...(session_id === null ? {} : { session_id }),
       ...(ended_at === null ? {} : { ended_at }),

@@ -1,3 +1,4 @@
+import { endedEvent, oneLine } from '../last-event.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 
 /** Characters of a title, and of what a row says about the last event. */
@@ -15,9 +16,9 @@ export function oneLiner(event: NewTurnEvent): string | undefined {
     case 'staged':
       return oneLine(`${event.pending_id} waits for a person: ${event.summary}`, most.lastEvent);
     case 'answer':
-      return 'answered';
+      return endedEvent('completed');
     case 'aborted':
-      return oneLine(event.message, most.lastEvent);
+      return endedEvent('failed', event.message);
     case 'start':
     case 'delta':
     case 'reasoning':
@@ -28,14 +29,3 @@ export function oneLiner(event: NewTurnEvent): string | undefined {
 
 /** A task by the beginning of its prompt. */
 export const titleOf = (prompt: string): string => oneLine(prompt, most.title) || 'a task';
-
-/** On one line and without what some databases cannot keep. */
-function oneLine(text: string, characters: number): string {
-  const line = text
-    .slice(0, 10 * characters)
-    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
-    .trim()
-    .toWellFormed();
-  if (line.length <= characters) return line;
-  return `${line.slice(0, characters - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;
-}

@@ -1,6 +1,8 @@
 import {
   apertus,
+  apriel,
   command,
+  commandAction,
   functools,
   gigaChat,
   granite,
@@ -12,7 +14,7 @@ import {
 import { deepSeekFenced, deepSeekNamed, functionTag, kimiK2, mistralNamed } from './named-calls.ts';
 import { gemma4, lfm } from './notated-calls.ts';
 import type { StyleEvidence, ToolStyle } from './style.ts';
-import { deepSeekMarkup, glm, qwenCoder, seed } from './tagged-parameters.ts';
+import { deepSeekFunctions, deepSeekMarkup, glm, qwenCoder, seed } from './tagged-parameters.ts';
 import { functionary, harmony } from './whole-answers.ts';
 
 export { hermes } from './json-calls.ts';
@@ -25,9 +27,11 @@ export const styles: readonly ToolStyle[] = [
   gigaChat,
   apertus,
   command,
+  commandAction,
   gemma4,
   kimiK2,
   deepSeekMarkup,
+  deepSeekFunctions,
   deepSeekNamed,
   deepSeekFenced,
   mistralNamed,
@@ -36,6 +40,7 @@ export const styles: readonly ToolStyle[] = [
   qwenCoder,
   glm,
   functionTag,
+  apriel,
   hermes,
   llama,
   functools,

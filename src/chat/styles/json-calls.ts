@@ -88,6 +88,16 @@ export const functools = markedList(
   'functools[',
 );
 
+/** `<tool_calls>[{...}]</tool_calls>`: Apriel 1.5 and 1.6. */
+export const apriel = markedList(
+  'apriel',
+  '<tool_calls>',
+  '</tool_calls>',
+  ({ source, call }) =>
+    /<tool_calls>\s*\[\s*\{\s*"name": ?"probe_tool"/.test(call) ||
+    (call === '' && /<tool_calls>(?:\\n|\s)*\[(?:\\n|\s)*\{\\?"name/.test(source)),
+);
+
 const gigaTurn = 'function call<|role_sep|>\n';
 
 /** GigaChat 3.1 within its turn, and 3 as a turn of its own. */
@@ -132,6 +142,29 @@ export const command: ToolStyle = {
         ],
       },
       end: '}',
+    }),
+  },
+};
+
+/** Models put the fence on the same line, the next one or the one after it. */
+const actionBegins = ['Action:\n```json', 'Action: ```json', 'Action:```json', 'Action:\n\n```json'];
+
+/** Command R and R+: `Action:` and a fenced list with `tool_name` and `parameters`. */
+export const commandAction: ToolStyle = {
+  name: 'command-action',
+  isTaught: ({ call }) => /Action:\s*```json\s*\[\s*\{\s*"tool_name": "probe_tool"/.test(call),
+  triggers: actionBegins,
+  markers: ['```'],
+  read: between(actionBegins, ['```'], 'maybe'),
+  grammar: {
+    triggers: ['Action:\n```json'],
+    block: { begin: 'Action:\n```json\n[\n    ', end: '\n]```' },
+    separator: ',\n    ',
+    call: (tool) => ({
+      type: 'tag',
+      begin: `{\n        "tool_name": ${JSON.stringify(tool.name)},\n        "parameters": `,
+      content: argumentsOf(tool),
+      end: '\n    }',
     }),
   },
 };

@@ -1,4 +1,4 @@
-import { readName } from '../parser/call-object.ts';
+import { readArguments, readName } from '../parser/call-object.ts';
 import type { Sink } from '../parser/sink.ts';
 import type { Reading, Source } from '../parser/source.ts';
 import { ObjectWriter, parametersFormat, readTextValue } from './parameters.ts';
@@ -115,34 +115,37 @@ function* readPairs(source: Source, sink: Sink, tool: string, writer: ObjectWrit
 }
 
 const dsml = '｜DSML｜';
+/** Names of the element around all calls; each model is taught one, and may write the other. */
+const dsmlBlocks = ['tool_calls', 'function_calls'] as const;
+const dsmlBegins = dsmlBlocks.map((block) => `<${dsml}${block}>`);
+const dsmlEnds = dsmlBlocks.map((block) => `</${dsml}${block}>`);
 
-/** DeepSeek V4: `<｜DSML｜invoke name="...">` with parameters that say whether they are text. */
-export const deepSeekMarkup: ToolStyle = {
-  name: 'deepseek-markup',
-  isTaught: ({ call }) => call.includes(`<${dsml}invoke name="probe_tool">`),
-  triggers: [`<${dsml}tool_calls>`],
+/** `<｜DSML｜invoke name="...">` with parameters that say whether they are text. */
+const deepSeekInvocations = (name: string, block: (typeof dsmlBlocks)[number]): ToolStyle => ({
+  name,
+  isTaught: ({ call }) =>
+    call.includes(`<${dsml}invoke name="probe_tool">`) && call.includes(`<${dsml}${block}>`),
+  triggers: dsmlBegins,
   markers: [dsml],
   *read(source, sink) {
-    if (!(yield* source.accept(`<${dsml}tool_calls>`))) return false;
+    if (!(yield* source.accept(...dsmlBegins))) return false;
     for (let count = 0; ; count++) {
       yield* source.space();
-      if (count > 0 && (yield* source.accept(`</${dsml}tool_calls>`))) return true;
+      if (count > 0 && (yield* source.accept(...dsmlEnds))) return true;
       if (count > 0 && (yield* source.peek()) === '') return true;
       if (!(yield* source.accept(`<${dsml}invoke name="`))) return false;
       const tool = yield* readName(source);
       if (!sink.tools.has(tool) || !(yield* source.accept('">'))) return false;
       sink.call(tool);
-      const writer = new ObjectWriter(sink);
-      const whole = yield* readMarkedParameters(source, sink, tool, writer);
-      writer.end();
-      if (!whole) return false;
+      if (!(yield* readInvocation(source, sink, tool))) return false;
+      yield* source.space();
       yield* source.accept(`</${dsml}invoke>`);
       source.hold();
     }
   },
   grammar: {
-    triggers: [`<${dsml}tool_calls>`],
-    block: { begin: `<${dsml}tool_calls>\n`, end: `\n</${dsml}tool_calls>` },
+    triggers: [`<${dsml}${block}>`],
+    block: { begin: `<${dsml}${block}>\n`, end: `\n</${dsml}${block}>` },
     separator: '\n',
     call: (tool) => ({
       type: 'tag',
@@ -154,7 +157,27 @@ export const deepSeekMarkup: ToolStyle = {
       end: `</${dsml}invoke>`,
     }),
   },
-};
+});
+
+/** DeepSeek V4. */
+export const deepSeekMarkup = deepSeekInvocations('deepseek-markup', 'tool_calls');
+
+/** DeepSeek V3.2. */
+export const deepSeekFunctions = deepSeekInvocations('deepseek-functions', 'function_calls');
+
+/** Parameters, or instead of them one object of arguments, as V3.2 sometimes writes it. */
+function* readInvocation(source: Source, sink: Sink, tool: string): Reading<boolean> {
+  source.hold();
+  yield* source.space();
+  if ((yield* source.peek()) === '{') {
+    source.release();
+    return yield* readArguments(source, sink);
+  }
+  const writer = new ObjectWriter(sink);
+  const whole = yield* readMarkedParameters(source, sink, tool, writer);
+  writer.end();
+  return whole;
+}
 
 function* readMarkedParameters(
   source: Source,

@@ -94,10 +94,10 @@ const rows: readonly Row[] = [
   [text('engine', 'derived', 'resident or gateway: whose model answers.'), 'engine', 'engine', nothing.text],
   [text('model', 'derived', 'The model that answers.'), 'model', 'model', nothing.text],
   [
-    text('last_event', 'derived', 'What happened last in a task or run, on one line.'),
+    text('last_event', 'derived', 'What happened last, on one line; of an external one, how it ended.'),
     'last_event',
     'last_event',
-    nothing.text,
+    "cast(case when close_reason = 'heartbeat_lost' then outcome || ': heartbeat_lost' else outcome end as text)",
   ],
   [
     text('last_event_claimed', 'claimed', 'What happened last in an external one, as it says.'),

@@ -17,6 +17,10 @@ export interface TelemetrySources {
   readonly countWork: (() => Promise<WorkCounts>) | undefined;
 }
 
+/** The routes are those with a `completion`, without embeddings. */
+const coverage =
+  'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
+
 /** Totals since start-up. */
 export async function telemetry({ served, resident, countWork }: TelemetrySources): Promise<HostTelemetry> {
   const work = await countWork?.();
@@ -25,8 +29,7 @@ export async function telemetry({ served, resident, countWork }: TelemetrySource
     served: { completions: served.completions, tasks: 0, workflow_runs: 0, ...work },
     tokens: { prompt: served.promptTokens, completion: served.completionTokens },
     measured_completions: served.measuredCompletions,
-    coverage:
-      'Tokens of buffered completions on /v1; streamed completions and agent turns count as served and contribute no tokens.',
+    coverage,
     device_losses: resident.engine?.stats().deviceLosses ?? 0,
   };
 }

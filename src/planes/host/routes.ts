@@ -34,6 +34,8 @@ export interface HostAgentFacts {
   /** Since start-up. */
   readonly countWork: () => Promise<WorkCounts>;
   readonly reach: Reach;
+  /** False: cancelled runs are shown as failed. */
+  readonly cancelledState: boolean;
 }
 
 const noPlanner = {
@@ -122,7 +124,7 @@ export function hostPlane(options: HostPlaneOptions): Plane {
       getInfo,
       getHealth,
       getTelemetry,
-      ...(agent ? servedRoutes(agent.store, resident, agent.reach) : []),
+      ...(agent ? servedRoutes({ ...agent, resident }) : []),
     ]),
   };
 }

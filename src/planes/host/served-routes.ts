@@ -16,8 +16,16 @@ export interface Reach {
 /** What can be done with sessions, each a route of the agent plane. */
 const verbs = ['cancel', 'pause', 'resume', 'run-now', 'revoke'];
 
+interface ServedOptions {
+  readonly store: Store;
+  readonly resident: Resident;
+  readonly reach: Reach;
+  /** False: cancelled runs are shown as failed. */
+  readonly cancelledState: boolean;
+}
+
 /** What those see who use the host from elsewhere. */
-export function servedRoutes(store: Store, resident: Resident, reach: Reach): Route[] {
+export function servedRoutes({ store, resident, reach, cancelledState }: ServedOptions): Route[] {
   const getSessions = defineRoute({
     method: 'GET',
     path: '/host/v1/sessions',
@@ -26,7 +34,7 @@ export function servedRoutes(store: Store, resident: Resident, reach: Reach): Ro
     gate: 'bearer',
     answers: { 200: { description: 'Both.', content: { 'application/json': servedSessions } } },
     async handle() {
-      const [sessions, turns] = [await openSessions(store), await recentTurns(store)];
+      const [sessions, turns] = [await openSessions(store), await recentTurns(store, { cancelledState })];
       return Response.json({ contract: 1, endpoint_id: store.endpointId, sessions, turns });
     },
   });

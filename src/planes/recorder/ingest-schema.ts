@@ -3,7 +3,6 @@ import { racks } from '../../watch/index.ts';
 import { jsonObject } from '../json-object.ts';
 import { described } from '../list.ts';
 import { envelopeOf } from './envelope.ts';
-import { strict } from './strict.ts';
 
 /** What one request may bring, in bytes but for the events. */
 export const ingestLimits = {
@@ -35,7 +34,7 @@ const time = z.iso
   .datetime({ offset: true, error: missingOr('expected a time of RFC 3339, as 2030-01-31T12:00:00Z') })
   .transform((at) => new Date(at).toISOString());
 
-const event = strict(
+const event = z.object(
   {
     id: text(200).describe(
       'Unique in its rack: what is sent again under it is counted and not stored again.',
@@ -48,7 +47,7 @@ const event = strict(
     content: content.optional().describe(`What was said: at most ${ingestLimits.content} bytes.`),
     attributes: attributes.optional().describe('Circumstances: figures and names, never what was said.'),
   },
-  'an event, an object',
+  { error: 'expected an event, an object' },
 );
 
 /** Of a list that is too long the first ones are looked at too, so that all that is wrong is told at once. */
@@ -72,9 +71,9 @@ const events = z
     return checked;
   });
 
-export const ingestRequest = strict({ events }, "an object with 'events'").meta({
-  id: 'RecorderIngestRequest',
-});
+export const ingestRequest = z
+  .object({ events }, { error: "expected an object with 'events'" })
+  .meta({ id: 'RecorderIngestRequest' });
 
 export const ingestAnswer = envelopeOf(
   'RecorderIngest',

@@ -3,9 +3,11 @@ import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { Consent } from '../../shapes/lint-report.ts';
 import type { ToolCatalogEntry } from '../../shapes/tool.ts';
 import type { Ensemble } from './ensemble.ts';
-import { nextFiring } from './schedule.ts';
+import { cronFault, nextFiring, zoneFault } from './schedule.ts';
 
 export type KnownTool = Pick<ToolCatalogEntry, 'name' | 'destructive'>;
+/** What of an agent a person agrees to. */
+export type Rights = Pick<AgentSpec, 'grants' | 'model'>;
 
 /**
  * What a workflow's agents may do, all together.
@@ -13,13 +15,12 @@ export type KnownTool = Pick<ToolCatalogEntry, 'name' | 'destructive'>;
  */
 export function consentOf(
   { entry, workspace }: Pick<Ensemble, 'entry' | 'workspace'>,
-  agents: readonly AgentSpec[],
+  agents: readonly Rights[],
   tools: readonly KnownTool[],
   now: Date,
 ): Consent {
-  const all = (pick: (agent: AgentSpec) => readonly string[]) =>
-    [...new Set(agents.flatMap(pick))].toSorted();
-  const mayChange = (agent: AgentSpec) =>
+  const all = (pick: (agent: Rights) => readonly string[]) => [...new Set(agents.flatMap(pick))].toSorted();
+  const mayChange = (agent: Rights) =>
     tools.filter(
       ({ name, destructive }) => destructive && agent.grants.tools.some((glob) => globMatches(glob, name)),
     );
@@ -45,6 +46,7 @@ export function consentOf(
 }
 
 function scheduleOf(cron: string, tz: string, now: Date): Consent['schedule'] {
-  const next = nextFiring(cron, tz, now)?.toISOString();
+  const isFaulty = cronFault(cron) !== undefined || zoneFault(tz) !== undefined;
+  const next = isFaulty ? undefined : nextFiring(cron, tz, now)?.toISOString();
   return { cron, tz, ...(next === undefined ? {} : { next }) };
 }

@@ -17,7 +17,7 @@ export class Findings {
 
   constructor(document: TomlDocument) {
     this.#document = document;
-    for (const { code, message, place } of document.faults)
+    for (const { code, message, place } of document.faults.slice(0, most))
       this.#found.errors.push({ code, path: '', message, ...place });
   }
 

@@ -7,6 +7,7 @@ import type { Ensemble } from './ensemble.ts';
 import type { Findings } from './findings.ts';
 import { nearMiss } from './near-miss.ts';
 import { readEnsemble } from './parse.ts';
+import { statedRights } from './stated-rights.ts';
 
 /** What a source is held against besides itself. */
 export interface Surroundings {
@@ -20,8 +21,9 @@ export interface Surroundings {
 
 export interface Linted {
   readonly report: LintReport;
-  /** Both there where the report is ok. */
+  /** There where the report is ok. */
   readonly ensemble?: Ensemble;
+  /** There where the source is TOML, whatever else is wrong with it. */
   readonly consent?: Consent;
 }
 
@@ -30,17 +32,14 @@ export async function lintEnsemble(
   source: string,
   { tools, agent, now, ...must }: Surroundings,
 ): Promise<Linted> {
-  const { findings, draft, ensemble } = readEnsemble(source);
-  const used = new Map<string, AgentSpec>();
+  const { findings, draft, isRead, ensemble } = readEnsemble(source);
   for (const [name, inline] of draft.agents)
-    if (inline !== undefined) {
-      checkTools({ ...inline, name }, tools, findings);
-      if (draft.steps.some((step) => step.agent === name)) used.set(name, { ...inline, name });
-    }
+    if (inline !== undefined) checkTools({ ...inline, name }, tools, findings);
+  const elsewhere = new Map<string, AgentSpec>();
   for (const { agent: name, index } of draft.steps) {
-    if (name === undefined || draft.agents.has(name) || used.has(name)) continue;
+    if (name === undefined || draft.agents.has(name) || elsewhere.has(name)) continue;
     const stored = await agent(name);
-    if (stored !== undefined) used.set(name, stored);
+    if (stored !== undefined) elsewhere.set(name, stored);
     else
       findings.error(
         'unknown_agent',
@@ -55,8 +54,10 @@ export async function lintEnsemble(
   }
   const { errors, warnings, isClean } = findings;
   const report = { ok: isClean, ...(name === undefined ? {} : { name }), errors, warnings };
-  if (!isClean || ensemble === undefined) return { report };
-  return { report, ensemble, consent: consentOf(ensemble, [...used.values()], tools, now) };
+  if (!isRead) return { report };
+  const stated = statedRights(draft);
+  const consent = consentOf(stated, [...stated.agents, ...elsewhere.values()], tools, now);
+  return { report, consent, ...(isClean && ensemble !== undefined ? { ensemble } : {}) };
 }
 
 const nameOf = (header: unknown) =>

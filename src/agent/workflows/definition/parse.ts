@@ -16,6 +16,8 @@ export const sourceLimitBytes = 256 * 1024;
 interface Reading {
   readonly findings: Findings;
   readonly draft: Draft;
+  /** The source is TOML and small enough to be read. */
+  readonly isRead: boolean;
   /** There where the findings have no errors. */
   readonly ensemble?: Ensemble;
 }
@@ -26,10 +28,11 @@ export function readEnsemble(source: string): Reading {
   const document = new TomlDocument(size > sourceLimitBytes ? '' : source);
   const findings = new Findings(document);
   const draft = readDraft(document);
+  const isRead = document.isParsed && size <= sourceLimitBytes;
   if (size > sourceLimitBytes)
     findings.error('too_large', [], `at most ${sourceLimitBytes} bytes, this is ${size}`);
   // Without a document, all the rest would be found missing.
-  if (!findings.isClean && Object.keys(document.value).length === 0) return { findings, draft };
+  if (!findings.isClean && Object.keys(document.value).length === 0) return { findings, draft, isRead };
   const parsed = ensembleFile.safeParse(document.value);
   reportIssues(document.value, parsed.error?.issues ?? [], findings);
   checkNames(draft, findings);
@@ -39,13 +42,14 @@ export function readEnsemble(source: string): Reading {
   const before = checkNeeds(draft.steps, findings);
   checkGates(draft, findings);
   checkReferences(draft, before, findings);
-  if (!parsed.success || !findings.isClean) return { findings, draft };
+  if (!parsed.success || !findings.isClean) return { findings, draft, isRead };
   const { ensemble, agents, steps, ...rest } = parsed.data;
   const { name, version, description, origin } = ensemble;
   const named = Object.entries(agents).map(([key, agent]) => [key, { ...agent, name: key }]);
   return {
     findings,
     draft,
+    isRead,
     ensemble: {
       ...rest,
       name,

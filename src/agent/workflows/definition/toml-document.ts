@@ -29,6 +29,8 @@ const deepest = 64;
 export class TomlDocument {
   readonly value: Table = {};
   readonly faults: TomlFault[] = [];
+  /** The whole text is TOML. `faults` may still name values that were left out. */
+  readonly isParsed: boolean;
   readonly #text: string;
   /** A byte order mark. */
   readonly #skipped: number;
@@ -41,7 +43,9 @@ export class TomlDocument {
     this.#lineStarts = lineStarts(this.#text);
     try {
       for (const node of parseTOML(this.#text).body[0].body) this.#readTop(node);
+      this.isParsed = true;
     } catch (error) {
+      this.isParsed = false;
       this.faults.push(this.#syntaxFault(error));
     }
   }
@@ -81,7 +85,7 @@ export class TomlDocument {
     }
     // With indices where it is one of an array of tables.
     const path = node.resolvedKey;
-    if (path.length > deepest) throw new TooDeep(node.range[0]);
+    if (path.length > deepest) return this.#refuseDepth(node);
     let [table, spot] = [this.value, this.#root];
     let keyAt = 0;
     for (const [index, name] of path.entries()) {
@@ -97,7 +101,7 @@ export class TomlDocument {
 
   #readPair(node: AST.TOMLKeyValue, into: Table, at: Spot, depth: number): void {
     const keys = node.key.keys;
-    if (depth + keys.length > deepest) throw new TooDeep(node.range[0]);
+    if (depth + keys.length > deepest) return this.#refuseDepth(node);
     let [table, spot] = [into, at];
     for (const [index, key] of keys.entries()) {
       const name = key.type === 'TOMLBare' ? key.name : key.value;
@@ -114,7 +118,7 @@ export class TomlDocument {
   }
 
   #read(node: AST.TOMLContentNode, spot: Spot, depth: number): unknown {
-    if (depth > deepest) throw new TooDeep(node.range[0]);
+    if (depth > deepest) return this.#refuseDepth(node);
     if (node.type === 'TOMLArray')
       return node.elements.map((element, index) => {
         const below = member(spot, index, element.range);
@@ -141,8 +145,12 @@ export class TomlDocument {
     else table[name] = value;
   }
 
-  #refuse({ range }: { range: Range }, message: string): undefined {
-    this.faults.push({ code: 'toml_value', message, place: this.#placeOf(range[0]) });
+  #refuse({ range }: { range: Range }, message: string, code: TomlFault['code'] = 'toml_value'): undefined {
+    this.faults.push({ code, message, place: this.#placeOf(range[0]) });
+  }
+
+  #refuseDepth(node: { range: Range }): undefined {
+    return this.#refuse(node, `tables and lists may nest ${deepest} deep`, 'toml_too_deep');
   }
 
   /** What people do most often; the parser names only what it stumbled over. */
@@ -160,10 +168,6 @@ export class TomlDocument {
         message: `${error.message}${this.#likelyCause(error.index)}; from here on nothing could be read`,
         place: this.#placeOf(error.index),
       };
-    if (error instanceof TooDeep) {
-      const message = `tables and lists may nest ${deepest} deep`;
-      return { code: 'toml_too_deep', message, place: this.#placeOf(error.index) };
-    }
     // What the parser's recursion, or its reading of one text, ends with.
     if (!(error instanceof RangeError)) throw error;
     const message = `a text has more than 100000 characters, or tables and lists nest more than ${deepest} deep`;
@@ -180,14 +184,6 @@ export class TomlDocument {
       else high = middle - 1;
     }
     return { line: low + 1, column: at - (this.#lineStarts[low] ?? 0) + 1 };
-  }
-}
-
-class TooDeep extends Error {
-  readonly index: number;
-  constructor(index: number) {
-    super('too deep');
-    this.index = index;
   }
 }
 

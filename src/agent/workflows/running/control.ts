@@ -3,7 +3,7 @@ import { fitSchema } from '../definition/json-schema.ts';
 import { endSuspended } from './dispatch.ts';
 import type { Opening } from './opening.ts';
 import { withdrawAll } from './questions.ts';
-import { isCancellable } from './records.ts';
+import { isCancellable, shown } from './records.ts';
 import { elsewhere, inFlight, noSuchRun, wrongState } from './refusals.ts';
 import { changeRun, findRun, type RunRow } from './rows.ts';
 import type { Runner } from './runner.ts';
@@ -26,7 +26,7 @@ export class RunControl {
     if (!id.startsWith('r')) throw notARun(id);
     const row = await this.#ours(id);
     if (row.ended_at !== null)
-      throw new AgentError('not_found', 'run_not_live', `The run ${id} is ${row.state}.`);
+      throw new AgentError('not_found', 'run_not_live', `The run ${id} is ${shown(row.state, this.#world)}.`);
     const live = this.#runner.live(id);
     const { store } = this.#world;
     const asked =
@@ -58,14 +58,19 @@ export class RunControl {
     const row = await this.#ours(id);
     if (row.state === 'paused') await this.#unpause(row, inputs, by);
     else if (row.state === 'suspended') await this.#answerGate(row, inputs, by, traceparent);
-    else throw wrongState(id, row.state, 'only a paused run, or one that waits for inputs, is resumed');
+    else
+      throw wrongState(id, this.#stateOf(row), 'only a paused run, or one that waits for inputs, is resumed');
     return { id, resumed: true };
   }
 
   async runNow(id: string, by: string, traceparent?: string): Promise<{ id: string; dispatched: true }> {
     const row = await this.#ours(id);
     if (row.state !== 'suspended' || row.suspend_kind !== 'entry_gate')
-      throw wrongState(id, stateOf(row), 'run-now is for one that waits at its entry, armed or scheduled');
+      throw wrongState(
+        id,
+        this.#stateOf(row),
+        'run-now is for one that waits at its entry, armed or scheduled',
+      );
     await this.#goOn(row, { traceparent }, { verb: 'run.run_now', by });
     return { id, dispatched: true };
   }
@@ -73,7 +78,7 @@ export class RunControl {
   async cancel(id: string, by: string): Promise<{ id: string; cancel: 'requested' }> {
     const row = await this.#ours(id);
     if (row.ended_at !== null)
-      throw new AgentError('not_found', 'run_not_live', `The run ${id} is ${row.state}.`);
+      throw new AgentError('not_found', 'run_not_live', `The run ${id} is ${shown(row.state, this.#world)}.`);
     const cancelled =
       row.state === 'suspended' ? await this.#endSuspended(id, by) : await this.#askToEnd(id, by);
     if (cancelled) return { id, cancel: 'requested' };
@@ -122,7 +127,8 @@ export class RunControl {
       if (done) await store.act(tx, { verb: 'run.resume', target: row.id, by, outcome: 'applied' });
       return done !== undefined;
     });
-    if (!resumed) throw wrongState(row.id, stateOf(await this.#ours(row.id)), 'only a paused run is resumed');
+    if (!resumed)
+      throw wrongState(row.id, this.#stateOf(await this.#ours(row.id)), 'only a paused run is resumed');
     this.#runner.live(row.id)?.resume();
   }
 
@@ -133,7 +139,7 @@ export class RunControl {
     traceparent: string | undefined,
   ): Promise<void> {
     const gate = readGate(row.gate);
-    if (gate?.kind !== 'input') throw wrongState(row.id, stateOf(row), whatOpens(gate, row.id));
+    if (gate?.kind !== 'input') throw wrongState(row.id, this.#stateOf(row), whatOpens(gate, row.id));
     const { value, faults } = fitSchema(gate.schema ?? {}, inputs ?? {});
     if (faults.length > 0) {
       const placed = faults.map(({ path, message }) => ({
@@ -163,14 +169,19 @@ export class RunControl {
     const { holder } = slot;
     if (holder !== undefined || !slot.tryTake(row.id)) throw inFlight(holder ?? '');
     if (!(await this.#runner.goOn(row, opening, act)))
-      throw wrongState(row.id, stateOf(await this.#ours(row.id)), 'it has left its gate meanwhile');
+      throw wrongState(row.id, this.#stateOf(await this.#ours(row.id)), 'it has left its gate meanwhile');
+  }
+
+  #stateOf({ state, waiting_on }: RunRow): string {
+    const told = shown(state, this.#world);
+    return waiting_on === null ? told : `${told}, waiting on ${waiting_on}`;
   }
 
   async #notPausable(id: string): Promise<AgentError> {
     const row = await this.#ours(id);
     const wanted =
       row.requested === 'cancel' ? 'it is about to be cancelled' : 'only a running run is paused';
-    return wrongState(id, stateOf(row), wanted);
+    return wrongState(id, this.#stateOf(row), wanted);
   }
 
   /** @throws AgentError not_found; conflict where another host has it */
@@ -182,9 +193,6 @@ export class RunControl {
     return row;
   }
 }
-
-const stateOf = ({ state, waiting_on }: RunRow): string =>
-  waiting_on === null ? state : `${state}, waiting on ${waiting_on}`;
 
 function whatOpens(gate: StoredGate | undefined, id: string): string {
   switch (gate?.kind) {

@@ -1,3 +1,4 @@
+import { endedEvent } from '../../last-event.ts';
 import type { NewRunEvent } from '../../shapes/run.ts';
 import type { Tx } from '../../../store/index.ts';
 import { findRun, type RunRow } from './rows.ts';
@@ -56,7 +57,7 @@ export async function endRun(
       gate: null,
       requested: null,
       resumed: 0,
-      ...(error === undefined ? {} : { last_event: lastEvent(error) }),
+      last_event: endedEvent(outcome, error),
     })
     .where('id', '=', id)
     .where('ended_at', 'is', null);
@@ -90,5 +91,5 @@ function receiptOf(row: RunRow, outcome: Ending['outcome'], endedAt: string) {
   };
 }
 
-/** As a row of the feed shows it. */
-export const lastEvent = (text: string): string => (text.length > 500 ? `${text.slice(0, 499)}…` : text);
+/** The message of an error, short enough for a row. */
+export const shortened = (text: string): string => (text.length > 500 ? `${text.slice(0, 499)}…` : text);

@@ -3,7 +3,7 @@ import { pause } from '../../until-aborted.ts';
 import { StoreError } from '../../../store/index.ts';
 import type { Work } from '../../../watch/index.ts';
 import { parseEnsemble } from '../definition/parse.ts';
-import { CancelledMeanwhile, EndedAlready, endEvent, type Ending, endRun, lastEvent } from './ending.ts';
+import { CancelledMeanwhile, EndedAlready, endEvent, type Ending, endRun, shortened } from './ending.ts';
 import { Orders } from './orders.ts';
 import { nextStep, resultOf } from './progress.ts';
 import { askToRerun, withdrawAll } from './questions.ts';
@@ -207,7 +207,7 @@ export class LiveRun {
   async #fail(error: unknown): Promise<SegmentEnd> {
     const told = error instanceof AgentError || error instanceof StoreError;
     const message = told ? error.message : "The host failed on this run; the host's log says why.";
-    const ending = { outcome: 'failed', error: lastEvent(message) } as const;
+    const ending = { outcome: 'failed', error: shortened(message) } as const;
     return await (this.#segment ? this.#endCycle(this.#segment, ending) : this.#end(ending));
   }
 }

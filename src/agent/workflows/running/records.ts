@@ -83,5 +83,5 @@ function toStepRecord(step: StepRow, inCycles: boolean): StepRecord {
   };
 }
 
-const shown = <State extends string>(state: State, { cancelledState }: Showing): State | 'failed' =>
+export const shown = <State extends string>(state: State, { cancelledState }: Showing): State | 'failed' =>
   state === 'cancelled' && !cancelledState ? 'failed' : state;

@@ -34,7 +34,7 @@ export const notRetriable = (id: string, why: string): AgentError =>
   new AgentError(
     'conflict',
     'invalid_retried_from',
-    `retried_from failed verification: ${id.slice(0, 100)} ${why}; name a run that has failed.`,
+    `retried_from failed verification: ${id.slice(0, 100)} ${why}; name a run of this workflow that has failed.`,
   );
 
 export const elsewhere = (id: string, endpoint: string): AgentError =>

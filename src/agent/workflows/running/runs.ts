@@ -3,7 +3,7 @@ import type { LiveRows } from '../../services.ts';
 import type { RunDetail, RunRecord } from '../../shapes/run.ts';
 import type { Session } from '../../shapes/session.ts';
 import { RunControl } from './control.ts';
-import { type Showing, toDetail, toRecord, toSession } from './records.ts';
+import { toDetail, toRecord, toSession } from './records.ts';
 import { noSuchRun } from './refusals.ts';
 import { cycleOf, findRun, liveRuns, type RunRow } from './rows.ts';
 import { RunIds } from './run-ids.ts';
@@ -11,7 +11,7 @@ import { Runner } from './runner.ts';
 import { type CallableWorkflows, type Started, type StartRequest, RunStarts } from './starting.ts';
 import { type RunWorld, usualPace } from './world.ts';
 
-export interface RunsOptions extends Omit<RunWorld, 'pace'>, Showing {
+export interface RunsOptions extends Omit<RunWorld, 'pace'> {
   readonly workflows: CallableWorkflows;
   readonly pace?: Partial<RunWorld['pace']>;
 }

@@ -5,6 +5,7 @@ import type { Ensemble } from '../definition/ensemble.ts';
 import { resolveInputs } from '../definition/inputs.ts';
 import { parseEnsemble } from '../definition/parse.ts';
 import { startEvent } from './dispatch.ts';
+import { shown } from './records.ts';
 import { inFlight, notCallable, notRetriable } from './refusals.ts';
 import { findRun, type RunRow } from './rows.ts';
 import { type RunIds, runIdForm } from './run-ids.ts';
@@ -63,7 +64,7 @@ export class RunStarts {
     const found = await this.callable(workflow);
     const ensemble = readable(found.source);
     const inputs = resolveInputs(ensemble, request.inputs ?? {});
-    if (request.retried_from !== undefined) await this.#requireFailed(request.retried_from);
+    if (request.retried_from !== undefined) await this.#requireFailed(request.retried_from, workflow);
     const id = ids.next();
     const { holder } = runner.slot;
     if (holder !== undefined || !runner.slot.tryTake(id)) throw inFlight(holder ?? '');
@@ -79,11 +80,15 @@ export class RunStarts {
     return { id, sessionId, capability };
   }
 
-  async #requireFailed(id: string): Promise<void> {
-    const { store } = this.#options.world;
-    const row = runIdForm.test(id) ? await store.read((db) => findRun(db, id)) : undefined;
+  /** By the state that clients are shown. */
+  async #requireFailed(id: string, workflow: string): Promise<void> {
+    const { world } = this.#options;
+    const row = runIdForm.test(id) ? await world.store.read((db) => findRun(db, id)) : undefined;
     if (!row) throw notRetriable(id, 'is no run of the journal');
-    if (row.state !== 'failed') throw notRetriable(id, `is ${row.state}`);
+    if (row.workflow !== workflow)
+      throw notRetriable(id, `is a run of the workflow '${row.workflow}', not of '${workflow}'`);
+    const state = shown(row.state, world);
+    if (state !== 'failed') throw notRetriable(id, `is ${state}`);
   }
 
   /** A scheduled or armed workflow waits at its entry at once. */

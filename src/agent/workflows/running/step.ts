@@ -6,7 +6,7 @@ import type { Ending, Work } from '../../../watch/index.ts';
 import { sql } from 'kysely';
 import { evaluate } from '../definition/conditions.ts';
 import type { Step } from '../definition/ensemble.ts';
-import { lastEvent } from './ending.ts';
+import { shortened } from './ending.ts';
 import { atGate, hasGate } from './gates.ts';
 import { hasNothingToWorkWith } from './progress.ts';
 import { changeRun, cycleOf, putStep, type StepRow } from './rows.ts';
@@ -191,7 +191,7 @@ async function close(
 }
 
 async function noteFailure(segment: Segment, step: Step, { error, usage }: Gave): Promise<void> {
-  await change(segment, step, { error: lastEvent(error ?? '') }, async (tx) => {
+  await change(segment, step, { error: shortened(error ?? '') }, async (tx) => {
     if (usage) await addUsage(tx, segment.row.id, usage);
   });
 }

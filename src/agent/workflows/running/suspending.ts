@@ -1,7 +1,8 @@
 import type { Tx } from '../../../store/index.ts';
 import type { Entry } from '../definition/ensemble.ts';
 import { nextFiring } from '../definition/schedule.ts';
-import { CancelledMeanwhile, type Ending, lastEvent } from './ending.ts';
+import { endedEvent } from '../../last-event.ts';
+import { CancelledMeanwhile, type Ending } from './ending.ts';
 import { cycleOf, findRun } from './rows.ts';
 import type { Segment } from './segment.ts';
 import { entryGate, readGate, type StoredGate } from './stored-gate.ts';
@@ -105,6 +106,6 @@ async function interruptOpenStep(tx: Tx, id: string): Promise<void> {
 }
 
 const cycleEvent = (cycle: number, { outcome, error }: Ending): string =>
-  lastEvent(`cycle ${cycle} ${outcome}${error === undefined ? '' : `: ${error}`}`);
+  endedEvent(`cycle ${cycle} ${outcome}`, error);
 
 const waitEvent = ({ kind, step }: StoredGate): string => `waits at '${step ?? 'the entry'}' (${kind})`;

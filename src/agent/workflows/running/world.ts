@@ -6,6 +6,7 @@ import type { HostView } from '../definition/conditions.ts';
 import type { StoredSignals } from '../../signals.ts';
 import type { Store } from '../../../store/index.ts';
 import type { Watch } from '../../../watch/index.ts';
+import type { Showing } from './records.ts';
 
 /** How long things take that wait by themselves. */
 export interface Pace {
@@ -22,7 +23,7 @@ export interface Pace {
 export const usualPace: Pace = { autoResumeMs: 300_000, checkMs: 30_000, signalMs: 500, storeMs: 2000 };
 
 /** What runs are made of and live in. */
-export interface RunWorld {
+export interface RunWorld extends Showing {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: EventLog;

@@ -1,0 +1,50 @@
+import type { Rights } from './consent.ts';
+import { type Draft, entries, isTable } from './draft.ts';
+import type { Ensemble } from './ensemble.ts';
+
+/** What consent is about. What is malformed counts as far as it says anything, so that nothing is understated. */
+interface StatedRights extends Pick<Ensemble, 'entry' | 'workspace'> {
+  /** Inline agents that steps use; all of them where the steps cannot be read. */
+  readonly agents: readonly Rights[];
+}
+
+export function statedRights({ document, steps }: Draft): StatedRights {
+  const { agents, entry, workspace, steps: list } = document.value;
+  const isUnclear =
+    !Array.isArray(list) ||
+    list.length > steps.length ||
+    steps.some((step) => step.has('agent') && step.agent === undefined);
+  const used = entries(agents).filter(([name]) => isUnclear || steps.some((step) => step.agent === name));
+  const input = textOf(workspace, 'input');
+  const cron = textOf(entry, 'kind') === 'schedule' ? textOf(entry, 'cron') : undefined;
+  return {
+    agents: used.map(([, agent]) => rightsOf(agent)),
+    ...(cron === undefined
+      ? {}
+      : { entry: { kind: 'schedule', cron, tz: textOf(entry, 'tz') ?? 'UTC' } as const }),
+    ...(input === undefined ? {} : { workspace: { input } }),
+  };
+}
+
+function rightsOf(agent: unknown): Rights {
+  const table = isTable(agent) ? agent : {};
+  const stated = isTable(table['grants']) ? table['grants'] : {};
+  /** Somebody may write one text where a list belongs. */
+  const texts = (value: unknown) =>
+    (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string');
+  return {
+    model: textOf(table, 'model') ?? 'resident',
+    grants: {
+      tools: texts(stated['tools']),
+      read: texts(stated['read']),
+      write: texts(stated['write']),
+      network: texts(stated['network']),
+      auto_approve: texts(stated['auto_approve']),
+    },
+  };
+}
+
+function textOf(table: unknown, name: string): string | undefined {
+  const value = isTable(table) ? table[name] : undefined;
+  return typeof value === 'string' ? value : undefined;
+}

@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest';
+import type { Observe } from '../../src/observe/open.ts';
+import { Turns } from '../../src/observe/turns.ts';
+import type { ObserveEnvelope } from '../../src/observe/types.ts';
+import { Access } from '../../src/planes/access.ts';
+import { createApp } from '../../src/planes/app.ts';
+import { hostError } from '../../src/planes/error-schema.ts';
+import { observePlane } from '../../src/planes/observe/routes.ts';
+import { secretHash } from '../../src/signing/secret.ts';
+
+const bearer = 'lathe_bearer_of-the-tests-only';
+
+/** The plane over queries that end when they are told to. */
+function serving(waitMs: number) {
+  const turns = new Turns({ atOnce: 1, mostWaiting: 2, waitMs });
+  const begun: (() => void)[] = [];
+  const envelope = { surface: 'acts' } as ObserveEnvelope;
+  const query = () =>
+    turns.take(async () => {
+      await new Promise<void>((resolve) => begun.push(resolve));
+      return envelope;
+    });
+  const observe = { query, ask: query } as unknown as Observe;
+  const app = createApp({
+    planes: [observePlane(observe)],
+    access: new Access({ bind: 'loopback', bearerHash: secretHash(bearer), operatorHash: undefined }),
+    stopping: new AbortController().signal,
+    onFault: (_, error) => expect(error).toBeUndefined(),
+  });
+  const ask = (path = 'query') =>
+    Promise.resolve(
+      app.request(`http://127.0.0.1/observe/v1/${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${bearer}`, 'content-type': 'application/json' },
+        body: '{"surface": "acts"}',
+      }),
+    );
+  const running = async (count: number) => {
+    await expect.poll(() => begun.length, { timeout: 20_000 }).toBe(count);
+  };
+  return { ask, begun, running };
+}
+
+test.each(['query', 'questions/load'])(
+  'POST %s: whoever waits too long gets 503 observe_busy with Retry-After',
+  async (path) => {
+    const { ask, begun, running } = serving(20);
+    const first = ask();
+    await running(1);
+    const late = await ask(path);
+    expect([late.status, late.headers.get('retry-after')]).toEqual([503, '1']);
+    const { error } = hostError.parse(await late.json());
+    expect(error).toMatchObject({
+      code: 'observe_busy',
+      message: expect.stringContaining('20 ms') as string,
+    });
+    begun[0]?.();
+    expect((await first).status).toBe(200);
+    // The place of the one that left is free, and nobody is served for it.
+    const next = ask();
+    await running(2);
+    begun[1]?.();
+    expect((await next).status).toBe(200);
+  },
+);
+
+test('a full queue refuses at once; those in it are answered in the order of coming', async () => {
+  const turns = new Turns({ atOnce: 1, mostWaiting: 2, waitMs: 600_000 });
+  const held = Promise.withResolvers<void>();
+  const order: number[] = [];
+  const all = [0, 1, 2].map((n) => turns.take(async () => void (await held.promise, order.push(n))));
+  await expect(turns.take(() => Promise.resolve())).rejects.toMatchObject({ code: 'observe_busy' });
+  held.resolve();
+  await Promise.all(all);
+  expect(order).toEqual([0, 1, 2]);
+});

@@ -1,0 +1,65 @@
+/** docs/decisions/requests.md says where unknown members are refused. */
+import { expect, test } from 'vitest';
+import { controlPlanes, type HostFacts, hostPlanes } from '../../src/planes/mount.ts';
+import { openapiDocument } from '../../src/planes/openapi.ts';
+import type { Plane } from '../../src/planes/route.ts';
+import { runRequest } from '../../src/planes/agent/runs-schema.ts';
+
+/** Stands for whatever planes are made of: no route is called. */
+const anything: never = new Proxy(() => undefined, {
+  get: (_, name): unknown => (name === Symbol.iterator ? undefined : anything),
+}) as never;
+const facts: HostFacts = {
+  resident: anything,
+  store: anything,
+  served: anything,
+  version: '0',
+  endpointId: 'e',
+  gateway: true,
+  recorder: anything,
+  observe: anything,
+  agent: { host: anything, facts: anything },
+};
+
+type Json = Readonly<Record<string, unknown>>;
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly requestBody?: Json }>>>>;
+  readonly components: { readonly schemas: Json };
+}
+
+/** The request bodies of planes that hold an object without other members. */
+function closedBodies(planes: readonly Plane[]): { readonly closed: string[]; readonly bodies: number } {
+  const { paths, components } = openapiDocument(planes, '0') as unknown as Document;
+  const isClosed = (value: unknown, seen: Set<string>): boolean => {
+    if (typeof value !== 'object' || value === null) return false;
+    const { $ref, additionalProperties } = value as { $ref?: string; additionalProperties?: unknown };
+    if (typeof $ref === 'string') {
+      const name = $ref.slice($ref.lastIndexOf('/') + 1);
+      if (seen.has(name)) return false;
+      seen.add(name);
+      return isClosed(components.schemas[name], seen);
+    }
+    return additionalProperties === false || Object.values(value).some((one) => isClosed(one, seen));
+  };
+  const bodies = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).flatMap(([method, { requestBody }]) =>
+      requestBody ? [{ name: `${method.toUpperCase()} ${path}`, requestBody }] : [],
+    ),
+  );
+  const closed = bodies.filter(({ requestBody }) => isClosed(requestBody, new Set()));
+  return { closed: closed.map(({ name }) => name), bodies: bodies.length };
+}
+
+test('unknown members of requests are refused in queries and policies, and ignored everywhere else', () => {
+  const main = closedBodies(hostPlanes(facts));
+  expect(main.bodies).toBeGreaterThan(40);
+  expect(main.closed.toSorted()).toEqual(['POST /observe/v1/query', 'PUT /recorder/v1/racks/{id}']);
+  expect(closedBodies(controlPlanes(facts))).toEqual({ closed: [], bodies: 1 });
+});
+
+test('unknown members of run requests are ignored', () => {
+  expect(runRequest.parse({ input: 'x', inputs: { a: 1 }, dry_run: true })).toEqual({
+    input: 'x',
+    inputs: { a: 1 },
+  });
+});
