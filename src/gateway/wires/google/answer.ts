@@ -1,6 +1,7 @@
 import { GatewayError } from '../../errors.ts';
 import { UpstreamFailure } from '../../upstream/types.ts';
 import type { AnswerEvent, FinishReason } from '../answer.ts';
+import { AnswerIdentity } from '../answer-identity.ts';
 import { isRecord, type Json, parseExact } from '../json.ts';
 import { markSeal } from '../seals.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
@@ -25,6 +26,7 @@ export function answerEvents(text: string): AnswerEvent[] {
  */
 export class GoogleReader implements UpstreamReader {
   readonly #usage = new UsageCount();
+  readonly #identity = new AnswerIdentity();
   #started = false;
   #failed = false;
   #finish: { reason: string; blocked: boolean } | undefined;
@@ -61,6 +63,8 @@ export class GoogleReader implements UpstreamReader {
       const fault = streamFailure(error);
       return yield { type: 'failure', error: fault.error, again: fault.again };
     }
+    if (this.#identity.isOther(responseId, hasParts(candidates)))
+      return yield this.#fail('The provider began a second answer within its stream');
     if (!this.#started) {
       this.#started = true;
       yield { type: 'start', ...(typeof responseId === 'string' ? { id: responseId } : {}) };
@@ -146,6 +150,16 @@ export class GoogleReader implements UpstreamReader {
     return { type: 'failure', error, again: true };
   }
 }
+
+const hasParts = (candidates: unknown): boolean =>
+  Array.isArray(candidates) &&
+  (candidates as unknown[]).some(
+    (candidate) =>
+      isRecord(candidate) &&
+      isRecord(candidate['content']) &&
+      Array.isArray(candidate['content']['parts']) &&
+      candidate['content']['parts'].length > 0,
+  );
 
 const filtered = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED_CONTENT|SPII/;
 
