@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { wires } from '../support/gateway/asks.ts';
-import { gatewayWorld, type WorldOptions } from '../support/gateway/world.ts';
+import { gatewayWorld, nanoOf, type WorldOptions } from '../support/gateway/world.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -74,6 +74,58 @@ describe('a gateway that stops', () => {
 });
 
 describe('a caller that leaves', () => {
+  const usage = { input: 11, output: 7 };
+  const say = { text: 'One two three four five six seven.', usage };
+
+  /** Streams that wait at their third frame until the test goes on, and callers that leave them there. */
+  async function startHeld(options: WorldOptions) {
+    const started = await start(options);
+    const goOn = Promise.withResolvers<void>();
+    undo.push(async () => goOn.resolve());
+    started.provider.script([{ say, hold: (frame) => (frame === 3 ? goOn.promise : undefined) }]);
+    return {
+      ...started,
+      goOn: goOn.resolve,
+      async leave() {
+        const leaving = new AbortController();
+        const response = await started.asks('chat', true, { signal: leaving.signal });
+        leaving.abort();
+        return response.status;
+      },
+    };
+  }
+
+  it.each([false, true])('frees its place at once, and its hold stays (shared limits %s)', async (shared) => {
+    const limits = { concurrency: 4, shared, drainSecs: 600, drainIdleSecs: 600 };
+    const { leave, goOn, rows, witness } = await startHeld({ limits });
+    for (let round = 0; round < 4; round += 1) expect(await leave()).toBe(200);
+    // As soon as the gateway has heard of it.
+    await expect.poll(leave, { timeout: 30_000, interval: 20 }).toBe(200);
+    // The provider has not come to an end: nothing is settled yet.
+    const held = await witness.openHolds();
+    expect(held).toBeGreaterThan(0);
+    goOn();
+    await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(held);
+    await expect.poll(() => witness.openHolds(), { timeout: 30_000 }).toBe(0);
+  });
+
+  it('again and again has as many answers read on for it as it may have places, and pays for all', async () => {
+    const limits = { concurrency: 2, drainSecs: 600, drainIdleSecs: 600 };
+    const { leave, goOn, rows, witness, provider } = await startHeld({ limits });
+    let taken = 0;
+    while (taken < 8) if ((await leave()) === 200) taken += 1;
+    // The last ones are read on for; the others were cut off at the provider, and settled by what was seen.
+    await expect.poll(() => provider.open, { timeout: 30_000 }).toBe(2);
+    await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBe(6);
+    for (const row of await rows()) expect(row).toMatchObject({ outcome: 'client_gone', ended: 'settled' });
+    expect((await rows()).every(({ cost }) => cost > 0n)).toBe(true);
+    expect(await witness.openHolds()).toBe(2);
+    goOn();
+    await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBe(8);
+    expect((await rows()).filter(({ cost }) => cost === nanoOf({ fresh: 11, output: 7 }))).toHaveLength(2);
+    expect(await witness.faults()).toEqual([]);
+  });
+
   it('while the provider is let rest after a failure owes nothing', async () => {
     const { provider, asks, rows } = await start({ limits: { drainSecs: 0, retries: 1 } });
     const asked = Promise.withResolvers<void>();

@@ -24,6 +24,8 @@ export interface Work {
   readonly errorBody: ClientWire['errorBody'];
   /** Aborted when the answer is no longer worth reading. */
   readonly givenUp: AbortSignal;
+  /** The caller no longer takes its answer. */
+  readonly left: () => void;
   /** The answer is out and settled. */
   readonly over: () => void;
 }
