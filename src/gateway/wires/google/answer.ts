@@ -3,6 +3,7 @@ import { UpstreamFailure } from '../../upstream/types.ts';
 import type { AnswerEvent, FinishReason } from '../answer.ts';
 import { AnswerIdentity } from '../answer-identity.ts';
 import { isRecord, type Json, parseExact } from '../json.ts';
+import { faultInAnswer } from '../provider-faults.ts';
 import { markSeal } from '../seals.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
 import { streamFailure } from './faults.ts';
@@ -16,7 +17,7 @@ export function answerEvents(text: string): AnswerEvent[] {
   const reader = new GoogleReader();
   const events = [...reader.take(text), ...reader.end()];
   const failure = events.find((event) => event.type === 'failure');
-  if (failure) throw new UpstreamFailure({ error: failure.error, again: failure.again, unwell: true });
+  if (failure) throw new UpstreamFailure(faultInAnswer(failure));
   return events;
 }
 
