@@ -86,7 +86,7 @@ describe('a caller that leaves', () => {
     return {
       ...started,
       goOn: () => goOn.resolve(),
-      async leave() {
+      leave: async () => {
         const leaving = new AbortController();
         const response = await started.asks('chat', true, { signal: leaving.signal });
         leaving.abort();

@@ -471,7 +471,7 @@ describe('faults', () => {
     [403, 502, 'upstream_error', false, false],
     [404, 502, 'upstream_error', false, false],
     [413, 400, 'invalid_request_error', false, false],
-    [429, 429, 'rate_limit_error', true, true],
+    [429, 429, 'rate_limit_error', true, false],
     [500, 502, 'upstream_error', true, true],
     [529, 502, 'upstream_error', true, true],
   ])('status %d becomes %d', (status, answered, type, again, unwell) => {

@@ -1,5 +1,6 @@
 import type { Conversation, Tool } from '../conversation.ts';
 import type { UpstreamBody, UpstreamOptions } from '../wire.ts';
+import { levelsOf } from '../effort.ts';
 import type { Json } from '../json.ts';
 import { Violations } from '../violations.ts';
 import { OpenObject, portableSchema } from './schema.ts';
@@ -45,7 +46,7 @@ export function requestOf(
       ...tools,
       ...(thinking.thinking ? { thinking: thinking.thinking } : {}),
       ...(Object.keys(outputConfig).length > 0 ? { output_config: outputConfig } : {}),
-      ...sampling(conversation, { thinking, takesSampling: model.efforts.length === 0 }),
+      ...sampling(conversation, { thinking, takesSampling: levelsOf(model).length === 0 }),
       ...(conversation.stop.length > 0 ? { stop_sequences: conversation.stop } : {}),
     }),
   };
