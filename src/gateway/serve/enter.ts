@@ -50,6 +50,36 @@ export async function open<Facts extends RequestFacts>(
   asked: Asked,
   reading: Reading<Facts>,
 ): Promise<Opened<Facts> | Answer> {
+  try {
+    const opened = await begin(parts, asked, reading);
+    if (opened instanceof Answer) await parts.authenticator.confirm(asked.header);
+    return opened;
+  } catch (error) {
+    if (error instanceof GatewayError) await confirmAfter(error, parts, asked);
+    throw error;
+  }
+}
+
+/** The ledger checks the key when money is held. What ends before tells a key that was revoked meanwhile nothing else. */
+async function confirmAfter(
+  { status }: GatewayError,
+  { authenticator }: GatewayParts,
+  asked: Asked,
+): Promise<void> {
+  // Who sends too much is refused without the database.
+  if (status === 401 || status === 429) return;
+  try {
+    await authenticator.confirm(asked.header);
+  } catch (error) {
+    if (error instanceof GatewayError) throw error;
+  }
+}
+
+async function begin<Facts extends RequestFacts>(
+  parts: GatewayParts,
+  asked: Asked,
+  reading: Reading<Facts>,
+): Promise<Opened<Facts> | Answer> {
   const entered = await enter(parts, asked, reading);
   if (entered instanceof Answer) return entered;
   const { caller, facts, resolution, idempotency } = entered;
