@@ -54,6 +54,7 @@ const routes: readonly {
     asks: [{ method: 'PUT', body: { api_key: 'sk-own-abcdefghij' } }, { method: 'DELETE' }],
   },
   { path: '/openapi.json', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
+  { path: '/docs', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
   { path: '/health', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
   { path: '/ready', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
 ];
@@ -90,6 +91,16 @@ describe('routes', () => {
     );
     const here = routes.map(({ path }) => path).filter((path) => path !== '/openapi.json');
     expect(documented.filter((path) => path !== '/openapi.json').sort()).toEqual(here.sort());
+  });
+
+  it('are described on a page for people, which loads nothing', async () => {
+    const { text, headers } = await ask('/docs', { key: null });
+    expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(headers.get('content-security-policy')).toContain("default-src 'none'");
+    const { json } = await ask('/openapi.json', { key: null });
+    for (const path of Object.keys(json.paths)) expect(text).toContain(path);
+    expect(text).toContain('<a href="/openapi.json">');
+    expect(text).not.toContain('undefined');
   });
 
   it.each(routes.filter(({ allow }) => allow.includes('HEAD')))('$path answers HEAD', async ({ path }) => {

@@ -1,3 +1,4 @@
+import { docsPage } from '../../api-docs/page.ts';
 import { balanceBody, listBody, modelBody } from '../catalog/bodies.ts';
 import { GatewayError } from '../errors.ts';
 import { chatWire } from '../wires/chat/client.ts';
@@ -34,6 +35,14 @@ export function gatewayRoutes(parts: GatewayParts, basePath: string): GatewayRou
       path: '/openapi.json',
       answer: async ({ receipt }) =>
         jsonAnswer(receipt, 200, JSON.stringify(openapiDocument(routes, basePath))),
+    },
+    {
+      method: 'GET',
+      path: '/docs',
+      async answer({ receipt }) {
+        const { html, headers } = docsPage(openapiDocument(routes, basePath), `${basePath}/openapi.json`);
+        return jsonAnswer(receipt, 200, html, headers);
+      },
     },
   ];
   return routes;
