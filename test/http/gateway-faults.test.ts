@@ -301,6 +301,23 @@ describe('usage', () => {
         expect(row.tokens_output).toBe(BigInt(Math.ceil(say.text.length / 4)));
       }
     });
+
+    it('of nothing at all for an answer with words in it is estimated likewise', async () => {
+      for (const stream of [true, false]) {
+        world.provider.script([{ say: { ...say, usage: { input: 0, output: 0, reasoning: 0 } } }]);
+        const { row } = await asked(stream);
+        expect(row.tokens_output).toBe(BigInt(Math.ceil(say.text.length / 4)));
+        expect(row.tokens_fresh).toBeGreaterThan(0n);
+      }
+    });
+
+    it('of nothing for one of its counts is settled as it came', async () => {
+      for (const stream of [true, false]) {
+        world.provider.script([{ say: { ...say, usage: { input: 9, output: 0, reasoning: 0 } } }]);
+        const { row } = await asked(stream);
+        expect(row.cost).toBe(nanoOf({ fresh: 9 }));
+      }
+    });
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Effort, Model, WireKind } from '../../src/gateway/catalog/types.ts';
-import { remarksOn } from '../../src/gateway/config/remarks.ts';
+import { assumptionsOn } from '../../src/gateway/config/remarks.ts';
 import { chatWire } from '../../src/gateway/wires/chat/client.ts';
 import { efforts } from '../../src/gateway/wires/effort.ts';
 import { translationOf } from '../../src/gateway/wires/index.ts';
@@ -52,17 +52,17 @@ describe('reasoning_effort for a model whose levels the configuration does not n
     expect(told('openai-chat', { family: 'mistral' }, named)).toEqual(none);
   });
 
-  it('and what is assumed are remarks on the configuration', () => {
-    const remarks = (wire: WireKind, more: Partial<Model> = {}) =>
-      remarksOn({ ...configOf([]), models: [modelOf(wire, { efforts: undefined, ...more })] });
-    expect(remarks('openai-chat')).toEqual([
+  it('and what is assumed, catalog check says', () => {
+    const assumed = (wire: WireKind, more: Partial<Model> = {}) =>
+      assumptionsOn({ ...configOf([]), models: [modelOf(wire, { efforts: undefined, ...more })] });
+    expect(assumed('openai-chat')).toEqual([
       'the-model has the capability reasoning: its levels of reasoning_effort are assumed to be low, medium, high; name them with efforts = [...], or efforts = [] where it takes none',
     ]);
-    expect(remarks('openai-responses')).toHaveLength(1);
-    expect(remarks('openai-chat', { family: 'mistral' })[0]).toContain('is left out of what is sent to it');
-    for (const wire of ['lathe', 'google', 'anthropic-messages'] as const) expect(remarks(wire)).toEqual([]);
-    expect(remarks('openai-chat', { efforts: ['low'] })).toEqual([]);
-    expect(remarks('openai-chat', { efforts: [] })).toEqual([]);
-    expect(remarks('openai-chat', { caps: new Set(['chat']) })).toEqual([]);
+    expect(assumed('openai-responses')).toHaveLength(1);
+    expect(assumed('openai-chat', { family: 'mistral' })[0]).toContain('is left out of what is sent to it');
+    for (const wire of ['lathe', 'google', 'anthropic-messages'] as const) expect(assumed(wire)).toEqual([]);
+    expect(assumed('openai-chat', { efforts: ['low'] })).toEqual([]);
+    expect(assumed('openai-chat', { efforts: [] })).toEqual([]);
+    expect(assumed('openai-chat', { caps: new Set(['chat']) })).toEqual([]);
   });
 });
