@@ -83,7 +83,7 @@ function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo)
     ...free,
     displayName: id,
     embeddingDimensions,
-    efforts: [],
+    efforts: undefined,
   };
 }
 

@@ -11,6 +11,7 @@ import type { GatewayConfig } from './config/types.ts';
 import { openLedger } from './ledger/index.ts';
 import { createGatewayApp } from './serve/app.ts';
 import { BodyShares } from './serve/body-shares.ts';
+import { Drains } from './serve/drains.ts';
 import { InFlight } from './serve/in-flight.ts';
 import type { GatewayParts } from './serve/parts.ts';
 import { unwatched, type Watch } from '../watch/index.ts';
@@ -87,6 +88,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       limits,
       bodies: new BodyShares(limits.maxBodyBytes),
       inFlight,
+      drains: new Drains(limits.concurrency),
       watch: setup.watch ?? unwatched,
       readerMs: setup.readerMs ?? usualReaderMs,
       async ready() {

@@ -73,7 +73,7 @@ describe('what would cost more than was reckoned', () => {
     expect(gateway.asked().body).toMatchObject(more);
   });
 
-  test.each(['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp'])(
+  test.each(['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp', 'advisor_20260301'])(
     'tools of the provider are refused on the responses wire: %s',
     async (type) => {
       const asked = gateway.provider.requests.length;

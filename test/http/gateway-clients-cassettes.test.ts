@@ -50,10 +50,11 @@ const recordings = () =>
       }),
   );
 
-/** Some of Anthropic's files hold several answers, one after the other. */
+/** Some files of Anthropic and OpenAI hold several answers, one after the other. */
 function firstOf(recorded: Recording): Recording {
   if (typeof recorded.body === 'string') return recorded;
-  const last = recorded.body.findIndex(({ event }) => event === 'message_stop');
+  const ends = ['message_stop', 'response.completed'];
+  const last = recorded.body.findIndex(({ event }) => ends.includes(event ?? ''));
   return last < 0 ? recorded : { ...recorded, body: recorded.body.slice(0, last + 1) };
 }
 

@@ -1,7 +1,13 @@
 import { connect } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, answerOf, receiptFaults, servedGateway } from '../support/gateway/served.ts';
+import {
+  type Answer,
+  type Asking,
+  answerOf,
+  receiptFaults,
+  servedGateway,
+} from '../support/gateway/served.ts';
 
 type Served = Awaited<ReturnType<typeof servedGateway>>;
 let served: Served;
@@ -48,6 +54,7 @@ const routes: readonly {
     asks: [{ method: 'PUT', body: { api_key: 'sk-own-abcdefghij' } }, { method: 'DELETE' }],
   },
   { path: '/openapi.json', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
+  { path: '/docs', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
   { path: '/health', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
   { path: '/ready', allow: 'GET, HEAD', needsKey: false, asks: [{ method: 'GET' }] },
 ];
@@ -84,6 +91,16 @@ describe('routes', () => {
     );
     const here = routes.map(({ path }) => path).filter((path) => path !== '/openapi.json');
     expect(documented.filter((path) => path !== '/openapi.json').sort()).toEqual(here.sort());
+  });
+
+  it('are described on a page for people, which loads nothing', async () => {
+    const { text, headers } = await ask('/docs', { key: null });
+    expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(headers.get('content-security-policy')).toContain("default-src 'none'");
+    const { json } = await ask('/openapi.json', { key: null });
+    for (const path of Object.keys(json.paths)) expect(text).toContain(path);
+    expect(text).toContain('<a href="/openapi.json">');
+    expect(text).not.toContain('undefined');
   });
 
   it.each(routes.filter(({ allow }) => allow.includes('HEAD')))('$path answers HEAD', async ({ path }) => {
@@ -157,6 +174,37 @@ describe('authentication', () => {
     expect(late.status).toBe(401);
     expect(sameness(late)).toBe(sameness(never));
     expect(served.provider.requests.length).toBe(before);
+  });
+
+  it('is the same from the first request after the key was revoked, on every route', async () => {
+    const headers = { 'idempotency-key': 'mine' };
+    const body = posts['/v1/chat/completions'] ?? {};
+    const requests: readonly (readonly [path: string, asking: Asking])[] = [
+      ['/v1/models', {}],
+      ['/v1/models/plain', {}],
+      ['/v1/balance', {}],
+      ['/v1/keys', {}],
+      ['/v1/keys/theirs', { method: 'DELETE' }],
+      ['/v1/keys/theirs', { method: 'PUT', body: { api_key: 'sk-own-abcdefghij' } }],
+      // What was answered before, under its key.
+      ['/v1/chat/completions', { headers, body }],
+      ['/v1/chat/completions', { headers, body: { ...body, max_tokens: 7 } }],
+      // What is refused before any money is held.
+      ['/v1/chat/completions', { body: '{' }],
+      ['/v1/chat/completions', { body: { ...body, model: 'nobody-knows' } }],
+      ['/v1/chat/completions', { body, headers: { 'x-svc-max-cost-nanousd': '0' } }],
+      ['/v1/embeddings', { body: { model: 'plain', input: 'x' } }],
+    ];
+    for (const [path, asking] of requests) {
+      // Each is the first one after.
+      const { secret: key, keyId } = await served.customer();
+      expect((await ask('/v1/chat/completions', { key, headers, body })).status).toBe(200);
+      await served.books.ledger.revokeKey(keyId);
+      const late = await ask(path, { ...asking, key });
+      const never = await ask(path, { ...asking, key: null });
+      expect({ path, status: late.status }).toEqual({ path, status: 401 });
+      expect(sameness(late)).toBe(sameness(never));
+    }
   });
 
   it('comes before anything that the body says', async () => {

@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { wires } from '../support/gateway/asks.ts';
-import { gatewayWorld, type WorldOptions } from '../support/gateway/world.ts';
+import { customerOf, gatewayWorld, nanoOf, type WorldOptions } from '../support/gateway/world.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -74,6 +74,58 @@ describe('a gateway that stops', () => {
 });
 
 describe('a caller that leaves', () => {
+  const usage = { input: 11, output: 7 };
+  const say = { text: 'One two three four five six seven.', usage };
+
+  /** Streams that wait at their third frame until the test goes on, and callers that leave them there. */
+  async function startHeld(options: WorldOptions) {
+    const started = await start(options);
+    const goOn = Promise.withResolvers<void>();
+    undo.push(async () => goOn.resolve());
+    started.provider.script([{ say, hold: (frame) => (frame === 3 ? goOn.promise : undefined) }]);
+    return {
+      ...started,
+      goOn: () => goOn.resolve(),
+      leave: async () => {
+        const leaving = new AbortController();
+        const response = await started.asks('chat', true, { signal: leaving.signal });
+        leaving.abort();
+        return response.status;
+      },
+    };
+  }
+
+  it.each([false, true])('frees its place at once, and its hold stays (shared limits %s)', async (shared) => {
+    const limits = { concurrency: 4, shared, drainSecs: 600, drainIdleSecs: 600 };
+    const { leave, goOn, rows, witness } = await startHeld({ limits });
+    for (let round = 0; round < 4; round += 1) expect(await leave()).toBe(200);
+    // As soon as the gateway has heard of it.
+    await expect.poll(leave, { timeout: 30_000, interval: 20 }).toBe(200);
+    // The provider has not come to an end: nothing is settled yet.
+    const held = await witness.openHolds();
+    expect(held).toBeGreaterThan(0);
+    goOn();
+    await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(held);
+    await expect.poll(() => witness.openHolds(), { timeout: 30_000 }).toBe(0);
+  });
+
+  it('again and again has as many answers read on for it as it may have places, and pays for all', async () => {
+    const limits = { concurrency: 2, drainSecs: 600, drainIdleSecs: 600 };
+    const { leave, goOn, rows, witness, provider } = await startHeld({ limits });
+    let taken = 0;
+    while (taken < 8) if ((await leave()) === 200) taken += 1;
+    // The last ones are read on for; the others were cut off at the provider, and settled by what was seen.
+    await expect.poll(() => provider.open, { timeout: 30_000 }).toBe(2);
+    await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBe(6);
+    for (const row of await rows()) expect(row).toMatchObject({ outcome: 'client_gone', ended: 'settled' });
+    expect((await rows()).every(({ cost }) => cost > 0n)).toBe(true);
+    expect(await witness.openHolds()).toBe(2);
+    goOn();
+    await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBe(8);
+    expect((await rows()).filter(({ cost }) => cost === nanoOf({ fresh: 11, output: 7 }))).toHaveLength(2);
+    expect(await witness.faults()).toEqual([]);
+  });
+
   it('while the provider is let rest after a failure owes nothing', async () => {
     const { provider, asks, rows } = await start({ limits: { drainSecs: 0, retries: 1 } });
     const asked = Promise.withResolvers<void>();
@@ -106,6 +158,73 @@ describe('what a provider says in a stream', () => {
     }
     provider.script([{ say: { text: 'Hello.' } }]);
     expect((await asks('chat', false)).status).toBe(200);
+  });
+});
+
+describe('a model that fails', () => {
+  it.each([
+    ['errors', { status: 500, headers: soon }, 502],
+    ['limits of requests', { status: 429, headers: soon }, 429],
+  ])('for one caller with %s is asked for others', async (_, reply, status) => {
+    const limits = { breakerFailures: 3, retries: 2, breakerSecs: 600 };
+    const { provider, asks, ask, witness } = await start({ limits });
+    provider.script([reply]);
+    for (let n = 0; n < 5; n++) expect((await asks('chat', false)).status).toBe(status);
+    provider.script([{ say: { text: 'Hello.' } }]);
+    const another = await customerOf(witness.books);
+    const { path, body } = wires.chat;
+    expect((await ask(path, { customer: another, body: body('chat', false) })).status).toBe(200);
+  });
+
+  it('for several callers is left alone for a while, which is a 503 that says for how long', async () => {
+    const limits = { breakerFailures: 4, retries: 0, breakerSecs: 600 };
+    const { provider, asks, ask, witness, rows } = await start({ limits });
+    const another = await customerOf(witness.books);
+    const { path, body } = wires.chat;
+    provider.script([{ status: 500 }]);
+    for (let n = 0; n < 2; n++) {
+      expect((await asks('chat', false)).status).toBe(502);
+      expect((await ask(path, { customer: another, body: body('chat', true) })).status).toBe(502);
+    }
+    provider.script([{ say: { text: 'Hello.' } }]);
+    const before = provider.requests.length;
+    const refused = await asks('chat', false);
+    expect({ status: refused.status, cost: refused.headers.get('x-svc-cost-nanousd') }).toEqual({
+      status: 503,
+      cost: '0',
+    });
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(500);
+    expect(await refused.json()).toMatchObject({ error: { code: 'upstream_unavailable' } });
+    expect(provider.requests).toHaveLength(before);
+    // Another model, at another provider.
+    expect((await asks('claude', false)).status).toBe(200);
+    expect((await rows()).filter(({ status }) => Number(status) === 503)).toMatchObject([
+      { cost: 0n, outcome: 'failed' },
+    ]);
+  });
+
+  it('because its account has no credit is not told to be asked again, and another one answers', async () => {
+    const { provider, asks } = await start({ fallbacks: new Map([['copy', ['claude']]]) });
+    provider.script(({ model }) =>
+      model === 'upstream-claude'
+        ? { say: { text: 'Hello.' } }
+        : {
+            status: 429,
+            headers: { 'retry-after': '1' },
+            raw: {
+              contentType: 'application/json',
+              body: '{"error":{"type":"insufficient_quota","code":"insufficient_quota","message":"You exceeded your current quota."}}',
+            },
+          },
+    );
+    const refused = await asks('chat', false);
+    expect(refused.status).toBe(502);
+    expect(refused.headers.get('retry-after')).toBeNull();
+    expect(refused.headers.get('x-should-retry')).toBe('false');
+    expect(await refused.json()).toMatchObject({ error: { code: 'provider_quota_exhausted' } });
+    expect(provider.requests, 'it is asked once').toHaveLength(1);
+    const stoodIn = await asks('copy', false);
+    expect(stoodIn.headers.get('x-svc-effective-model')).toBe('claude');
   });
 });
 

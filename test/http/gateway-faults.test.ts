@@ -141,6 +141,49 @@ describe('a stream that its provider breaks off', () => {
   });
 });
 
+describe('two answers of a provider in one stream', () => {
+  const call = { name: 'look', arguments: { at: 'a long enough text to be sent in pieces' } };
+
+  describe.each(pairs)('on the %s wire from %s', (wire, model) => {
+    const broken = {
+      id: 'said-1',
+      ...(wire === 'completions' ? { text: 'Broken off here.' } : { calls: [call] }),
+    };
+    const whole = { id: 'said-2', text: 'A whole answer.' };
+
+    it.each([4, 5])(
+      'are an error in the stream, which costs nothing (%i frames of the first)',
+      async (frames) => {
+        world.provider.script([{ before: { say: { ...broken, piece: 4 }, frames }, say: whole }]);
+        const { path, body } = wires[wire];
+        const response = await world.ask(path, { customer, body: body(model, true) });
+        const text = await response.text();
+        const row = await world.witness.row(idOf(response));
+        expect(text).toContain('began a second');
+        expect(text).not.toContain('whole');
+        expect(text).not.toContain('[DONE]');
+        expect({ cost: row.cost, outcome: row.outcome }).toEqual({ cost: 0n, outcome: 'failed' });
+      },
+    );
+  });
+
+  // Google's wire has nothing that ends an answer.
+  it.each(pairs.filter(([, model]) => model !== 'gemini'))(
+    'of which the first came to its end are that one, on the %s wire from %s',
+    async (wire, model) => {
+      const first = { id: 'said-1', text: 'A whole answer.', usage: { input: 11, output: 7 } };
+      world.provider.script([
+        { before: { say: first, frames: 100 }, say: { id: 'said-2', text: 'Another.' } },
+      ]);
+      const { path, body } = wires[wire];
+      const response = await world.ask(path, { customer, body: body(model, true) });
+      expect(await response.text()).not.toContain('Another');
+      const row = await world.witness.row(idOf(response));
+      expect(row.cost).toBe(nanoOf({ fresh: 11, output: 7 }));
+    },
+  );
+});
+
 describe('a provider that refuses for a while', () => {
   it.each([429, 500, 503, 529])('with %i is asked again, and the answer is billed once', async (status) => {
     for (const stream of [false, true]) {
@@ -256,6 +299,23 @@ describe('usage', () => {
         const { row } = await asked(stream);
         expect(row.cost).toBeGreaterThan(0n);
         expect(row.tokens_output).toBe(BigInt(Math.ceil(say.text.length / 4)));
+      }
+    });
+
+    it('of nothing at all for an answer with words in it is estimated likewise', async () => {
+      for (const stream of [true, false]) {
+        world.provider.script([{ say: { ...say, usage: { input: 0, output: 0, reasoning: 0 } } }]);
+        const { row } = await asked(stream);
+        expect(row.tokens_output).toBe(BigInt(Math.ceil(say.text.length / 4)));
+        expect(row.tokens_fresh).toBeGreaterThan(0n);
+      }
+    });
+
+    it('of nothing for one of its counts is settled as it came', async () => {
+      for (const stream of [true, false]) {
+        world.provider.script([{ say: { ...say, usage: { input: 9, output: 0, reasoning: 0 } } }]);
+        const { row } = await asked(stream);
+        expect(row.cost).toBe(nanoOf({ fresh: 9 }));
       }
     });
   });

@@ -80,6 +80,7 @@ async function pool(count: number, healthMs = 50) {
         return Number(data[1]);
       },
       new AbortController().signal,
+      'caller',
     );
   return { hosts, way, candidate, ask };
 }

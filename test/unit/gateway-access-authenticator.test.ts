@@ -51,6 +51,7 @@ function world() {
       rows.set(hash, { ...(rows.get(hash) as KeyRow), ...more });
     },
     ask: (headers: Readonly<Record<string, string>>) => authenticator.authenticate((name) => headers[name]),
+    confirm: (headers: Readonly<Record<string, string>>) => authenticator.confirm((name) => headers[name]),
   };
 }
 
@@ -187,6 +188,20 @@ describe('what was looked up is remembered', () => {
       if (n < 4) await ask({ 'api-key': secret });
     }
     expect(await refusalOf(ask({ 'api-key': secret }))).toContain('401');
+  });
+
+  it('and not at all where it is confirmed, after which nobody remembers a revoked one', async () => {
+    const { add, ask, confirm, change, asked } = world();
+    const secret = add('k_1');
+    const headers = { 'api-key': secret };
+    await ask(headers);
+    expect((await confirm(headers)).key.id).toBe('k_1');
+    expect(asked).toHaveLength(2);
+    change(secret, { revokedAt: '2030-01-01T00:00:00.000Z' });
+    expect((await ask(headers)).key.id).toBe('k_1');
+    expect(await refusalOf(confirm(headers))).toContain('401');
+    expect(await refusalOf(ask(headers))).toContain('401');
+    expect(asked).toHaveLength(3);
   });
 
   it('and a key runs out to the millisecond all the same', async () => {

@@ -292,6 +292,22 @@ describe('serve', () => {
     expect(done.err).toContain(message);
   });
 
+  test('remarks on what is probably a mistake in a price or a base URL', async () => {
+    const odd = join(folder, 'odd.toml');
+    const sound = await readFile(config, 'utf8');
+    await writeFile(
+      odd,
+      sound
+        .replace('https://p.test/v1', 'https://p.test')
+        .replace(/^in_usd_per_mtok = .*$/m, (line) => `${line}\ncache_read_usd_per_mtok = "1000"`),
+    );
+    const { code, err } = await run(['catalog', 'check', '--config', odd]);
+    expect(code).toBe(0);
+    expect(err).toContain('the base_url of p, https://p.test, names no version');
+    expect(err).toMatch(/reads from a cache costs \$1000 a million tokens, more than other input/);
+    expect((await run(['catalog', 'check', '--config', config])).err).toBe('');
+  });
+
   test('remarks that a key would go over plain http, and goes on', async () => {
     const open = join(folder, 'open.toml');
     const secure = await readFile(config, 'utf8');

@@ -96,7 +96,7 @@ describeShared('what Google answered', [cassettesPath('google')], () => {
 
   it('too many requests, and when to come again', () => {
     const fault = google.failure(429, recordedBody('google/google-429-retry-info'), {});
-    expect(fault).toMatchObject({ again: true, unwell: true, retryAfterMs: 34_400 });
+    expect(fault).toMatchObject({ again: true, unwell: false, retryAfterMs: 34_400 });
     expect(fault.error).toMatchObject({ status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded' });
   });
 });

@@ -126,9 +126,9 @@ function assembled(frames: readonly SseFrame[]) {
 }
 
 type RawUsage = Record<string, number> & { iterations?: (Record<string, number> & { type: string })[] };
-/** All that is billed: summaries and other models' turns stand in `iterations` only. */
+/** All that is billed: summaries stand in `iterations` only, and an advisor's turns there have no price here. */
 function billed(usage: RawUsage): Pick<Usage, 'fresh' | 'output'> {
-  const more = (usage.iterations ?? []).filter(({ type }) => (type as unknown) !== 'message');
+  const more = (usage.iterations ?? []).filter(({ type }) => (type as unknown) === 'compaction');
   const sum = (name: string) => more.reduce((all, one) => all + (one[name] ?? 0), usage[name] ?? 0);
   return { fresh: sum('input_tokens'), output: sum('output_tokens') };
 }
@@ -267,7 +267,20 @@ describe('usage in a stream', () => {
       { fresh: 1, cacheRead: 0, cacheWrite: 3, cacheWrite1h: 4, output: 2, reasoning: 1 },
     ],
     [
-      'counts the summaries and the turns of other models that stand beside it',
+      'counts no turns of an advisor, which is another model',
+      { input_tokens: 60, output_tokens: 5 },
+      {
+        input_tokens: 60,
+        output_tokens: 20,
+        iterations: [
+          { type: 'message', input_tokens: 60, output_tokens: 20 },
+          { type: 'advisor_message', model: 'claude-opus-4-7', input_tokens: 2728, output_tokens: 3880 },
+        ],
+      },
+      { fresh: 60, cacheRead: 0, cacheWrite: 0, cacheWrite1h: 0, output: 20 },
+    ],
+    [
+      'counts the summaries that stand beside it',
       { input_tokens: 60_385, output_tokens: 5 },
       {
         input_tokens: 612,
@@ -471,7 +484,7 @@ describe('faults', () => {
     [403, 502, 'upstream_error', false, false],
     [404, 502, 'upstream_error', false, false],
     [413, 400, 'invalid_request_error', false, false],
-    [429, 429, 'rate_limit_error', true, true],
+    [429, 429, 'rate_limit_error', true, false],
     [500, 502, 'upstream_error', true, true],
     [529, 502, 'upstream_error', true, true],
   ])('status %d becomes %d', (status, answered, type, again, unwell) => {

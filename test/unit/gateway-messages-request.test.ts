@@ -186,9 +186,9 @@ describe('what is asked', () => {
   });
 
   it('settings', () => {
-    const body = ask(talk({ temperature: 0.5, topP: 0.9, topK: 40, stop: ['END'], seed: 1, user: 'me' }));
+    const body = ask(talk({ temperature: 0.5, topP: 1, topK: 40, stop: ['END'], user: 'me' }));
     expect(body).toMatchObject({ temperature: 0.5, top_k: 40, stop_sequences: ['END'] });
-    for (const member of ['top_p', 'seed', 'user', 'metadata']) expect(body).not.toHaveProperty(member);
+    for (const member of ['top_p', 'user', 'metadata']) expect(body).not.toHaveProperty(member);
     expect(ask(talk({ temperature: 1.7, topP: 0.9 }))).toMatchObject({ top_p: 0.9 });
     expect(ask(talk({ temperature: 1.7 }))).not.toHaveProperty('temperature');
     expect(ask(talk({ temperature: 0 }))).toMatchObject({ temperature: 0 });
@@ -316,8 +316,19 @@ describe('reasoning of a model that takes a budget', () => {
     expect(ask(forced)).toMatchObject({ thinking: { type: 'disabled' }, tool_choice: { type: 'any' } });
   });
 
-  it('settings that thinking excludes are dropped', () => {
-    const body = ask(talk({ reasoning: { effort: 'high' }, temperature: 0.2, topK: 5, topP: 0.5 }));
+  it.each<[string, Partial<Conversation>, Effort[]]>([
+    ['seed', { seed: 1 }, []],
+    ['top_p', { temperature: 0.5, topP: 0.9 }, []],
+    ['top_p', { reasoning: { effort: 'high' }, topP: 0.5 }, []],
+    ['top_p', { topP: 0.97 }, ['low']],
+  ])('a %s that cannot be had is refused by name: %j', (param, more, levels) => {
+    expect(() => ask(talk(more), 4096, withEfforts(...levels))).toThrow(
+      expect.objectContaining({ status: 400, param }),
+    );
+  });
+
+  it('a temperature that thinking excludes is dropped', () => {
+    const body = ask(talk({ reasoning: { effort: 'high' }, temperature: 0.2, topK: 5, topP: 1 }));
     for (const member of ['temperature', 'top_k', 'top_p']) expect(body).not.toHaveProperty(member);
     expect(ask(talk({ reasoning: { effort: 'high' }, topP: 0.97 }))).toMatchObject({ top_p: 0.97 });
   });

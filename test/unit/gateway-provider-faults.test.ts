@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { faultInStream, providerFault, safeMessage } from '../../src/gateway/wires/provider-faults.ts';
+import {
+  faultInAnswer,
+  faultInStream,
+  providerFault,
+  safeMessage,
+} from '../../src/gateway/wires/provider-faults.ts';
 
 describe('faults of providers', () => {
   it.each([
@@ -12,7 +17,9 @@ describe('faults of providers', () => {
     [404, 502, 'upstream_error', 'upstream_failed', false, false],
     [408, 504, 'upstream_error', 'upstream_timeout', true, false],
     [504, 504, 'upstream_error', 'upstream_timeout', true, true],
-    [429, 429, 'rate_limit_error', 'rate_limit_exceeded', true, true],
+    // One caller's requests may be too many: that says nothing of the provider's health.
+    [429, 429, 'rate_limit_error', 'rate_limit_exceeded', true, false],
+    [402, 502, 'upstream_error', 'provider_quota_exhausted', true, false],
     [500, 502, 'upstream_error', 'upstream_failed', true, true],
     [502, 502, 'upstream_error', 'upstream_failed', true, true],
     [503, 502, 'upstream_error', 'upstream_failed', true, true],
@@ -109,6 +116,49 @@ describe('faults of providers', () => {
       code: 'bad',
       param: 'x[0].y',
     });
+  });
+
+  it.each([
+    [
+      'OpenAI',
+      429,
+      { code: 'insufficient_quota', type: 'insufficient_quota', message: 'You exceeded your current quota.' },
+    ],
+    [
+      'OpenAI, a hard limit',
+      400,
+      { code: 'billing_hard_limit_reached', message: 'Billing hard limit has been reached.' },
+    ],
+    [
+      'Anthropic',
+      400,
+      {
+        type: 'invalid_request_error',
+        message: 'Your credit balance is too low to access the Anthropic API.',
+      },
+    ],
+    ['Anthropic, a billing error', 402, { type: 'billing_error', message: 'Pay.' }],
+    ['DeepSeek', 402, { code: 'invalid_request_error', message: 'Insufficient Balance' }],
+    ['xAI', 403, { message: 'Your newly created team has used all available credits.' }],
+  ])('an account without credit at %s is nothing to ask again about', (_, status, words) => {
+    const fault = providerFault(status, words, { 'retry-after': '1' });
+    expect(fault).toMatchObject({ again: true, unwell: false, retryAfterMs: Number.POSITIVE_INFINITY });
+    expect(fault.error).toMatchObject({
+      status: 502,
+      code: 'provider_quota_exhausted',
+      headers: { 'x-should-retry': 'false' },
+    });
+    if (status === 429)
+      expect(faultInAnswer(faultInStream(words))).toMatchObject({
+        error: { code: 'provider_quota_exhausted' },
+        unwell: false,
+        retryAfterMs: Number.POSITIVE_INFINITY,
+      });
+  });
+
+  it("takes a minute's quota for a limit of requests", () => {
+    const message = 'You exceeded your current quota, please check your plan and billing details.';
+    expect(providerFault(429, { type: 'RESOURCE_EXHAUSTED', message }).error.status).toBe(429);
   });
 
   it('reads how long the provider wants to be left alone', () => {

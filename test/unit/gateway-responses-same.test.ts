@@ -131,6 +131,7 @@ describe('a stream that passes through', () => {
     const { text, events, stream } = relay([...spaced, frame('[DONE]')]);
     expect(text).toBe(`${spaced.map(({ raw }) => raw).join('')}data: [DONE]\n\n`);
     expect(events).toEqual([
+      { type: 'start', id: created.response.id },
       { type: 'text', text: 'a' },
       { type: 'usage', usage: { fresh: 5, cacheRead: 0, cacheWrite: 0, cacheWrite1h: 0, output: 3 } },
       { type: 'finish', reason: 'stop' },
@@ -144,12 +145,7 @@ describe('a stream that passes through', () => {
   });
 
   test('events that say nothing are not even parsed', () => {
-    const silent = [
-      'response.created',
-      'response.in_progress',
-      'response.output_text.done',
-      'response.output_item.done',
-    ];
+    const silent = ['response.in_progress', 'response.output_text.done', 'response.output_item.done'];
     const { events, text } = relay([...silent.map((type) => frame('{not json', type)), named(completed)]);
     expect(text).toContain('{not json');
     expect(events.map(({ type }) => type)).toEqual(['usage', 'finish']);

@@ -6,6 +6,7 @@ import { Catalog } from '../../src/gateway/catalog/catalog.ts';
 import type { Ledger } from '../../src/gateway/ledger/types.ts';
 import { createGatewayApp } from '../../src/gateway/serve/app.ts';
 import { BodyShares } from '../../src/gateway/serve/body-shares.ts';
+import { Drains } from '../../src/gateway/serve/drains.ts';
 import { InFlight } from '../../src/gateway/serve/in-flight.ts';
 import { UpstreamRouter } from '../../src/gateway/upstream/router.ts';
 import { UndiciTransport } from '../../src/gateway/upstream/transport.ts';
@@ -63,6 +64,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     limits: config.limits,
     bodies: new BodyShares(config.limits.maxBodyBytes),
     inFlight: new InFlight(),
+    drains: new Drains(config.limits.concurrency),
     watch: seen.watch,
     readerMs: 1000,
     ready: () => Promise.resolve(),

@@ -39,7 +39,7 @@ function world(limits: Partial<{ retries: number; breakerFailures: number; break
   const run = (
     candidates: readonly Candidate[],
     script: readonly unknown[] | ((attempt: Attempt) => unknown),
-    signal = never,
+    { signal = never, caller = 'caller' }: { signal?: AbortSignal; caller?: string } = {},
   ) => {
     let at = 0;
     const attempt = async (one: Attempt) => {
@@ -48,7 +48,7 @@ function world(limits: Partial<{ retries: number; breakerFailures: number; break
       if (outcome instanceof Error) throw outcome;
       return `${one.candidate.model.provider.id}${one.n}${one.place}`;
     };
-    return router.run(candidates, attempt, signal);
+    return router.run(candidates, attempt, signal, caller);
   };
   return { clock, reports, router, run };
 }
@@ -127,14 +127,14 @@ describe('a router', () => {
     const { run, reports } = world();
     const gone = new AbortController();
     const reason = new Error('gone');
-    const running = run([a, b], [fault(500), undefined], gone.signal);
+    const running = run([a, b], [fault(500), undefined], { signal: gone.signal });
     const rejected = expect(running).rejects.toBe(reason);
     await vi.advanceTimersByTimeAsync(10);
     expect(reports).toHaveLength(1);
     gone.abort(reason);
     await rejected;
     expect(vi.getTimerCount()).toBe(0);
-    await expect(run([a], [undefined], gone.signal)).rejects.toBe(reason);
+    await expect(run([a], [undefined], { signal: gone.signal })).rejects.toBe(reason);
     expect(reports).toHaveLength(1);
   });
 
@@ -145,7 +145,7 @@ describe('a router', () => {
       gone.abort(new Error('gone'));
       return fault(502);
     };
-    expect(await outcome(run([a], breaking, gone.signal))).toBe('status 502');
+    expect(await outcome(run([a], breaking, { signal: gone.signal }))).toBe('status 502');
     expect(await outcome(run([a], [undefined]))).toBe('a00');
   });
 
@@ -154,56 +154,112 @@ describe('a router', () => {
   });
 });
 
-describe("a provider's breaker", () => {
-  const resting =
-    /^The provider 'a' failed several times in a row and is not asked for now\. Try again in 30 seconds\.$/;
+/** Requests of so many callers, each of which fails. */
+async function failing({ run }: Pick<ReturnType<typeof world>, 'run'>, callers: number, rounds = 1) {
+  for (let n = 0; n < callers * rounds; n += 1)
+    await outcome(run([a], () => fault(500), { caller: `failing ${n % callers}` }));
+}
 
-  it('opens after failures in a row, and lets nothing through until its time', async () => {
-    const { run, reports, clock } = world({ retries: 0, breakerFailures: 3 });
-    for (let n = 0; n < 3; n += 1) await outcome(run([a], [fault(500)]));
+describe("the breaker of a provider's model", () => {
+  const resting =
+    /^Most requests to a-model of the provider 'a' failed of late, so it is not asked for now\. Try again in 30 seconds\.$/;
+
+  it('opens when the requests of several callers fail, and is a 503 that says when to try again', async () => {
+    const at = world({ retries: 0, breakerFailures: 4 });
+    const { run, reports, clock } = at;
+    await failing(at, 2, 2);
     expect(await outcome(run([a], [undefined]))).toMatch(resting);
     const rejection = await settled(run([a], [undefined]));
     expect(rejection.status === 'rejected' && rejection.reason).toMatchObject({
-      error: { status: 502, code: 'upstream_failed', type: 'upstream_error' },
+      error: {
+        status: 503,
+        code: 'upstream_unavailable',
+        type: 'upstream_error',
+        headers: { 'retry-after': '30' },
+      },
     });
     expect(await outcome(run([a, b], [undefined]))).toBe('b01');
-    expect(reports).toHaveLength(4);
+    expect(reports).toHaveLength(5);
     clock.pass(29_999);
     expect(await outcome(run([a, b], [undefined]))).toBe('b01');
     clock.pass(1);
     expect(await outcome(run([a, b], [undefined]))).toBe('a00');
   });
 
-  it('stops a run in the middle of its tries, without another pause', async () => {
-    const { run, reports } = world({ retries: 9, breakerFailures: 2 });
-    expect(await outcome(run([a], () => fault(500)))).toBe('status 500');
-    expect(reports.map(({ pauseMs }) => pauseMs)).toEqual([187.5, undefined]);
+  it('does not open for the requests of one caller, however many fail', async () => {
+    const at = world({ retries: 2, breakerFailures: 1 });
+    await failing(at, 1, 50);
+    expect(await outcome(at.run([a], [undefined], { caller: 'another' }))).toBe('a00');
   });
 
-  it('does not open for refusals, for success in between, or for what is not about health', async () => {
-    const { run } = world({ retries: 0, breakerFailures: 2 });
-    for (const script of [
-      [fault(500)],
-      [undefined],
-      [fault(500)],
-      [fault(400, { again: false })],
-      [fault(500)],
-      [fault(404, { again: false })],
-    ])
-      await outcome(run([a], script));
-    for (let n = 0; n < 9; n += 1) await outcome(run([a], [fault(504, { unwell: false })]));
+  it('counts a request once, however often it is tried', async () => {
+    const at = world({ retries: 2, breakerFailures: 3 });
+    await failing(at, 2);
+    expect(await outcome(at.run([a], [undefined]))).toBe('a00');
+    await failing(at, 2);
+    expect(await outcome(at.run([a], [undefined]))).toMatch(resting);
+  });
+
+  it('does not open while most requests, or those of most callers, are answered', async () => {
+    const at = world({ retries: 0, breakerFailures: 2 });
+    for (const caller of ['x', 'y', 'z'])
+      for (let n = 0; n < 3; n += 1) await outcome(at.run([a], [undefined], { caller }));
+    // As many requests as the others' together, all of them of two callers.
+    await failing(at, 2, 20);
+    expect(await outcome(at.run([a], [undefined]))).toBe('a00');
+  });
+
+  it('forgets what came of requests after half a minute', async () => {
+    const at = world({ retries: 0, breakerFailures: 4 });
+    await failing(at, 3);
+    at.clock.pass(30_000);
+    await failing(at, 3);
+    expect(await outcome(at.run([a], [undefined], { caller: 'x' }))).toBe('a00');
+    await failing(at, 1);
+    expect(await outcome(at.run([a], [undefined]))).toMatch(resting);
+  });
+
+  it.each([
+    ['a limit of requests', fault(429, { unwell: false })],
+    ['a refusal', fault(400, { again: false, unwell: false })],
+    ['what takes too long', fault(504, { unwell: false })],
+  ])('does not open for %s', async (_, what) => {
+    const { run } = world({ retries: 0, breakerFailures: 1 });
+    for (let n = 0; n < 20; n += 1) await outcome(run([a], () => what, { caller: `caller ${n}` }));
     expect(await outcome(run([a], [undefined]))).toBe('a00');
   });
 
-  it('then lets one try, whose success closes it and whose failure keeps it open', async () => {
-    const { run, router, clock } = world({ retries: 0, breakerFailures: 1 });
-    await outcome(run([a], [fault(500)]));
+  it('is of one model: others of the same provider are asked', async () => {
+    const at = world({ retries: 0, breakerFailures: 2 });
+    await failing(at, 2);
+    const other: Candidate = { ...a, model: { ...a.model, id: 'other' } };
+    expect(await outcome(at.run([a], [undefined]))).toMatch(resting);
+    expect(await outcome(at.run([other], [undefined]))).toBe('a00');
+  });
+
+  it('that is open for all candidates is told with the time of the first to be asked again', async () => {
+    const at = world({ retries: 0, breakerFailures: 2 });
+    for (const caller of ['x', 'y']) await outcome(at.run([b], () => fault(500), { caller }));
+    at.clock.pass(10_000);
+    await failing(at, 2);
+    expect(await outcome(at.run([a, b], [undefined]))).toMatch(/provider 'b'.* in 20 seconds\.$/);
+    expect(at.reports).toHaveLength(4);
+  });
+
+  it('lets one at a time try, without retries, whose success closes it and whose failure keeps it open', async () => {
+    const at = world({ retries: 9, breakerFailures: 2 });
+    const { run, router, clock, reports } = at;
+    await failing(at, 2);
     clock.pass(30_000);
     let fail: (error: Error) => void = () => undefined;
-    const trial = settled(router.run([a], () => new Promise<string>((_, reject) => (fail = reject)), never));
+    const trial = settled(
+      router.run([a], () => new Promise<string>((_, reject) => (fail = reject)), never, 'caller'),
+    );
     expect(await outcome(run([a, b], [undefined]))).toBe('b01');
+    const before = reports.length;
     fail(fault(500));
     await trial;
+    expect(reports.slice(before).map(({ pauseMs }) => pauseMs)).toEqual([undefined]);
     clock.pass(29_999);
     expect(await outcome(run([a, b], [undefined]))).toBe('b01');
     clock.pass(1);
@@ -212,16 +268,35 @@ describe("a provider's breaker", () => {
     expect(await outcome(run([a, b], [undefined]))).toBe('a00');
   });
 
-  it('lets the next one try when the one that tried was broken off', async () => {
-    const { run, clock } = world({ retries: 0, breakerFailures: 1 });
-    await outcome(run([a], [fault(500)]));
+  it('lets the next one try when the one that tries takes long', async () => {
+    const at = world({ retries: 0, breakerFailures: 2 });
+    const { run, router, clock } = at;
+    await failing(at, 2);
     clock.pass(30_000);
-    expect(await outcome(run([a], [new Error('gone')]))).toBe('gone');
+    const slow = Promise.withResolvers<string>();
+    const trial = settled(router.run([a], () => slow.promise, never, 'slow'));
+    clock.pass(4999);
+    expect(await outcome(run([a], [undefined]))).toMatch(/in 1 seconds\.$/);
+    clock.pass(1);
+    expect(await outcome(run([a], [undefined]))).toBe('a00');
+    expect(await outcome(run([a], [undefined]))).toBe('a00');
+    // What the slow one comes to says nothing any more.
+    slow.reject(fault(500));
+    await trial;
     expect(await outcome(run([a], [undefined]))).toBe('a00');
   });
 
+  it('lets the next one try when the one that tried was broken off', async () => {
+    const at = world({ retries: 0, breakerFailures: 2 });
+    await failing(at, 2);
+    at.clock.pass(30_000);
+    expect(await outcome(at.run([a], [new Error('gone')]))).toBe('gone');
+    expect(await outcome(at.run([a], [undefined]))).toBe('a00');
+  });
+
   it('is not closed or kept open by what began before it opened', async () => {
-    const { run, router, clock } = world({ retries: 0, breakerFailures: 1 });
+    const at = world({ retries: 0, breakerFailures: 2 });
+    const { run, router, clock } = at;
     const slow: { resolve: (text: string) => void; reject: (error: Error) => void }[] = [];
     const begin = () =>
       settled(
@@ -229,10 +304,11 @@ describe("a provider's breaker", () => {
           [a],
           () => new Promise<string>((resolve, reject) => slow.push({ resolve, reject })),
           never,
+          'slow',
         ),
       );
     const runs = [begin(), begin()];
-    await outcome(run([a], [fault(500)]));
+    await failing(at, 2);
     clock.pass(20_000);
     slow[0]?.resolve('late');
     slow[1]?.reject(fault(500));
@@ -243,59 +319,76 @@ describe("a provider's breaker", () => {
   });
 
   it("is a caller's own for a caller's own credential", async () => {
-    const { run } = world({ retries: 0, breakerFailures: 1 });
+    const { run } = world({ retries: 0, breakerFailures: 2 });
     const mine = ownCandidate('a', undefined, 'sk-mine');
-    await outcome(run([mine], [fault(429, { unwell: true })]));
-    expect(await outcome(run([mine], [undefined]))).toMatch(resting);
+    for (const caller of ['x', 'y']) await outcome(run([mine], [fault(500)], { caller }));
+    expect(await outcome(run([mine], [undefined]))).toMatch(/^Most requests to a-model of the provider 'a'/);
     expect(await outcome(run([ownCandidate('a', undefined, 'sk-yours')], [undefined]))).toBe('a00');
     expect(await outcome(run([ownCandidate('a', 'https://x', 'sk-mine')], [undefined]))).toBe('a00');
     expect(await outcome(run([a], [undefined]))).toBe('a00');
   });
 
-  it('never lets two try at once, whatever happens in which order', async () => {
+  it('never refuses a caller for what only another one came to, whatever happens in which order', async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.tuple(fc.nat(3), fc.nat(9), fc.nat(2)), { maxLength: 40 }),
+        fc.array(fc.tuple(fc.nat(4), fc.nat(9), fc.nat(2)), { maxLength: 60 }),
         async (steps) => {
-          const { router, clock } = world({ retries: 0, breakerFailures: 2, breakerSecs: 1 });
-          const open: { trial: boolean; end: (error?: Error) => void; done: Promise<unknown> }[] = [];
-          let row = 0;
+          const { router, clock, reports } = world({ retries: 0, breakerFailures: 1, breakerSecs: 1 });
+          const open: { end: (error?: Error) => void; done: Promise<unknown> }[] = [];
+          const begin = (caller: string) => {
+            const { promise, resolve, reject } = Promise.withResolvers<string>();
+            const done = router.run([a], () => promise, never, caller).catch(() => undefined);
+            open.push({ end: (error) => (error ? reject(error) : resolve('')), done });
+          };
           for (const [act, which, how] of steps) {
             if (act === 0) clock.pass(how * 500);
-            else if (act === 1 || open.length === 0) {
-              let entered = false;
-              const done = router
-                .run(
-                  [a],
-                  () =>
-                    new Promise<string>((resolve, reject) => {
-                      entered = true;
-                      open.push({
-                        trial: row >= 2,
-                        end: (error) => (error ? reject(error) : resolve('')),
-                        done: Promise.resolve(),
-                      });
-                    }),
-                  never,
-                )
-                .catch(() => undefined);
-              const last = open.at(-1);
-              if (entered && last) Object.assign(last, { done });
-              expect(open.filter(({ trial }) => trial).length).toBeLessThanOrEqual(1);
-            } else {
+            else if (act <= 2 || open.length === 0) begin('bad');
+            else {
               const [one] = open.splice(which % open.length, 1);
-              if (!one) continue;
-              one.end(how === 0 ? undefined : how === 1 ? fault(500) : fault(400, { again: false }));
-              await one.done;
-              const well = how !== 1;
-              if (one.trial || row < 2) row = well ? 0 : row + 1;
+              one?.end(how === 0 ? undefined : how === 1 ? fault(500) : fault(400, { again: false }));
+              await one?.done;
             }
+            const before = reports.length;
+            expect(await router.run([a], async () => 'well', never, `good ${which}`)).toBe('well');
+            expect(reports.length).toBe(before + 1);
           }
           for (const one of open) one.end();
           await Promise.all(open.map(({ done }) => done));
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 200 },
+    );
+  });
+
+  it('lets one try in five seconds at the most, whatever the others come to', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.boolean(), fc.nat(3000)), { minLength: 1, maxLength: 30 }),
+        async (steps) => {
+          const at = world({ retries: 0, breakerFailures: 2, breakerSecs: 30 });
+          await failing(at, 2);
+          at.clock.pass(30_000);
+          const began: number[] = [];
+          for (const [asks, ms] of steps) {
+            if (asks)
+              at.router
+                .run(
+                  [a],
+                  () => {
+                    began.push(at.clock.monotonic());
+                    return new Promise<string>(() => undefined);
+                  },
+                  never,
+                  'slow',
+                )
+                .catch(() => undefined);
+            at.clock.pass(ms);
+          }
+          for (const [n, time] of began.entries())
+            if (n > 0) expect(time - (began[n - 1] ?? 0)).toBeGreaterThanOrEqual(5000);
+        },
+      ),
+      { numRuns: 100 },
     );
   });
 });

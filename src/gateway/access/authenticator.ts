@@ -11,7 +11,7 @@ export interface AuthenticatorOptions {
   readonly monotonic?: () => number;
 }
 
-/** How long a key counts after it was looked up, in ms: a revoked one may still ask that long, but the ledger refuses it. */
+/** How long a key counts after it was looked up, in ms. What is paid for the ledger checks; all else is confirmed with it. */
 const keyLife = 5000;
 const mostKeys = 10_000;
 /** Of secrets that are nobody's: short, so that a new key works at once, and apart, so that a flood of them moves out no key. */
@@ -46,14 +46,18 @@ export function openAuthenticator({
     const row = await ledger.findKey(hash);
     const found = { hash, row: row?.revokedAt === undefined ? row : undefined };
     (found.row === undefined ? nobodies : keys).set(slotOf(hash), found);
+    if (found.row === undefined) keys.delete(slotOf(hash));
     return found;
   }
 
-  async function find(secret: string): Promise<KeyRow | undefined> {
+  async function find(secret: string, isFresh: boolean): Promise<KeyRow | undefined> {
     const hash = secretHash(secret);
     const slot = slotOf(hash);
-    const known = keys.get(slot) ?? nobodies.get(slot);
+    // Whoever is nobody stays so: a flood of made-up keys does not reach the ledger.
+    const known = (isFresh ? undefined : keys.get(slot)) ?? nobodies.get(slot);
     if (known !== undefined && isSame(known.hash, hash)) return known.row;
+    // A question that was asked before may have been answered before the key was revoked.
+    if (isFresh) return (await look(hash)).row;
     // Many requests of one key at once are one question.
     let asked = looking.get(hash);
     if (asked === undefined) {
@@ -63,15 +67,18 @@ export function openAuthenticator({
     return (await asked).row;
   }
 
+  async function callerOf(header: (name: string) => string | undefined, isFresh: boolean): Promise<Caller> {
+    for (const secret of offered(header)) {
+      const key = await find(secret, isFresh);
+      // The clock decides each time: a key that is remembered runs out all the same.
+      if (key !== undefined && isRunning(key, now())) return { accountId: key.accountId, key };
+    }
+    throw invalidApiKey();
+  }
+
   return {
-    async authenticate(header): Promise<Caller> {
-      for (const secret of offered(header)) {
-        const key = await find(secret);
-        // The clock decides each time: a key that is remembered runs out all the same.
-        if (key !== undefined && isRunning(key, now())) return { accountId: key.accountId, key };
-      }
-      throw invalidApiKey();
-    },
+    authenticate: (header) => callerOf(header, false),
+    confirm: (header) => callerOf(header, true),
   };
 }
 

@@ -10,6 +10,8 @@ export interface Caller {
 export interface Authenticator {
   /** By `authorization`, `x-api-key` or `api-key`: the first of them that fits. @throws GatewayError 401, always the same */
   authenticate(header: (name: string) => string | undefined): Promise<Caller>;
+  /** The same, asking the ledger whether the key was revoked since it was looked up. For what the ledger does not check itself. */
+  confirm(header: (name: string) => string | undefined): Promise<Caller>;
 }
 
 /** Lets a key's requests in: so many at a time, so many a minute. */

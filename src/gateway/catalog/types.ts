@@ -66,8 +66,11 @@ export interface Model {
   readonly pricing: Pricing;
   readonly displayName: string;
   readonly embeddingDimensions: number | undefined;
-  /** The levels of effort that the model knows, least first; empty: it takes a budget of tokens, or none at all. */
-  readonly efforts: readonly Effort[];
+  /**
+   * The levels of effort that the model knows, least first. Empty: none; it takes a budget of tokens, or nothing of the kind.
+   * Undefined: the configuration does not say; on OpenAI's wires the usual ones are assumed, elsewhere a budget.
+   */
+  readonly efforts: readonly Effort[] | undefined;
 }
 
 /** What serves a request: a model and the credential that pays for it. */

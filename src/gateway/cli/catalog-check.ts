@@ -5,7 +5,7 @@ import { UsageError } from '../../config/usage.ts';
 import { counted } from '../../words/count.ts';
 import { modelBody } from '../catalog/bodies.ts';
 import type { Model, Provider } from '../catalog/types.ts';
-import { remarksOn } from '../config/remarks.ts';
+import { assumptionsOn, remarksOn } from '../config/remarks.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import { answer, neededFile, note, type Session } from './session.ts';
 
@@ -34,7 +34,7 @@ export async function checkCatalog(session: Session): Promise<void> {
     fallbacks: Object.fromEntries(fallbacks),
     byok: byok.map(({ id }) => id),
     master_keys: masterKeys.map(({ id }) => id),
-    remarks: remarksOn(config),
+    remarks: [...remarksOn(config), ...assumptionsOn(config)],
   };
   answer(session, body, text(config));
   for (const remark of body.remarks) note(session, printable(remark));

@@ -176,7 +176,7 @@ function modelOf(table: ModelTable, provider: Provider): Model {
     ...priceOf({ ...table, out_usd_per_mtok: table.out_usd_per_mtok ?? '0' }),
     displayName: table.display_name ?? table.id,
     embeddingDimensions: table.embedding_dimensions,
-    efforts: allEfforts.filter((level) => table.efforts?.includes(level)),
+    efforts: table.efforts && allEfforts.filter((level) => table.efforts?.includes(level)),
   };
 }
 

@@ -36,7 +36,7 @@ export interface Limits {
   readonly maxBodyBytes: number;
   /** Attempts after the first, on one candidate. */
   readonly retries: number;
-  /** Failures in a row that open a provider's breaker, and how long it stays open. */
+  /** Failed requests, of several keys, that open the breaker of a model, and how long it stays open. */
   readonly breakerFailures: number;
   readonly breakerSecs: number;
   /** After the caller went away: how long to read on for the usage, in all and without a frame. */

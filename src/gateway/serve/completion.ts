@@ -29,7 +29,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
     maxTokensOf: (candidate, facts) => outputLimit(wire, facts, candidate),
   });
   if (opened instanceof Answer) return opened;
-  const { entered, purchase, maxTokensOf, givenUp, over } = opened;
+  const { entered, purchase, maxTokensOf, givenUp, left, over } = opened;
   const { facts, value, text } = entered;
   const request: ClientRequest = { text, body: value, facts, header: asked.header };
   sayRequest(asked.told, text, () => wire.conversation(request));
@@ -52,6 +52,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
     failure: (candidate) => translation(candidate).failure,
     errorBody: wire.errorBody,
     givenUp,
+    left,
     over,
   };
   if (stream) return await streamed(work, (candidate) => translation(candidate).stream(about(candidate)));

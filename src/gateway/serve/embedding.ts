@@ -20,7 +20,7 @@ export async function embed(parts: GatewayParts, asked: Asked): Promise<Answer> 
     maxTokensOf: () => 0,
   });
   if (opened instanceof Answer) return opened;
-  const { entered, purchase, givenUp, over } = opened;
+  const { entered, purchase, givenUp, left, over } = opened;
   const { facts, text } = entered;
   const request = { text, facts };
   for (const input of facts.inputs)
@@ -36,6 +36,7 @@ export async function embed(parts: GatewayParts, asked: Asked): Promise<Answer> 
       failure: (candidate) => translation(candidate).failure,
       errorBody: plainErrorBody,
       givenUp,
+      left,
       over,
     },
     (whole, candidate) => {

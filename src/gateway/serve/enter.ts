@@ -35,6 +35,8 @@ export interface Opened<Facts extends RequestFacts> {
   readonly maxTokensOf: (candidate: Candidate) => number;
   /** Aborted when the answer is no longer worth reading: the gateway stops, or the caller has been gone for long enough. */
   readonly givenUp: AbortSignal;
+  /** The caller no longer takes its answer: its place is free, and what is read on is read for the settlement. Called once or more. */
+  readonly left: () => void;
   /** Its answer is out and its money settled; called once or more. */
   readonly over: () => void;
 }
@@ -44,6 +46,36 @@ export interface Opened<Facts extends RequestFacts> {
  * one already @throws GatewayError
  */
 export async function open<Facts extends RequestFacts>(
+  parts: GatewayParts,
+  asked: Asked,
+  reading: Reading<Facts>,
+): Promise<Opened<Facts> | Answer> {
+  try {
+    const opened = await begin(parts, asked, reading);
+    if (opened instanceof Answer) await parts.authenticator.confirm(asked.header);
+    return opened;
+  } catch (error) {
+    if (error instanceof GatewayError) await confirmAfter(error, parts, asked);
+    throw error;
+  }
+}
+
+/** The ledger checks the key when money is held. What ends before tells a key that was revoked meanwhile nothing else. */
+async function confirmAfter(
+  { status }: GatewayError,
+  { authenticator }: GatewayParts,
+  asked: Asked,
+): Promise<void> {
+  // Who sends too much is refused without the database.
+  if (status === 401 || status === 429) return;
+  try {
+    await authenticator.confirm(asked.header);
+  } catch (error) {
+    if (error instanceof GatewayError) throw error;
+  }
+}
+
+async function begin<Facts extends RequestFacts>(
   parts: GatewayParts,
   asked: Asked,
   reading: Reading<Facts>,
@@ -69,24 +101,32 @@ export async function open<Facts extends RequestFacts>(
   }
   const ended = Promise.withResolvers<void>();
   const givenUp = new AbortController();
-  let draining: NodeJS.Timeout | undefined;
+  let isOpen = true;
+  let endDrain: (() => void) | undefined;
   const left = () => {
+    if (!isOpen || endDrain) return;
     const gone = () => givenUp.abort(new CallerGone('for longer than anybody reads on'));
-    draining = setTimeout(gone, parts.limits.drainSecs * 1000);
+    const timer = setTimeout(gone, parts.limits.drainSecs * 1000);
+    const leave = parts.drains.add(caller.key.id, gone);
+    endDrain = () => {
+      clearTimeout(timer);
+      leave();
+    };
+    // Its hold stays until the answer is settled; its place is free.
+    permit.leave();
   };
   if (asked.gone.aborted) left();
   else asked.gone.addEventListener('abort', left, { once: true });
   parts.inFlight.add(ended.promise, () => givenUp.abort(stopping()));
-  let isOpen = true;
   const over = () => {
     if (!isOpen) return;
     isOpen = false;
-    clearTimeout(draining);
+    endDrain?.();
     asked.gone.removeEventListener('abort', left);
     permit.leave();
     ended.resolve();
   };
-  return { entered, purchase, maxTokensOf, givenUp: givenUp.signal, over };
+  return { entered, purchase, maxTokensOf, givenUp: givenUp.signal, left, over };
 }
 
 async function enter<Facts extends RequestFacts>(

@@ -9,6 +9,8 @@ interface Described {
   readonly open?: boolean;
   readonly body?: Schema;
   readonly answer: Schema;
+  /** Of the answer, where it is not JSON. */
+  readonly mediaType?: string;
   /** Of a completion: it may also be a stream, and may be refused for money. */
   readonly sold?: boolean;
   /** Statuses beside those that every route has. */
@@ -178,6 +180,7 @@ const described: Readonly<Record<string, Described>> = {
     errors: { 503: 'The database is away.' },
   },
   'GET /openapi.json': { summary: 'This document', open: true, answer: { type: 'object' } },
+  'GET /docs': { summary: 'This document, for reading', open: true, answer: text, mediaType: 'text/html' },
 };
 
 const header = (description: string, schema: Schema = text) => ({ description, schema });
@@ -203,8 +206,8 @@ const soldErrors: Readonly<Record<number, string>> = {
   415: 'unsupported_media_type',
   422: 'upstream_error: the provider reports that the prompt is too long.',
   429: 'rate_limit_exceeded, with Retry-After: 1.',
-  502: 'upstream_failed: nothing is charged.',
-  503: 'The database is away: nothing is charged.',
+  502: 'upstream_failed or provider_quota_exhausted: nothing is charged.',
+  503: 'upstream_unavailable, with Retry-After: most requests to the model fail at present; or the database is away. Nothing is charged.',
   504: 'upstream_timeout: nothing is charged.',
 };
 
@@ -252,7 +255,10 @@ export function openapiDocument(routes: readonly Pick<GatewayRoute, 'method' | '
   };
 }
 
-function operation({ summary, open, body, answer, sold, errors }: Described, path: string): object {
+function operation(
+  { summary, open, body, answer, mediaType = 'application/json', sold, errors }: Described,
+  path: string,
+): object {
   const json = (schema: Schema) => ({ 'application/json': { schema } });
   const failures = { ...(open ? {} : { 401: 'invalid_api_key' }), ...(sold ? soldErrors : {}), ...errors };
   const parameters = [
@@ -275,7 +281,10 @@ function operation({ summary, open, body, answer, sold, errors }: Described, pat
       200: {
         description: summary,
         headers: receipt,
-        content: { ...json(answer), ...(sold ? { 'text/event-stream': { schema: text } } : {}) },
+        content: {
+          [mediaType]: { schema: answer },
+          ...(sold ? { 'text/event-stream': { schema: text } } : {}),
+        },
       },
       ...Object.fromEntries(
         Object.entries(failures).map(([status, description]) => [

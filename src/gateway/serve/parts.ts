@@ -5,6 +5,7 @@ import type { Ledger } from '../ledger/types.ts';
 import type { Watch } from '../../watch/index.ts';
 import type { Router, Transport } from '../upstream/types.ts';
 import type { BodyShares } from './body-shares.ts';
+import type { Drains } from './drains.ts';
 import type { InFlight } from './in-flight.ts';
 
 /** What requests are served with. */
@@ -19,6 +20,7 @@ export interface GatewayParts {
   readonly limits: Limits;
   readonly bodies: BodyShares;
   readonly inFlight: InFlight;
+  readonly drains: Drains;
   /** Hears of requests that cost money. */
   readonly watch: Watch;
   /** How long a caller may take nothing of a stream that has more for it, in ms. */

@@ -70,6 +70,10 @@ export class Purchase {
     return this.#order.caller.accountId;
   }
 
+  get keyId(): string {
+    return this.#order.caller.key.id;
+  }
+
   /** Whether its answer is kept, to be given again. */
   get keeps(): boolean {
     return this.#order.idempotency !== undefined;

@@ -1,13 +1,12 @@
 import type { Usage } from '../catalog/types.ts';
 import type { AnswerEvent, FinishReason } from '../wires/answer.ts';
 import { type Frames, UpstreamFailure } from '../upstream/types.ts';
+import { faultInAnswer } from '../wires/provider-faults.ts';
 import type { RequestFacts, SseFrame, StreamTranslation } from '../wires/wire.ts';
 
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 
-/** Of a fault that a provider told in its answer. What does not go better the next time is the request's, not its health's. */
-export const unserved = ({ error, again }: Failure): UpstreamFailure =>
-  new UpstreamFailure({ error, again, unwell: again });
+export const unserved = (failure: Failure): UpstreamFailure => new UpstreamFailure(faultInAnswer(failure));
 
 /** Bytes of an answer's text that are kept for somebody who does: an answer need not end. */
 const mostKept = 4 * 1024 * 1024;

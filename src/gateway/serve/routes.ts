@@ -1,3 +1,4 @@
+import { docsPage } from '../../api-docs/page.ts';
 import { balanceBody, listBody, modelBody } from '../catalog/bodies.ts';
 import { GatewayError } from '../errors.ts';
 import { chatWire } from '../wires/chat/client.ts';
@@ -34,6 +35,14 @@ export function gatewayRoutes(parts: GatewayParts, basePath: string): GatewayRou
       path: '/openapi.json',
       answer: async ({ receipt }) =>
         jsonAnswer(receipt, 200, JSON.stringify(openapiDocument(routes, basePath))),
+    },
+    {
+      method: 'GET',
+      path: '/docs',
+      async answer({ receipt }) {
+        const { html, headers } = docsPage(openapiDocument(routes, basePath), `${basePath}/openapi.json`);
+        return jsonAnswer(receipt, 200, html, headers);
+      },
     },
   ];
   return routes;
@@ -94,7 +103,7 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
     method: 'GET',
     path: '/v1/models',
     async answer({ receipt, header }) {
-      const { key, accountId } = await authenticator.authenticate(header);
+      const { key, accountId } = await authenticator.confirm(header);
       const models = await catalog.listFor(key.models, (provider) => credentials.find(accountId, provider));
       return jsonAnswer(receipt, 200, JSON.stringify(listBody(models)));
     },
@@ -103,7 +112,7 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
     method: 'GET',
     path: '/v1/models/{id}',
     async answer({ receipt, header }, { id = '' }) {
-      const { key, accountId } = await authenticator.authenticate(header);
+      const { key, accountId } = await authenticator.confirm(header);
       receipt.requestedModel = receipt.effectiveModel = id;
       const { model } = await catalog.resolve(id, {
         models: key.models,
@@ -118,7 +127,7 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
     method: 'GET',
     path: '/v1/balance',
     async answer({ receipt, header }) {
-      const { accountId } = await authenticator.authenticate(header);
+      const { accountId } = await authenticator.confirm(header);
       return jsonAnswer(receipt, 200, JSON.stringify(balanceBody(await ledger.balance(accountId))));
     },
   },
@@ -132,7 +141,7 @@ const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[]
     method: 'GET',
     path: '/v1/keys',
     async answer({ receipt, header }) {
-      const { accountId } = await authenticator.authenticate(header);
+      const { accountId } = await authenticator.confirm(header);
       return jsonAnswer(receipt, 200, JSON.stringify({ data: await credentials.list(accountId) }));
     },
   },
@@ -140,7 +149,7 @@ const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[]
     method: 'PUT',
     path: '/v1/keys/{provider}',
     async answer(asked, { provider = '' }) {
-      const { accountId } = await authenticator.authenticate(asked.header);
+      const { accountId } = await authenticator.confirm(asked.header);
       const { value } = await readJsonObject(asked, mostKeyBytes);
       await credentials.put(accountId, provider, value);
       const stored = (await credentials.list(accountId)).find((one) => one.provider === provider);
@@ -151,7 +160,7 @@ const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[]
     method: 'DELETE',
     path: '/v1/keys/{provider}',
     async answer({ receipt, header }, { provider = '' }) {
-      const { accountId } = await authenticator.authenticate(header);
+      const { accountId } = await authenticator.confirm(header);
       if (!(await credentials.remove(accountId, provider)))
         throw new GatewayError(
           404,

@@ -110,6 +110,7 @@ class StreamedAnswer {
       leave: () => {
         if (this.#left) return;
         this.#left = true;
+        this.#work.left();
         this.#drain().catch((error: unknown) => parts.onFault(asked.receipt.requestId, error));
       },
       givenUp,

@@ -24,6 +24,8 @@ export interface Work {
   readonly errorBody: ClientWire['errorBody'];
   /** Aborted when the answer is no longer worth reading. */
   readonly givenUp: AbortSignal;
+  /** The caller no longer takes its answer. */
+  readonly left: () => void;
   /** The answer is out and settled. */
   readonly over: () => void;
 }
@@ -58,7 +60,7 @@ export async function served<T>(
     }
   };
   try {
-    return await parts.router.run(purchase.candidates, attempts, givenUp);
+    return await parts.router.run(purchase.candidates, attempts, givenUp, purchase.keyId);
   } catch (error) {
     return await failed(work, tried, error);
   }
@@ -117,11 +119,11 @@ async function failed(work: Work, { last, atWork }: Tried, error: unknown): Prom
   const answer = errorAnswer(asked.receipt, shown, errorBody);
   const { status } = answer;
   const isOwnRejected = status === 422 && shown.code === 'provider_credential_rejected';
+  const isOwnExhausted = status === 422 && shown.code === 'provider_quota_exhausted';
   // What may go well the next time, or with a new credential, is not kept for the next time.
+  const isPassing = status >= 500 || status === 429 || isOwnRejected || isOwnExhausted;
   const kept =
-    purchase.keeps && status < 500 && status !== 429 && !isOwnRejected
-      ? { answer: { status, headers: answer.headers, body: answer.body } }
-      : {};
+    purchase.keeps && !isPassing ? { answer: { status, headers: answer.headers, body: answer.body } } : {};
   await purchase.release(candidate, last?.place ?? 0, { status, outcome: 'failed', ...kept });
   if (isOwnRejected) await markRejected(work, candidate);
   return answer;
@@ -152,6 +154,13 @@ export function shownError({ parts, asked }: Work, error: unknown, candidate: Ca
       'upstream_error',
       `${credential.provider} rejects your own credential; store a new one with PUT /v1/keys/${credential.provider}.`,
       { code: 'provider_credential_rejected' },
+    );
+  if (credential.kind === 'byok' && error.error.code === 'provider_quota_exhausted')
+    return new GatewayError(
+      422,
+      'upstream_error',
+      `Your own account at ${credential.provider} is out of credit or quota; add some there, or store another credential with PUT /v1/keys/${credential.provider}.`,
+      { code: 'provider_quota_exhausted' },
     );
   return withoutSecrets(asked, candidate, error.error);
 }

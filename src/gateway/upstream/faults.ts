@@ -60,13 +60,17 @@ export class ProviderFaults {
     return failure(`The provider '${this.#name}' cannot be asked: ${why}`, { cause });
   }
 
-  /** Its breaker is open. */
-  resting(ms: number): UpstreamFailure {
-    return failure(
-      `The provider '${this.#name}' failed several times in a row and is not asked for now. ` +
-        `Try again in ${Math.max(1, Math.ceil(ms / 1000))} seconds.`,
-      { again: true },
-    );
+  /** The breaker of one of its models is open. */
+  resting(model: string, ms: number): UpstreamFailure {
+    const seconds = Math.max(1, Math.ceil(ms / 1000));
+    const message =
+      `Most requests to ${model} of the provider '${this.#name}' failed of late, so it is not asked for now. ` +
+      `Try again in ${seconds} seconds.`;
+    const error = new GatewayError(503, 'upstream_error', message, {
+      code: 'upstream_unavailable',
+      headers: { 'retry-after': String(seconds) },
+    });
+    return new UpstreamFailure({ error, again: true, unwell: false });
   }
 
   allDown(): UpstreamFailure {

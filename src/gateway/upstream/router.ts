@@ -41,19 +41,21 @@ export class UpstreamRouter implements Router {
     candidates: readonly Candidate[],
     attempt: (attempt: Attempt) => Promise<T>,
     signal: AbortSignal,
+    caller: string,
   ): Promise<T> {
     let n = 0;
     let last: UpstreamFailure | undefined;
-    let resting: UpstreamFailure | undefined;
+    let soonest: { readonly restMs: number; readonly candidate: Candidate } | undefined;
     for (const [place, candidate] of candidates.entries()) {
+      signal.throwIfAborted();
       const breaker = this.#breakerOf(candidate);
+      const ticket = breaker.enter(caller);
+      if ('restMs' in ticket) {
+        const { restMs } = ticket;
+        if (!soonest || restMs < soonest.restMs) soonest = { restMs, candidate };
+        continue;
+      }
       for (let tries = 0; ; tries += 1) {
-        signal.throwIfAborted();
-        const ticket = breaker.enter();
-        if ('restMs' in ticket) {
-          resting ??= new ProviderFaults(nameOf(candidate)).resting(ticket.restMs);
-          break;
-        }
         const about: Attempt = { candidate, n, place };
         n += 1;
         try {
@@ -70,9 +72,11 @@ export class UpstreamRouter implements Router {
             ticket.dropped();
             throw error;
           }
-          judge(error, ticket);
+          // Where most requests fail, to ask again only adds to it.
           const more = error.again && tries < this.#options.limits.retries && !breaker.isOpen;
           const pauseMs = more ? this.#pause(tries, error) : undefined;
+          // A request counts once, however often it was tried.
+          if (pauseMs === undefined) judge(error, ticket);
           this.#options.onAttempt?.({
             ...about,
             failure: error,
@@ -81,13 +85,19 @@ export class UpstreamRouter implements Router {
           if (!error.again) throw error;
           last = error;
           if (pauseMs === undefined) break;
-          await pause(pauseMs, signal);
+          try {
+            await pause(pauseMs, signal);
+          } catch (left) {
+            ticket.dropped();
+            throw left;
+          }
         }
       }
     }
-    const failure = last ?? resting;
-    if (!failure) throw new Error('no candidate to ask');
-    throw failure;
+    if (last) throw last;
+    if (!soonest) throw new Error('no candidate to ask');
+    const { model } = soonest.candidate;
+    throw new ProviderFaults(nameOf(soonest.candidate)).resting(model.id, soonest.restMs);
   }
 
   /** In ms, as the provider wishes or longer each time; undefined where waiting would take too long. */
@@ -125,11 +135,11 @@ function judge(failure: UpstreamFailure, ticket: BreakerTicket): void {
   else ticket.succeeded();
 }
 
-/** A caller's own credential or address that fails is nobody else's business. */
+/** One model of a provider may fail while its others are well; a caller's own credential or address is nobody else's business. */
 function breakerKey({ model, credential }: Candidate): string {
-  if (credential.kind === 'house') return model.provider.id;
+  if (credential.kind === 'house') return `${model.provider.id} ${model.id}`;
   const { provider, baseUrl = '', apiKey } = credential;
-  return `${provider} ${baseUrl} ${hash('sha256', apiKey)}`;
+  return `${provider} ${model.id} ${baseUrl} ${hash('sha256', apiKey)}`;
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -66,16 +66,18 @@ export interface Attempt {
   readonly place: number;
 }
 
-/** Tries candidates in turn, each a few times with growing pauses, none whose provider's breaker is open. */
+/** Tries candidates in turn, each a few times with growing pauses, none whose breaker is open. */
 export interface Router {
   /**
    * `attempt` may reject with `UpstreamFailure`, as long as nothing was sent to the caller, and with `Unaskable` for any
    * candidate but the first, which then is passed by; anything else passes through.
    * Rejects with the last failure when nothing is left.
+   * @param caller whose requests they are: what only one caller's come to opens no breaker
    */
   run<T>(
     candidates: readonly Candidate[],
     attempt: (attempt: Attempt) => Promise<T>,
     signal: AbortSignal,
+    caller: string,
   ): Promise<T>;
 }

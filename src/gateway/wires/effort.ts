@@ -1,8 +1,11 @@
-import type { Effort } from '../catalog/types.ts';
+import type { Effort, Model } from '../catalog/types.ts';
 
 const order: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
 export const efforts = order;
+
+/** The levels that the configuration names. */
+export const levelsOf = ({ efforts: levels = [] }: Pick<Model, 'efforts'>): readonly Effort[] => levels;
 
 /** The level of a model that is nearest to the one asked for, the lower of two; undefined where it has none. */
 export function nearestEffort(wanted: Effort, levels: readonly Effort[]): Effort | undefined {

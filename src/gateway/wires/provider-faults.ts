@@ -22,6 +22,15 @@ export function providerFault(
   const retryAfterMs = retryAfter(headers);
   const later = { again: true, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
 
+  if (isOutOfCredit(status, words)) {
+    const message = `The provider's account that serves this model is out of credit or quota; to ask again does not help until its owner adds some.${quoted}`;
+    const error = new GatewayError(502, 'upstream_error', message, {
+      code: quotaExhausted,
+      headers: { 'x-should-retry': 'false' },
+    });
+    // Never again here, but perhaps elsewhere.
+    return { error, again: true, unwell: false, retryAfterMs: onlyElsewhere };
+  }
   if (isRefusal(status) || status === 500) {
     if (isContextOverflow(words)) {
       const message = said === '' ? "The prompt exceeds the model's context window." : said;
@@ -58,7 +67,8 @@ export function providerFault(
         code: 'rate_limit_exceeded',
         headers: { 'retry-after': '1' },
       });
-      return { error, ...later, unwell: true };
+      // One caller's requests may be too many, and the others' few: that is no sign of bad health.
+      return { error, ...later, unwell: false };
     }
     default: {
       const message = `The provider failed with status ${status}; ask again.${quoted}`;
@@ -72,11 +82,37 @@ export function faultInStream(words: ProviderWords): UpstreamFault {
   return providerFault(statusOf(words), words);
 }
 
+/** A fault that an answer of status 200 told of. What does not go better the next time is the request's, not its health's. */
+export function faultInAnswer({ error, again }: Pick<UpstreamFault, 'error' | 'again'>): UpstreamFault {
+  const isExhausted = error.code === quotaExhausted;
+  return {
+    error,
+    again,
+    unwell: again && error.status >= 500 && !isExhausted,
+    ...(isExhausted ? { retryAfterMs: onlyElsewhere } : {}),
+  };
+}
+
+/** A pause after which nobody asks the same provider again within a request. */
+const onlyElsewhere = Number.POSITIVE_INFINITY;
+const quotaExhausted = 'provider_quota_exhausted';
+const creditCodes =
+  /insufficient_(quota|balance|credits?|funds)|billing_(error|hard_limit|not_active)|payment_required/i;
+/** Anthropic says it with status 400, xAI with 403 and 429. That a quota is exceeded Google also says of a minute's. */
+const creditWords =
+  /^your credit balance is too low|^insufficient (account )?balance\b|run out of (available )?credits|used all (available|of your) credits/i;
+
+const isOutOfCredit = (status: number, { message, code, type }: ProviderWords): boolean =>
+  status === 402 ||
+  creditCodes.test(asText(code)) ||
+  creditCodes.test(asText(type)) ||
+  (status >= 400 && status < 500 && creditWords.test(asText(message)));
+
 const isRefusal = (status: number) => status === 400 || status === 413 || status === 422;
 
 /** By the names that providers give to their faults; what is unknown is theirs to mend. */
 const namedFaults: readonly (readonly [RegExp, number])[] = [
-  [/rate_?limit|too_many_requests|resource_exhausted|insufficient_quota/i, 429],
+  [/rate_?limit|too_many_requests|resource_exhausted/i, 429],
   [/overloaded|unavailable/i, 503],
   [/timeout|deadline_exceeded/i, 504],
   [/authentication|permission|invalid_api_key|unauthenticated/i, 401],

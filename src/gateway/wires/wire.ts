@@ -124,9 +124,9 @@ export interface UpstreamFault {
   readonly error: GatewayError;
   /** Whether to ask again may help, here or elsewhere. */
   readonly again: boolean;
-  /** Whether it speaks against the provider's health (429, 5xx, 529), for the circuit breaker. */
+  /** Whether it speaks against the provider's health (5xx, 529; not 429), for the circuit breaker. */
   readonly unwell: boolean;
-  /** The provider's wish, in ms. */
+  /** The provider's wish, in ms; infinite where only another one can help. */
   readonly retryAfterMs?: number;
 }
 

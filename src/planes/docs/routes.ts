@@ -2,7 +2,7 @@ import { hostError } from '../error-schema.ts';
 import { hostEnvelope } from '../problem.ts';
 import { openapiDocument } from '../openapi.ts';
 import { defineRoute, type Plane } from '../route.ts';
-import { docsPage } from './page.ts';
+import { docsPage } from '../../api-docs/page.ts';
 import { htmlPage, openapi } from './schema.ts';
 
 /** Describes the given planes and itself. */
@@ -21,7 +21,10 @@ export function docsPlane(described: readonly Plane[], version: string): Plane {
     operationId: 'getDocs',
     summary: 'This document, for reading',
     answers: { 200: { description: 'A page without scripts.', content: { 'text/html': htmlPage } } },
-    handle: () => docsPage(written()),
+    handle() {
+      const { html, headers } = docsPage(written(), '/openapi.json');
+      return new Response(html, { headers });
+    },
   });
   const plane: Plane = {
     name: 'docs',

@@ -24,6 +24,8 @@ export interface ProviderReply {
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as it is, whatever was asked. */
   readonly raw?: { readonly contentType?: string; readonly body: string | Buffer };
+  /** Frames of another answer before those of `say`, which break off after so many of them. */
+  readonly before?: { readonly say: Say; readonly frames: number };
   /** Added to the stream after all its frames (a fault within the stream, malformed lines). */
   readonly extra?: string;
 
@@ -269,9 +271,16 @@ function contentOf(reply: ProviderReply, speech: Speech, request: ProviderReques
   }
   const say = said(reply.say ?? {}, request.model);
   return request.stream
-    ? { status, contentType: 'text/event-stream', body: extended(speech.frames(say, request.body), reply) }
+    ? {
+        status,
+        contentType: 'text/event-stream',
+        body: [...spliced(speech, reply, request), ...extended(speech.frames(say, request.body), reply)],
+      }
     : { status, contentType: json, body: JSON.stringify(speech.body(say, request.body)) };
 }
+
+const spliced = (speech: Speech, { before }: ProviderReply, request: ProviderRequest): readonly SseFrame[] =>
+  before ? speech.frames(said(before.say, request.model), request.body).slice(0, before.frames) : [];
 
 const extended = (frames: readonly SseFrame[], { extra }: ProviderReply): readonly SseFrame[] =>
   extra === undefined ? frames : [...frames, { event: undefined, data: extra, raw: extra }];

@@ -229,12 +229,13 @@ export async function answerOf(response: Response): Promise<Answer> {
   const { status, headers } = response;
   const text = await response.text();
   const isStream = headers.get('content-type')?.startsWith('text/event-stream') === true;
+  const isPage = headers.get('content-type')?.startsWith('text/html') === true;
   return {
     status,
     headers,
     text,
     isStream,
-    json: isStream || text === '' ? undefined : JSON.parse(text),
+    json: isStream || isPage || text === '' ? undefined : JSON.parse(text),
     events: isStream
       ? framesOf(text)
           .filter(({ data }) => data !== '[DONE]')

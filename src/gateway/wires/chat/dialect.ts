@@ -1,6 +1,6 @@
 import type { Effort, Model } from '../../catalog/types.ts';
 import type { Reasoning } from '../conversation.ts';
-import { effortOf, nearestEffort } from '../effort.ts';
+import { efforts as allEfforts, effortOf, nearestEffort } from '../effort.ts';
 
 /** How providers of the chat wire differ in what they take. */
 
@@ -33,12 +33,26 @@ export const isStrict = ({ family, provider }: Model): boolean =>
 export const seedMember = ({ family, provider }: Model): 'seed' | 'random_seed' =>
   family === 'mistral' && provider.wire !== 'lathe' ? 'random_seed' : 'seed';
 
+/** What all reasoning models of OpenAI's wires take that take levels at all. */
+const usualEfforts: readonly Effort[] = ['low', 'medium', 'high'];
+
+/**
+ * The levels of a model on OpenAI's wires: those of the configuration, else what is assumed of the wire. Our own host knows
+ * all of them. Mistral's service answers 422 to members that a model does not know, so nothing is assumed of its models.
+ */
+export function effortsOf({ efforts, caps, family, provider }: Model): readonly Effort[] {
+  if (efforts) return efforts;
+  if (!caps.has('reasoning')) return [];
+  if (provider.wire === 'lathe') return allEfforts;
+  return family === 'mistral' ? [] : usualEfforts;
+}
+
 /** The level to ask for; undefined where the model has none. A budget becomes the effort that comes nearest. */
 export function effortFor(
   { effort, maxTokens: budget }: Reasoning,
-  { efforts }: Model,
+  model: Model,
   maxTokens: number,
 ): Effort | undefined {
   const wanted = effort ?? (budget === undefined ? undefined : effortOf(budget, maxTokens));
-  return wanted === undefined ? undefined : nearestEffort(wanted, efforts);
+  return wanted === undefined ? undefined : nearestEffort(wanted, effortsOf(model));
 }

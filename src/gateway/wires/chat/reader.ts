@@ -2,6 +2,7 @@ import { GatewayError } from '../../errors.ts';
 import type { AnswerEvent } from '../answer.ts';
 import { faultInStream } from '../provider-faults.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
+import { AnswerIdentity } from '../answer-identity.ts';
 import { ChoiceReader } from './choices.ts';
 import { isRecord, type Json } from '../json.ts';
 import { readUsage } from './usage.ts';
@@ -25,6 +26,7 @@ export class ChunkReader implements UpstreamReader {
   readonly #answers: number;
   readonly #choice = new ChoiceReader();
   readonly #others = new Map<number, ChoiceReader>();
+  readonly #identity = new AnswerIdentity();
   #begun = false;
   #done = false;
   #failed = false;
@@ -39,7 +41,7 @@ export class ChunkReader implements UpstreamReader {
   }
 
   read(held: Held, event?: string): AnswerEvent[] {
-    if (this.#failed || held === 'nothing') return [];
+    if (this.#failed || this.#done || held === 'nothing') return [];
     if (held === 'nonsense')
       return [this.#fail('The provider sent a chunk that is no JSON object; ask again.')];
     if (held === 'done') {
@@ -54,8 +56,15 @@ export class ChunkReader implements UpstreamReader {
     return this.#chunk(held);
   }
 
+  /** `[DONE]` came: nothing after it is of this answer. */
+  get isDone(): boolean {
+    return this.#done;
+  }
+
   #chunk(chunk: Json): AnswerEvent[] {
     const events: AnswerEvent[] = [];
+    if (this.#identity.isOther(chunk['id'], hasRole(chunk)))
+      return [this.#fail('The provider began a second answer within its stream; ask again.')];
     if (!this.#begun) {
       this.#begun = true;
       const { id } = chunk;
@@ -116,6 +125,13 @@ export class ChunkReader implements UpstreamReader {
     return { type: 'failure', error, again: true };
   }
 }
+
+/** Only the first chunk of an answer has one, mostly. */
+const hasRole = ({ choices }: Json): boolean =>
+  Array.isArray(choices) &&
+  (choices as unknown[]).some(
+    (choice) => isRecord(choice) && isRecord(choice['delta']) && typeof choice['delta']['role'] === 'string',
+  );
 
 export const isFault = (chunk: Json, event: string | undefined): boolean =>
   (chunk['error'] !== undefined && chunk['error'] !== null) ||

@@ -1,4 +1,5 @@
 import { editMembers } from '../json-edit.ts';
+import { levelsOf } from '../effort.ts';
 import type { ClientRequest, UpstreamBody, UpstreamOptions } from '../wire.ts';
 import { checked } from './checked.ts';
 import {
@@ -78,7 +79,7 @@ function effortEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
   if (object === undefined && named === undefined) return {};
   const asked = checked(optionalReasoning, object, ['reasoning']);
   const effortNamed = checked(optionalEffort, named, ['reasoning_effort']);
-  if (model.provider.wire === 'lathe' && model.efforts.length === 0) return {};
+  if (model.provider.wire === 'lathe' && levelsOf(model).length === 0) return {};
   const gone = object === undefined ? {} : { reasoning: undefined };
   const budget = asked?.max_tokens ?? undefined;
   const wanted = asked?.effort ?? (budget === undefined ? effortNamed : undefined) ?? undefined;

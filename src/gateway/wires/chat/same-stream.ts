@@ -61,6 +61,7 @@ export class SameStream implements StreamTranslation {
   }
 
   push(frame: SseFrame): Passed {
+    if (this.#reader.isDone) return { text: '', events: [] };
     if (this.#plain && frame.event === undefined) {
       const text = textWithin(frame.data, this.#plain);
       if (text !== undefined) return { text: frame.raw, events: [{ type: 'text', text }] };

@@ -1,7 +1,8 @@
 import { GatewayError } from '../../errors.ts';
 import type { AnswerEvent, FinishReason } from '../answer.ts';
+import { AnswerIdentity } from '../answer-identity.ts';
 import { faultWords, type Held, isFault } from '../chat/reader.ts';
-import { isRecord } from '../json.ts';
+import { isRecord, type Json } from '../json.ts';
 import { readUsage } from '../chat/usage.ts';
 import { faultInStream } from '../provider-faults.ts';
 import type { AnswerAbout } from '../wire.ts';
@@ -17,6 +18,7 @@ export function answersOf({ request: { body, facts } }: AnswerAbout): number {
 export class CompletionReader {
   readonly #answers: number;
   readonly #finished = new Set<number>();
+  readonly #identity = new AnswerIdentity();
   #begun = false;
   #done = false;
   #isTold = false;
@@ -27,7 +29,7 @@ export class CompletionReader {
   }
 
   read(held: Held, event?: string): AnswerEvent[] {
-    if (this.#failed || held === 'nothing') return [];
+    if (this.#failed || this.#done || held === 'nothing') return [];
     if (held === 'nonsense')
       return [this.#fail('The provider sent a chunk that is no JSON object; ask again.')];
     const events: AnswerEvent[] = [];
@@ -39,6 +41,8 @@ export class CompletionReader {
         const { error, again } = faultInStream(faultWords(held));
         return [{ type: 'failure', error, again }];
       }
+      if (this.#identity.isOther(held['id'], hasText(held)))
+        return [this.#fail('The provider began a second answer within its stream; ask again.')];
       if (!this.#begun)
         events.push({ type: 'start', ...(typeof held['id'] === 'string' ? { id: held['id'] } : {}) });
       this.#begun = true;
@@ -60,6 +64,11 @@ export class CompletionReader {
     return events;
   }
 
+  /** `[DONE]` came: nothing after it is of this answer. */
+  get isDone(): boolean {
+    return this.#done;
+  }
+
   get #isWhole(): boolean {
     return this.#begun && (this.#done || this.#finished.size >= this.#answers);
   }
@@ -75,3 +84,9 @@ export class CompletionReader {
     return { type: 'failure', error, again: true };
   }
 }
+
+const hasText = ({ choices }: Json): boolean =>
+  Array.isArray(choices) &&
+  (choices as unknown[]).some(
+    (choice) => isRecord(choice) && typeof choice['text'] === 'string' && choice['text'] !== '',
+  );

@@ -67,6 +67,7 @@ class SameStream implements StreamTranslation {
   }
 
   push(frame: SseFrame): Passed {
+    if (this.#reader.isDone) return { text: '', events: [] };
     const held = heldIn(frame);
     const events = this.#reader.read(held, frame.event);
     const isFailed = events.some(({ type }) => type === 'failure');

@@ -1,7 +1,9 @@
 import { GatewayError } from '../../errors.ts';
 import { UpstreamFailure } from '../../upstream/types.ts';
 import type { AnswerEvent, FinishReason } from '../answer.ts';
+import { AnswerIdentity } from '../answer-identity.ts';
 import { isRecord, type Json, parseExact } from '../json.ts';
+import { faultInAnswer } from '../provider-faults.ts';
 import { markSeal } from '../seals.ts';
 import type { SseFrame, UpstreamReader } from '../wire.ts';
 import { streamFailure } from './faults.ts';
@@ -15,7 +17,7 @@ export function answerEvents(text: string): AnswerEvent[] {
   const reader = new GoogleReader();
   const events = [...reader.take(text), ...reader.end()];
   const failure = events.find((event) => event.type === 'failure');
-  if (failure) throw new UpstreamFailure({ error: failure.error, again: failure.again, unwell: true });
+  if (failure) throw new UpstreamFailure(faultInAnswer(failure));
   return events;
 }
 
@@ -25,6 +27,7 @@ export function answerEvents(text: string): AnswerEvent[] {
  */
 export class GoogleReader implements UpstreamReader {
   readonly #usage = new UsageCount();
+  readonly #identity = new AnswerIdentity();
   #started = false;
   #failed = false;
   #finish: { reason: string; blocked: boolean } | undefined;
@@ -61,6 +64,8 @@ export class GoogleReader implements UpstreamReader {
       const fault = streamFailure(error);
       return yield { type: 'failure', error: fault.error, again: fault.again };
     }
+    if (this.#identity.isOther(responseId, hasParts(candidates)))
+      return yield this.#fail('The provider began a second answer within its stream');
     if (!this.#started) {
       this.#started = true;
       yield { type: 'start', ...(typeof responseId === 'string' ? { id: responseId } : {}) };
@@ -146,6 +151,16 @@ export class GoogleReader implements UpstreamReader {
     return { type: 'failure', error, again: true };
   }
 }
+
+const hasParts = (candidates: unknown): boolean =>
+  Array.isArray(candidates) &&
+  (candidates as unknown[]).some(
+    (candidate) =>
+      isRecord(candidate) &&
+      isRecord(candidate['content']) &&
+      Array.isArray(candidate['content']['parts']) &&
+      candidate['content']['parts'].length > 0,
+  );
 
 const filtered = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED_CONTENT|SPII/;
 

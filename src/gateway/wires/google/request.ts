@@ -1,6 +1,6 @@
 import { unsupported } from '../../errors.ts';
 import type { Conversation, Tool } from '../conversation.ts';
-import { budgetOf, nearestEffort } from '../effort.ts';
+import { budgetOf, levelsOf, nearestEffort } from '../effort.ts';
 import { isRecord, type Json } from '../json.ts';
 import type { UpstreamOptions } from '../wire.ts';
 import { contentsOf } from './contents.ts';
@@ -24,7 +24,7 @@ export function requestBody(conversation: Conversation, options: UpstreamOptions
 }
 
 /** Models whose thinking has levels are those of the third generation and later, which also want their seals back. */
-const takesLevels = ({ model }: UpstreamOptions): boolean => model.efforts.length > 0;
+const takesLevels = ({ model }: UpstreamOptions): boolean => levelsOf(model).length > 0;
 
 function declaration({ name, description, parameters }: Tool): Json {
   const { properties } = parameters;
@@ -79,7 +79,7 @@ function thinkingConfig(reasoning: Conversation['reasoning'], options: UpstreamO
   if (reasoning === undefined || !model.caps.has('reasoning')) return undefined;
   const { effort, maxTokens: wanted } = reasoning;
   if (effort !== undefined && takesLevels(options)) {
-    const level = nearestEffort(effort, model.efforts);
+    const level = nearestEffort(effort, levelsOf(model));
     return level === 'none' ? off : { thinkingLevel: level, includeThoughts: effort !== 'none' };
   }
   if (wanted === undefined && effort === undefined) return { includeThoughts: true };

@@ -21,7 +21,9 @@ export class MessagesReader implements UpstreamReader {
   /** By the index of the block, which counts blocks of all kinds. */
   readonly #openCalls = new Map<unknown, OpenCall>();
   #calls = 0;
-  #isStarted = false;
+  /** Of the message; empty where it has none. Undefined before it begins. */
+  #id: string | undefined;
+  #hasContent = false;
   #isFinished = false;
   #isOver = false;
   /** Of a message that came with its content. */
@@ -74,11 +76,17 @@ export class MessagesReader implements UpstreamReader {
     return this.#fail('The provider broke off in the middle of its answer; ask again.');
   }
 
-  /** Some providers begin twice; the second one only says the usage again. */
+  /** Some providers begin twice; the second one only says the usage again. Another message is none of this answer. */
   #start(message: Json): AnswerEvent[] {
+    const id = typeof message.id === 'string' ? message.id : '';
+    if (this.#id !== undefined) {
+      const isSame = id !== '' && this.#id !== '' ? id === this.#id : !this.#hasContent;
+      return isSame
+        ? this.#usage(message.usage)
+        : this.#fail('The provider began a second message within its stream; ask again.');
+    }
+    this.#id = id;
     const usage = this.#usage(message.usage);
-    if (this.#isStarted) return usage;
-    this.#isStarted = true;
     const events: AnswerEvent[] = [
       typeof message.id === 'string' ? { type: 'start', id: message.id } : { type: 'start' },
       ...usage,
@@ -94,6 +102,7 @@ export class MessagesReader implements UpstreamReader {
   }
 
   #block(index: unknown, block: Json): AnswerEvent[] {
+    this.#hasContent = true;
     switch (block.type) {
       case 'text':
         return textEvent('text', block.text);

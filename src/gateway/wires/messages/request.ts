@@ -1,5 +1,6 @@
 import type { Conversation, Tool } from '../conversation.ts';
 import type { UpstreamBody, UpstreamOptions } from '../wire.ts';
+import { levelsOf } from '../effort.ts';
 import type { Json } from '../json.ts';
 import { Violations } from '../violations.ts';
 import { OpenObject, portableSchema } from './schema.ts';
@@ -25,6 +26,8 @@ export function requestOf(
   const said = turnsOf(conversation, faults);
   const thinking = thinkingOf({ conversation, turns: said.turns, model, maxTokens }, faults);
   const format = formatOf(conversation, faults);
+  const takesSampling = levelsOf(model).length === 0;
+  const drawing = sampling(conversation, { thinking, takesSampling, faults });
   faults.throwAny();
 
   const system = conversation.format.type === 'json' ? [...said.system, jsonOnly] : said.system;
@@ -45,20 +48,21 @@ export function requestOf(
       ...tools,
       ...(thinking.thinking ? { thinking: thinking.thinking } : {}),
       ...(Object.keys(outputConfig).length > 0 ? { output_config: outputConfig } : {}),
-      ...sampling(conversation, { thinking, takesSampling: model.efforts.length === 0 }),
+      ...drawing,
       ...(conversation.stop.length > 0 ? { stop_sequences: conversation.stop } : {}),
     }),
   };
 }
 
 function refuseUnsayable(conversation: Conversation, faults: Violations): void {
-  const { topLogprobs, presencePenalty, frequencyPenalty, stop } = conversation;
+  const { topLogprobs, presencePenalty, frequencyPenalty, stop, seed } = conversation;
   if (topLogprobs !== undefined)
     faults.refuse('logprobs', "this model's provider gives no log probabilities; leave it out");
   if (presencePenalty)
     faults.refuse('presence_penalty', "this model's provider knows no penalties; leave it out, or say 0");
   if (frequencyPenalty)
     faults.refuse('frequency_penalty', "this model's provider knows no penalties; leave it out, or say 0");
+  if (seed !== undefined) faults.refuse('seed', "this model's provider takes no seed; leave it out");
   if (stop.some((text) => text.trim() === ''))
     faults.refuse('stop', 'this model stops at no text of white space only; leave it out');
 }
@@ -141,18 +145,32 @@ function choiceOf(choice: Conversation['toolChoice'], parallel: boolean | undefi
 }
 
 /**
- * Beside thinking, only `top_p` near 1 may be set. Models with levels of effort take no such settings at all: hints as to
- * how to draw are dropped rather than the request refused. Others take one of temperature and `top_p`.
+ * Beside thinking, only `top_p` near 1 may be set. Models with levels of effort take no such settings at all. Others take
+ * one of temperature and `top_p`. A `top_p` that cannot be had is refused; temperature and `top_k`, which clients set
+ * without being asked, are dropped.
  */
 function sampling(
   { temperature, topP, topK }: Conversation,
-  { thinking, takesSampling }: { readonly thinking: Thinking; readonly takesSampling: boolean },
+  {
+    thinking,
+    takesSampling,
+    faults,
+  }: { readonly thinking: Thinking; readonly takesSampling: boolean; readonly faults: Violations },
 ) {
-  if (!takesSampling) return {};
+  // 1 is the default.
   const top = topP === undefined || topP >= 1 ? undefined : topP;
-  if (thinking.thinking?.type === 'enabled') return top !== undefined && top >= 0.95 ? { top_p: top } : {};
-  // Other wires go up to 2. 1 is the default.
+  const refuse = (why: string) => {
+    if (top !== undefined) faults.refuse('top_p', `${why}; leave it out`);
+    return {};
+  };
+  if (!takesSampling) return refuse('this model takes none');
+  if (thinking.thinking?.type === 'enabled')
+    return top !== undefined && top >= 0.95
+      ? { top_p: top }
+      : refuse('beside reasoning this model takes none below 0.95');
+  // Other wires go up to 2.
   const warmth = temperature === undefined || temperature >= 1 ? undefined : temperature;
+  if (warmth !== undefined) refuse('this model takes one of temperature and top_p');
   return {
     ...(warmth === undefined ? {} : { temperature: warmth }),
     ...(top === undefined || warmth !== undefined ? {} : { top_p: top }),

@@ -49,6 +49,8 @@ class SameStream implements StreamTranslation {
   }
 
   push(read: SseFrame) {
+    // After `message_stop` comes nothing of this answer.
+    if (this.#reader.isOver) return { text: '', events: [] };
     const events = this.#reader.push(read);
     // A fault is the gateway's to report, in its own words and without secrets.
     const isFault = events.at(-1)?.type === 'failure';

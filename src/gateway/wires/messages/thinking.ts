@@ -1,6 +1,6 @@
 import type { Model } from '../../catalog/types.ts';
 import type { Conversation } from '../conversation.ts';
-import { budgetOf, effortOf, nearestEffort } from '../effort.ts';
+import { budgetOf, effortOf, levelsOf, nearestEffort } from '../effort.ts';
 import type { Violations } from '../violations.ts';
 import type { Turn } from './turns.ts';
 
@@ -31,7 +31,7 @@ export function thinkingOf(wish: ThinkingWish, faults: Violations): Thinking {
   if (!model.caps.has('reasoning') || !reasoning) return {};
   const isForced =
     conversation.tools.length > 0 && (toolChoice === 'required' || typeof toolChoice === 'object');
-  if (model.efforts.length > 0) return adaptive(wish, isForced);
+  if (levelsOf(model).length > 0) return adaptive(wish, isForced);
 
   const budget = budgetFor(wish, faults);
   if (budget === undefined) return {};
@@ -47,13 +47,13 @@ function adaptive(
     reasoning?.effort ??
     (reasoning?.maxTokens === undefined ? undefined : effortOf(reasoning.maxTokens, maxTokens));
   if (wanted === undefined) return {};
-  const level = nearestEffort(wanted, model.efforts);
+  const level = nearestEffort(wanted, levelsOf(model));
   if (level === undefined || level === 'none') return { thinking: { type: 'disabled' } };
   // `minimal` is other providers' word.
   const effort = level === 'minimal' ? 'low' : level;
   // Newer models think unless told not to.
   if (isForced)
-    return { ...(model.efforts.includes('none') ? { thinking: { type: 'disabled' } } : {}), effort };
+    return { ...(levelsOf(model).includes('none') ? { thinking: { type: 'disabled' } } : {}), effort };
   // What the model thought is not shown by newer models unless asked for.
   return { thinking: { type: 'adaptive', display: 'summarized' }, effort };
 }

@@ -52,8 +52,12 @@ export class UsageMeter {
   }
 }
 
-/** Billed, but not within the counts of the answer itself. */
-const elsewhere = new Set<unknown>(['compaction', 'advisor_message']);
+/**
+ * Turns of the answering model that are not within the counts of the answer itself. Those of an advisor are another model's,
+ * for which the rate card has no price: requests that name one are refused, and what a provider does unasked is not the
+ * caller's.
+ */
+const elsewhere = new Set<unknown>(['compaction']);
 
 function sumElsewhere(iterations: readonly unknown[]): Usage {
   return iterations

@@ -13,6 +13,8 @@ export class ResponseReader implements UpstreamReader {
   /** By their places in the output. */
   readonly #items = new Map<number, ItemReader>();
   #calls = 0;
+  /** `id` of the first `response.created`; empty where it has none. */
+  #id: string | undefined;
   /** What an `error` said: the event after it may say what was used. */
   #failure: Failure | undefined;
   #over = false;
@@ -41,6 +43,17 @@ export class ResponseReader implements UpstreamReader {
   /** An `error` came, and its failure is still to be told. */
   get isFailing(): boolean {
     return this.#failure !== undefined && !this.#over;
+  }
+
+  /** Some providers give each event another id, so that only a second `response.created` tells of a second answer. */
+  start({ response }: Json): AnswerEvent[] {
+    const id = isRecord(response) && typeof response['id'] === 'string' ? response['id'] : '';
+    if (this.#id !== undefined)
+      return id === this.#id && this.#items.size === 0
+        ? []
+        : this.#fail(failed('The provider began a second answer within its stream'));
+    this.#id = id;
+    return id === '' ? [] : [{ type: 'start', id }];
   }
 
   /** The item at the place that an event names. */
@@ -136,9 +149,10 @@ export function failureOf(words: Json): Failure {
   return { type: 'failure', error, again };
 }
 
-function broken(what: string): Failure {
-  const message = `The provider's stream had ${what}; ask again.`;
-  const error = new GatewayError(502, 'upstream_error', message, { code: 'upstream_failed' });
+const broken = (what: string): Failure => failed(`The provider's stream had ${what}`);
+
+function failed(what: string): Failure {
+  const error = new GatewayError(502, 'upstream_error', `${what}; ask again.`, { code: 'upstream_failed' });
   return { type: 'failure', error, again: true };
 }
 
@@ -150,11 +164,8 @@ type Read = (reader: ResponseReader, event: Json) => AnswerEvent[];
 const readTrace: Read = (reader, event) =>
   reader.at(event).thought('content', placeOf(event['content_index']), textOf(event['delta']));
 
-const readStart: Read = (_, { response }) =>
-  isRecord(response) && typeof response['id'] === 'string' ? [{ type: 'start', id: response['id'] }] : [];
-
 const readers: ReadonlyMap<string, Read> = new Map<string, Read>([
-  ['response.created', readStart],
+  ['response.created', (reader, event) => reader.start(event)],
   ['response.output_item.added', (reader, event) => reader.begin(event)],
   ['response.output_item.done', (reader, event) => reader.finish(event)],
   [

@@ -40,9 +40,9 @@ export function requestOf(conversation: Conversation, options: UpstreamOptions):
   return { path: '/responses', headers: {}, text: JSON.stringify(body) };
 }
 
-/** A seed is a wish that no provider promises to fulfil, and is left out. */
-function refuseUnsayable({ stop, topK, presencePenalty, frequencyPenalty }: Conversation): void {
+function refuseUnsayable({ stop, topK, seed, presencePenalty, frequencyPenalty }: Conversation): void {
   const asked = {
+    seed: seed !== undefined,
     stop: stop.length > 0,
     top_k: topK !== undefined,
     presence_penalty: (presencePenalty ?? 0) !== 0,

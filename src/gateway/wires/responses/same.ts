@@ -96,9 +96,8 @@ function inputEdits(text: string, body: Json, { model }: UpstreamOptions): Json 
   return kept.length === body['input'].length ? {} : { input: kept };
 }
 
-/** What only repeats pieces, or comes before them, is not even parsed: the last event says what of it is needed. */
-const saysNothing = (name: string): boolean =>
-  name === 'response.created' || name === 'response.output_item.done' || !isRead(name);
+/** What only repeats pieces is not even parsed: the last event says what of it is needed. */
+const saysNothing = (name: string): boolean => name === 'response.output_item.done' || !isRead(name);
 
 class SameStream implements StreamTranslation {
   readonly #about: AnswerAbout;
@@ -119,6 +118,8 @@ class SameStream implements StreamTranslation {
   push(frame: SseFrame): { readonly text: string; readonly events: AnswerEvent[] } {
     if (this.#over) return { text: '', events: [] };
     const { event: name, data, raw } = frame;
+    // After the last event comes nothing of this answer.
+    if (this.#whole && data !== '[DONE]') return { text: '', events: [] };
     const isPlain = name !== undefined && saysNothing(name) && !this.#reader.isFailing;
     const events = isPlain ? [] : this.#reader.push(frame);
     if (!isPlain && (this.#reader.isFailing || events.some(({ type }) => type === 'failure'))) {

@@ -22,36 +22,44 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** The OpenAPI document as a page for people. */
-export function docsPage(document: Json): Response {
+/** The OpenAPI document as a page for people. @param source path of the document */
+export function docsPage(
+  document: Json,
+  source: string,
+): { readonly html: string; readonly headers: Readonly<Record<string, string>> } {
   const info = document['info'] as Json;
-  const tags = document['tags'] as readonly Json[];
+  const tags = (document['tags'] ?? [{ name: 'Routes', description: '' }]) as readonly Json[];
   const schemas = (document['components'] as Json)['schemas'] as Json;
   const html = [
     '<!doctype html><html lang="en"><head><meta charset="utf-8">',
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
     `<title>${escape(info['title'])} API</title><style>${style}</style></head><body>`,
-    `<h1>${escape(info['title'])} ${escape(info['version'])}</h1><p>${escape(info['description'])}`,
-    ' The same as data: <a href="/openapi.json">/openapi.json</a>.</p>',
+    `<h1>${escape(info['title'])} ${escape(info['version'])}</h1><p>${escape(info['description'] ?? '')}`,
+    ` The same as data: <a href="${escape(source)}">${escape(source)}</a>.</p>`,
     ...tags.map((tag) => tagSection(tag, document['paths'] as Json)),
     '<h2 id="schemas">Schemas</h2>',
     ...Object.entries(schemas).map(([name, schema]) => schemaSection(name, schema as Json)),
     '</body></html>',
   ].join('\n');
-  return new Response(html, {
+  return {
+    html,
     headers: {
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy,
       'referrer-policy': 'no-referrer',
       'x-frame-options': 'DENY',
     },
-  });
+  };
 }
 
 function tagSection(tag: Json, paths: Json): string {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods as Json)
-      .filter(([, operation]) => ((operation as Json)['tags'] as readonly unknown[]).includes(tag['name']))
+      // A document without tags is one section.
+      .filter(([, operation]) => {
+        const { tags } = operation as { tags?: readonly unknown[] };
+        return tags === undefined || tags.includes(tag['name']);
+      })
       .map(([method, operation]) => operationSection(method, path, operation as Json)),
   );
   return [`<h2>${escape(tag['name'])}</h2><p>${escape(tag['description'])}</p>`, ...operations].join('\n');
@@ -69,7 +77,7 @@ function operationSection(method: string, path: string, operation: Json): string
     operation['description'] ? `<p>${escape(operation['description'])}</p>` : '',
     ...parameters.map(
       (each) =>
-        `<p>In the ${escape(each['in'])}: <code>${escape(each['name'])}</code> ${escape(each['description'])}</p>`,
+        `<p>In the ${escape(each['in'])}: <code>${escape(each['name'])}</code> ${escape(each['description'] ?? '')}</p>`,
     ),
     body ? `<p>Body: ${contentLinks(body['content'])}</p>` : '',
     `<table><tr><th>Status</th><th></th><th>Content</th></tr>${responses.join('')}</table></div></details>`,
@@ -79,12 +87,16 @@ function operationSection(method: string, path: string, operation: Json): string
 function contentLinks(content: unknown): string {
   return Object.entries((content ?? {}) as Readonly<Record<string, { schema?: { $ref?: string } }>>)
     .map(([type, { schema }]) => {
-      if (!schema?.$ref) return `<code>${escape(type)}</code>`;
+      if (!schema?.$ref) return `<code>${escape(type)}</code>${inlineSchema(schema)}`;
       const name = escape(schema.$ref.split('/').at(-1));
       return `<code>${escape(type)}</code> <a href="#${name}">${name}</a>`;
     })
     .join('<br>');
 }
+
+/** Of a schema that has no name; what has no members is told by its type. */
+const inlineSchema = (schema: Json | undefined): string =>
+  schema?.['properties'] ? `<pre>${escape(JSON.stringify(schema, null, 2))}</pre>` : '';
 
 function schemaSection(name: string, schema: Json): string {
   const properties = Object.entries((schema['properties'] ?? {}) as Json);

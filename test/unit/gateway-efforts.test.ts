@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest';
+import type { Effort, Model, WireKind } from '../../src/gateway/catalog/types.ts';
+import { assumptionsOn } from '../../src/gateway/config/remarks.ts';
+import { chatWire } from '../../src/gateway/wires/chat/client.ts';
+import { efforts } from '../../src/gateway/wires/effort.ts';
+import { translationOf } from '../../src/gateway/wires/index.ts';
+import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
+import { modelOf } from '../support/gateway/models.ts';
+import { configOf } from '../support/gateway/world.ts';
+
+interface Body {
+  readonly reasoning_effort?: Effort;
+  readonly reasoning?: { readonly effort?: Effort };
+}
+
+/** What a provider is told of each effort, asked for on each of OpenAI's wires. */
+function told(wire: WireKind, more: Partial<Model>, member: (body: Body) => unknown) {
+  const model = modelOf(wire, { efforts: undefined, ...more });
+  const said = (client: typeof chatWire, body: Record<string, unknown>) => {
+    const text = JSON.stringify(body);
+    const facts = client.facts(body, text);
+    const request = { text, body, facts, header: () => undefined };
+    const sent = translationOf(client, wire).request(request, { model, stream: false, maxTokens: 4096 });
+    return member(JSON.parse(sent.text) as Body);
+  };
+  const messages = [{ role: 'user', content: 'Hi' }];
+  return {
+    chat: efforts.map((reasoning_effort) => said(chatWire, { model: 'm', messages, reasoning_effort })),
+    responses: efforts.map((effort) =>
+      said(responsesWire, { model: 'm', input: 'Hi', reasoning: { effort } }),
+    ),
+  };
+}
+const both = (expected: readonly (string | undefined)[]) => ({ chat: expected, responses: expected });
+const usual = ['low', 'low', 'low', 'medium', 'high', 'high', 'high'];
+const named = (body: Body) => body.reasoning_effort;
+
+describe('reasoning_effort for a model whose levels the configuration does not name', () => {
+  it('is the nearest of those that are assumed of its wire', () => {
+    expect(told('openai-chat', {}, named)).toEqual(both(usual));
+    expect(told('openai-responses', {}, (body) => body.reasoning?.effort)).toEqual(both(usual));
+  });
+
+  it('is as it came for a host of ours, which knows all of them', () => {
+    expect(told('lathe', {}, named)).toEqual(both(efforts));
+  });
+
+  it('is left out where the model takes none, or where its provider refuses what a model does not know', () => {
+    const none = both(efforts.map(() => undefined));
+    expect(told('openai-chat', { efforts: [] }, named)).toEqual(none);
+    expect(told('openai-chat', { caps: new Set(['chat']) }, named)).toEqual(none);
+    expect(told('openai-chat', { family: 'mistral' }, named)).toEqual(none);
+  });
+
+  it('and what is assumed, catalog check says', () => {
+    const assumed = (wire: WireKind, more: Partial<Model> = {}) =>
+      assumptionsOn({ ...configOf([]), models: [modelOf(wire, { efforts: undefined, ...more })] });
+    expect(assumed('openai-chat')).toEqual([
+      'the-model has the capability reasoning: its levels of reasoning_effort are assumed to be low, medium, high; name them with efforts = [...], or efforts = [] where it takes none',
+    ]);
+    expect(assumed('openai-responses')).toHaveLength(1);
+    expect(assumed('openai-chat', { family: 'mistral' })[0]).toContain('is left out of what is sent to it');
+    for (const wire of ['lathe', 'google', 'anthropic-messages'] as const) expect(assumed(wire)).toEqual([]);
+    expect(assumed('openai-chat', { efforts: ['low'] })).toEqual([]);
+    expect(assumed('openai-chat', { efforts: [] })).toEqual([]);
+    expect(assumed('openai-chat', { caps: new Set(['chat']) })).toEqual([]);
+  });
+});
