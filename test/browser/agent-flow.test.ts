@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noBrowser } from '../support/browser.ts';
-import { type Console, openConsole, patience, rewrite, rewriteLine } from '../support/console.ts';
+import { type Console, openConsole, rewrite, rewriteLine } from '../support/console.ts';
 import { freshDataDir } from '../support/host.ts';
 import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
 
@@ -248,7 +248,7 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     const dialog = page.getByRole('dialog', { name: 'Cancel this run?' });
     await dialog.getByRole('button', { name: 'Cancel the run' }).click();
     await gate.waitFor({ state: 'detached' });
-    await expect.poll(() => own.getByRole('status').first().textContent(), patience).toBe('cancelled');
+    await expect.poll(() => own.getByRole('status').first().textContent()).toBe('cancelled');
     await page.getByRole('link', { name: 'All runs' }).click();
     const runs = await host.send<{ id: string; state: string }[]>('GET', '/agent/v1/workflows/runs');
     expect(runs[0]?.state).toBe('cancelled');

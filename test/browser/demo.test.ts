@@ -5,7 +5,7 @@ import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { build } from 'vite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { noBrowser, type PageOptions, TestBrowser, type WatchedPage } from '../support/browser.ts';
+import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
 import { repository } from '../support/host.ts';
 import { openStaticSite, type StaticSite } from '../support/static-site.ts';
 
@@ -22,12 +22,6 @@ function goldenOf(name: string): { prompt: string; text: string } {
 
 const below = '/some/where/';
 
-/** With time for an adapter that is a processor with other work. */
-async function opened(browser: TestBrowser, options: PageOptions): Promise<WatchedPage> {
-  const watched = await browser.page(options);
-  watched.page.setDefaultTimeout(90_000);
-  return watched;
-}
 const isReady = (page: Page) => page.getByText('Ready', { exact: true }).waitFor();
 const lastAnswer = (page: Page) => page.getByRole('article', { name: 'Answer of lathe' }).last();
 const message = (page: Page) => page.getByLabel('Your message');
@@ -70,7 +64,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     let watched: WatchedPage;
     let page: Page;
     beforeAll(async () => {
-      watched = await opened(browser, { url: site.url });
+      watched = await browser.page({ url: site.url });
       ({ page } = watched);
       await isReady(page);
     });
@@ -152,7 +146,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     { width: 360, dark: false },
     { width: 1440, dark: true },
   ])('has nothing that axe finds serious, and does not scroll sideways: %o', async (options) => {
-    const { page, close } = await opened(browser, { url: site.url, ...options });
+    const { page, close } = await browser.page({ url: site.url, ...options });
     await isReady(page);
     await page.evaluate(axe.source);
     const { violations } = await page.evaluate<AxeResults>('axe.run()');
@@ -163,7 +157,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   });
 
   it('keeps a model of a URL, loads it from there, and removes it', async () => {
-    const { page, faults, close } = await opened(browser, { url: site.url });
+    const { page, faults, close } = await browser.page({ url: site.url });
     await isReady(page);
     await page.getByLabel('GGUF by URL').fill('models/lathe-tiny-q8_0.gguf');
     await page.getByRole('button', { name: 'Load from the URL' }).click();
@@ -191,7 +185,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
 
   it('cancels a download and goes on with it from there', async () => {
     const slow = await openStaticSite(built, { pauseMs: 60 });
-    const { page, faults, close } = await opened(browser, {
+    const { page, faults, close } = await browser.page({
       url: `${slow.url}?model=models/lathe-tiny-q8_0.gguf`,
     });
     await page.getByRole('button', { name: 'Load it' }).click();
@@ -213,7 +207,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
 
   it('goes to another server only when told to, and explains why that failed', async () => {
     const elsewhere = 'https://models.example/tiny.gguf';
-    const { page, faults, close } = await opened(browser, {
+    const { page, faults, close } = await browser.page({
       url: `${site.url}?model=${encodeURIComponent(elsewhere)}`,
     });
     await page.getByText('Loading it contacts that server').waitFor();
@@ -233,7 +227,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   });
 
   it('says why web-llm cannot be loaded without a network, and goes on without it', async () => {
-    const { page, faults, close } = await opened(browser, { url: site.url });
+    const { page, faults, close } = await browser.page({ url: site.url });
     await isReady(page);
     let refused = 0;
     await page.context().route(/huggingface|githubusercontent/, (route) => {
@@ -262,7 +256,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
         'content-security-policy': `${policy}; style-src 'self'; worker-src 'self'; img-src 'self'`,
       },
     });
-    const { page, close } = await opened(browser, { url: strict.url });
+    const { page, close } = await browser.page({ url: strict.url });
     await page.getByRole('switch', { name: 'Compare with web-llm' }).check();
     await page.getByRole('button', { name: 'Load in web-llm' }).click();
     await page
@@ -273,7 +267,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   });
 
   it('says which browsers have WebGPU where this one has none, and loads nothing', async () => {
-    const { page, faults, close } = await opened(browser, { url: 'about:blank', width: 360 });
+    const { page, faults, close } = await browser.page({ url: 'about:blank', width: 360 });
     await page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
     const before = site.asked.length;
     await page.goto(site.url);
@@ -290,7 +284,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
 
   it('says what to do where the browser finds no GPU', async () => {
     const without = await TestBrowser.open({ webgpu: false });
-    const { page, faults, close } = await opened(without, { url: site.url });
+    const { page, faults, close } = await without.page({ url: site.url });
     const alert = page.getByRole('alert', { name: 'No WebGPU' });
     await alert.getByText('found no GPU for it').waitFor();
     await expect.poll(() => alert.innerText()).toContain('hardware acceleration');
@@ -302,7 +296,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   });
 
   it('explains that plain http from another machine is not enough', async () => {
-    const { page, close } = await opened(browser, { url: 'about:blank' });
+    const { page, close } = await browser.page({ url: 'about:blank' });
     await page.route('http://lathe.test:8080/**', async (route) =>
       route.fulfill({
         response: await route.fetch({

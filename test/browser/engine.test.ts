@@ -166,7 +166,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(found.device).toMatchObject({ fallback: true, architecture: 'swiftshader' });
     expect(watched?.faults()).toEqual([]);
     // A dozen answers, each drawn twice, on a software adapter.
-  }, 400_000);
+  });
 
   it('works as docs/browser.md shows it', async () => {
     const example = /```html\n(.*?)```/s.exec(readFileSync(join(repository, 'docs/browser.md'), 'utf8'))?.[1];

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noBrowser } from '../support/browser.ts';
-import { type Console, openConsole, patience, rewriteLine } from '../support/console.ts';
+import { type Console, openConsole, rewriteLine } from '../support/console.ts';
 
 const right = '  let start = token * params.columns;';
 const wrong = '  let start = token * ;';
@@ -83,7 +83,7 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     await page.getByLabel('Coloured by').selectOption('kernel');
     // The drawing says it, and so does the table.
     const drawn = page.getByRole('button', { name: /^attn\.norm/ });
-    await expect.poll(() => drawn.textContent(), patience).toContain('my_rms_norm');
+    await expect.poll(() => drawn.textContent()).toContain('my_rms_norm');
     await page.getByLabel('Shown as').selectOption('table');
     const row = page.getByRole('table', { name: 'Layer 0' }).getByRole('row', { name: /^attn\.norm / });
     await row.getByText('lab: my_rms_norm').waitFor();
@@ -116,7 +116,7 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
       await page.getByLabel(name, { exact: true }).fill(value);
     await page.getByRole('button', { name: 'Run the bench' }).click();
     const figures = page.getByRole('table', { name: 'Tokens a second and ratios' });
-    await figures.waitFor({ timeout: 90_000 });
+    await figures.waitFor();
     const change = /[+−]\d+\.\d %/.source;
     const decode = figures.getByRole('row', { name: /^Decode at 32/ });
     await expect
@@ -164,7 +164,7 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     const lines = async () =>
       (await difference.locator('span').allTextContents()).filter((one) => /^[+-]/.test(one));
     await expect
-      .poll(lines, patience)
+      .poll(lines)
       .toEqual(
         expect.arrayContaining([
           '-layers.0.attn.norm = first',

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noBrowser } from '../support/browser.ts';
-import { type Console, openConsole, patience, signIn } from '../support/console.ts';
+import { type Console, openConsole, signIn } from '../support/console.ts';
 import { recorderCommand } from '../support/watched-host.ts';
 
 const question = 'What is the capital of France?';
@@ -141,7 +141,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     // Told from those of other tests by their length.
     const where = [{ column: 'completion_tokens', op: 'lte', value: 4 }];
     for (const what of ['one', 'two', 'three', 'four', 'five', 'six']) await complete(what);
-    await expect.poll(() => rowsOf({ surface: 'completions', where }), patience).toHaveLength(6);
+    await expect.poll(() => rowsOf({ surface: 'completions', where })).toHaveLength(6);
     const { page, faults, close } = await host.view('observe');
     await signIn(page, host.token);
     await page.getByLabel('Surface').selectOption('completions');
@@ -232,7 +232,7 @@ describe.skipIf(noBrowser !== undefined)(`a long answer ${noBrowser ?? ''}`, () 
     const { page, faults, close } = await host.view('chat');
     await say(page, 'Go on and on.');
     const tokens = tokensOf(page);
-    await expect.poll(async () => (await tokens.textContent())?.length ?? 0, patience).toBeGreaterThan(4);
+    await expect.poll(async () => (await tokens.textContent())?.length ?? 0).toBeGreaterThan(4);
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.getByText('stopped by you').waitFor();
     const text = (await tokens.textContent()) ?? '';

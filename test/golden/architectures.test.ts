@@ -36,7 +36,7 @@ afterAll(async () => {
   const nameOf = (fixture: string) => architectures.get(fixture) ?? fixture;
   const text = modelsPage({ ...all, times, types, typeWeights: weights, architectureOf: nameOf });
   writeFileSync(new URL('../../docs/models.md', import.meta.url), text);
-}, 600_000);
+});
 
 const slots = 4;
 const quantizeTypes = ['Q8_0', 'Q4_0'] as const;

@@ -49,7 +49,7 @@ describe('a device that is full', () => {
     expect(mebibytes(offers)).toBeGreaterThan(room * 0.7);
     expect(mebibytes(missing)).toBeGreaterThanOrEqual((weights / 3) * 0.99);
     await (await load(room, { ...options, quantize: 'Q8_0' })).close();
-  }, 120_000);
+  });
 
   it('gives a context that nobody named as much as it has, and keeps or refuses a named one', async () => {
     const notices: string[] = [];
@@ -72,7 +72,7 @@ describe('a device that is full', () => {
     const message = await refusalOf(room, { parallel, context: shape.context });
     const shorter = Number(/or use --context (\d+)$/.exec(message)?.[1]);
     await (await load(room, { parallel, context: shorter })).close();
-  }, 120_000);
+  });
 });
 
 describe('progress', () => {
@@ -92,5 +92,5 @@ describe('progress', () => {
     const steps = seen.map((one, index) => one.done - (seen[index - 1]?.done ?? 0));
     const ascending = (a: number, b: number) => a - b;
     expect(steps.sort(ascending)).toEqual(matrices.map(({ sizeBytes }) => sizeBytes).sort(ascending));
-  }, 120_000);
+  });
 });

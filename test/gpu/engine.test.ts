@@ -314,7 +314,7 @@ describe('a lost device', () => {
       own.runner.gpu.device.destroy();
       await expect(running).rejects.toMatchObject({ code: 'device_lost' });
       expect(refusal(() => own.generate(request('Hi'))).code).toBe('device_lost');
-      await expect.poll(() => notices.at(-1), { timeout: 60_000 }).toBe('the model is loaded again');
+      await expect.poll(() => notices.at(-1)).toBe('the model is loaded again');
       expect(await answer(request('What is the capital of Italy?'), own)).toEqual(expected);
       expect(own.stats().deviceLosses).toBe(1);
     } finally {
@@ -329,7 +329,7 @@ describe('a lost device', () => {
       const expected = await answer(request('What is the capital of Italy?'), own);
       own.runner.submit = () => Promise.reject(new Error('refused'));
       await expect(answer(request('Hi'), own)).rejects.toMatchObject({ code: 'device_lost' });
-      await expect.poll(() => notices.at(-1), { timeout: 60_000 }).toBe('the model is loaded again');
+      await expect.poll(() => notices.at(-1)).toBe('the model is loaded again');
       expect(await answer(request('What is the capital of Italy?'), own)).toEqual(expected);
       expect(own.stats().deviceLosses).toBe(1);
     } finally {
@@ -342,9 +342,9 @@ describe('a lost device', () => {
     const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
     try {
       own.runner.gpu.device.destroy();
-      await expect.poll(() => notices.at(-1), { timeout: 60_000 }).toBe('the model is loaded again');
+      await expect.poll(() => notices.at(-1)).toBe('the model is loaded again');
       own.runner.gpu.device.destroy();
-      await expect.poll(() => notices.at(-1), { timeout: 60_000 }).toContain('giving up');
+      await expect.poll(() => notices.at(-1)).toContain('giving up');
       expect(refusal(() => own.generate(request('Hi'))).message).toContain('restart');
     } finally {
       await own.close();

@@ -113,7 +113,7 @@ for (const [op, lab] of labOps) {
         }),
         { numRuns: 3 },
       );
-    }, 60_000);
+    });
   });
 }
 

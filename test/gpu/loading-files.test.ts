@@ -102,7 +102,7 @@ describe('a file that fails once the model is on the device', () => {
     expect(devices).toHaveLength(1);
     expect(await devices[0]?.lost).toMatchObject({ reason: 'destroyed' });
     expect(source.closed).toBe(true);
-  }, 120_000);
+  });
 
   it('a device that refuses the steps of a model refuses the model, where zeros would pass for tokens', async () => {
     const platform: Platform = {
@@ -129,7 +129,7 @@ describe('a file that fails once the model is on the device', () => {
       code: 'unsupported_model',
       message: expect.stringMatching(/the device refuses a step: .*65535/s),
     });
-  }, 120_000);
+  });
 
   it('a device that is lost while a model warms up fails the load, and nothing else', async () => {
     const devices: GPUDevice[] = [];
@@ -159,5 +159,5 @@ describe('a file that fails once the model is on the device', () => {
       process.off('unhandledRejection', heard);
     }
     expect(unhandled).toEqual([]);
-  }, 120_000);
+  });
 });

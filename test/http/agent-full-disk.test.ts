@@ -289,7 +289,7 @@ describe.skipIf(reason !== undefined)(
       ).toEqual([]);
       await expectReceipts(dataDir);
       expect(next.host.output.stderr).not.toMatch(/Error/);
-    }, 120_000);
+    });
 
     /** The store session of a task that was just made. */
     async function begunSession(at: Asking): Promise<string> {

@@ -126,7 +126,6 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on a PostgreSQL server 
 
   it.each(['SIGINT', 'SIGQUIT'] as const)(
     'a server that ends (%s) and comes back: refusals that say so, and then all goes on',
-    { timeout: 90_000 },
     async (signal) => {
       const { server, first, verify } = await prepare();
       const { ask, json, task, begin, dataDir, host } = first;
@@ -244,5 +243,5 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on a PostgreSQL server 
     expect((await back.ask('POST', `/agent/v1/sessions/${leftRun.id}/cancel`)).status).toBe(202);
     await verify(first.dataDir);
     expect(await verify(second.dataDir)).toBe(21);
-  }, 90_000);
+  });
 });

@@ -3,6 +3,11 @@ import { openaiError } from '../../src/planes/error-schema.ts';
 import { scriptedServers } from '../support/serve.ts';
 
 const serve = scriptedServers();
+const timed = async (ask: () => Promise<Response>) => {
+  const began = performance.now();
+  const response = await ask();
+  return { response, ms: performance.now() - began };
+};
 
 const hi = { messages: [{ role: 'user', content: 'hi' }] };
 const chat = '/v1/chat/completions';
@@ -294,27 +299,32 @@ describe('bad input', () => {
   });
 
   test('a 10 MB prompt is refused soon, naming both numbers, while others are served', async () => {
-    const { post, get } = await serve({ contextLength: 1024 });
+    const { post, get, engine } = await serve({ contextLength: 1024 });
+    let encoded = 0;
+    const { tokenizer } = engine;
+    const encode = tokenizer.encode.bind(tokenizer);
+    tokenizer.encode = (text, options) => {
+      encoded += text.length;
+      return encode(text, options);
+    };
     const body = JSON.stringify({ messages: [{ role: 'user', content: 'word '.repeat(2_000_000) }] });
-    const began = performance.now();
     const refused = post(chat, body);
-    let slowest = 0;
+    let healthy = 0;
     let waiting = true;
     void refused.finally(() => {
       waiting = false;
     });
     while (waiting) {
-      const asked = performance.now();
       await (await get('/health')).text();
-      slowest = Math.max(slowest, performance.now() - asked);
+      healthy += 1;
     }
     const response = await refused;
     expect(response.status).toBe(400);
     const { error } = openaiError.parse(await response.json());
     expect(error.code).toBe('context_length_exceeded');
     expect(error.message).toMatch(/1024 tokens.*about \d{6,}/);
-    expect(performance.now() - began).toBeLessThan(3000);
-    expect(slowest).toBeLessThan(1000);
+    expect(healthy).toBeGreaterThan(0);
+    expect(encoded).toBeLessThan(100_000);
   });
 
   test('10 MB of wrong elements are refused soon, naming the first, in bounded memory', async () => {
@@ -336,15 +346,17 @@ describe('bad input', () => {
       ['/v1/completions', `{"prompt":[1,${many('1.5')}]}`, 'prompt.1', 'expected a token id'],
       ['/v1/completions', `{"prompt":[${many('[1]', 3_000_000)}]}`, 'prompt', 'at most 128 prompts'],
     ] as const;
+    /** As long to read, and wrong in one place. */
+    const control = await timed(() => post(chat, `{"messages":[],"user":[${many('1')}]}`));
     for (const [path, body, param, message] of bodies) {
-      const began = performance.now();
-      const response = await post(path, body);
+      const { response, ms } = await timed(() => post(path, body));
       expect(response.status).toBe(400);
       const { error } = openaiError.parse(await response.json());
       expect(error).toMatchObject({ code: 'invalid_value', param });
       expect(error.message).toContain(message);
       expect(error.violations?.length).toBeLessThanOrEqual(50);
-      expect(performance.now() - began).toBeLessThan(4000);
+      // Not once for each element; both may have had to wait for the processor.
+      expect(ms).toBeLessThan(40 * control.ms + 1000);
     }
     expect(faults).toEqual([]);
   });

@@ -5,6 +5,7 @@ import type { CompletionFacts } from '../../src/watch/index.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';
 import type { Script } from '../support/scripted-engine.ts';
+import { until } from '../support/until.ts';
 import { saidBy, watching } from '../support/watching.ts';
 
 const servers = scriptedServers();
@@ -14,11 +15,6 @@ const serve = async (script: Script = {}, { kept = [] }: { kept?: 'completions'[
 };
 type Host = Awaited<ReturnType<typeof serve>>;
 
-const until = async (done: () => boolean) => {
-  for (let tries = 0; tries < 500 && !done(); tries++)
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  expect(done()).toBe(true);
-};
 /** What the only request so far came to. */
 const only = ({ of, expectWhole }: Host) => {
   expectWhole();

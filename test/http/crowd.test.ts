@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildHost, type HostProcess, startHost } from '../support/host.ts';
+import { until } from '../support/until.ts';
 
 let host: HostProcess;
 let url: string;
@@ -11,7 +12,7 @@ beforeAll(async () => {
   url = await host.url();
   const list = (await (await fetch(`${url}/v1/models`)).json()) as { data: { id: string }[] };
   model = list.data[0]?.id ?? '';
-}, 180_000);
+});
 afterAll(() => host?.end());
 
 const post = (path: string, body: object, signal?: AbortSignal) =>
@@ -96,11 +97,7 @@ const busy = async () =>
   ((await (await fetch(`${url}/slots`)).json()) as { is_processing: boolean }[]).filter(
     (slot) => slot.is_processing,
   ).length;
-async function untilIdle(): Promise<void> {
-  for (let tries = 0; tries < 400 && (await busy()) > 0; tries++)
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  expect(await busy()).toBe(0);
-}
+const untilIdle = () => until(async () => (await busy()) === 0);
 
 const questions = [
   'What is the capital of Italy?',
@@ -158,11 +155,15 @@ describe('a crowd of clients', () => {
     });
     const socket = connect(Number(new URL(url).port), '127.0.0.1');
     socket.on('error', () => undefined);
-    socket.pause();
+    const begun = new Promise<void>((resolve) => {
+      socket.once('data', () => {
+        socket.pause();
+        resolve();
+      });
+    });
     const head = 'POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json';
     socket.write(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
-    for (let tries = 0; tries < 400 && (await busy()) < 8; tries++)
-      await new Promise((resolve) => setTimeout(resolve, 25));
+    await begun;
     const answers = await Promise.all(questions.map((question) => streamed(wires[0], question)));
     for (const text of answers) expect(text).not.toBe('');
     socket.destroy();

@@ -8,7 +8,7 @@ import { buildHost, freshDataDir, type HostProcess, repository, startHost } from
 const fixture = (path: string) =>
   fileURLToPath(new URL(`../fixtures/architectures/${path}`, import.meta.url));
 
-beforeAll(buildHost, 120_000);
+beforeAll(buildHost);
 
 /** The embedded model under another name, so that it can draft for itself. */
 function dataDir(): string {
@@ -19,7 +19,7 @@ function dataDir(): string {
   return folder;
 }
 
-describe('a host with --draft', { timeout: 120_000 }, () => {
+describe('a host with --draft', () => {
   let [plain, drafted]: (HostProcess | undefined)[] = [];
   let [plainUrl, url] = ['', ''];
   beforeAll(async () => {
@@ -27,7 +27,7 @@ describe('a host with --draft', { timeout: 120_000 }, () => {
     const args = ['--gpu', '--port', '0', '--swap', '--data-dir', dataDir(), '--draft', 'twin'];
     drafted = startHost(args);
     [plainUrl, url] = [await plain.url(), await drafted.url()];
-  }, 120_000);
+  });
   afterAll(async () => {
     await Promise.all([plain?.end(), drafted?.end()]);
   });
@@ -90,7 +90,7 @@ describe('a host with --draft', { timeout: 120_000 }, () => {
   });
 });
 
-describe('a host with a draft model of no use', { timeout: 60_000 }, () => {
+describe('a host with a draft model of no use', () => {
   const refusal = async (...args: string[]) => {
     const host = startHost(['--gpu', '--port', '0', ...args]);
     const { code } = await host.exit;

@@ -5,6 +5,7 @@ import { openaiError } from '../../src/planes/error-schema.ts';
 import { embeddingList } from '../../src/planes/v1/embeddings-schema.ts';
 import { modelEntry } from '../../src/planes/v1/models-schema.ts';
 import { serveScripted } from '../support/serve.ts';
+import { until } from '../support/until.ts';
 
 const hosts: { close(): Promise<void> }[] = [];
 async function serve(script: Parameters<typeof serveScripted>[0] = {}) {
@@ -194,8 +195,7 @@ describe('POST /v1/embeddings', () => {
     const leave = new AbortController();
     const request = post(path, { input: 'a' }, { signal: leave.signal });
     request.catch(() => undefined);
-    for (let tries = 0; tries < 200 && engine.running === 0; tries++)
-      await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => engine.running === 1);
     leave.abort();
     await expect(request).rejects.toThrow();
     expect(engine.embedRequests[0]?.signal).toBeDefined();

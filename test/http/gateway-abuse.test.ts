@@ -225,13 +225,14 @@ describe('what a provider sends', () => {
 });
 
 describe('a stream that its caller holds up until the provider gives up', () => {
-  const readerMs = 400;
+  const readerMs = 3000;
   const chunk = (content: string) =>
     `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content } }] })}\n\n`;
   // More than all buffers between the provider and the caller hold; the second half never comes.
-  const frames = chunk('word '.repeat(4000)).repeat(1600);
+  const many = chunk('word '.repeat(4000)).repeat(1600);
+  const few = chunk('word '.repeat(4000)).repeat(16);
 
-  async function taken(pauses: number) {
+  async function taken(frames: string, pauses: number) {
     const world = await gatewayWorld({ readerMs, limits: { retries: 0 } });
     try {
       world.provider.script([{ raw: { body: frames, contentType: 'text/event-stream' }, cutAfter: 0 }]);
@@ -242,9 +243,10 @@ describe('a stream that its caller holds up until the provider gives up', () => 
       let [bytes, paused] = [0, 0];
       for (let next = await reader?.read(); next?.done === false; next = await reader?.read()) {
         bytes += next.value.length;
-        if (bytes < (paused + 1) * 3_000_000 || paused >= pauses) continue;
+        if (bytes < (paused + 1) * 350_000 || paused >= pauses) continue;
         paused++;
-        await new Promise((resolve) => setTimeout(resolve, 0.8 * readerMs));
+        // Together longer than the gateway waits for a reader; each of them far from that.
+        await new Promise((resolve) => setTimeout(resolve, 0.05 * readerMs));
       }
       expect(bytes).toBeGreaterThan(frames.length / 3);
       const [row] = await world.witness.rows();
@@ -256,8 +258,8 @@ describe('a stream that its caller holds up until the provider gives up', () => 
   }
 
   test('costs what was taken; one that the provider broke off by itself costs nothing', async () => {
-    expect(await taken(0)).toEqual({ ended: 'released', charged: 0n });
-    const { ended, charged } = await taken(3);
+    expect(await taken(few, 0)).toEqual({ ended: 'released', charged: 0n });
+    const { ended, charged } = await taken(many, 26);
     expect(ended).toBe('settled');
     expect(charged).toBeGreaterThan(0n);
   });

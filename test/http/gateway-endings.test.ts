@@ -2,6 +2,7 @@ import { request as httpRequest } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { wires } from '../support/gateway/asks.ts';
 import { customerOf, gatewayWorld, nanoOf, type WorldOptions } from '../support/gateway/world.ts';
+import { eventLoopTurns, until } from '../support/until.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -52,11 +53,11 @@ describe('a gateway that stops', () => {
   }
 
   it('waits for a request that is still on its way in', async () => {
-    const { gateway, url, customer, provider } = await start();
+    const { gateway, url, customer, provider, arrived } = await start();
     provider.script([{ say: { text: 'Hello.' } }]);
     const one = slowly(url, customer.secret);
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    const closed = gateway.close(20_000);
+    await until(() => arrived() === 1);
+    const closed = gateway.close(600_000);
     await new Promise((resolve) => setTimeout(resolve, 50));
     one.end();
     expect(await one.status).toBe(200);
@@ -64,10 +65,10 @@ describe('a gateway that stops', () => {
   });
 
   it('but not for longer than it waits for others', async () => {
-    const { gateway, url, customer } = await start();
+    const { gateway, url, customer, arrived } = await start();
     const one = slowly(url, customer.secret);
     one.status.catch(() => undefined);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await until(() => arrived() === 1);
     await gateway.close(50);
     await expect(one.status).rejects.toThrow(/hang up|reset/i);
   });
@@ -131,12 +132,13 @@ describe('a caller that leaves', () => {
     const asked = Promise.withResolvers<void>();
     provider.script(() => {
       asked.resolve();
-      return { status: 500, headers: { 'retry-after': '5' } };
+      return { status: 500, headers: { 'retry-after': '10' } };
     });
     const leaving = new AbortController();
     asks('claude', false, { signal: leaving.signal }).catch(() => undefined);
     await asked.promise;
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await until(() => provider.open === 0);
+    await eventLoopTurns();
     leaving.abort();
     await expect.poll(rows).toHaveLength(1);
     expect((await rows())[0]).toMatchObject({ ended: 'released', cost: 0n, outcome: 'client_gone' });

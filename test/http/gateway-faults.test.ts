@@ -4,23 +4,35 @@ import OpenAI from 'openai';
 import { pairs, wires } from '../support/gateway/asks.ts';
 import type { ProviderReply } from '../support/gateway/provider.ts';
 import { type Customer, gatewayWorld, nanoOf, otherRates } from '../support/gateway/world.ts';
+import { until } from '../support/until.ts';
 
 type World = Awaited<ReturnType<typeof gatewayWorld>>;
+/** Waits as long as it takes: no time limit ends what goes well here, however slow the machine is. */
 let world: World;
+/** Waits for nobody for long. */
+let hasty: World;
 let customer: Customer;
 
 beforeAll(async () => {
+  const fallbacks = new Map([['chat', ['chat-other']]]);
   world = await gatewayWorld({
-    fallbacks: new Map([['chat', ['chat-other']]]),
-    limits: { retries: 2, drainSecs: 1, drainIdleSecs: 5 },
+    fallbacks,
+    limits: { retries: 2, drainSecs: 600, drainIdleSecs: 600 },
+    readerMs: 600_000,
+    upstreamLimits: { streamIdleMs: 600_000, bufferedMs: 600_000, maxEventChars: 100_000 },
+  });
+  hasty = await gatewayWorld({
+    fallbacks,
+    limits: { retries: 2, drainSecs: 1, drainIdleSecs: 600 },
     readerMs: 400,
-    upstreamLimits: { streamIdleMs: 1000, bufferedMs: 2000, maxEventChars: 100_000 },
+    upstreamLimits: { streamIdleMs: 1000, bufferedMs: 600_000 },
   });
   customer = await world.customer();
 });
 afterAll(async () => {
-  const wrong = await world.witness.faults();
+  const wrong = [...(await world.witness.faults()), ...(await hasty.witness.faults())];
   await world.close();
+  await hasty.close();
   expect(wrong).toEqual([]);
 });
 
@@ -116,8 +128,11 @@ describe('a stream that its provider breaks off', () => {
   });
 
   it('by saying nothing more is ended after the idle limit, and costs nothing', async () => {
-    world.provider.script([{ say, stallAfter: 3 }]);
-    const { text, row } = await chat(true, { model: 'chat' });
+    hasty.provider.script([{ say, stallAfter: 3 }]);
+    const { path, body } = wires.chat;
+    const response = await hasty.ask(path, { customer: await hasty.customer(), body: body('chat', true) });
+    const text = await response.text();
+    const row = await hasty.witness.row(idOf(response));
     expect(text).toMatch(/"code":"upstream_timeout"/);
     expect({ cost: row.cost, ended: row.ended }).toEqual({ cost: 0n, ended: 'released' });
   });
@@ -343,15 +358,17 @@ describe('a caller that goes away', () => {
   const say = { text: 'One two three four five six seven eight.', usage: { input: 21, output: 9 } };
   const real = nanoOf({ fresh: 21, output: 9 });
 
-  /** Asks as somebody new, and leaves when `leave` resolves. */
-  async function leaves(stream: boolean, leave: Promise<unknown>, model = 'chat'): Promise<Customer> {
-    const someone = await world.customer();
+  /** Asks as somebody new, and leaves when `leave` resolves. Resolves when the gateway knows it. */
+  async function leaves(stream: boolean, leave: Promise<unknown>, at = world): Promise<Customer> {
+    const someone = await at.customer();
     const leaving = new AbortController();
     const { path, body } = wires.chat;
-    const asked = world.ask(path, { customer: someone, body: body(model, stream), signal: leaving.signal });
+    const asked = at.ask(path, { customer: someone, body: body('chat', stream), signal: leaving.signal });
     asked.then((response) => response.text()).catch(() => undefined);
     await leave;
+    const before = at.left();
     leaving.abort();
+    await until(() => at.left() > before);
     return someone;
   }
 
@@ -368,7 +385,6 @@ describe('a caller that goes away', () => {
       },
     ]);
     const someone = await leaves(true, sent.promise);
-    await new Promise((resolve) => setTimeout(resolve, 50));
     goOn.resolve();
     const row = await world.witness.rowOf(someone);
     expect(row).toMatchObject({ cost: real, outcome: 'client_gone', ended: 'settled', tokens_output: 9n });
@@ -382,13 +398,10 @@ describe('a caller that goes away', () => {
       return { say };
     });
     const someone = await leaves(stream, came.promise);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    const began = performance.now();
     goOn.resolve();
+    // Not only when the time to read on is up, which is ten minutes here.
     const row = await world.witness.rowOf(someone);
     expect(row).toMatchObject({ cost: real, outcome: 'client_gone', ended: 'settled' });
-    // Not only when the time to read on is up, which is a second here.
-    expect(performance.now() - began).toBeLessThan(800);
   });
 
   it('for longer than the gateway reads on is billed by what was seen', async () => {
@@ -397,32 +410,33 @@ describe('a caller that goes away', () => {
       if (frame === 3) sent.resolve();
       return undefined;
     };
-    world.provider.script([{ say: { ...say, text: 'word '.repeat(1000), piece: 4 }, frameMs: 40, hold }]);
-    const row = await world.witness.rowOf(await leaves(true, sent.promise));
+    hasty.provider.script([{ say: { ...say, text: 'word '.repeat(1000), piece: 4 }, frameMs: 40, hold }]);
+    const row = await hasty.witness.rowOf(await leaves(true, sent.promise, hasty));
     expect(row).toMatchObject({ outcome: 'client_gone', ended: 'settled' });
     expect(row.tokens_fresh).toBeGreaterThan(0n);
-    expect(Number(row.tokens_output)).toBeGreaterThan(10);
-    expect(Number(row.tokens_output)).toBeLessThan(100);
-    await expect.poll(() => world.provider.open).toBe(0);
+    expect(row.tokens_output).toBeGreaterThan(0n);
+    // The whole would take a minute.
+    expect(Number(row.tokens_output)).toBeLessThan(1000);
+    await expect.poll(() => hasty.provider.open).toBe(0);
   });
 
   it('for longer than that before there is an answer is billed by the request', async () => {
     const came = Promise.withResolvers<void>();
-    world.provider.script(() => {
+    hasty.provider.script(() => {
       came.resolve();
       return { stallAfter: 'head' };
     });
-    const row = await world.witness.rowOf(await leaves(false, came.promise));
+    const row = await hasty.witness.rowOf(await leaves(false, came.promise, hasty));
     expect(row).toMatchObject({ outcome: 'client_gone', ended: 'settled', tokens_output: 0n });
     expect(row.cost).toBeGreaterThan(0n);
   });
 
   it('but for its connection, and takes nothing, is not waited for', async () => {
     const end = Promise.withResolvers<void>();
-    world.provider.script([{ raw: { body: longStream(600) } }]);
-    const someone = await world.customer();
+    hasty.provider.script([{ raw: { body: longStream(600) } }]);
+    const someone = await hasty.customer();
     const body = JSON.stringify(wires.chat.body('chat', true));
-    const socket = connect(Number(new URL(world.url).port), '127.0.0.1');
+    const socket = connect(Number(new URL(hasty.url).port), '127.0.0.1');
     socket
       .on('close', end.resolve)
       .on('error', () => undefined)
@@ -431,7 +445,7 @@ describe('a caller that goes away', () => {
       `POST ${wires.chat.path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${someone.secret}\r\n` +
         `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
-    const row = await world.witness.rowOf(someone);
+    const row = await hasty.witness.rowOf(someone);
     expect(row).toMatchObject({ cost: real, outcome: 'client_gone', ended: 'settled' });
     socket.resume();
     await end.promise;
@@ -455,8 +469,9 @@ describe('a caller that goes away', () => {
       const early = await world.ask(path, asked);
       expect(early.status).toBe(409);
       expect(await early.text()).toContain('request_in_progress');
+      const before = world.left();
       leaving.abort();
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await until(() => world.left() > before);
       goOn.resolve();
       expect((await world.witness.rowOf(someone)).cost).toBe(real);
       const again = await world.ask(path, asked);
@@ -474,19 +489,19 @@ describe('a caller that goes away', () => {
       if (frame === 3) sent.resolve();
       return undefined;
     };
-    world.provider.script([{ say: { ...say, text: 'word '.repeat(1000), piece: 4 }, frameMs: 40, hold }]);
-    const someone = await world.customer();
+    hasty.provider.script([{ say: { ...say, text: 'word '.repeat(1000), piece: 4 }, frameMs: 40, hold }]);
+    const someone = await hasty.customer();
     const { path, body } = wires.chat;
     const asked = { customer: someone, body: body('chat', true), headers: { 'idempotency-key': 'mine' } };
     const leaving = new AbortController();
-    world
+    hasty
       .ask(path, { ...asked, signal: leaving.signal })
       .then((response) => response.text())
       .catch(() => undefined);
     await sent.promise;
     leaving.abort();
-    await world.witness.rowOf(someone);
-    const again = await world.ask(path, asked);
+    await hasty.witness.rowOf(someone);
+    const again = await hasty.ask(path, asked);
     expect(again.status).toBe(409);
     expect(again.headers.get('x-should-retry')).toBe('false');
     expect(await again.text()).toContain('idempotency_answer_lost');
@@ -506,7 +521,6 @@ describe('a caller that goes away', () => {
       },
     ]);
     const someone = await leaves(true, sent.promise);
-    await new Promise((resolve) => setTimeout(resolve, 50));
     goOn.resolve();
     expect(await world.witness.rowOf(someone)).toMatchObject({
       cost: 0n,

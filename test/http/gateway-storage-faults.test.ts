@@ -5,6 +5,7 @@ import { wires } from '../support/gateway/asks.ts';
 import { gatewayWorld, nanoOf } from '../support/gateway/world.ts';
 import { postgresPrograms, startPostgres } from '../support/postgres-server.ts';
 import { noDisks, smallDisk } from '../support/small-disk.ts';
+import { until } from '../support/until.ts';
 
 /** A database that can be taken away and given back. */
 interface Frail {
@@ -96,7 +97,7 @@ describe.each([
       await all.promise;
       leaving.abort();
       // Until its connection is closed there, nobody knows that it left.
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await until(() => world.left() === 1);
       await frail.breaks();
       goOn.resolve();
 
@@ -123,9 +124,7 @@ describe.each([
       await frail.mends();
       provider.script([{ say }]);
       // The two that were refused cost nothing and may be asked again; the one that left is paid.
-      await expect
-        .poll(() => witness.openHolds().catch(() => -1), { timeout: 20_000, interval: 100 })
-        .toBe(0);
+      await expect.poll(() => witness.openHolds().catch(() => -1), { interval: 100 }).toBe(0);
       expect(await money()).toBe(begin);
       expect(await witness.rowOf(leaver)).toMatchObject({ ended: 'settled', outcome: 'client_gone' });
       const cost = nanoOf({ fresh: 11, output: 7 });

@@ -58,7 +58,7 @@ function answering(...answers: readonly (readonly string[])[]): { resolve: Resol
   };
 }
 function transport(resolve: Resolve) {
-  const way = new UndiciTransport({ byok: [azure, openai], resolve, limits: { connectMs: 500 } });
+  const way = new UndiciTransport({ byok: [azure, openai], resolve, limits: { connectMs: 60_000 } });
   closing.push(() => way.close());
   return way;
 }
@@ -215,13 +215,13 @@ describe("the operator's providers", () => {
 });
 
 describe('vettedGet', () => {
-  const get = (url: string, mode: 'house' | 'public' | 'registered', resolve?: Resolve) =>
+  const get = (url: string, mode: 'house' | 'public' | 'registered', resolve?: Resolve, timeoutMs = 60_000) =>
     vettedGet(url, {
       mode,
       name: 'acme',
       headers: { authorization: 'Bearer sk-own' },
       hostSuffixes: ['.openai.azure.com'],
-      timeoutMs: 300,
+      timeoutMs,
       ...(resolve ? { resolve } : {}),
     });
 
@@ -269,7 +269,7 @@ describe('vettedGet', () => {
     closing.push(async () => server.close());
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     expect(await get(`${url}/endless`, 'house')).toEqual({ status: 401 });
-    const late = await failure(get(`${url}/silent`, 'house'));
+    const late = await failure(get(`${url}/silent`, 'house', undefined, 300));
     expect(late.error).toMatchObject({ status: 504, code: 'upstream_timeout' });
     await expect.poll(() => sockets.size).toBe(0);
     const gone = await failure(get('http://127.0.0.1:1/', 'house'));

@@ -349,13 +349,13 @@ describe('an answer', () => {
         if (!response.write(frame(`${written} ${'x'.repeat(10_000)}`))) await once(response, 'drain');
       response.end();
     });
-    const reply = await transport({ limits: { streamIdleMs: 1000 } }).send(
+    const reply = await transport({ limits: { streamIdleMs: 3000 } }).send(
       aSending(aCandidate(baseUrl), streaming),
     );
     const frames = reply.frames()[Symbol.asyncIterator]();
     await frames.next();
     // Longer than the limit for silence: it is ours, not the provider's.
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await new Promise((resolve) => setTimeout(resolve, 4000));
     expect(written).toBeLessThan(count);
     let read = 1;
     for (let next = await frames.next(); !next.done; next = await frames.next()) {
@@ -471,12 +471,13 @@ describe('a provider that fails', () => {
     const send = (path: string, stream: boolean) =>
       way.send(aSending(aCandidate(baseUrl), { stream, body: { path, headers: {}, text: '' } }));
     expect(summary(await failure(send('/head', true)))).toEqual(late);
-    expect(summary(await failure(all(await send('/middle', true))))).toEqual(late);
-    expect(summary(await failure(all(await send('/drip', true))))).toEqual(late);
+    const read = async (path: string) => all(await send(path, true));
+    expect(summary(await failure(read('/middle')))).toEqual(late);
+    expect(summary(await failure(read('/drip')))).toEqual(late);
     // A whole answer has one limit, and a long one is no sign of bad health.
     expect(summary(await failure(send('/head', false)))).toEqual({ ...late, unwell: false });
-    const dripping = await send('/drip', false);
-    expect(summary(await failure(dripping.text()))).toEqual({ ...late, unwell: false });
+    const dripping = async () => (await send('/drip', false)).text();
+    expect(summary(await failure(dripping()))).toEqual({ ...late, unwell: false });
   });
 
   it('lives as long as it says something now and then, but not for ever', async () => {
@@ -487,15 +488,16 @@ describe('a provider that fails', () => {
         n += 1;
         response.write(n % 2 ? ': ping\n\n' : frame(`${n}`));
         if (n === 14 && request.url === '/v1/ends') response.end();
-      }, 100);
+      }, 200);
       response.on('close', () => clearInterval(timer));
     });
     const send = (path: string, streamMs: number) =>
-      transport({ limits: { streamIdleMs: 1000, streamMs } }).send(
+      transport({ limits: { streamIdleMs: 2500, streamMs } }).send(
         aSending(aCandidate(baseUrl), { ...streaming, body: { path, headers: {}, text: '' } }),
       );
     expect(await all(await send('/ends', 60_000))).toEqual(['2', '4', '6', '8', '10', '12', '14']);
-    expect(summary(await failure(all(await send('/endless', 500))))).toEqual({ ...late, unwell: false });
+    const endless = async () => all(await send('/endless', 500));
+    expect(summary(await failure(endless()))).toEqual({ ...late, unwell: false });
   });
 });
 

@@ -27,7 +27,7 @@ async function start(options: WorldOptions = {}, kept?: Parameters<typeof watchi
   const told = () => seen.of('gateway');
   /** As soon as all of them are over. */
   const endings = async (count: number) => {
-    await expect.poll(() => seen.ended.length, { timeout: 10_000 }).toBe(count);
+    await expect.poll(() => seen.ended.length).toBe(count);
     return seen.endings('gateway');
   };
   return { ...seen, ...world, customer, newCustomer: world.customer, asks, told, endings };

@@ -32,7 +32,7 @@ describeDatabases('a host that is killed while it acts', (url, kind) => {
     await script?.close();
   });
 
-  it.runIf(killsOn(kind))(`${kills} times`, { timeout: 120_000 + kills * 20_000 }, async () => {
+  it.runIf(killsOn(kind))(`${kills} times`, { timeout: 600_000 + kills * 20_000 }, async () => {
     script = await scriptedOpenAi(({ body: { messages } }) => {
       const writes = messages.some(({ content }) => content?.includes('WRITE'));
       if (!writes || messages.some(({ role }) => role === 'tool')) return { text: 'Done.', chunkMs: 2 };

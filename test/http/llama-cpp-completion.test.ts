@@ -3,6 +3,7 @@ import { EngineError } from '../../src/engine/types.ts';
 import { llamaError } from '../../src/planes/error-schema.ts';
 import { completionAnswer, completionPart } from '../../src/planes/llama-cpp/answer-schema.ts';
 import { readEvents, scriptedServers } from '../support/serve.ts';
+import { until } from '../support/until.ts';
 
 const serve = scriptedServers();
 
@@ -18,11 +19,7 @@ const timings = {
   predicted_per_second: 4000,
 };
 const json = async (response: Response) => (await response.json()) as Record<string, unknown>;
-const untilIdle = async (engine: { running: number }) => {
-  for (let tries = 0; tries < 300 && engine.running > 0; tries++)
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  expect(engine.running).toBe(0);
-};
+const untilIdle = (engine: { running: number }) => until(() => engine.running === 0);
 const events = async (response: Response) =>
   (await readEvents(response)).map((line) => JSON.parse(line) as Record<string, unknown>);
 

@@ -9,7 +9,7 @@ beforeAll(async () => {
   buildHost();
   host = startHost(['--gpu', '--port', '0']);
   url = await host.url();
-}, 180_000);
+});
 afterAll(() => host?.end());
 
 const post = (path: string, body: object) =>

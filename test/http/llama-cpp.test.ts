@@ -3,6 +3,7 @@ import { llamaError } from '../../src/planes/error-schema.ts';
 import { completionAnswer } from '../../src/planes/llama-cpp/answer-schema.ts';
 import { props, slots } from '../../src/planes/llama-cpp/server-schema.ts';
 import { readEvents, scriptedServers } from '../support/serve.ts';
+import { until } from '../support/until.ts';
 
 const serve = scriptedServers();
 
@@ -160,8 +161,7 @@ describe('the server', () => {
     const waiting = [1, 2].map(() =>
       post('/completion', { prompt: 'a' }, { signal: controller.signal }).catch(() => undefined),
     );
-    for (let tries = 0; tries < 200 && engine.running < 2; tries++)
-      await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(() => engine.running === 2);
     expect(await busy()).toEqual([true, true]);
     const none = await get('/slots?fail_on_no_slot=1');
     expect([none.status, llamaError.parse(await none.json()).error.type]).toEqual([503, 'unavailable_error']);

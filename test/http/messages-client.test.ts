@@ -4,7 +4,7 @@ import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { EngineError } from '../../src/engine/types.ts';
-import { until } from '../support/named-events.ts';
+import { until } from '../support/until.ts';
 import { scriptedServers } from '../support/serve.ts';
 
 const serve = scriptedServers();
@@ -158,11 +158,17 @@ describe('messages with the official @anthropic-ai/sdk client', () => {
   });
 
   test('aborting the stream stops the engine', async () => {
-    const { anthropic, host } = await client({ answer: () => Array<string>(500).fill('x'), delayMs: 5 });
+    const held = Promise.withResolvers<void>();
+    const { anthropic, host } = await client({
+      answer: () => Array<string>(500).fill('x'),
+      hold: (piece) => (piece === 4 ? held.promise : undefined),
+    });
     const stream = anthropic.messages.stream(hi);
     stream.on('text', () => stream.abort());
     await expect(stream.finalMessage()).rejects.toBeInstanceOf(Anthropic.APIUserAbortError);
+    await until(() => host.engine.requests[0]?.signal?.aborted === true);
+    held.resolve();
     await until(() => host.engine.running === 0);
-    expect(host.engine.produced).toBeLessThan(200);
+    expect(host.engine.produced).toBe(4);
   });
 });

@@ -3,9 +3,10 @@ import { EngineError } from '../../src/engine/types.ts';
 import { GrammarError } from '../../src/grammar/types.ts';
 import { messagesError } from '../../src/planes/messages/envelope.ts';
 import { messageEvent, messageObject } from '../../src/planes/messages/schema.ts';
-import { readNamedEvents, until } from '../support/named-events.ts';
+import { readNamedEvents } from '../support/named-events.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';
+import { until } from '../support/until.ts';
 
 const serve = scriptedServers();
 const route = '/v1/messages';
@@ -377,14 +378,20 @@ describe('messages that break', () => {
   });
 
   test.each([true, false])('a client that leaves stops the engine (stream: %s)', async (stream) => {
-    const { post, engine } = await serve({ answer: () => Array<string>(500).fill('x'), delayMs: 5 });
+    const held = Promise.withResolvers<void>();
+    const { post, engine } = await serve({
+      answer: () => Array<string>(500).fill('x'),
+      hold: (piece) => (piece === 4 ? held.promise : undefined),
+    });
     const left = new AbortController();
     const response = post(route, { ...hi, max_tokens: 500, stream }, { signal: left.signal });
-    await until(() => engine.produced > 3);
+    await until(() => engine.produced === 4);
     left.abort();
     await response.then((given) => given.text()).catch(() => undefined);
+    await until(() => engine.requests[0]?.signal?.aborted === true);
+    held.resolve();
     await until(() => engine.running === 0);
-    expect(engine.produced).toBeLessThan(200);
+    expect(engine.produced).toBe(4);
   });
 });
 

@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { freshDataDir, type HostProcess, repository, startSource } from '../support/host.ts';
+import { until } from '../support/until.ts';
 
 const isBuilt = process.env['LATHE_TEST_BUILT'] === '1';
 const tool = join(repository, isBuilt ? 'dist/observe.js' : 'src/observe.ts');
-const patience = 60_000;
 
 let dataDir: string;
 let host: HostProcess;
@@ -24,7 +24,7 @@ const startHost = async () => {
 beforeAll(async () => {
   dataDir = freshDataDir();
   await startHost();
-}, patience);
+});
 afterAll(async () => {
   for (const { child } of started) child.kill('SIGKILL');
   await host.end();
@@ -51,10 +51,6 @@ async function run(args: readonly string[], env?: Readonly<Record<string, string
   const code = await one.exit;
   return { code, ...one.output };
 }
-const until = async (done: () => boolean) => {
-  for (let tries = 0; tries < 2000 && !done(); tries++) await new Promise((go) => setTimeout(go, 20));
-  expect(done()).toBe(true);
-};
 
 /** Without a model it is refused, which is a row too. */
 const ask = async (model: string) =>
@@ -89,9 +85,9 @@ const photograph = (folder: string): string[] =>
     });
 
 describe('beside a host that runs', () => {
-  test('it asks that host, by what lies in the data directory', { timeout: patience }, async () => {
+  test('it asks that host, by what lies in the data directory', async () => {
     await ask('first');
-    await expect.poll(() => models('--url', url), { timeout: 20_000 }).toEqual(['first']);
+    await expect.poll(() => models('--url', url)).toEqual(['first']);
     const table = await run(['query', 'completions', '--url', url, '--select', 'requested_model,status']);
     expect(table).toMatchObject({
       code: 0,
@@ -102,12 +98,10 @@ describe('beside a host that runs', () => {
     expect(found).toMatchObject({ code: 0, stdout: expect.stringContaining('first') });
   });
 
-  test('all pages follow one another, and a page says that there is more', {
-    timeout: patience,
-  }, async () => {
+  test('all pages follow one another, and a page says that there is more', async () => {
     for (const model of ['a', 'b', 'c', 'd']) await ask(model);
     const all = ['d', 'c', 'b', 'a', 'first'];
-    await expect.poll(() => models('--url', url), { timeout: 20_000 }).toEqual(all);
+    await expect.poll(() => models('--url', url)).toEqual(all);
     const page = ['query', 'completions', '--url', url, '--select', 'requested_model', '--limit', '2'];
     expect((await run(page)).stdout).toContain('2 rows of 5');
     expect((await run(page)).stdout).toContain('there are more: --all');
@@ -118,7 +112,7 @@ describe('beside a host that runs', () => {
     expect(shown.slice(0, 6).map((line) => line.trim())).toEqual(['requested_model', ...all]);
   });
 
-  test('a query in a file, a question, a schema, what there is', { timeout: patience }, async () => {
+  test('a query in a file, a question, a schema, what there is', async () => {
     const file = join(dataDir, 'q.json');
     writeFileSync(file, JSON.stringify({ surface: 'completions', aggregate: [{ fn: 'count' }] }));
     expect((await run(['query', '--file', file, '--url', url])).stdout).toMatch(
@@ -134,7 +128,7 @@ describe('beside a host that runs', () => {
       expect(stdout).toContain(name);
   });
 
-  test('faults end with 2, all at once; refusals with 1', { timeout: patience }, async () => {
+  test('faults end with 2, all at once; refusals with 1', async () => {
     const at = ['--url', url];
     const wrong = await run([
       'query',
@@ -179,9 +173,7 @@ describe('beside a host that runs', () => {
     });
   });
 
-  test('the host is not where it looks: it says so, and sends its token to nobody', {
-    timeout: patience,
-  }, async () => {
+  test('the host is not where it looks: it says so, and sends its token to nobody', async () => {
     const heard: (string | undefined)[] = [];
     const other = createServer((request, response) => {
       heard.push(request.headers.authorization);
@@ -203,7 +195,7 @@ describe('beside a host that runs', () => {
     });
   });
 
-  test('who reads it may leave', { timeout: patience }, async () => {
+  test('who reads it may leave', async () => {
     const one = launch(['tail', 'completions', '--url', url, '--last', '5', '--every', '100ms']);
     started.push(one);
     one.child.stdout.once('data', () => one.child.stdout.destroy());
@@ -215,9 +207,7 @@ describe('beside a host that runs', () => {
 });
 
 describe('tail', () => {
-  test('shows each row once, also over a host that starts anew, and ends with Ctrl-C', {
-    timeout: 3 * patience,
-  }, async () => {
+  test('shows each row once, also over a host that starts anew, and ends with Ctrl-C', async () => {
     const at = new URL(url).port;
     const one = launch([
       'tail',
@@ -279,7 +269,7 @@ describe('on the data directory of a host that is not running', () => {
     return { latest, table, racks };
   };
 
-  test('it reads what is there and changes nothing', { timeout: patience }, async () => {
+  test('it reads what is there and changes nothing', async () => {
     host.kill('SIGTERM');
     await host.exit;
     expect(readdirSync(dataDir)).not.toContain('lathe.db-wal');
@@ -290,10 +280,10 @@ describe('on the data directory of a host that is not running', () => {
     expect(racks.stdout).toContain('left out: the rack completions: nobody granted it to be read');
   });
 
-  test('also after it was killed', { timeout: patience }, async () => {
+  test('also after it was killed', async () => {
     await startHost();
     await ask('last');
-    await expect.poll(() => models('--url', url, '--limit', '1'), { timeout: 20_000 }).toEqual(['last']);
+    await expect.poll(() => models('--url', url, '--limit', '1')).toEqual(['last']);
     host.kill('SIGKILL');
     await host.exit;
     expect(readdirSync(dataDir)).toEqual(
@@ -303,7 +293,7 @@ describe('on the data directory of a host that is not running', () => {
     await both();
   });
 
-  test('another directory without anything is no directory to read', { timeout: patience }, async () => {
+  test('another directory without anything is no directory to read', async () => {
     const empty = freshDataDir();
     mkdirSync(join(empty, 'sub'));
     const { code, stderr } = await run(['query', 'acts', '--data-dir', join(empty, 'sub')]);

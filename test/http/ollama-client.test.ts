@@ -12,7 +12,7 @@ beforeAll(async () => {
   host = startHost(['--gpu', '--port', '0']);
   url = await host.url();
   ollama = new Ollama({ host: url });
-}, 120_000);
+});
 afterAll(async () => {
   await host.end();
 });
@@ -29,7 +29,7 @@ const weather: Tool = {
   },
 };
 
-describe("ollama's client", { timeout: 60_000 }, () => {
+describe("ollama's client", () => {
   test('chats, buffered and streaming alike', async () => {
     const whole = await ollama.chat({ model, messages: says('What is 2 plus 3?'), options });
     expect(whole.message.content).toContain('5');

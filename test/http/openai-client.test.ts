@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { EngineError } from '../../src/engine/types.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
 import { scriptedServers, type serveScripted } from '../support/serve.ts';
+import { until } from '../support/until.ts';
 
 const serve = scriptedServers();
 async function client(...options: Parameters<typeof serveScripted>) {
@@ -82,12 +83,28 @@ describe('the official openai client', () => {
   });
 
   test('it retries a full queue as Retry-After says, and gets its answer', async () => {
-    const { host } = await client({ capacity: 1, delayMs: 60 });
-    const openai = new OpenAI({ baseURL: `${host.url}/v1`, apiKey: 'none', maxRetries: 2 });
+    const held = Promise.withResolvers<void>();
+    const { host } = await client({ capacity: 1, hold: () => held.promise });
+    const refused: number[] = [];
+    const openai = new OpenAI({
+      baseURL: `${host.url}/v1`,
+      apiKey: 'none',
+      maxRetries: 2,
+      fetch: async (...asked) => {
+        const response = await fetch(...asked);
+        if (response.status === 429) {
+          refused.push(response.status);
+          held.resolve();
+          await until(() => host.engine.running === 0);
+        }
+        return response;
+      },
+    });
     const answers = await Promise.all([
       openai.chat.completions.create(hi),
       openai.chat.completions.create(hi),
     ]);
+    expect(refused).toEqual([429]);
     expect(answers.map(({ choices }) => choices[0]?.message.content)).toEqual([
       'Hello, world!',
       'Hello, world!',
@@ -95,17 +112,21 @@ describe('the official openai client', () => {
   });
 
   test('leaving the loop stops the generation', async () => {
-    const { openai, host } = await client({ answer: () => Array(500).fill('x'), delayMs: 5 });
+    const held = Promise.withResolvers<void>();
+    const { openai, host } = await client({
+      answer: () => Array(500).fill('x'),
+      hold: (piece) => (piece === 10 ? held.promise : undefined),
+    });
     const stream = await openai.chat.completions.create({ ...hi, stream: true });
     let seen = 0;
     for await (const chunk of stream) {
       seen += chunk.choices.length;
       if (seen > 3) break;
     }
-    for (let tries = 0; tries < 100 && host.engine.running > 0; tries++)
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    expect(host.engine.running).toBe(0);
-    expect(host.engine.produced).toBeLessThan(60);
+    await until(() => host.engine.requests[0]?.signal?.aborted === true);
+    held.resolve();
+    await until(() => host.engine.running === 0);
+    expect(host.engine.produced).toBe(10);
   });
 
   test('several answers with log probabilities, streamed as buffered', async () => {

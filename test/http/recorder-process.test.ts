@@ -164,7 +164,7 @@ describe('ingest', () => {
     // Turned back, as if they had lain there for two days.
     const folder = join(at.dataDir, 'recorder');
     const file = readdirSync(folder).find((name) => /^external.*\.db$/.test(name)) ?? '';
-    const db = new DatabaseSync(join(folder, file), { timeout: 5000 });
+    const db = new DatabaseSync(join(folder, file), { timeout: 60_000 });
     db.exec("update events set received_at = '2001-01-01T00:00:00.000Z'");
     db.close();
     expect(await retention({ days: 1 })).toMatchObject({ events: 0 });

@@ -5,7 +5,7 @@ import type { ResponseInput } from 'openai/resources/responses/responses';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { EngineError } from '../../src/engine/types.ts';
-import { until } from '../support/named-events.ts';
+import { until } from '../support/until.ts';
 import { scriptedServers } from '../support/serve.ts';
 
 const serve = scriptedServers();
@@ -174,11 +174,17 @@ describe('responses with the official openai client', () => {
   });
 
   test('leaving the stream stops the engine', async () => {
-    const { openai, host } = await client({ answer: () => Array<string>(500).fill('x'), delayMs: 5 });
+    const held = Promise.withResolvers<void>();
+    const { openai, host } = await client({
+      answer: () => Array<string>(500).fill('x'),
+      hold: (piece) => (piece === 4 ? held.promise : undefined),
+    });
     for await (const event of await openai.responses.create({ ...hi, stream: true })) {
       if (event.type === 'response.output_text.delta') break;
     }
+    await until(() => host.engine.requests[0]?.signal?.aborted === true);
+    held.resolve();
     await until(() => host.engine.running === 0);
-    expect(host.engine.produced).toBeLessThan(200);
+    expect(host.engine.produced).toBe(4);
   });
 });

@@ -24,7 +24,7 @@ beforeAll(async () => {
   host = startHost(['--gpu', '--swap', '--port', '0', '--data-dir', folder]);
   url = await host.url();
   ollama = new Ollama({ host: url });
-}, 120_000);
+});
 afterAll(async () => {
   await host.end();
 });
@@ -39,7 +39,7 @@ const openai = (path: string, body: unknown) =>
     body: JSON.stringify(body),
   });
 
-describe('the real host', { timeout: 120_000 }, () => {
+describe('the real host', () => {
   test('answers each request with the model it names, and as before when it comes back', async () => {
     const before = await ollama.chat({ model: 'lathe-tiny', messages: sum, options: exact });
     expect(before.message.content).toContain('5');

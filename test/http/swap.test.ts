@@ -3,6 +3,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { afterEach, describe, expect, test } from 'vitest';
 import { modelList } from '../../src/planes/v1/models-schema.ts';
 import { type Swapping, swappingHost } from '../support/swapping-host.ts';
+import { until } from '../support/until.ts';
 
 type Host = Awaited<ReturnType<typeof swappingHost>>;
 const hosts: Host[] = [];
@@ -28,7 +29,11 @@ const textOf = async (response: Response): Promise<string> => {
   const body = (await response.json()) as { message?: { content: string }; error?: unknown };
   return body.message?.content ?? JSON.stringify(body);
 };
-const slow = { answer: () => Array<string>(20).fill('.'), delayMs: 10 };
+/** Twenty pieces, of which all but the first wait for the test. */
+const heldAfterFirst = (held: PromiseWithResolvers<void>) => ({
+  answer: () => Array<string>(20).fill('.'),
+  hold: (piece: number) => (piece === 1 ? held.promise : undefined),
+});
 
 describe('without --swap', () => {
   test('another stored model is refused with how to get it, on every wire', async () => {
@@ -150,10 +155,13 @@ describe('with --swap', () => {
   });
 
   test('who is being answered finishes first, and who names no model takes what is there', async () => {
-    const { post, loads } = await serve({ models: { a: slow, b: {} } });
+    const held = Promise.withResolvers<void>();
+    const { post, loads, looked } = await serve({ models: { a: heldAfterFirst(held), b: {} } });
     const streamed = await post('/api/chat', { ...ask('a'), stream: true });
     const other = post('/api/chat', ask('b'));
+    await until(() => looked.includes('b'));
     const any = post('/v1/chat/completions', ask());
+    held.resolve();
     const lines = (await streamed.text()).trim().split('\n');
     expect(lines).toHaveLength(21);
     expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ done_reason: 'stop' });
@@ -183,12 +191,19 @@ describe('with --swap', () => {
   });
 
   test('who goes away while waiting is forgotten: the model is not changed for nobody', async () => {
-    const { post, loads, resident } = await serve({ models: { a: slow, b: {} } });
+    const held = Promise.withResolvers<void>();
+    const { post, loads, looked, ended, resident } = await serve({
+      models: { a: heldAfterFirst(held), b: {} },
+    });
     const streamed = await post('/api/chat', { ...ask('a'), stream: true });
     const gone = new AbortController();
     const waiting = post('/api/chat', ask('b'), { signal: gone.signal });
-    setTimeout(() => gone.abort(), 50);
+    waiting.catch(() => undefined);
+    await until(() => looked.includes('b'));
+    gone.abort();
     await expect(waiting).rejects.toThrow();
+    await until(() => ended.length === 1);
+    held.resolve();
     expect(await textOf(await post('/api/chat', ask('a')))).toBe('....................');
     await streamed.text();
     expect(loads).toEqual([]);
@@ -196,11 +211,19 @@ describe('with --swap', () => {
   });
 
   test('who goes away while its model loads leaves it to the others', async () => {
-    const { post, loads } = await serve({ models: { a: {}, b: {} }, loadMs: 100 });
+    const held = Promise.withResolvers<void>();
+    const { post, loads, ended } = await serve({
+      models: { a: {}, b: {} },
+      hold: (location) => (location === '/b' ? held.promise : undefined),
+    });
     const gone = new AbortController();
     const waiting = post('/api/chat', ask('b'), { signal: gone.signal });
-    setTimeout(() => gone.abort(), 30);
+    waiting.catch(() => undefined);
+    await until(() => loads.includes('/b'));
+    gone.abort();
     await expect(waiting).rejects.toThrow();
+    await until(() => ended.length === 1);
+    held.resolve();
     expect(await textOf(await post('/api/chat', ask('b')))).toBe('b');
     expect(loads).toEqual(['/b']);
   });
@@ -220,7 +243,11 @@ describe('with --swap', () => {
   });
 
   test('the host is alive while it changes, the lab is not', async () => {
-    const { post, get } = await serve({ models: { a: {}, b: {} }, loadMs: 300 });
+    const held = Promise.withResolvers<void>();
+    const { post, get } = await serve({
+      models: { a: {}, b: {} },
+      hold: (location) => (location === '/b' ? held.promise : undefined),
+    });
     const other = post('/api/chat', ask('b'));
     await expect.poll(async () => (await get('/props')).status).toBe(503);
     expect((await get('/v1/models')).status).toBe(200);
@@ -228,6 +255,7 @@ describe('with --swap', () => {
     expect((await get('/api/version')).status).toBe(200);
     expect(await (await get('/api/ps')).json()).toEqual({ models: [] });
     expect((await post('/lab/v1/bench', {})).status).toBe(503);
+    held.resolve();
     expect(await textOf(await other)).toBe('b');
     expect((await get('/props')).status).toBe(200);
   });
@@ -274,9 +302,7 @@ describe('with --swap', () => {
     expect(await textOf(await post('/api/chat', ask('a')))).toBe('a');
   });
 
-  test('a reader that stops reading is left behind once the engine is idle', {
-    timeout: 30_000,
-  }, async () => {
+  test('a reader that stops reading is left behind once the engine is idle', async () => {
     const { post } = await serve({
       models: { a: { answer: () => Array<string>(3000).fill('x'.repeat(10_000)) }, b: {} },
     });
@@ -290,9 +316,17 @@ describe('with --swap', () => {
   });
 
   test('so many may wait, and no more', async () => {
-    const { post } = await serve({ models: { a: { ...slow, delayMs: 100 }, b: {} } });
+    const held = Promise.withResolvers<void>();
+    const { post } = await serve({ models: { a: heldAfterFirst(held), b: {} } });
     const streamed = await post('/api/chat', { ...ask('a'), stream: true });
-    const waiting = Array.from({ length: 260 }, async () => (await post('/api/chat', ask('b'))).status);
+    const refused: number[] = [];
+    const waiting = Array.from({ length: 260 }, async () => {
+      const { status } = await post('/api/chat', ask('b'));
+      if (status === 429) refused.push(status);
+      return status;
+    });
+    await until(() => refused.length === 4);
+    held.resolve();
     const statuses = await Promise.all(waiting);
     expect(statuses.filter((status) => status === 429).length).toBe(4);
     expect(statuses.filter((status) => status === 200).length).toBe(256);

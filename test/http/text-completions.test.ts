@@ -100,9 +100,11 @@ describe('several answers to several prompts', () => {
   });
 
   test('prompts run side by side', async () => {
-    const { post, engine } = await serve({ delayMs: 20 });
+    const held = Promise.withResolvers<void>();
+    const { post, engine } = await serve({ hold: () => held.promise });
     const answer = post('/v1/completions', { prompt: ['a', 'b', 'c', 'd'] });
     await expect.poll(() => engine.running).toBe(4);
+    held.resolve();
     expect((await answer).status).toBe(200);
   });
 

@@ -5,6 +5,9 @@ import { chromiumPath } from '../../scripts/chromium.mjs';
 export const noBrowser: string | undefined =
   chromiumPath() === undefined ? 'no Chromium here; npm run setup:services installs it' : undefined;
 
+/** Of one wait for a page, whose shaders may have to be compiled meanwhile: it ends only what hangs. */
+const limitMs = 300_000;
+
 export interface PageOptions {
   readonly width?: number;
   readonly height?: number;
@@ -35,6 +38,7 @@ export class TestBrowser {
     if (executablePath === undefined) throw new Error(noBrowser);
     const browser = await chromium.launch({
       executablePath,
+      timeout: limitMs,
       args: [
         '--no-sandbox',
         // Containers have little of it.
@@ -60,7 +64,7 @@ export class TestBrowser {
       reducedMotion: 'reduce',
     });
     // A locator that finds nothing is to be named, before the test itself runs out of time.
-    context.setDefaultTimeout(20_000);
+    context.setDefaultTimeout(limitMs);
     const page = await context.newPage();
     const { origin } = new URL(url);
     let faults: string[] = [];

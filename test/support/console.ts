@@ -49,9 +49,6 @@ export async function openConsole({ args = [], dataDir = freshDataDir(), script 
 
 export type Console = Awaited<ReturnType<typeof openConsole>>;
 
-/** For `expect.poll`: machines are loaded. */
-export const patience = { timeout: 20_000 };
-
 /** Tells the token where the page asks for it. */
 export async function signIn(page: Page, token: string): Promise<void> {
   const dialog = page.getByRole('dialog', { name: /bearer token/ });

@@ -12,6 +12,7 @@ const isBuilt = process.env['LATHE_TEST_BUILT'] === '1';
 const source = isBuilt ? built : join(repository, 'src/host.ts');
 const gateway = join(repository, isBuilt ? 'dist/gateway.js' : 'src/gateway.ts');
 const scripted = fileURLToPath(new URL('./scripted-host.ts', import.meta.url));
+const limitsModule = new URL('./long-limits.ts', import.meta.url).href;
 
 /** Builds `dist/` where it is missing or older than its sources. */
 export function buildHost(): void {
@@ -34,8 +35,17 @@ export const startSource = (args: readonly string[], env: Readonly<Record<string
   startProcess(source, args, env);
 
 /** Starts the same command line over a scripted engine: `script` goes to test/support/scripted-host.ts. */
-export const startScriptedHost = (args: readonly string[], script: Readonly<Record<string, unknown>> = {}) =>
-  startProcess(scripted, args, { LATHE_TEST_SCRIPT: JSON.stringify(script) });
+export const startScriptedHost = (
+  args: readonly string[],
+  script: Readonly<Record<string, unknown>> = {},
+  env: Readonly<Record<string, string>> = {},
+) => startProcess(scripted, args, { LATHE_TEST_SCRIPT: JSON.stringify(script), ...env });
+
+/** The environment of a process whose limits are a thousand times as long, those of so many milliseconds and more. */
+export const longLimits = (fromMs: number): Record<string, string> => ({
+  NODE_OPTIONS: `--import=${limitsModule}`,
+  LATHE_TEST_LONG_FROM: String(fromMs),
+});
 
 /** Starts the gateway as it is now. */
 export const startGateway = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>

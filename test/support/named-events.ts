@@ -9,10 +9,3 @@ export async function readNamedEvents(
     return { name, data: JSON.parse(json) as Record<string, unknown> };
   });
 }
-
-/** Waits for what happens soon. */
-export async function until(done: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 300 && !done(); tries++)
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  if (!done()) throw new Error('it did not happen');
-}

@@ -36,7 +36,7 @@ export async function observing(
   const path = pathOf(url);
   const write = async (sql: string) => {
     if (path === undefined) return void (await administer(sql, databaseOf(url)));
-    const db = new DatabaseSync(path, { timeout: 5000 });
+    const db = new DatabaseSync(path, { timeout: 60_000 });
     db.exec(sql);
     db.close();
   };

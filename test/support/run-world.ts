@@ -213,16 +213,14 @@ function http(send: Send) {
   };
   /** Waits for a run to be as is expected. */
   const becomes = async (id: string, expected: Partial<RunDetail>): Promise<RunDetail> => {
-    await expect.poll(() => detail(id), { timeout: 20_000, interval: 10 }).toMatchObject(expected);
+    await expect.poll(() => detail(id), { interval: 10 }).toMatchObject(expected);
     return await detail(id);
   };
   const pending = async () =>
     (await json('GET', 'pending')).body as unknown as { id: string; tool: string }[];
   /** Waits for a question, or a staged change. */
   const asked = async (tool: string): Promise<string> => {
-    await expect
-      .poll(async () => (await pending()).map((one) => one.tool), { timeout: 20_000 })
-      .toContain(tool);
+    await expect.poll(async () => (await pending()).map((one) => one.tool)).toContain(tool);
     return (await pending()).find((one) => one.tool === tool)?.id ?? '';
   };
   const code = async (method: string, path: string, body?: unknown) => {

@@ -87,6 +87,8 @@ export interface Script {
   answer?: (request: GenerateRequest) => readonly string[];
   /** Before each piece. */
   delayMs?: number;
+  /** Awaited before the n-th piece: holds an answer until the test says so. */
+  hold?: (piece: number) => Promise<void> | undefined;
   /** Thrown after so many pieces. */
   fail?: { after: number; error: Error };
   /** Of prompt tokens: in the prefix cache. */
@@ -158,7 +160,7 @@ export class ScriptedEngine implements Engine {
   }
 
   async *#follow(request: GenerateRequest): AsyncGenerator<GenerationEvent, void, undefined> {
-    const { fail, delayMs = 0, hang } = this.script;
+    const { fail, delayMs = 0, hang, hold } = this.script;
     let whole = false;
     try {
       if (hang) await new Promise(() => {});
@@ -167,6 +169,7 @@ export class ScriptedEngine implements Engine {
       for (const [index, text] of pieces.entries()) {
         if (fail?.after === index) throw fail.error;
         if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+        await hold?.(index);
         request.signal?.throwIfAborted();
         this.produced++;
         yield this.#text(request, text, index);

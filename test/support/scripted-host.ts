@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import process from 'node:process';
 import { main } from '../../src/cli/main.ts';
 import { repository } from './host.ts';
@@ -7,6 +8,8 @@ import { ScriptedLab } from './scripted-lab.ts';
 /** The whole program but the engine: what `src/host.ts` does, with an engine that follows a script. */
 interface HostScript {
   loadMs?: number;
+  /** Loads until there is this file. */
+  loadUntil?: string;
   loadError?: string;
   /** Pieces of an answer and the time before each. */
   pieces?: number;
@@ -46,6 +49,8 @@ await main({
       onProgress?.({ stage: 'weights', done, total: 4 });
       await new Promise((resolve) => setTimeout(resolve, (script.loadMs ?? 0) / 5));
     }
+    while (script.loadUntil !== undefined && !existsSync(script.loadUntil))
+      await new Promise((resolve) => setTimeout(resolve, 10));
     if (script.loadError !== undefined) throw new Error(script.loadError);
     const engine = new ScriptedEngine({
       answer: () => script.says ?? Array<string>(script.pieces ?? 4).fill('x'),

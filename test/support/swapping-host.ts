@@ -10,18 +10,27 @@ import { hostGuard } from '../../src/planes/ingress.ts';
 import { freshDataDir } from './host.ts';
 import { storeAt } from './model-store.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
+import { watching } from './watching.ts';
 
 export interface Swapping {
   /** What each model answers; its name is its id, and `/name` its place. */
   readonly models: Readonly<Record<string, Script>>;
   readonly swap?: boolean;
   readonly loadMs?: number;
+  /** Awaited by each load: holds it until the test says so. */
+  readonly hold?: (location: string) => Promise<void> | undefined;
   /** Loads of this place fail while it is true. */
   readonly broken?: (location: string) => boolean;
 }
 
 /** A host over scripted engines that changes its model; the first of `models` is resident. */
-export async function swappingHost({ models, swap = true, loadMs = 5, broken = () => false }: Swapping) {
+export async function swappingHost({
+  models,
+  swap = true,
+  loadMs = 5,
+  hold,
+  broken = () => false,
+}: Swapping) {
   const loads: string[] = [];
   const engines: ScriptedEngine[] = [];
   const overlaps: string[] = [];
@@ -32,6 +41,7 @@ export async function swappingHost({ models, swap = true, loadMs = 5, broken = (
     current = undefined;
     loads.push(location);
     await new Promise((resolve) => setTimeout(resolve, loadMs));
+    await hold?.(location);
     if (broken(location)) throw new Error(`${location} is broken`);
     const id = location.slice(1);
     const engine = new ScriptedEngine({ answer: () => [id], ...models[id] });
@@ -43,13 +53,15 @@ export async function swappingHost({ models, swap = true, loadMs = 5, broken = (
   const store = storeAt(freshDataDir());
   const find = async (name: string): Promise<StoredModel | undefined> =>
     name in models ? { name, location: `/${name}` } : await store.find(name);
+  /** The models that requests looked at, in order: who asks for another one waits from then on. */
+  const looked: string[] = [];
   const resident = new Resident('loading', {
     find,
     isSame: async (model, location) => model.location === location,
-    look: async ({ name }) => ({
-      problem: undefined,
-      kind: models[name]?.embeds === undefined ? 'generate' : 'embed',
-    }),
+    look: async ({ name }) => {
+      looked.push(name);
+      return { problem: undefined, kind: models[name]?.embeds === undefined ? 'generate' : 'embed' };
+    },
     load: swap ? load : undefined,
   });
   const [first = ''] = Object.keys(models);
@@ -58,13 +70,14 @@ export async function swappingHost({ models, swap = true, loadMs = 5, broken = (
   loads.length = 0;
   const stopping = new AbortController();
   const served = new Served();
+  const { sink, ended } = watching();
   const planes = hostPlanes({ resident, store, served, version: '0.0.0', endpointId: 'e' });
   const app = createApp({
     planes,
     access: openAccess,
     stopping: stopping.signal,
     onFault: (_, error) => faults.push(error),
-    watch: new Watch([served]),
+    watch: new Watch([served, sink]),
   });
   const faults: unknown[] = [];
   const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });
@@ -73,6 +86,9 @@ export async function swappingHost({ models, swap = true, loadMs = 5, broken = (
     url,
     resident,
     loads,
+    looked,
+    /** Requests that came to an end, whatever it was. */
+    ended,
     engines,
     overlaps,
     faults,

@@ -1,10 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { isAlive } from '../support/mcp-servers.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const script = fileURLToPath(new URL('../support/mcp-owner.ts', import.meta.url));
 const owners: ChildProcess[] = [];

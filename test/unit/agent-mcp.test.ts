@@ -1,11 +1,9 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/agent/clock.ts';
 import { AgentError } from '../../src/agent/errors.ts';
 import { type McpServerConfig, McpServers } from '../../src/agent/mcp/index.ts';
 import type { ChangeTool, Proposal, ReadTool, Tool, ToolContext } from '../../src/agent/tool.ts';
 import { childConfig, httpConfig, httpServer, isAlive } from '../support/mcp-servers.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {

@@ -60,7 +60,7 @@ describe('Printed', () => {
 
 const why = typeof found === 'string' ? ` (${found})` : '';
 
-describe.skipIf(typeof found === 'string')(`run_command${why}`, { timeout: 120_000 }, () => {
+describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
   it('stages what will run, word for word', async () => {
     const world = await sandbox();
     const call = { argv: ['echo', 'a b', "it's", '\u001b[2J'] };

@@ -1,12 +1,10 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { readToml } from '../../src/config/toml.ts';
 import { commandLines } from '../support/command-lines.ts';
 import { childCommand } from '../support/mcp-servers.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const folder = await mkdtemp(join(tmpdir(), 'lathe-cli-mcp-'));
 afterAll(() => rm(folder, { recursive: true }));

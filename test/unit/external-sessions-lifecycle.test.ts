@@ -7,8 +7,6 @@ import { ManualClock } from '../support/manual-clock.ts';
 import { openSessionPlane } from '../support/session-plane.ts';
 
 // Where the PostgreSQL server has to be started first.
-vi.setConfig({ testTimeout: 60_000 });
-
 const freshSqlite = () => `sqlite:${join(freshDataDir(), 'lathe.db')}`;
 
 const open: { close(): Promise<void> }[] = [];
@@ -197,5 +195,5 @@ describe('whatever happens', () => {
       }),
       { numRuns: 25 },
     );
-  }, 60_000);
+  });
 });

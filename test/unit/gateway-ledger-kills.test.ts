@@ -10,7 +10,7 @@ const program = fileURLToPath(new URL('../support/kills/ledger-acts.ts', import.
 
 describeDatabases('a gateway that is killed while it reserves and settles', (url, kind) => {
   const kills = killCount(kind === 'sqlite' ? 5 : 3);
-  it.runIf(killsOn(kind))(`${kills} times`, { timeout: 60_000 + kills * 8_000 }, async () => {
+  it.runIf(killsOn(kind))(`${kills} times`, { timeout: 600_000 + kills * 8_000 }, async () => {
     const at = await url();
     const watcher = await ledgerOn(at);
     const credit = 10n ** 12n;

@@ -84,9 +84,7 @@ const anySchema = fc.oneof(
 );
 
 describe('counted strings', () => {
-  it('have the masks of the grammar that counts by rules, but for tokens beyond an opening quote', {
-    timeout: 60_000,
-  }, async () => {
+  it('have the masks of the grammar that counts by rules, but for tokens beyond an opening quote', async () => {
     let steps = 0;
     await fc.assert(
       fc.asyncProperty(anySchema, fc.nat(), async (one, seed) => {

@@ -42,9 +42,7 @@ it('a mask that passes the deadline is refused, and its worker is ended and repl
   await grammars.close();
 });
 
-it('a grammar that needs more memory than there is is refused, and the next one is not', {
-  timeout: 60_000,
-}, async () => {
+it('a grammar that needs more memory than there is is refused, and the next one is not', async () => {
   const memory = limitMemory(24 * 2 ** 20);
   let ended = 0;
   const startWorker = (): GrammarWorker => {

@@ -150,7 +150,7 @@ describe('compiled grammars', () => {
     expect(count('compile')).toBe(2);
   });
 
-  it('leave nothing behind after thousands of answers', { timeout: 60_000 }, async () => {
+  it('leave nothing behind after thousands of answers', async () => {
     const memory = limitMemory();
     const library = await loadGrammarLibrary();
     const matching = new Matching(library, memory);
@@ -193,7 +193,7 @@ describe('compiled grammars', () => {
 describe('a grammar that never ends', () => {
   const times = { patienceMs: 400, deadlineMs: 2500 };
 
-  it('is refused at the deadline, and holds nobody else up', { timeout: 60_000 }, async () => {
+  it('is refused at the deadline, and holds nobody else up', async () => {
     const { grammars, workers } = open({ times });
     const json = (await grammars.compile({ kind: 'json' })).start();
     await write(json, '{"a": [1');
@@ -239,7 +239,7 @@ describe('a grammar that never ends', () => {
     expect(allowed(await grammar.start().next(codes('a')))).toEqual([...codes('a'), ...ends]);
   });
 
-  it('is waited for no longer than its client waits', { timeout: 60_000 }, async () => {
+  it('is waited for no longer than its client waits', async () => {
     const { grammars } = open({ times });
     const reason = new Error('gone away');
     const stop = new AbortController();
@@ -251,7 +251,7 @@ describe('a grammar that never ends', () => {
     );
   });
 
-  it('sent by many at a time costs them, and the host goes on', { timeout: 60_000 }, async () => {
+  it('sent by many at a time costs them, and the host goes on', async () => {
     const { grammars } = open({ times });
     const attempts = Array.from({ length: 4 }, (_, index) =>
       grammars.compile({ kind: 'ebnf', text: `${endless} | "x${index}"` }).catch((error: unknown) => error),
@@ -283,9 +283,7 @@ describe('many grammars at a time', () => {
 });
 
 describe('many grammars that never end', () => {
-  it('are refused sooner when enough of them are waited for, and what else runs goes on', {
-    timeout: 60_000,
-  }, async () => {
+  it('are refused sooner when enough of them are waited for, and what else runs goes on', async () => {
     const { grammars, workers } = open({ times: { patienceMs: 200, deadlineMs: 60_000 } });
     const json = (await grammars.compile({ kind: 'json' })).start();
     await write(json, '{"a": [1');
@@ -298,7 +296,7 @@ describe('many grammars that never end', () => {
     // All but the two that others still wait for, long before the deadline.
     const refused: unknown[] = [];
     for (const attempt of attempts) void attempt.then((error) => refused.push(error));
-    await expect.poll(() => refused.length, { timeout: 50_000 }).toBe(7);
+    await expect.poll(() => refused.length).toBe(7);
     for (const error of refused) {
       expect(error).toMatchObject({
         code: 'grammar_too_complex',

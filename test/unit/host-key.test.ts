@@ -40,7 +40,7 @@ test('so do processes', async () => {
   );
   const ids = new Set((await Promise.all(starts)).map(({ stdout }) => stdout.trim()));
   expect([...ids]).toEqual([(await hostKey(dataDir)).keyId]);
-}, 60_000);
+});
 
 test('a folder that cannot be written to is a clear error', async () => {
   const file = join(dataDir, 'missing', 'host.key');

@@ -41,7 +41,7 @@ function outcomes(machine: Machine, speedup: number, rounds: number, count = ben
   return found;
 }
 
-describe('the ratio of two arms', { timeout: 30_000 }, () => {
+describe('the ratio of two arms', () => {
   it.each(['mild', 'lognormal', 'spikes', 'drift', 'shared', 'waves'] as const)(
     'of equal arms is no difference in at least 950 of 1,000 benches on a machine with noise: %s',
     (name) => {

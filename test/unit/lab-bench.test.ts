@@ -19,7 +19,7 @@ async function bench(model: SimulatedModel, request: BenchRequest = {}, seed = 7
   return { result, calls: port.calls };
 }
 
-describe('a bench', { timeout: 30_000 }, () => {
+describe('a bench', () => {
   it('of a known speed-up reports it, with tokens/s, for prompts and each context', async () => {
     const { result } = await bench({ speedup: 1.25 });
     expect(result.verdict).toBe('faster');
@@ -94,7 +94,7 @@ describe('a bench', { timeout: 30_000 }, () => {
   });
 });
 
-describe('the samples of a bench', { timeout: 30_000 }, () => {
+describe('the samples of a bench', () => {
   it('have new inputs every round, the same for both arms and the control', async () => {
     const { result, calls } = await bench({}, { rounds: 6, contexts: [10], new_tokens: 16 });
     expect(result.rounds).toBe(6);

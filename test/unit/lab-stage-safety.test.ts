@@ -220,7 +220,7 @@ describe('safety stage', () => {
           `${place} atomic_binding computed: expected plain elements, got array<atomic<u32>>; results must not depend on the order of invocations`,
       ),
     ]);
-  }, 60_000);
+  });
 
   it('every code is explained', () => {
     for (const [code, text] of Object.entries(findingCodes)) {

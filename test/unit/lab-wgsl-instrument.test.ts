@@ -225,5 +225,5 @@ var<workgroup> sum: u32;
       }
     }
     expect(failed).toEqual([]);
-  }, 120_000);
+  });
 });

@@ -62,7 +62,7 @@ function writeAndDie(acts: number): void {
   spawnSync(process.execPath, ['--input-type=module', '-e', script], { cwd: repository });
 }
 const write = (path: string, statement: string) => {
-  const db = new DatabaseSync(path, { timeout: 5000 });
+  const db = new DatabaseSync(path, { timeout: 60_000 });
   db.exec(statement);
   db.close();
 };
@@ -112,7 +112,7 @@ describe('a data directory without a host is read, and nothing of it changes', (
     const counted = async () =>
       (await source.query({ surface: 'acts', aggregate: [{ fn: 'count' }] })).document.rows[0]?.[0];
     expect(await counted()).toBe(0);
-    const db = new DatabaseSync(database, { timeout: 5000 });
+    const db = new DatabaseSync(database, { timeout: 60_000 });
     for (let n = 1; n <= 5; n++) {
       db.exec(`${act} (${n}, '2026-06-15T10:00:00.000Z', 'here', 'approve', 'p', 'operator', 'applied')`);
       expect(await counted()).toBe(n);

@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
 import { faultOfReceipt, verifyReceipts } from '../../src/agent/receipts/verify.ts';
 import { type ReceiptBody, workReceipt } from '../../src/agent/shapes/receipt.ts';
@@ -8,8 +8,6 @@ import { Store, type Tables } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 
 // Where the PostgreSQL server has to be started first.
-vi.setConfig({ testTimeout: 60_000 });
-
 function newKey() {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   return { privateKey, publicKey, keyId: keyIdOf(rawPublicKey(publicKey)) };

@@ -14,7 +14,9 @@ const kills = killCount(6);
 /** When a process is killed. */
 const moments = ['purging', 'anywhere', 'purged'] as const;
 
-it(`a process that records and is killed, ${kills} times`, { timeout: 60_000 + kills * 15_000 }, async () => {
+it(`a process that records and is killed, ${kills} times`, {
+  timeout: 600_000 + kills * 15_000,
+}, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'lathe-recorder-kills-'));
   const seed = Date.now() % 1_000_000;
   const random = randomFrom(seed);

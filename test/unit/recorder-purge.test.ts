@@ -87,7 +87,7 @@ it('does not wait for who reads, who reads on what there was', async () => {
   expect((await eventsOf(again.recorder, 'agent')).map((row) => row['content'])).toEqual(['new']);
 });
 
-it('many readers open and close histories while they are purged', { timeout: 120_000 }, async () => {
+it('many readers open and close histories while they are purged', async () => {
   const { recorder, folder } = await open('churn');
   const token = await armed(recorder, 'agent');
   const over = new AbortController();

@@ -99,7 +99,7 @@ describe.each([
   it('logits within 0.25 of the unquantised ones and the greedy tokens, all prompts', async () => {
     const model = await load(pathOf('lathe-tiny-q8_0.gguf'));
     for (const prompt of goldenOf(pathOf('golden.json'))) expectGolden(model.fork(), prompt, 0.25);
-  }, 180_000);
+  });
 });
 
 const stories = 'data/weights/stories260K';

@@ -128,7 +128,7 @@ describe('a prompt that is scored', () => {
     expect(scored.departures).toBe(1);
     expect(events[0]).toMatchObject({ prompt: scoreAlone(prompt, 2) });
     expect((await first).ids).toEqual(answerAlone(long(1, 100)));
-  }, 180_000);
+  });
 
   it('may fill every page there is', async () => {
     const { add, scheduler } = world({ pages: 4, slots: 2 });

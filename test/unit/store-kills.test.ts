@@ -11,7 +11,7 @@ const kills = killCount(8);
 const moments = ['starting', 'transaction', 'anywhere', 'acknowledged'] as const;
 
 describeDatabases('a process that acts and is killed', (url, kind) => {
-  it.runIf(killsOn(kind))(`${kills} times`, { timeout: 60_000 + kills * 5_000 }, async () => {
+  it.runIf(killsOn(kind))(`${kills} times`, { timeout: 600_000 + kills * 5_000 }, async () => {
     const at = await url();
     const seed = Date.now() % 1_000_000;
     const random = randomFrom(seed);

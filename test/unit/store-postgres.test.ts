@@ -118,9 +118,7 @@ describePostgres('PostgreSQL', (url) => {
     expect(await names(store)).toEqual([{ name: 'cut' }, { name: 'cut_after' }]);
   });
 
-  it('says that it does not know when the server stays away that was saving', {
-    timeout: 30_000,
-  }, async () => {
+  it('says that it does not know when the server stays away that was saving', async () => {
     const proxy = await proxied(await url());
     const store = await open(proxy.url);
     proxy.onSent((sent) => {

@@ -135,7 +135,7 @@ describe('another process on the file', () => {
     other.close();
   });
 
-  it('that never lets go is named', { timeout: 30_000 }, async () => {
+  it('that never lets go is named', async () => {
     const path = freshPath();
     const store = await open(path);
     const other = new DatabaseSync(path);

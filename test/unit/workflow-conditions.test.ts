@@ -116,7 +116,7 @@ describe('what an expression may cost', () => {
   });
 });
 
-describe('any expression', { timeout: 60_000 }, () => {
+describe('any expression', () => {
   const word = fc.constantFrom(
     'inputs',
     'steps',

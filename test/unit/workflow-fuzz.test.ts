@@ -86,7 +86,7 @@ const piece = fc.constantFrom(
   'steps.a.output',
 );
 
-describe('linting', { timeout: 60_000 }, () => {
+describe('linting', () => {
   it('of any text', async () => {
     await fc.assert(
       fc.asyncProperty(

@@ -17,7 +17,7 @@ const view: RunView = {
   gate: { remarks: 'shorter' },
 };
 
-describe('render', { timeout: 60_000 }, () => {
+describe('render', () => {
   it.each([
     ['nothing', 'nothing'],
     ['{{input}}|{{ input }}', 'now|now'],

@@ -236,7 +236,16 @@ export async function gatewayWorld({
     ...(readerMs === undefined ? {} : { readerMs }),
     ...(watch ? { watch } : {}),
   });
-  const listener = await listen(gateway.app, { host: '127.0.0.1', port: 0 });
+  let arrived = 0;
+  let left = 0;
+  const counted = {
+    fetch(request: Request, env: object) {
+      arrived += 1;
+      request.signal.addEventListener('abort', () => (left += 1), { once: true });
+      return gateway.app.fetch(request, env);
+    },
+  };
+  const listener = await listen(counted, { host: '127.0.0.1', port: 0 });
   const witness = new Witness(await ledgerOn(database));
   const url = `http://127.0.0.1:${listener.port}`;
   return {
@@ -249,6 +258,9 @@ export async function gatewayWorld({
     faults,
     customer: (money?: Parameters<typeof customerOf>[1]) => customerOf(witness.books, money),
     ask: (path: string, asking: Asking) => ask(url, path, asking),
+    /** Requests whose head has come, and those of them of which the gateway knows that the caller is gone. */
+    arrived: () => arrived,
+    left: () => left,
     async close() {
       const closed = listener.close();
       await gateway.close(0);
