@@ -59,6 +59,7 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
   let draft: DraftSource | undefined;
   try {
     const file = options.quantize === undefined ? original : quantized(original, options.quantize);
+    for (const note of files.notes ?? []) options.onNotice?.(note);
     for (const note of file.notes ?? []) options.onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
     const tokenizer = createTokenizer(file.metadata);
