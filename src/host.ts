@@ -29,8 +29,9 @@ await main({
     const { loadEngine } = await import('./engine/index.ts');
     const { nodePlatform } = await import('./platform/node.ts');
     const { cacheDir, fileStore } = await import('./platform/node-store.ts');
+    const { onNotice } = options;
     const hub = { token: process.env['HF_TOKEN'], endpoint: process.env['HF_ENDPOINT'] };
-    return await loadEngine(nodePlatform(fileStore(cacheDir(process.env)), hub), options);
+    return await loadEngine(nodePlatform(fileStore(cacheDir(process.env)), hub, { onNotice }), options);
   },
   async openLab({ engine, config, signal, ...request }) {
     const { openLab } = await import('./lab/index.ts');

@@ -5,11 +5,12 @@ import type { Command } from '../config/commands.ts';
 import { helpText } from '../config/help.ts';
 import { type Options, UsageError } from '../config/options.ts';
 import { readToml, type Settings } from '../config/toml.ts';
+import { addressSpaceLimit, limitNote } from '../platform/foreground.mjs';
 import { printable } from '../terminal/printable.ts';
 import { pullModel } from './pull.ts';
 import { startHost } from './serve.ts';
 import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
-import { messageOf, systemCode } from './start-error.ts';
+import { mayLackAddressSpace, messageOf, systemCode } from './start-error.ts';
 import type { World } from './world.ts';
 
 /** Runs the command line. Errors are a line each on stderr, and exit code 2 for wrong usage, 1 for the rest. */
@@ -18,7 +19,9 @@ export async function main(world: World): Promise<void> {
     await run(world);
   } catch (error) {
     const usage = error instanceof UsageError;
-    for (const line of usage ? error.faults : [messageOf(error)])
+    const limit = mayLackAddressSpace(error) ? addressSpaceLimit() : undefined;
+    const note = limit === undefined ? '' : ` - ${limitNote(limit)}`;
+    for (const line of usage ? error.faults : [`${messageOf(error)}${note}`])
       world.stderr.write(`lathe: ${printable(line)}\n`);
     if (usage) world.stderr.write('See: node dist/host.js --help\n');
     // Not merely the exit code: a half-loaded device would keep the process alive.

@@ -1,5 +1,6 @@
 import type { Command } from '../config/commands.ts';
 import type { Options } from '../config/options.ts';
+import { printable } from '../terminal/printable.ts';
 import { defaultDataDir, modelsDir, openDataDir } from './data-dir.ts';
 import { progressBar } from './progress.ts';
 import type { World } from './world.ts';
@@ -29,6 +30,10 @@ export async function pullModel(
       ...(token ? { token } : {}),
       ...(endpoint ? { endpoint } : {}),
       onProgress: (progress) => bar.show(progress.file, progress.done, progress.total),
+      onNotice: (message) => {
+        bar.clear();
+        if (!quiet) stderr.write(`${printable(message)}\n`);
+      },
       signal,
     });
     bar.clear();

@@ -15,6 +15,8 @@ interface PullRequest {
   readonly endpoint?: string;
   /** In bytes. */
   readonly onProgress: (progress: PullProgress) => void;
+  /** What a person who waits should know. */
+  readonly onNotice: (message: string) => void;
   readonly signal: AbortSignal;
 }
 

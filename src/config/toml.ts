@@ -62,7 +62,7 @@ export function readToml(source: string, name: string, folder: string): Settings
 
 /** Options with their paths absolute. */
 function located(options: Options, folder: string): Options {
-  const { data_dir, bearer_token_file, gateway_config, model, database, ...rest } = options;
+  const { data_dir, bearer_token_file, gateway_config, model, draft, database, ...rest } = options;
   const path = /^sqlite:(.+)$/.exec(database ?? '')?.[1];
   return {
     ...rest,
@@ -70,6 +70,7 @@ function located(options: Options, folder: string): Options {
     ...(bearer_token_file === undefined ? {} : { bearer_token_file: resolve(folder, bearer_token_file) }),
     ...(gateway_config === undefined ? {} : { gateway_config: resolve(folder, gateway_config) }),
     ...(model === undefined ? {} : { model: isPath(model) ? resolve(folder, model) : model }),
+    ...(draft === undefined ? {} : { draft: isPath(draft) ? resolve(folder, draft) : draft }),
     ...(database === undefined
       ? {}
       : { database: path === undefined ? database : `sqlite:${resolve(folder, path)}` }),

@@ -14,14 +14,25 @@ const chunkBytes = 4 << 20;
  * by their values, because containers differ in how they write them. Reads every tensor once through.
  * @param quantize what the weights are quantised to on their way; the digest then follows from the original's
  * @param hashes of tensors that need not be read, as `hashedAsRead` takes them
+ * @param look at the values of some tensors as well, and tell of those that hold one that is no number
  */
 export async function digestOf(
   platform: Pick<Platform, 'sha256'>,
   file: ModelFile,
   quantize?: QuantizeType,
   hashes?: ReadonlyMap<string, string>,
+  look?: { readonly tensors: readonly string[]; readonly onBad: (bad: BadTensor) => void },
 ): Promise<string> {
-  return (await readAll(platform, file, { quantize, hashes })).digest;
+  const values = (name: string) => look?.tensors.includes(name) ?? false;
+  const { digest, bad } = await readAll(platform, file, { quantize, hashes, values });
+  for (const one of bad) look?.onBad(one);
+  return digest;
+}
+
+/** The digest, and tensors with values that are no numbers among those whose values were looked at. */
+interface Checked {
+  readonly digest: string;
+  readonly bad: readonly BadTensor[];
 }
 
 /** A tensor with a value that is no number. */
@@ -39,15 +50,14 @@ export const checkModel = (
   platform: Pick<Platform, 'sha256'>,
   file: ModelFile,
   onTensor?: (done: number, total: number) => void,
-): Promise<{ digest: string; bad: readonly BadTensor[] }> =>
-  readAll(platform, file, { values: true, onTensor });
+): Promise<Checked> => readAll(platform, file, { values: () => true, onTensor });
 
 interface Reading {
   readonly quantize?: QuantizeType | undefined;
   /** Known already, by the tensor's name. */
   readonly hashes?: ReadonlyMap<string, string> | undefined;
   /** Look at the values, too. */
-  readonly values?: boolean;
+  readonly values: (name: string) => boolean;
   readonly onTensor?: ((done: number, total: number) => void) | undefined;
 }
 
@@ -55,7 +65,7 @@ async function readAll(
   platform: Pick<Platform, 'sha256'>,
   file: ModelFile,
   options: Reading,
-): Promise<{ digest: string; bad: readonly BadTensor[] }> {
+): Promise<Checked> {
   const bad: BadTensor[] = [];
   const whole = platform.sha256();
   addText(whole, `architecture ${String(file.metadata.get('general.architecture'))}`);
@@ -67,7 +77,7 @@ async function readAll(
     const type = isVector(tensor) ? 'F32' : tensor.type;
     const hash =
       options.hashes?.get(name) ??
-      (await hashTensor(platform, file, { tensor, buffer, bad: options.values ? bad : undefined }));
+      (await hashTensor(platform, file, { tensor, buffer, bad: options.values(name) ? bad : undefined }));
     addText(whole, `${name} ${type} ${shape.join('x')} ${hash}`);
   }
   if (options.quantize !== undefined) addText(whole, `quantized to ${options.quantize}`);

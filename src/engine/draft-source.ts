@@ -31,9 +31,11 @@ export async function openDraft(
   if (draft === undefined) return undefined;
   if (speculation === 'off') refuse('it drafts tokens, and --no-speculation forbids that');
   refuseTarget(target);
-  const opened = await openModelFile(await platform.modelFiles(draft));
+  const files = await platform.modelFiles(draft);
+  const opened = await openModelFile(files);
   try {
     const file = quantize === undefined ? opened : quantizedIfAny(opened, quantize);
+    for (const note of files.notes ?? []) onNotice?.(note);
     for (const note of file.notes ?? []) onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
     refuseDraft(file.name, graph.shape);

@@ -1,12 +1,13 @@
 import type { Binding, LabKernel } from './bindings.ts';
 import { bringUp, type Source } from './bring-up.ts';
+import { ModelFileError } from './formats/model-file.ts';
 import { openModelFile } from './formats/open.ts';
 import { quantized } from './formats/quantized.ts';
 import { Embedder } from './embedder.ts';
 import { normalised, refuseEmbedding } from './embedding-request.ts';
 import { refuseMembers } from './generate-request.ts';
 import type { Graph } from './graph.ts';
-import { digestOf } from './digest.ts';
+import { type BadTensor, digestOf } from './digest.ts';
 import { type DraftSource, openDraft } from './draft-source.ts';
 import { hashedAsRead } from './hashed-reading.ts';
 import type { Memory } from './memory.ts';
@@ -17,6 +18,7 @@ import type { Plans, Runner } from './runner.ts';
 import { noCounts, type SchedulerCounts } from './scheduler-counts.ts';
 import { Scheduler } from './scheduler.ts';
 import { Sequence } from './sequence.ts';
+import { streamedTable } from './streamed-rows.ts';
 import { createChatTemplate, createTokenizer } from './tokenizer/index.ts';
 import type { ChatTemplate, Tokenizer } from './tokenizer/types.ts';
 import {
@@ -59,8 +61,10 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     : { file: opened, hashes: undefined };
   let engine: ResidentEngine;
   let draft: DraftSource | undefined;
+  let bad: BadTensor | undefined;
   try {
     const file = options.quantize === undefined ? original : quantized(original, options.quantize);
+    for (const note of files.notes ?? []) options.onNotice?.(note);
     for (const note of file.notes ?? []) options.onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
     const tokenizer = createTokenizer(file.metadata);
@@ -69,7 +73,10 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     const source = { platform, options, file, graph, draft };
     const runner = await bringUp(source);
     if (draft && runner.draft) options.onNotice?.(draftNotice(draft, runner.memory, runner.draft.memory));
-    const digest = digestOf(platform, opened, options.quantize, hashes);
+    // Weights are looked at on their way to the device; a table that stays in the file is where it is read for the digest.
+    const table = streamedTable(graph);
+    const look = { tensors: table === undefined ? [] : [table], onBad: (one: BadTensor) => (bad = one) };
+    const digest = digestOf(platform, opened, options.quantize, hashes, look);
     engine = new ResidentEngine(source, { runner, tokenizer, chatTemplate, digest });
   } catch (error) {
     await Promise.all([opened.close(), draft?.file.close()]);
@@ -80,17 +87,25 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
   if (opened.sizeBytes <= hashedFirstBytes) {
     try {
       await hashed;
+      if (bad) throw new ModelFileError('corrupt', damagedTable(opened.name, bad));
     } catch (error) {
       await engine.close();
       throw error;
     }
   } else {
-    hashed.catch((error: unknown) => {
-      if (!engine.closed) options.onNotice?.(`the model file could not be hashed: ${String(error)}`);
-    });
+    hashed.then(
+      () => bad && options.onNotice?.(damagedTable(opened.name, bad)),
+      (error: unknown) => {
+        if (!engine.closed) options.onNotice?.(`the model file could not be hashed: ${String(error)}`);
+      },
+    );
   }
   return engine;
 }
+
+const damagedTable = (file: string, { name, row }: BadTensor): string =>
+  `${file}: tensor '${name}' holds a value that is no number (row ${row}), so texts with that token fail; ` +
+  'the file is damaged, get it again';
 
 function draftNotice({ file }: DraftSource, target: Memory, own: Memory): string {
   const { context } = own.capacity;

@@ -1,5 +1,6 @@
 /** Looks for weights that are no numbers: a damaged block shows in its scales, a damaged float in itself. */
-import { type TensorType, tensorTypes } from './formats/model-file.ts';
+import { ModelFileError, type TensorInfo, type TensorType, tensorTypes } from './formats/model-file.ts';
+import { bytesOfRow } from './formats/rows.ts';
 
 /** Where a block has its scales, in bytes; of plain floats every value is one. */
 const scales: Readonly<Record<TensorType, readonly number[]>> = {
@@ -26,42 +27,99 @@ const scales: Readonly<Record<TensorType, readonly number[]>> = {
 /** An exponent alone, of MXFP4, that stands for no number. */
 const noExponent = 0xff;
 
-/** All exponent bits, which only infinities and NaN have set. */
-const halfExponent = 0x7c00;
-const upperHalfExponent = 0x7f80;
+/**
+ * All exponent bits, which only infinities and NaN have set, of the floats in a word of four bytes. Their lowest bit, added
+ * to them, carries into the sign's place where all are set, and never further.
+ */
+interface Pattern {
+  readonly exponents: number;
+  readonly lowest: number;
+  readonly signs: number;
+}
+const ofWide: Pattern = { exponents: 0x7f80_0000, lowest: 0x0080_0000, signs: 0x8000_0000 | 0 };
+const ofHalves: Pattern = { exponents: 0x7c00_7c00, lowest: 0x0400_0400, signs: 0x8000_8000 | 0 };
+const ofUpperHalves: Pattern = { exponents: 0x7f80_7f80, lowest: 0x0080_0080, signs: 0x8000_8000 | 0 };
 
-/** Of a float whose upper 16 bits alone tell: they hold its exponent. */
-const isWide = (type: TensorType): boolean => type === 'F32' || type === 'BF16' || type === 'MLC_Q4F32';
+const patternOf = (type: TensorType): Pattern =>
+  type === 'F32' ? ofWide : type === 'BF16' || type === 'MLC_Q4F32' ? ofUpperHalves : ofHalves;
 
-const firstOf = (values: Uint16Array | Uint32Array, exponent: number): number => {
-  for (let at = 0; at < values.length; at++) if ((values[at]! & exponent) === exponent) return at;
+/** Words that are looked at together before their result is: a branch a word would take most of the time. */
+const together = 1024;
+
+/** The first word in which a float is none; -1 when all are finite. */
+const firstWord = (words: Int32Array, { exponents, lowest, signs }: Pattern): number => {
+  for (let start = 0; start < words.length; start += together) {
+    const end = Math.min(words.length, start + together);
+    let found = 0;
+    for (let at = start; at < end; at++) found |= ((words[at]! & exponents) + lowest) | 0;
+    if ((found & signs) === 0) continue;
+    for (let at = start; at < end; at++)
+      if (((((words[at]! & exponents) + lowest) | 0) & signs) !== 0) return at;
+  }
   return -1;
 };
 
-/** The index of the first block (of a float: value) that is infinite or NaN; -1 when all are finite. */
-export const firstNotFinite = (type: TensorType, bytes: Uint8Array): number => {
-  const { blockBytes, blockElements } = tensorTypes[type];
-  if (blockElements === 1 && bytes.byteOffset % blockBytes === 0) {
-    const count = bytes.length / blockBytes;
-    if (type === 'F32')
-      return firstOf(new Uint32Array(bytes.buffer, bytes.byteOffset, count), upperHalfExponent << 16);
-    const exponent = type === 'F16' ? halfExponent : upperHalfExponent;
-    return firstOf(new Uint16Array(bytes.buffer, bytes.byteOffset, count), exponent);
-  }
-  if (type === 'MXFP4') {
-    for (let at = 0; at < bytes.length; at += blockBytes)
-      if (bytes[at] === noExponent) return at / blockBytes;
-    return -1;
-  }
-  const exponent = isWide(type) ? upperHalfExponent : halfExponent;
-  // Little-endian: the upper half of four bytes lies behind the lower.
+/** Of floats that lie as words do: all whole words at once, then what is left of the last. */
+const firstFloat = (type: TensorType, bytes: Uint8Array): number => {
+  const { blockBytes } = tensorTypes[type];
+  const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
+  const word = firstWord(words, patternOf(type));
+  const from = (word === -1 ? words.length : word) * (4 / blockBytes);
+  const rest = firstBlock(type, bytes.subarray(from * blockBytes));
+  return rest === -1 ? -1 : from + rest;
+};
+
+const firstBlock = (type: TensorType, bytes: Uint8Array): number => {
+  const { blockBytes } = tensorTypes[type];
+  const exponent = patternOf(type).exponents >>> 16;
+  // Little-endian: the upper half of four bytes, with the exponent, lies behind the lower.
   const skip = type === 'F32' || type === 'MLC_Q4F32' ? 2 : 0;
   const blocks = bytes.length / blockBytes;
+  const halves =
+    bytes.byteOffset % 2 === 0
+      ? new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length >> 1)
+      : undefined;
   for (const scale of scales[type]) {
-    for (let block = 0, at = scale + skip; block < blocks; block++, at += blockBytes) {
+    let at = scale + skip;
+    if (halves && blockBytes % 2 === 0) {
+      const step = blockBytes / 2;
+      for (let block = 0, half = at / 2; block < blocks; block++, half += step)
+        if ((halves[half]! & exponent) === exponent) return block;
+      continue;
+    }
+    for (let block = 0; block < blocks; block++, at += blockBytes) {
       const half = (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
       if ((half & exponent) === exponent) return block;
     }
   }
   return -1;
 };
+
+/** The index of the first block (of a float: value) that is infinite or NaN; -1 when all are finite. */
+export const firstNotFinite = (type: TensorType, bytes: Uint8Array): number => {
+  const { blockBytes, blockElements } = tensorTypes[type];
+  if (type === 'MXFP4') {
+    for (let at = 0; at < bytes.length; at += blockBytes)
+      if (bytes[at] === noExponent) return at / blockBytes;
+    return -1;
+  }
+  return blockElements === 1 && bytes.byteOffset % 4 === 0
+    ? firstFloat(type, bytes)
+    : firstBlock(type, bytes);
+};
+
+/**
+ * Refuses rows of a tensor in which a value is no number: all that the model says would be, too.
+ * @param firstRow of these rows in the tensor
+ * @throws ModelFileError `corrupt`
+ */
+export function refuseNotFinite(name: string, tensor: TensorInfo, bytes: Uint8Array, firstRow: number): void {
+  const found = firstNotFinite(tensor.type, bytes);
+  if (found === -1) return;
+  const blocksOfRow = bytesOfRow(tensor) / tensorTypes[tensor.type].blockBytes;
+  const row = firstRow + Math.floor(found / blocksOfRow);
+  throw new ModelFileError(
+    'corrupt',
+    `${name}: tensor '${tensor.name}' holds a value that is no number (row ${row}); the file is damaged, get it again`,
+  );
+}

@@ -28,6 +28,8 @@ export interface ModelFiles {
   readonly entry: string | undefined;
   /** To read something again is to fetch it again: nothing near keeps it. */
   readonly remote?: boolean;
+  /** What a person who loads it should know, a sentence each. */
+  readonly notes?: readonly string[];
   /** Names below the folder, with slashes; undefined where the place cannot tell. */
   list(): Promise<readonly string[] | undefined>;
   /**

@@ -41,6 +41,12 @@ export function streamedRowBytes(tensor: TensorInfo): number {
   return quantBytes(format, extent) + scaleBytes(format, extent);
 }
 
+/** The tensor that stays in the file; undefined where none does. */
+export function streamedTable(graph: Graph): string | undefined {
+  const unit = graph.units.find(({ op }) => op === 'per_layer_join');
+  return unit?.op === 'per_layer_join' ? unit.rows : undefined;
+}
+
 /** The rows that a graph wants streamed; undefined where it wants none. */
 export function streamedRowsOf(
   file: ModelFile,
@@ -48,11 +54,10 @@ export function streamedRowsOf(
   pool: BufferPool,
   options: StreamedOptions,
 ): StreamedRows | undefined {
-  const unit = graph.units.find(({ op }) => op === 'per_layer_join');
-  if (unit?.op !== 'per_layer_join') return undefined;
-  const tensor = file.tensors.get(unit.rows);
-  if (!tensor)
-    throw new ModelFileError('bad_tensors', `${file.name}: tensor '${unit.rows}' is not in the file`);
+  const name = streamedTable(graph);
+  if (name === undefined) return undefined;
+  const tensor = file.tensors.get(name);
+  if (!tensor) throw new ModelFileError('bad_tensors', `${file.name}: tensor '${name}' is not in the file`);
   return new StreamedRows(file, tensor, pool, options);
 }
 

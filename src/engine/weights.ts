@@ -16,6 +16,7 @@ import {
 import { bytesOfRow, columnsOf, rowsOf } from './formats/rows.ts';
 import { viewed } from './formats/viewed.ts';
 import type { BufferPool } from './gpu/buffers.ts';
+import { refuseNotFinite } from './finite.ts';
 import type { Graph, Unit } from './graph.ts';
 import { repack, RepackMemory } from './repack.ts';
 
@@ -211,7 +212,9 @@ export class WeightLoader {
     return buffer;
   }
 
-  async #write({ filling, tensor, rows }: Chunk, raw: Uint8Array): Promise<void> {
+  async #write({ filling, tensor, firstRow, rows }: Chunk, raw: Uint8Array): Promise<void> {
+    // Warm-up meets neither every expert nor every token.
+    refuseNotFinite(this.#file.name, tensor, raw, firstRow);
     const { part, type } = filling;
     const { quantBytesPerBlock, scaleGroup }: WeightFormat = weightFormats[type];
     const together = scaleGroup.byRow ? part.blocks : scaleGroup.blocks;
@@ -282,7 +285,7 @@ export const elementsOf = (file: ModelFile, name: string): number =>
 
 /**
  * A tensor (norm weights, biases, RoPE factors, the rows of biases of experts) as f32, row by row.
- * @throws ModelFileError `bad_tensors`
+ * @throws ModelFileError `bad_tensors`, `corrupt` for a value that is no number
  */
 export async function readVector(file: ModelFile, name: string): Promise<Float32Array> {
   const tensor = file.tensors.get(name);
@@ -294,7 +297,9 @@ export async function readVector(file: ModelFile, name: string): Promise<Float32
       `${file.name}: tensor '${name}' is ${type}; vectors must be F32, F16 or BF16`,
     );
   }
-  return valuesOf(type, await file.readRows(tensor, 0, rowsOf(tensor)));
+  const raw = await file.readRows(tensor, 0, rowsOf(tensor));
+  refuseNotFinite(file.name, tensor, raw, 0);
+  return valuesOf(type, raw);
 }
 
 /** The values of a 1-D tensor by the bytes of its file. */

@@ -46,6 +46,13 @@ export interface PullProgress {
   readonly total: number;
 }
 
+/** Whoever waits for a download. */
+export interface PullListener {
+  readonly onProgress: (progress: PullProgress) => void;
+  /** What a person who waits should know: a hub that sends nothing, another attempt. */
+  readonly onNotice: (message: string) => void;
+}
+
 /** What a new model is made of. */
 export interface NewModel extends ModelDefaults {
   /** A stored model, or files by the digests of uploads. */
@@ -63,11 +70,7 @@ export interface ModelStore {
   card(model: StoredModel, whole?: boolean): Promise<ModelCard>;
   defaults(model: StoredModel): Promise<ModelDefaults>;
   /** Downloads a model, or goes on with it; whoever asks for the same at the same time shares the download. */
-  pull(
-    reference: string,
-    onProgress: (progress: PullProgress) => void,
-    signal: AbortSignal,
-  ): Promise<StoredModel>;
+  pull(reference: string, listener: PullListener, signal: AbortSignal): Promise<StoredModel>;
   remove(model: StoredModel): Promise<void>;
   copy(model: StoredModel, name: string): Promise<void>;
   create(name: string, made: NewModel): Promise<void>;

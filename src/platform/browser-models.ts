@@ -2,8 +2,8 @@
 import { type ByteSource, ModelFileError, type ModelFiles } from '../engine/index.ts';
 import { chunksOf } from './body-chunks.ts';
 import { blobSource } from './browser-files.ts';
+import { Attempts } from './attempts.ts';
 import type { HttpOptions } from './http-file.ts';
-import { idleLimit } from './idle-limit.ts';
 import { type Keeper, keeper, type KeepOptions } from './kept-models.ts';
 import { openIfThere, webFiles } from './web-folder.ts';
 
@@ -29,7 +29,7 @@ export const streamedFiles = (
       return await openIfThere(file, options);
     } catch (error) {
       if (error instanceof ModelFileError && error.code === 'no_ranges')
-        return await openWhole(file, onBytes, options.idleMs);
+        return await openWhole(file, onBytes, options);
       throw error;
     }
   });
@@ -38,14 +38,19 @@ export const streamedFiles = (
 export const wholeFiles = async (
   url: string,
   onBytes: OnBytes,
-  { idleMs }: Pick<HttpOptions, 'idleMs'> = {},
+  options: HttpOptions = {},
 ): Promise<ModelFiles> => ({
-  ...(await webFiles(url, {}, (file) => openWhole(file, onBytes, idleMs))),
+  ...(await webFiles(url, {}, (file) => openWhole(file, onBytes, options))),
   remote: false,
 });
 
-async function openWhole(url: string, onBytes: OnBytes, idleMs = 30_000): Promise<ByteSource | undefined> {
-  const { signal, alive, rest } = idleLimit(idleMs);
+async function openWhole(
+  url: string,
+  onBytes: OnBytes,
+  options: HttpOptions,
+): Promise<ByteSource | undefined> {
+  const once = { idleMs: 30_000, ...options, attempts: 1, retryDelayMs: 0 };
+  const { signal, alive, rest } = new Attempts(() => url, once).begin();
   try {
     return await receiveWhole(url, onBytes, { signal, alive });
   } finally {

@@ -1,5 +1,6 @@
 // Plain JavaScript because scripts/start.mjs needs it too, on a Node that may be too old for TypeScript.
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
@@ -7,12 +8,16 @@ const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
 const sameSignalMs = 200;
 const parentCheckMs = 250;
 
-export const runInForeground = (command, args, { ownSession = false, hold = false } = {}) =>
+/** How programs end that ran out of address space: V8 and allocators abort, drivers use what they were not given. */
+const crashes = new Set(['SIGABRT', 'SIGTRAP', 'SIGSEGV', 'SIGBUS', 'SIGILL']);
+
+export const runInForeground = (command, args, { ownSession = false, hold = false, cwd } = {}) =>
   new Promise((resolve) => {
     // In a session of its own the child gets no Ctrl-C from the terminal, only what we pass on. The channel is how
     // it learns that we are gone, also when we were killed. Windows hands Ctrl-C to both of us by itself.
     const windows = process.platform === 'win32';
     const child = spawn(command, args, {
+      cwd,
       stdio: [
         ...(hold ? ['ignore', 'pipe', 'pipe'] : ['inherit', 'inherit', 'inherit']),
         ...(ownSession ? ['ipc'] : []),
@@ -52,8 +57,32 @@ export const runInForeground = (command, args, { ownSession = false, hold = fals
       end(127);
     });
     // With pipes, only `close` comes after the last of what was written.
-    child.on(hold ? 'close' : 'exit', (code, signal) => end(code ?? 128 + (constants.signals[signal] ?? 0)));
+    child.on(hold ? 'close' : 'exit', (code, signal) => {
+      if (crashes.has(signal)) {
+        const limit = addressSpaceLimit();
+        process.stderr.write(
+          `lathe: the program ended with ${signal}${limit === undefined ? '' : `; ${limitNote(limit)}`}\n`,
+        );
+      }
+      end(code ?? 128 + (constants.signals[signal] ?? 0));
+    });
   });
+
+export const addressSpaceLimit = (path = '/proc/self/limits') => {
+  let limits;
+  try {
+    limits = readFileSync(path, 'utf8');
+  } catch {
+    // Only Linux has it.
+    return undefined;
+  }
+  const bytes = /^Max address space\s+(\d+)/m.exec(limits)?.[1];
+  return bytes === undefined ? undefined : Number(bytes);
+};
+
+export const limitNote = (bytes) =>
+  `the address space of this process is limited to ${(bytes / 2 ** 30).toFixed(1)} GiB (ulimit -v), and most likely ran out: ` +
+  'raise the limit (`ulimit -v unlimited`), or load a smaller model';
 
 export const endWithLauncher = () => {
   if (!process.connected) return;

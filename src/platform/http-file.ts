@@ -1,15 +1,11 @@
 import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
+import { type AttemptOptions, Attempts } from './attempts.ts';
+import { asInterruption, Interruption, transientStatuses } from './interruption.ts';
 import { chunksOf } from './body-chunks.ts';
-import { idleLimit } from './idle-limit.ts';
+import type { IdleLimit } from './idle-limit.ts';
 import { pause } from './pause.ts';
 
-export interface HttpOptions {
-  /** Attempts in a row that bring no byte before we give up. */
-  attempts?: number;
-  /** Wait before the second attempt; doubles with each. */
-  retryDelayMs?: number;
-  /** A connection that brings nothing for so long is cut and tried again. */
-  idleMs?: number;
+export interface HttpOptions extends Partial<AttemptOptions> {
   /**
    * As a list that is trusted tells it. Then it stands for the content, and ETags do not count: a hub's storage has its
    * own, which may change between two answers.
@@ -19,15 +15,9 @@ export interface HttpOptions {
   headers?: Readonly<Record<string, string>>;
 }
 
-type Settings = Required<Omit<HttpOptions, 'sizeBytes'>> & Pick<HttpOptions, 'sizeBytes'>;
+type Settings = AttemptOptions & HttpOptions;
 
 const defaults: Settings = { attempts: 5, retryDelayMs: 250, idleMs: 30_000, headers: {} };
-
-/** Answers that may go away by themselves. */
-const passing = new Set([408, 425, 429, 500, 502, 503, 504]);
-
-/** A failure that another attempt may mend: a cut connection, a busy server. */
-class Interruption extends Error {}
 
 /**
  * A file on a web server, read by range requests; nothing is kept on disk.
@@ -76,9 +66,9 @@ class RemoteFile implements ByteSource {
 
   async open(): Promise<void> {
     // A wrong address should not take long to be told.
-    await this.#retrying(Math.min(2, this.#options.attempts), async () => {
-      const { response, end } = await this.#request(0, 0);
-      end();
+    const attempts = Math.min(2, this.#options.attempts);
+    await this.#retrying({ ...this.#options, attempts }, undefined, async (limit) => {
+      const response = await this.#request(0, 0, limit);
       const total = totalOf(response);
       if (total === undefined) {
         throw new ModelFileError(
@@ -102,19 +92,13 @@ class RemoteFile implements ByteSource {
     checkRange(this, { offset, length, into });
     const target = into ? into.subarray(0, length) : new Uint8Array(length);
     const progress = { done: 0 };
-    while (progress.done < length) {
-      await this.#retrying(this.#options.attempts, async () => {
-        const before = progress.done;
-        try {
-          await this.#receive(offset + before, target.subarray(before), (bytes) => {
-            progress.done += bytes;
-          });
-        } catch (error) {
-          // What came is kept, and counts as success: the next request goes on from there.
-          if (!(error instanceof Interruption) || progress.done === before) throw error;
-        }
-      });
-    }
+    if (length === 0) return target;
+    // What came is kept: the next request goes on from there.
+    await this.#retrying(this.#options, progress, (limit) =>
+      this.#receive(offset + progress.done, target.subarray(progress.done), limit, (bytes) => {
+        progress.done += bytes;
+      }),
+    );
     return target;
   }
 
@@ -122,8 +106,13 @@ class RemoteFile implements ByteSource {
     this.#closed.abort(new Error(`${this.name} was closed`));
   }
 
-  async #receive(offset: number, target: Uint8Array, onBytes: (bytes: number) => void): Promise<void> {
-    const { response, alive, end } = await this.#request(offset, offset + target.length - 1);
+  async #receive(
+    offset: number,
+    target: Uint8Array,
+    limit: IdleLimit,
+    onBytes: (bytes: number) => void,
+  ): Promise<void> {
+    const response = await this.#request(offset, offset + target.length - 1, limit);
     try {
       if (!this.#isSame(response)) {
         throw new ModelFileError(
@@ -133,7 +122,7 @@ class RemoteFile implements ByteSource {
       }
       let done = 0;
       for await (const bytes of chunksOf(response.body)) {
-        alive();
+        limit.alive();
         if (done + bytes.length > target.length) {
           throw new ModelFileError(
             'no_ranges',
@@ -147,8 +136,6 @@ class RemoteFile implements ByteSource {
       if (done < target.length) throw new Interruption('the answer was cut short');
     } catch (error) {
       throw this.#asInterruption(error);
-    } finally {
-      end();
     }
   }
 
@@ -159,12 +146,8 @@ class RemoteFile implements ByteSource {
     return this.#options.sizeBytes !== undefined || sameVersion(this.#version, versionOf(response));
   }
 
-  /** Asks for bytes `first` to `last` inclusive. `alive` puts the idle limit off, `end` drops what was not read. */
-  async #request(
-    first: number,
-    last: number,
-  ): Promise<{ response: Response; alive: () => void; end: () => void }> {
-    const { signal: idle, alive, end } = idleLimit(this.#options.idleMs);
+  /** Asks for bytes `first` to `last` inclusive. */
+  async #request(first: number, last: number, limit: IdleLimit): Promise<Response> {
     try {
       const response = await fetch(this.name, {
         headers: {
@@ -172,19 +155,18 @@ class RemoteFile implements ByteSource {
           range: `bytes=${first}-${last}`,
           'accept-encoding': 'identity',
         },
-        signal: AbortSignal.any([this.#closed.signal, idle]),
+        signal: AbortSignal.any([this.#closed.signal, limit.signal]),
       });
       this.#check(response, first);
-      return { response, alive, end };
+      return response;
     } catch (error) {
-      end();
       throw this.#asInterruption(error);
     }
   }
 
   #check(response: Response, first: number): void {
     const { status } = response;
-    if (passing.has(status)) throw new Interruption(`HTTP ${status}`);
+    if (transientStatuses.has(status)) throw new Interruption(`HTTP ${status}`);
     if (status === 404 || status === 410) {
       throw new ModelFileError('not_found', `${this.name}: no such file (HTTP ${status}); check the address`);
     }
@@ -221,23 +203,34 @@ class RemoteFile implements ByteSource {
   /** Network errors of fetch become interruptions; our own errors and the closing stay what they are. */
   #asInterruption(error: unknown): unknown {
     if (this.#closed.signal.aborted) return this.#closed.signal.reason;
-    if (error instanceof ModelFileError || error instanceof Interruption) return error;
-    const cause = error instanceof Error ? (error.cause ?? error) : error;
-    return new Interruption(cause instanceof Error ? cause.message : String(cause));
+    return error instanceof ModelFileError ? error : asInterruption(error);
   }
 
-  async #retrying(attempts: number, attempt: () => Promise<void>): Promise<void> {
-    for (let failures = 0; ; ) {
+  /** @param progress what attempts bring, where the next one goes on from there */
+  async #retrying(
+    options: AttemptOptions,
+    progress: { readonly done: number } | undefined,
+    attempt: (limit: IdleLimit) => Promise<void>,
+  ): Promise<void> {
+    const attempts = new Attempts(() => this.name, options);
+    for (;;) {
+      const before = progress?.done ?? 0;
+      const limit = attempts.begin();
+      let waitMs: number | undefined;
       try {
-        return await attempt();
+        return await attempt(limit);
       } catch (error) {
         if (!(error instanceof Interruption)) throw error;
-        failures += 1;
-        if (failures >= attempts) {
+        waitMs = attempts.failed(error, (progress?.done ?? 0) - before);
+        if (waitMs === undefined) {
+          const { failures } = attempts;
           throw new ModelFileError('unreadable', `${this.name}: ${error.message} (${failures} attempts)`);
         }
+      } finally {
+        // Also drops what was not read.
+        limit.end();
       }
-      await pause(this.#options.retryDelayMs * 2 ** (failures - 1), this.#closed.signal);
+      await pause(waitMs, this.#closed.signal);
     }
   }
 }

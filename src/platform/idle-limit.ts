@@ -1,3 +1,5 @@
+import { Stalled } from './interruption.ts';
+
 /** Ends what goes on too long without a sign of life. */
 export interface IdleLimit {
   readonly signal: AbortSignal;
@@ -9,16 +11,26 @@ export interface IdleLimit {
   readonly end: () => void;
 }
 
-export function idleLimit(ms: number): IdleLimit {
+/** Told once in every quiet period, before the limit. */
+export interface QuietNotice {
+  readonly afterMs: number;
+  readonly tell: () => void;
+}
+
+/** The signal's reason is a `Stalled` when the time is up. */
+export function idleLimit(ms: number, notice?: QuietNotice): IdleLimit {
   const idle = new AbortController();
-  const watch = () => setTimeout(() => idle.abort(new Error('no data came')), ms);
-  let timer = watch();
-  const rest = () => clearTimeout(timer);
+  const watch = () => [
+    setTimeout(() => idle.abort(new Stalled(`nothing came for ${ms / 1000} s`)), ms),
+    ...(notice && notice.afterMs < ms ? [setTimeout(notice.tell, notice.afterMs)] : []),
+  ];
+  let timers = watch();
+  const rest = () => timers.forEach(clearTimeout);
   return {
     signal: idle.signal,
     alive() {
       rest();
-      timer = watch();
+      timers = watch();
     },
     rest,
     end() {

@@ -1,7 +1,9 @@
 import { formatBytes, ModelFileError } from '../engine/index.ts';
+import { type AttemptOptions, Attempts } from './attempts.ts';
+import { asInterruption, Interruption, transientStatuses } from './interruption.ts';
 import { chunksOf } from './body-chunks.ts';
 import { isFull, type StorageRoom, type WriteHandle, writeWhole } from './browser-storage.ts';
-import { idleLimit } from './idle-limit.ts';
+import type { IdleLimit } from './idle-limit.ts';
 import { pause } from './pause.ts';
 
 /** What tells one version of a file from another, as far as its server says it. */
@@ -12,14 +14,8 @@ export interface Version {
   readonly bytes?: number;
 }
 
-export interface DownloadOptions {
+export interface DownloadOptions extends Partial<AttemptOptions> {
   readonly signal?: AbortSignal;
-  /** Attempts in a row that come no further than one before them until we give up. */
-  readonly attempts?: number;
-  /** Wait before the second attempt; doubles with each. */
-  readonly retryDelayMs?: number;
-  /** A connection that brings nothing for so long is cut and tried again. */
-  readonly idleMs?: number;
   /** What may still be kept; absent where the browser does not tell. */
   readonly room?: () => Promise<StorageRoom>;
   /** What comes is of this version; told before its first byte is written. */
@@ -30,9 +26,6 @@ export interface DownloadOptions {
 const defaults = { attempts: 5, retryDelayMs: 300, idleMs: 30_000 };
 /** Written without being forced to the disk. */
 const flushBytes = 64 << 20;
-
-/** A failure that another attempt may mend. */
-class Interruption extends Error {}
 
 /**
  * Brings a file into `handle`, from where an earlier attempt broke off if the server still has the same version.
@@ -46,13 +39,15 @@ export async function download(
   begun: Version | undefined,
   options: DownloadOptions,
 ): Promise<boolean> {
-  const { attempts, retryDelayMs } = { ...defaults, ...options };
+  const attempts = new Attempts(() => url, { ...defaults, ...options });
   let version = begun;
   let furthest = handle.getSize();
-  for (let failures = 0; ; ) {
+  for (;;) {
     const before = handle.getSize();
+    const limit = attempts.begin();
+    let waitMs: number | undefined;
     try {
-      const answer = await ask(url, before, version, options);
+      const answer = await ask(url, before, version, { limit, signal: options.signal });
       if (answer === 'missing') return false;
       if (answer === 'whole') return true;
       if (answer === 'other') {
@@ -63,16 +58,19 @@ export async function download(
       }
       version = answer.version;
       await options.onVersion(version);
-      await receive(url, answer, handle, options);
+      await receive(url, answer, handle, { ...options, limit });
       return true;
     } catch (error) {
       options.signal?.throwIfAborted();
       if (!(error instanceof Interruption)) throw error;
-      failures = handle.getSize() > furthest ? 1 : failures + 1;
+      waitMs = attempts.failed(error, handle.getSize() - furthest);
       furthest = Math.max(furthest, handle.getSize());
-      if (failures >= attempts) throw brokenOff(url, handle.getSize(), version, error);
+      if (waitMs === undefined) throw brokenOff(url, handle.getSize(), version, error);
+    } finally {
+      // Also drops what was not read.
+      limit.end();
     }
-    await pause(retryDelayMs * 2 ** (failures - 1), options.signal);
+    await pause(waitMs, options.signal);
   }
 }
 
@@ -81,8 +79,6 @@ interface Answer {
   readonly version: Version;
   /** Where its first byte belongs. */
   readonly at: number;
-  readonly alive: () => void;
-  readonly end: () => void;
 }
 
 /** Asks for what is missing. */
@@ -90,30 +86,23 @@ async function ask(
   url: string,
   at: number,
   begun: Version | undefined,
-  options: DownloadOptions,
+  { limit, signal }: { limit: IdleLimit; signal: AbortSignal | undefined },
 ): Promise<Answer | 'missing' | 'whole' | 'other'> {
-  const { idleMs } = { ...defaults, ...options };
   if (at > 0 && begun?.bytes === undefined) return 'other';
   if (at > 0 && begun?.bytes === at) return 'whole';
-  const { signal: idle, alive, end } = idleLimit(idleMs);
   try {
     const response = await fetch(url, {
       // Not `If-Range`: servers of other origins would have to allow it first.
       ...(at > 0 ? { headers: { range: `bytes=${at}-` } } : {}),
       cache: 'no-store',
-      signal: options.signal ? AbortSignal.any([options.signal, idle]) : idle,
+      signal: signal ? AbortSignal.any([signal, limit.signal]) : limit.signal,
     });
     const kind = judge(url, response, at, begun);
-    if (typeof kind !== 'string') return { response, ...kind, alive, end };
-    end();
-    return kind;
+    return typeof kind === 'string' ? kind : { response, ...kind };
   } catch (error) {
-    end();
-    throw error instanceof ModelFileError ? error : new Interruption(said(error));
+    throw error instanceof ModelFileError ? error : asInterruption(error);
   }
 }
-
-const passing = new Set([408, 425, 429, 500, 502, 503, 504]);
 
 function judge(
   url: string,
@@ -127,7 +116,7 @@ function judge(
     const why = `the server refuses access (HTTP ${status}); check the address, and whether it needs a signature`;
     throw new ModelFileError('forbidden', `${url}: ${why}`);
   }
-  if (passing.has(status)) throw new Interruption(`HTTP ${status}`);
+  if (transientStatuses.has(status)) throw new Interruption(`HTTP ${status}`);
   if (status === 416 && at > 0) return 'other';
   const version = versionOf(response, at);
   if (status === 200) return { version, at: 0 };
@@ -165,9 +154,9 @@ const isSame = (a: Version, b: Version): boolean =>
 
 async function receive(
   url: string,
-  { response, version, at, alive, end }: Answer,
+  { response, version, at }: Answer,
   handle: WriteHandle,
-  options: DownloadOptions,
+  options: DownloadOptions & { readonly limit: IdleLimit },
 ): Promise<void> {
   let done = at;
   let flushed = at;
@@ -176,7 +165,7 @@ async function receive(
     await requireRoom(url, done, version.bytes, options.room);
     options.onBytes(done, version.bytes);
     for await (const bytes of chunksOf(response.body)) {
-      alive();
+      options.limit.alive();
       writeWhole(handle, bytes, done);
       done += bytes.length;
       if (done - flushed >= flushBytes) {
@@ -189,9 +178,7 @@ async function receive(
   } catch (error) {
     if (error instanceof ModelFileError) throw error;
     if (isFull(error)) throw await refused(url, done, version.bytes, options.room);
-    throw new Interruption(said(error));
-  } finally {
-    end();
+    throw asInterruption(error);
   }
   // The end of a part is where its file ends.
   if (at > 0 && version.bytes !== undefined && done < version.bytes)
@@ -241,8 +228,3 @@ function brokenOff(url: string, done: number, version: Version | undefined, caus
         'origins read the file (CORS: Access-Control-Allow-Origin)';
   return new ModelFileError('unreadable', `${url}: ${kept}`);
 }
-
-const said = (error: unknown): string => {
-  const cause = error instanceof Error ? (error.cause ?? error) : error;
-  return cause instanceof Error ? cause.message : String(cause);
-};

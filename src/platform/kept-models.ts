@@ -1,5 +1,6 @@
 /** Models that a page keeps in its private file system, brought there file by file. */
 import { type ByteSource, ModelFileError } from '../engine/index.ts';
+import type { AttemptOptions } from './attempts.ts';
 import { blobSource } from './browser-files.ts';
 import { isMissing, openToWrite, type StorageFolder } from './browser-storage.ts';
 import { download, type DownloadOptions } from './kept-download.ts';
@@ -13,8 +14,7 @@ import {
   writeRecord,
 } from './kept-records.ts';
 
-export interface KeepOptions
-  extends Pick<DownloadOptions, 'signal' | 'attempts' | 'retryDelayMs' | 'idleMs' | 'room'> {
+export interface KeepOptions extends Pick<DownloadOptions, 'signal' | 'room' | keyof AttemptOptions> {
   /** Where models are kept. */
   readonly models: StorageFolder;
   readonly locks: Locks;

@@ -1,19 +1,34 @@
-import { checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
-import { chooseModel } from '../pull/choose.ts';
+import {
+  type ByteSource,
+  checkFileName,
+  checkRange,
+  ModelFileError,
+  type ModelFiles,
+} from '../engine/index.ts';
+import { chooseModel, type RemoteFile } from '../pull/choose.ts';
 import { fileUrl, hubAt, type HubAccess, hubHeaders, listRepository, pinned } from '../pull/hub.ts';
+import { contentHash } from '../pull/record.ts';
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import type { HttpOptions } from './http-file.ts';
 import { openIfThere } from './web-folder.ts';
 
+interface HubOptions extends HttpOptions {
+  /** Up to this size all weights together, and each file beside them, are read at once, checked and held in memory. */
+  readonly wholeBytes?: number;
+}
+
+const usualWholeBytes = 64 << 20;
+
 /**
- * A repository on a hub, `hf:OWNER/NAME[:FILE][@REVISION]`, read by ranges without keeping it. Which GGUF file of
- * several is meant follows the rules of the pull command.
- * @throws ModelFileError `invalid_reference`; PullError from the hub
+ * A repository on a hub, `hf:OWNER/NAME[:FILE][@REVISION]`, read without keeping it. Which GGUF file of several is meant
+ * follows the rules of the pull command. Files that are read whole are checked against the checksums of the hub's list;
+ * large weights are read by ranges, which a checksum of the whole says nothing of, and `notes` says so.
+ * @throws ModelFileError `invalid_reference`; from reads `checksum`; PullError from the hub
  */
 export const hubFiles = async (
   location: string,
   access: HubAccess,
-  options: HttpOptions = {},
+  { wholeBytes = usualWholeBytes, ...options }: HubOptions = {},
 ): Promise<ModelFiles> => {
   const reference = parseReference(location.slice(hubPrefix.length));
   if (!reference) {
@@ -22,24 +37,70 @@ export const hubFiles = async (
       `'${location}' is no model of a hub; write hf:OWNER/NAME, hf:OWNER/NAME:FILE or hf:OWNER/NAME:Q8_0, and @REVISION behind`,
     );
   }
-  const hub = await pinned(hubAt(access, reference));
+  const hub = await pinned(hubAt(access, reference, options));
   const files = await listRepository(hub);
   const chosen = chooseModel(files, reference.file);
-  const sizes = new Map(files.map(({ path, sizeBytes }) => [path, sizeBytes]));
+  const listed = new Map(files.map((file) => [file.path, file]));
+  const weights = new Set(chosen.files.filter(({ path }) => weightFile.test(path)).map(({ path }) => path));
+  const weightBytes = chosen.files.reduce(
+    (sum, { path, sizeBytes }) => sum + (weights.has(path) ? sizeBytes : 0),
+    0,
+  );
+  const isWhole = ({ path, sizeBytes }: RemoteFile) =>
+    (weights.has(path) ? weightBytes : sizeBytes) <= wholeBytes;
   return {
     name: location,
     entry: chosen.entry,
     remote: true,
-    list: async () => [...sizes.keys()],
+    ...(weightBytes > wholeBytes ? { notes: [unchecked(location)] } : {}),
+    list: async () => [...listed.keys()],
     async open(name) {
       checkFileName(location, name);
-      const sizeBytes = sizes.get(name);
-      if (sizeBytes === undefined) return undefined;
-      return await openIfThere(fileUrl(hub, name), {
+      const file = listed.get(name);
+      if (!file) return undefined;
+      const source = await openIfThere(fileUrl(hub, name), {
         ...options,
-        sizeBytes,
+        sizeBytes: file.sizeBytes,
         headers: { ...options.headers, ...hubHeaders(hub) },
       });
+      return source && isWhole(file) ? await checked(source, file) : source;
     },
   };
 };
+
+const weightFile = /\.(gguf|safetensors|bin)$/i;
+
+const unchecked = (location: string): string =>
+  `${location}: the weights are read by ranges and not checked against the hub's checksums; 'pull' downloads and checks them`;
+
+/** The file in memory. @throws ModelFileError `checksum` where it is not what the hub lists */
+async function checked(source: ByteSource, { path, sizeBytes, checksum }: RemoteFile): Promise<ByteSource> {
+  const { name } = source;
+  const { kind, hex } = checksum;
+  let bytes: Uint8Array;
+  try {
+    bytes = await source.read(0, sizeBytes);
+  } finally {
+    await source.close();
+  }
+  const found = contentHash(kind, sizeBytes).update(bytes).digest('hex');
+  if (found !== hex) {
+    throw new ModelFileError(
+      'checksum',
+      `${name}: the content of ${path} does not match the ${kind} that the hub lists (expected ${hex}, got ${found}); load it again, or ask who runs the hub`,
+    );
+  }
+  const memory: ByteSource = {
+    name,
+    sizeBytes,
+    async read(offset, length, into) {
+      checkRange(memory, { offset, length, into });
+      const part = bytes.subarray(offset, offset + length);
+      if (!into) return part.slice();
+      into.set(part);
+      return into.subarray(0, length);
+    },
+    close: async () => {},
+  };
+  return memory;
+}

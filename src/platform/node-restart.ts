@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { endWithLauncher, runInForeground } from './foreground.mjs';
+import { addressSpaceLimit, endWithLauncher, runInForeground } from './foreground.mjs';
 import { packageRoot } from './node-package.ts';
 
 /** The oldest Node that runs lathe; package.json's optional dependencies bring a current one. */
@@ -47,7 +47,8 @@ export const chooseNode = ({ version, platform, arch, root, exists }: NodeFacts)
 
 /**
  * Called first by the entry points. On a Node that is new enough it returns at once; otherwise the program runs
- * again under the node binary that npm brought, and this process ends with its exit code.
+ * again under the node binary that npm brought, and this process ends with its exit code. So it does where the address
+ * space is limited: V8 and drivers abort when it runs out, which only another process can tell of.
  */
 export const restartUnderCurrentNode = async (): Promise<void> => {
   endWithLauncher();
@@ -58,10 +59,12 @@ export const restartUnderCurrentNode = async (): Promise<void> => {
     root: packageRoot(),
     exists: existsSync,
   });
-  if (choice.action === 'stay') return;
+  const isWatched = process.connected || addressSpaceLimit() === undefined;
+  if (choice.action === 'stay' && isWatched) return;
   if (choice.action === 'refuse') {
     process.stderr.write(`${choice.message}\n`);
     process.exit(1);
   }
-  process.exit(await runInForeground(choice.node, process.argv.slice(1), { ownSession: true }));
+  const [node, flags] = choice.action === 'stay' ? [process.execPath, process.execArgv] : [choice.node, []];
+  process.exit(await runInForeground(node, [...flags, ...process.argv.slice(1)], { ownSession: true }));
 };

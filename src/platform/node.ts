@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Platform, Store } from '../engine/index.ts';
 import type { HubAccess } from '../pull/hub.ts';
+import type { HttpOptions } from './http-file.ts';
 import { hubPrefix } from '../pull/reference.ts';
 import { requestAdapter } from './node-adapter.ts';
 import { localFiles } from './node-folder.ts';
@@ -19,16 +20,21 @@ const backends: Readonly<Record<string, string>> = { linux: 'vulkan', darwin: 'm
  * The machine as Node sees it: Dawn's binding, files, HTTP.
  * @param store where measurements of this machine are kept; without it nothing is measured
  * @param hub where `hf:` locations are read from
+ * @param http how servers are waited for, and who is told of it
  */
-export const nodePlatform = (store?: Store, hub: HubAccess = {}): Platform => ({
+export const nodePlatform = (
+  store?: Store,
+  hub: HubAccess = {},
+  http: Pick<HttpOptions, 'onNotice'> = {},
+): Platform => ({
   name: 'node',
   ...(store ? { store } : {}),
   backend: backends[process.platform] ?? 'webgpu',
   requestAdapter,
   wgsl: readWgsl,
   modelFiles(location) {
-    if (location.startsWith(hubPrefix)) return hubFiles(location, hub);
-    if (/^https?:\/\//i.test(location)) return webFiles(location);
+    if (location.startsWith(hubPrefix)) return hubFiles(location, hub, http);
+    if (/^https?:\/\//i.test(location)) return webFiles(location, http);
     return localFiles(/^file:\/\//i.test(location) ? fileURLToPath(location) : location);
   },
   sha256() {

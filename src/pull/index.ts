@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 import { isFileName } from '../engine/index.ts';
+import type { AttemptOptions } from '../platform/attempts.ts';
 import { chooseModel, type RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
 import { type Hub, hubAt, listRepository } from './hub.ts';
 import { checkSpace, isComplete, missingBytes, PartFile } from './part-file.ts';
 import { recordFile } from './record.ts';
 import { parseReference } from './reference.ts';
-import { patient, type RetryOptions, transfer } from './transfer.ts';
+import { transfer, usualRetry } from './transfer.ts';
 
 export interface PullOptions {
   /** `owner/name`. */
@@ -24,7 +25,9 @@ export interface PullOptions {
   /** In bytes of all files together; what an earlier run left counts as done. `file` is the one under way. */
   onProgress?: (progress: PullProgress) => void;
   signal?: AbortSignal;
-  retry?: Partial<RetryOptions>;
+  /** What a person who waits should know: a server that sends nothing, another attempt. */
+  onNotice?: (message: string) => void;
+  retry?: Partial<AttemptOptions>;
 }
 
 export interface PullProgress {
@@ -56,7 +59,8 @@ export const pull = async (options: PullOptions): Promise<Pulled> => {
     );
   }
   const reference = { repo, ...(revision === undefined ? {} : { revision }) };
-  const hub = hubAt(options, reference, options.signal);
+  const retry = { ...usualRetry, ...options.retry, onNotice: options.onNotice };
+  const hub = hubAt(options, reference, { ...retry, signal: options.signal });
   hub.signal.throwIfAborted();
   const { entry, files } = chooseModel(await listRepository(hub), options.file);
   const folder = join(options.destination, repo.replace('/', '--'));
@@ -71,7 +75,6 @@ export const pull = async (options: PullOptions): Promise<Pulled> => {
       total,
       part: { digest: `${file.checksum.kind}:${file.checksum.hex}`, done, total: file.sizeBytes },
     });
-  const retry = { ...patient, ...options.retry };
   const missing: typeof places = [];
   for (const place of places) {
     hub.signal.throwIfAborted();
@@ -105,7 +108,7 @@ const fetchFile = async (job: {
   hub: Hub;
   file: RemoteFile;
   path: string;
-  retry: RetryOptions;
+  retry: AttemptOptions;
   report: (done: number) => void;
 }): Promise<void> => {
   const { hub, file, path, retry, report } = job;

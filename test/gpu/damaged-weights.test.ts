@@ -5,13 +5,14 @@ import { describe, expect, it } from 'vitest';
 import { bringUp } from '../../src/engine/bring-up.ts';
 import { type Metadata, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { bytesOfRow } from '../../src/engine/formats/rows.ts';
-import { greedy, type ResidentEngine } from '../../src/engine/index.ts';
+import { type EngineOptions, greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
+import type { Platform } from '../../src/engine/platform.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { hostileNumbers, nothing } from '../support/hostile-values.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
-import { loadFromMemory } from '../support/tiny-model.ts';
+import { loadFromMemory, memoryPlatform } from '../support/tiny-model.ts';
 
 const bytesOf = (name: string): Uint8Array<ArrayBuffer> =>
   new Uint8Array(readFileSync(new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url)));
@@ -27,6 +28,57 @@ async function withoutNumbers(name: string, tensor: string, row?: number): Promi
   bytes.fill(0xff, first, first + size);
   return bytes;
 }
+
+/**
+ * The model, of which a row of a tensor, or all of it, becomes NaN when it is loaded: as memory of a device that fails, or
+ * weights whose products leave the range of numbers.
+ */
+async function damagedLater(
+  name: string,
+  { tensor, row }: { tensor: string; row?: number },
+  options: Omit<EngineOptions, 'model'>,
+): Promise<ResidentEngine> {
+  const bytes = bytesOf(name);
+  const info = (await openSource(memorySource(bytes))).tensors.get(tensor);
+  if (!info || !['F32', 'BF16', 'MXFP4'].includes(info.type)) throw new Error(`${tensor} is of another type`);
+  const buffers = new Map<string, GPUBuffer>();
+  const engine = await loadEngine(withBuffers(memoryPlatform(bytes), buffers), { ...options, model: name });
+  const { queue } = engine.runner.gpu.device;
+  const size = bytesOfRow(info);
+  let found = 0;
+  for (const [label, buffer] of buffers) {
+    const [key = ''] = label.split('@');
+    // Of floats, of which a row is damaged, there are no scales.
+    if (!key.split('+').includes(tensor) || (row !== undefined && label.endsWith('.scales'))) continue;
+    found += 1;
+    // Rows of these widths lie as they do in the file.
+    const [first, length] = row === undefined ? [0, buffer.size] : [row * size, size];
+    queue.writeBuffer(buffer, first, new Uint8Array(length).fill(0xff));
+  }
+  // A table that stays in the file.
+  if (found === 0) bytes.fill(0xff, info.offset + (row ?? 0) * size, info.offset + ((row ?? 0) + 1) * size);
+  return engine;
+}
+
+/** The platform, whose devices tell of their buffers by label. */
+const withBuffers = (platform: Platform, buffers: Map<string, GPUBuffer>): Platform => ({
+  ...platform,
+  async requestAdapter(wanted) {
+    const adapter = await platform.requestAdapter(wanted);
+    const request = adapter.requestDevice.bind(adapter);
+    adapter.requestDevice = async (descriptor) => {
+      const device = await request(descriptor);
+      const create = device.createBuffer.bind(device);
+      device.createBuffer = (one) => {
+        const buffer = create(one);
+        if (one.label !== undefined) buffers.set(one.label, buffer);
+        return buffer;
+      };
+      return device;
+    };
+    return adapter;
+  },
+});
 
 /** The ids of an answer, or the code of what ended it. */
 async function ask(engine: ResidentEngine, prompt: readonly number[]): Promise<readonly number[] | string> {
@@ -63,8 +115,7 @@ describe('a token whose embedding is no number', () => {
 
     const notices: string[] = [];
     const onNotice = (message: string) => void notices.push(message);
-    const bytes = await withoutNumbers(name, tensor, damaged);
-    const engine = await loadFromMemory(bytes, { parallel: 3, onNotice });
+    const engine = await damagedLater(name, { tensor, row: damaged }, { parallel: 3, onNotice });
     try {
       // They begin alike, and share steps, slots and pages.
       for (let round = 0; round < 3; round++) {
@@ -87,8 +138,11 @@ describe('a token whose embedding is no number', () => {
   });
 
   it('is not hidden by what was read from a text that begins alike', async () => {
-    const bytes = await withoutNumbers('qwen3', 'token_embd.weight', damaged);
-    const engine = await loadFromMemory(bytes, { parallel: 2 });
+    const engine = await damagedLater(
+      'qwen3',
+      { tensor: 'token_embd.weight', row: damaged },
+      { parallel: 2 },
+    );
     try {
       const [prompt = [], bad = []] = [prompts[0], broken[0]];
       const before = await ask(engine, prompt);
@@ -101,27 +155,62 @@ describe('a token whose embedding is no number', () => {
   });
 });
 
-describe('weights that every token meets', () => {
+/** Tensors that every token meets. */
+const everywhere = [
+  ['qwen3moe', 'blk.1.ffn_gate_inp.weight'],
+  ['gpt-oss', 'blk.1.ffn_gate_inp.bias'],
+  ['gpt-oss', 'blk.1.attn_sinks.weight'],
+  ['gpt-oss', 'blk.1.ffn_gate_exps.weight'],
+  ['gpt-oss', 'blk.1.ffn_up_exps.weight'],
+  ['gpt-oss', 'blk.1.ffn_down_exps.weight'],
+  ['lfm2', 'blk.0.shortconv.conv.weight'],
+  ['qwen3.5', 'blk.0.ssm_a'],
+  ['gemma4', 'per_layer_proj_norm.weight'],
+] as const;
+
+describe('a file with weights that are no numbers', () => {
   it.each([
-    ['qwen3moe', 'blk.1.ffn_gate_inp.weight'],
-    ['gpt-oss', 'blk.1.ffn_gate_inp.bias'],
-    ['gpt-oss', 'blk.1.attn_sinks.weight'],
-    ['gpt-oss', 'blk.1.ffn_gate_exps.weight'],
-    ['gpt-oss', 'blk.1.ffn_up_exps.weight'],
-    ['gpt-oss', 'blk.1.ffn_down_exps.weight'],
-    ['lfm2', 'blk.0.shortconv.conv.weight'],
-    ['qwen3.5', 'blk.0.ssm_a'],
-    ['gemma4', 'per_layer_proj_norm.weight'],
-  ])('%s: %s that is no number ends every request, and the engine lives', async (name, tensor) => {
-    const engine = await loadFromMemory(await withoutNumbers(name, tensor), { parallel: 3 });
-    try {
-      const answers = await Promise.all(prompts.map((prompt) => ask(engine, prompt)));
-      expect(answers).toEqual(prompts.map(() => 'broken_model'));
-      expect(engine.stats()).toMatchObject({ running: 0, queued: 0, deviceLosses: 0 });
-    } finally {
-      await engine.close();
-    }
+    ...everywhere.map(([name, tensor]) => [name, tensor, undefined] as const),
+    // What warm-up meets none of: a token, and an expert.
+    ['qwen3', 'token_embd.weight', damaged],
+    ['gpt-oss', 'blk.1.ffn_down_exps.weight', 65],
+    ['gemma4', 'per_layer_token_embd.weight', damaged],
+    ['bert', 'token_embd.weight', damaged],
+    ['bert', 'blk.0.attn_output_norm.weight', undefined],
+  ] as const)('%s is refused, by the name of the tensor: %s, row %s', async (name, tensor, row) => {
+    const loading = loadFromMemory(await withoutNumbers(name, tensor, row), { parallel: 1 });
+    await expect(loading).rejects.toMatchObject({
+      code: 'corrupt',
+      message: expect.stringContaining(
+        `tensor '${tensor}' holds a value that is no number (row ${row ?? 0})`,
+      ),
+    });
   });
+
+  it('is refused for an infinite one as well', async () => {
+    const bytes = bytesOf('qwen3');
+    const info = (await openSource(memorySource(bytes))).tensors.get('output_norm.weight');
+    new DataView(bytes.buffer).setFloat32((info?.offset ?? 0) + 12, Number.NEGATIVE_INFINITY, true);
+    await expect(loadFromMemory(bytes)).rejects.toThrow(
+      "tensor 'output_norm.weight' holds a value that is no",
+    );
+  });
+});
+
+describe('weights that every token meets', () => {
+  it.each(everywhere)(
+    '%s: %s that is no number ends every request, and the engine lives',
+    async (name, tensor) => {
+      const engine = await damagedLater(name, { tensor }, { parallel: 3 });
+      try {
+        const answers = await Promise.all(prompts.map((prompt) => ask(engine, prompt)));
+        expect(answers).toEqual(prompts.map(() => 'broken_model'));
+        expect(engine.stats()).toMatchObject({ running: 0, queued: 0, deviceLosses: 0 });
+      } finally {
+        await engine.close();
+      }
+    },
+  );
 });
 
 describe('metadata that lies', () => {

@@ -1,13 +1,20 @@
 /** What an architecture makes of a file's metadata and tensor names; what it computes is in test/golden. */
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type MetadataScalar, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import type { Graph, Unit } from '../../src/engine/graph.ts';
 import { architectures, buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
+import { fixtureNames } from '../support/fixture-names.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { type TinyModel, tinyModel } from '../support/tiny-model.ts';
 
 const fileOf = (model: TinyModel): Promise<ModelFile> => openSource(memorySource(tinyModel(model)));
+
+const fixtureOf = (name: string): Promise<ModelFile> => {
+  const path = new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url);
+  return openSource(memorySource(new Uint8Array(readFileSync(path))));
+};
 
 /** A file with other metadata, and without some tensors. */
 function changed(
@@ -245,11 +252,49 @@ describe('a file that cannot be used', () => {
     await expect(buildGraph(short)).rejects.toThrow('must hold a value for each of 2 layers, got 1');
   });
 
-  it('soft-capped logits, which would be wrong and not refused', async () => {
-    const file = changed(await fileOf({ architecture: 'gemma3', window: 8 }), {
-      final_logit_softcapping: 30,
-    });
-    await expect(buildGraph(file)).rejects.toThrow('gemma3.final_logit_softcapping');
+  const withoutExperts = fixtureNames.filter((name) => !/^(gpt-oss|qwen3moe)/.test(name));
+  it.each(withoutExperts)('%s with experts says so, rather than which tensor is missing', async (name) => {
+    const file = await fixtureOf(name);
+    const architecture = String(file.metadata.get('general.architecture'));
+    const build = (count: number) => buildGraph(changed(file, { expert_count: count }));
+    await expect(build(8)).rejects.toThrow(
+      `a file: experts are not supported for ${architecture}; they are for gpt-oss, qwen3moe ` +
+        `(metadata '${architecture}.expert_count' is 8)`,
+    );
+    await build(0);
+  });
+
+  it.each<[string, string, MetadataScalar]>([
+    ['gemma3', 'final_logit_softcapping', 30],
+    ['llama', 'attn_logit_softcapping', 50],
+    ['llama', 'logit_scale', 0.5],
+    ['llama', 'embedding_scale', 12],
+    ['qwen2', 'residual_scale', 0.22],
+    ['llama', 'attention.scale', 0.015],
+    ['gemma4', 'attention.scale', 0.5],
+    ['qwen3', 'attention.value_length', 8],
+    ['llama', 'attention.clamp_kqv', 8],
+    ['bert', 'attention.max_alibi_bias', 8],
+    ['llama', 'attention.temperature_scale', 0.1],
+    ['llama', 'use_parallel_residual', true],
+    ['qwen3moe', 'nextn_predict_layers', 1],
+    ['llama', 'attention.shared_kv_layers', 1],
+    ['gemma3', 'embedding_length_per_layer_input', 32],
+    ['llama', 'attention.causal', false],
+    ['gemma4', 'attention.causal', false],
+    ['gemma4', 'pooling_type', 1],
+    ['lfm2', 'attention.sliding_window', 8],
+  ])('%s whose %s is %o, which its graph does not follow, is refused by name', async (name, key, value) => {
+    const building = buildGraph(changed(await fixtureOf(name), { [key]: value }));
+    await expect(building).rejects.toThrow(ModelFileError);
+    await expect(building).rejects.toThrow(`are not supported for ${name}`);
+    await expect(building).rejects.toThrow(`(metadata '${name}.${key}' is ${String(value)})`);
+  });
+
+  it('values that change nothing are not refused', async () => {
+    const usual = { 'attention.scale': 0, logit_scale: 1, embedding_scale: 0, 'attention.causal': true };
+    await buildGraph(changed(await fixtureOf('llama'), usual));
+    await buildGraph(changed(await fixtureOf('qwen3-embedding'), { 'attention.causal': false }));
   });
 
   it('an architecture that nobody knows names those that are', async () => {
@@ -306,7 +351,7 @@ describe('gemma4', () => {
   });
 
   it.each([
-    ['experts', { expert_count: 128 }, '', /experts \(gemma4.expert_count 128\) is not supported/],
+    ['experts', { expert_count: 128 }, '', /experts are not supported for gemma4/],
     [
       'more shared layers than layers',
       { 'attention.shared_kv_layers': 6 },

@@ -7,7 +7,7 @@ import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
 import { openSource } from '../support/byte-source.ts';
 
 const bytes = Uint8Array.from({ length: 100_000 }, (_, index) => (index * 31 + (index >> 8)) & 255);
-const quick = { attempts: 3, retryDelayMs: 1, idleMs: 200 };
+const quick = { attempts: 3, retryDelayMs: 1, idleMs: 30_000 };
 
 let server: LocalServer | undefined;
 afterEach(async () => {
@@ -121,8 +121,29 @@ describe('a model on a web server', () => {
       // The third request is never answered.
       return count === 2 || count === 3;
     });
-    const source = await openUrl(url, quick);
+    const source = await openUrl(url, { ...quick, attempts: 20, idleMs: 300 });
     expect(await source.read(10, 20)).toEqual(bytes.slice(10, 30));
+  });
+
+  it('says when a server stalls in mid-body, and gives up after so many attempts that bring little', async () => {
+    const notices: string[] = [];
+    let asked = 0;
+    const url = await serveFile(bytes, (request, response) => {
+      const range = rangeOf(request.headers.range, bytes.length);
+      // Opening it asks for its first byte.
+      if (!range || range.last === 0) return false;
+      asked += 1;
+      response.writeHead(206, { ...contentRange(range, bytes.length), etag: '"1"' });
+      response.write(bytes.subarray(range.first, range.first + 10));
+      return true;
+    });
+    const onNotice = (notice: string) => void notices.push(notice);
+    const source = await openUrl(url, { attempts: 3, retryDelayMs: 1, idleMs: 300, noticeMs: 20, onNotice });
+    await expect(source.read(0, 1000)).rejects.toThrow(`${url}: nothing came for 0.3 s (3 attempts)`);
+    expect(asked).toBe(3);
+    const dropped = 'the connection is dropped after 0.3 s without any';
+    expect(notices).toContain(`${url}: no data for 0.02 s; ${dropped} (attempt 1 of 3)`);
+    expect(notices).toContain(`${url}: nothing came for 0.3 s; connecting again (attempt 3 of 3)`);
   });
 
   it('gives up after the attempts it may make, with the reason', async () => {

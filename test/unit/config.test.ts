@@ -290,6 +290,8 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
     expect(toml('model = "./m.gguf"').model).toBe('/etc/lathe/m.gguf');
     expect(toml('model = "sub/m.gguf"').model).toBe('/etc/lathe/sub/m.gguf');
     expect(toml('model = "lathe-tiny"').model).toBe('lathe-tiny');
+    expect(toml('draft = "./d.gguf"').draft).toBe('/etc/lathe/d.gguf');
+    expect(toml('draft = "hf:o/n"').draft).toBe('hf:o/n');
     expect(toml('model = "https://h/m.gguf"').model).toBe('https://h/m.gguf');
     expect(toml('bearer_token_file = "b.token"').bearer_token_file).toBe('/etc/lathe/b.token');
     expect(toml('database = "sqlite:x.db"').database).toBe('sqlite:/etc/lathe/x.db');

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { loadEngine } from '../../src/engine/index.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import type { ModelFiles } from '../../src/engine/platform.ts';
 import { droppedFiles, handleFiles } from '../../src/platform/browser-files.ts';
@@ -9,7 +10,7 @@ import { hubFiles } from '../../src/platform/node-hub.ts';
 import { webFiles } from '../../src/platform/web-folder.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { browserFile, droppedFolder, folderHandle } from '../support/browser-folder.ts';
-import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
+import { type FakeHub, fakeHub, type HubFile, sendFile } from '../support/fake-hub.ts';
 import { splitGguf, splitPartName } from '../support/gguf-split-writer.ts';
 import { type GgufFile, ggufBytes, text } from '../support/gguf-writer.ts';
 import { type LocalServer, serve } from '../support/local-server.ts';
@@ -30,7 +31,7 @@ const contents: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
   'config.json': new TextEncoder().encode('{}'),
 };
 const part = splitPartName('parts/tiny', 2, 2);
-const quick = { attempts: 2, retryDelayMs: 1, idleMs: 500 };
+const quick = { attempts: 2, retryDelayMs: 1, idleMs: 30_000 };
 
 /** Opens and reads a tensor of it, which must be right. */
 const readsRight = async (files: ModelFiles): Promise<void> => {
@@ -147,6 +148,9 @@ describe('a folder on a web server', () => {
   });
 });
 
+/** As large weights are read. */
+const byRanges = { ...quick, wholeBytes: 0 };
+
 describe('a repository of a hub', () => {
   let hub: FakeHub;
   afterEach(() => hub.close());
@@ -159,14 +163,14 @@ describe('a repository of a hub', () => {
         : ggufBytes(model),
     }));
     if (token !== undefined) hub.token = token;
-    return await hubFiles(location, { endpoint: hub.url, token }, quick);
+    return await hubFiles(location, { endpoint: hub.url, token }, byRanges);
   };
 
   it('is read by ranges: the best file, or the one that is named', async () => {
     const files = await open(['tiny-Q8_0.gguf', 'tiny-Q4_K_M.gguf', 'README.md'], 'hf:owner/tiny');
     expect(files.entry).toBe('tiny-Q8_0.gguf');
     await readsRight(files);
-    const other = await hubFiles('hf:owner/tiny:q4_k_m@main', { endpoint: hub.url }, quick);
+    const other = await hubFiles('hf:owner/tiny:q4_k_m@main', { endpoint: hub.url }, byRanges);
     expect(other.entry).toBe('tiny-Q4_K_M.gguf');
     expect(await other.list()).toContain('README.md');
     expect(await other.open('nothing')).toBeUndefined();
@@ -187,11 +191,11 @@ describe('a repository of a hub', () => {
       { path: 'x.json', content: new Uint8Array(64).fill(value), small: true },
     ];
     hub.push(first, versionOf(1));
-    const files = await hubFiles('hf:owner/tiny', { endpoint: hub.url }, quick);
+    const files = await hubFiles('hf:owner/tiny', { endpoint: hub.url }, byRanges);
     hub.push(second, versionOf(2));
     expect(await bytesOf(files, 'x.json')).toEqual(new Uint8Array(64).fill(1));
     for (const revision of ['main', second]) {
-      const newer = await hubFiles(`hf:owner/tiny@${revision}`, { endpoint: hub.url }, quick);
+      const newer = await hubFiles(`hf:owner/tiny@${revision}`, { endpoint: hub.url }, byRanges);
       expect(await bytesOf(newer, 'x.json')).toEqual(new Uint8Array(64).fill(2));
     }
   });
@@ -234,14 +238,70 @@ describe('a repository of a hub', () => {
 
   it('is refused with what to do: a wrong reference, a missing repository, revision or file', async () => {
     for (const location of ['hf:', 'hf:owner', 'hf:owner/a/b', 'hf:owner/..', 'hf:owner/x:'])
-      await expect(hubFiles(location, {}, quick), location).rejects.toMatchObject({
+      await expect(hubFiles(location, {}, byRanges), location).rejects.toMatchObject({
         code: 'invalid_reference',
       });
     await expect(open(['tiny-F16.gguf'], 'hf:owner/tiny:Q8_0')).rejects.toThrow(/no GGUF file 'Q8_0'/);
-    await expect(hubFiles('hf:owner/other', { endpoint: hub.url }, quick)).rejects.toMatchObject({
+    await expect(hubFiles('hf:owner/other', { endpoint: hub.url }, byRanges)).rejects.toMatchObject({
       code: 'not_found',
     });
-    await expect(hubFiles('hf:owner/tiny@v9', { endpoint: hub.url }, quick)).rejects.toThrow(/revision 'v9'/);
+    await expect(hubFiles('hf:owner/tiny@v9', { endpoint: hub.url }, byRanges)).rejects.toThrow(
+      /revision 'v9'/,
+    );
+  });
+});
+
+describe('what a hub lists of a file', () => {
+  let hub: FakeHub;
+  afterEach(() => hub.close());
+  const wrongChecksum = 'ab'.repeat(32);
+  const gguf = { path: 'tiny-F16.gguf', content: ggufBytes(model) };
+  const json = { path: 'config.json', content: new TextEncoder().encode('{}'), small: true };
+  const open = async (files: HubFile[], options: { wholeBytes?: number } = {}) => {
+    hub = await fakeHub('owner/tiny', files);
+    return await hubFiles('hf:owner/tiny', { endpoint: hub.url }, { ...quick, ...options });
+  };
+
+  it('is checked where all of it is read: small weights, and what lies beside them', async () => {
+    const files = await open([gguf, json]);
+    expect(files.notes).toBeUndefined();
+    await readsRight(files);
+    expect(await bytesOf(files, 'config.json')).toEqual(json.content);
+  });
+
+  it.each([
+    ['weights', { ...gguf, wrongChecksum }, 'sha256'],
+    ['a file that git holds', { ...json, wrongChecksum: 'cd'.repeat(20) }, 'git-sha1'],
+  ])('refuses %s with another content', async (_, wrong, kind) => {
+    const files = await open([wrong, ...(wrong.path === gguf.path ? [] : [gguf])]);
+    const opening = files.open(wrong.path);
+    await expect(opening).rejects.toMatchObject({ code: 'checksum' });
+    await expect(opening).rejects.toThrow(
+      new RegExp(
+        `${wrong.path} does not match the ${kind} that the hub lists \\(expected ${wrong.wrongChecksum}, got `,
+      ),
+    );
+  });
+
+  it('says of large weights that they are not checked, and still checks what lies beside them', async () => {
+    const files = await open([{ ...gguf, wrongChecksum }, json], { wholeBytes: 16 });
+    expect(files.notes).toEqual([
+      "hf:owner/tiny: the weights are read by ranges and not checked against the hub's checksums; 'pull' downloads and checks them",
+    ]);
+    await readsRight(files);
+    hub.files = [gguf, { ...json, content: new TextEncoder().encode('[]') }];
+    await expect(files.open('config.json')).rejects.toMatchObject({ code: 'checksum' });
+  });
+
+  it('is told when the model is loaded', async () => {
+    const files = await open([gguf], { wholeBytes: 16 });
+    const notices: string[] = [];
+    const platform = { ...nodePlatform(), modelFiles: async () => files };
+    // It is no whole model, so loading ends after the notes.
+    await expect(
+      loadEngine(platform, { model: 'hf:owner/tiny', onNotice: (message) => void notices.push(message) }),
+    ).rejects.toThrow();
+    expect(notices).toEqual(files.notes);
   });
 });
 

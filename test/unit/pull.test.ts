@@ -7,12 +7,12 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type PullOptions, pull } from '../../src/pull/index.ts';
 import { readRecord } from '../../src/pull/record.ts';
 import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
-import { serve } from '../support/local-server.ts';
+import { rangeOf, serve } from '../support/local-server.ts';
 
 const repo = 'owner/tiny-GGUF';
 const content = new Uint8Array(randomBytes(300_000));
 const file = { path: 'tiny-Q8_0.gguf', content };
-const quick = { attempts: 3, retryDelayMs: 1, idleMs: 500 };
+const quick = { attempts: 3, retryDelayMs: 1, idleMs: 30_000 };
 
 let hub: FakeHub;
 let folder = '';
@@ -249,7 +249,53 @@ describe('a pull that is cut mid-file', () => {
       stalled = true;
       return true;
     };
+    expect(
+      new Uint8Array(await readFile((await run({ retry: { ...quick, attempts: 20, idleMs: 300 } })).path)),
+    ).toEqual(content);
+  });
+
+  it('says when a server stalls in mid-body, drops it and goes on, and gives up after so many attempts', async () => {
+    const notices: string[] = [];
+    // Each connection brings a little and then nothing.
+    hub.fault = (request, response) => {
+      if (!isContent(request)) return false;
+      const { first } = rangeOf(request.headers.range, content.length) ?? { first: 0 };
+      response.writeHead(206, { 'content-range': `bytes ${first}-299999/300000` });
+      response.write(content.subarray(first, first + 1000));
+      return true;
+    };
+    const retry = { attempts: 3, retryDelayMs: 1, idleMs: 300, noticeMs: 20 };
+    await expect(run({ retry, onNotice: (notice) => void notices.push(notice) })).rejects.toMatchObject({
+      code: 'interrupted',
+      message: expect.stringMatching(
+        /stopped at \d+ of 300000 bytes \(nothing came for 0.3 s, 3 attempts\); run the command again/,
+      ),
+    });
+    expect(ranges()).toHaveLength(3);
+    const told = notices.join('\n');
+    for (const attempt of [1, 2, 3])
+      expect(told).toContain(
+        `no data for 0.02 s; the connection is dropped after 0.3 s without any (attempt ${attempt} of 3)`,
+      );
+    expect(told).toMatch(/^tiny-Q8_0.gguf, .* of 293 KiB: nothing came for 0.3 s; connecting again/m);
+    // What came is kept.
+    hub.fault = () => false;
     expect(new Uint8Array(await readFile((await run()).path))).toEqual(content);
+  });
+
+  it('says when the list of files does not come, and gives up', async () => {
+    const notices: string[] = [];
+    hub.fault = (_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.write('[');
+      return true;
+    };
+    const retry = { ...quick, idleMs: 300, noticeMs: 20 };
+    await expect(run({ retry, onNotice: (notice) => void notices.push(notice) })).rejects.toMatchObject({
+      code: 'server',
+      message: `${hub.url} cannot be reached: nothing came for 0.3 s`,
+    });
+    expect(notices.join()).toContain(`${hub.url}: no data for 0.02 s`);
   });
 
   it('stops at once when it is aborted, and keeps what came', async () => {
@@ -313,6 +359,54 @@ describe('a pull that cannot succeed', () => {
       code: 'unauthorized',
       message: expect.stringContaining('the token in HF_TOKEN is not accepted'),
     });
+  });
+
+  it.each<[string, string, RegExp]>([
+    ['HTML', '<!doctype html><p>Please log in', /is not JSON of a hub: it is HTML or XML; check HF_ENDPOINT/],
+    ['broken JSON', '[{"type": "file", ', /is not JSON of a hub: .*JSON.*; check HF_ENDPOINT/],
+    ['no list', '{"files": []}', /the list of files of owner\/tiny-GGUF is not one; check HF_ENDPOINT/],
+    ['a list of other things', '[null, 5]', /the list of files of owner\/tiny-GGUF is not one/],
+  ])('says so when the hub answers with %s', async (_, body, message) => {
+    hub.fault = (_request, response) =>
+      Boolean(response.writeHead(200, { 'content-type': 'application/json' }).end(body));
+    const failing = run();
+    await expect(failing).rejects.toMatchObject({ code: 'server' });
+    await expect(failing).rejects.toThrow(message);
+    expect(hub.log).toHaveLength(1);
+  });
+
+  it.each<[string, (page: number) => number, number]>([
+    ['names a page that came before as the next one', (page) => 1 - (page % 2), 3],
+    ['always names another page', (page) => page + 1, 200],
+  ])('ends when the list of files %s', async (_, next, pages) => {
+    hub.fault = (request, response) => {
+      const page = Number(new URL(request.url ?? '/', hub.url).searchParams.get('page'));
+      const link = `<${hub.url}/api/models/${repo}/tree/main?page=${next(page)}>; rel="next"`;
+      response.writeHead(200, { 'content-type': 'application/json', link }).end('[]');
+      return true;
+    };
+    await expect(run()).rejects.toMatchObject({
+      code: 'server',
+      message: expect.stringMatching(/the list of files of owner\/tiny-GGUF does not end/),
+    });
+    expect(hub.log).toHaveLength(pages);
+  });
+
+  it('reads a list of several pages, and shows the token to the hub alone', async () => {
+    const seen: (string | undefined)[] = [];
+    const other = await serve((request, response) => {
+      seen.push(request.headers.authorization);
+      response.writeHead(200, { 'content-type': 'application/json' }).end('[]');
+    });
+    hub.token = 'secret';
+    hub.fault = (request, response) => {
+      if (request.url?.includes('/tree/'))
+        response.setHeader('link', `<${other.url}/api/models/${repo}/tree/main?page=2>; rel="next"`);
+      return false;
+    };
+    await run({ token: 'secret' });
+    expect(seen).toEqual([undefined]);
+    await other.close();
   });
 
   it('says why when nobody answers', async () => {

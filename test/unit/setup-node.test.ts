@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/platform/node-package.ts';
+import { addressSpaceLimit, limitNote } from '../../src/platform/foreground.mjs';
 import { chooseNode } from '../../src/platform/node-restart.ts';
 
 describe('the Node that runs the host', () => {
@@ -145,6 +146,90 @@ describe.skipIf(process.platform === 'win32')('a program that is run in the fore
     for (let waited = 0; isAlive(pid); waited += 20) {
       expect(waited).toBeLessThan(5000);
       await sleep(20);
+    }
+  });
+});
+
+/** Runs to its end, with stderr. */
+const finish = (command: string, args: readonly string[], options: SpawnOptions = {}) =>
+  new Promise<{ code: number | null; stderr: string }>((resolve, reject) => {
+    const child = spawn(command, args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
+    let stderr = '';
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, stderr }));
+  });
+const sourceOf = (path: string) => new URL(`../../${path}`, import.meta.url);
+
+describe.skipIf(process.platform !== 'linux')('a program that runs out of address space', () => {
+  let folder = '';
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'lathe-limited-'));
+    const restart = JSON.stringify(sourceOf('src/platform/node-restart.ts').href);
+    await writeFile(
+      join(folder, 'program.mjs'),
+      `import { restartUnderCurrentNode } from ${restart};
+       await restartUnderCurrentNode();
+       process.kill(process.pid, process.argv[2]);
+       setInterval(() => {}, 1000);`,
+    );
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  /** Enough for Node itself: what is tested is who tells of the crash. */
+  const limited = (kib: number | 'unlimited', ...args: string[]) =>
+    finish('sh', ['-c', `ulimit -c 0; ulimit -v ${kib} && exec "$0" "$@"`, process.execPath, ...args]);
+
+  it.each([
+    ['SIGABRT', 134],
+    ['SIGSEGV', 139],
+    ['SIGTRAP', 133],
+  ])('says so in one line when it ends with %s', async (signal, code) => {
+    const kib = 24 << 20;
+    expect(await limited(kib, join(folder, 'program.mjs'), signal)).toEqual({
+      code,
+      stderr: `lathe: the program ended with ${signal}; ${limitNote(kib * 1024)}\n`,
+    });
+  });
+
+  it('is run by itself where nothing is limited', async () => {
+    const unlimited = await limited('unlimited', join(folder, 'program.mjs'), 'SIGABRT');
+    expect(unlimited).toEqual({ code: null, stderr: '' });
+  });
+
+  it('reads the limit where there is one', async () => {
+    const path = join(folder, 'limits');
+    await writeFile(
+      path,
+      'Limit  Soft Limit  Hard Limit  Units\nMax address space  2147483648  unlimited  bytes\n',
+    );
+    expect(addressSpaceLimit(path)).toBe(2 ** 31);
+    expect(limitNote(2 ** 31)).toMatch(
+      /^the address space of this process is limited to 2.0 GiB \(ulimit -v\)/,
+    );
+    await writeFile(path, 'Max address space     unlimited            unlimited            bytes\n');
+    expect(addressSpaceLimit(path)).toBeUndefined();
+    expect(addressSpaceLimit(join(folder, 'none'))).toBeUndefined();
+  });
+});
+
+describe('npm start', () => {
+  it('resolves paths against where npm was called, and node alone against its own folder', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'lathe-caller-'));
+    try {
+      await writeFile(join(folder, 'here.toml'), 'unknown = 1\n');
+      const run = (env: Record<string, string>) =>
+        finish(process.execPath, [fileURLToPath(sourceOf('scripts/dev.mjs')), '--config', 'here.toml'], {
+          cwd: packageRoot(),
+          env: { ...process.env, npm_lifecycle_event: '', INIT_CWD: '', ...env },
+        });
+      const called = { npm_lifecycle_event: 'start', INIT_CWD: folder };
+      expect((await run(called)).stderr).toMatch(/^lathe: here.toml:1: unknown: unknown key/);
+      const missing = /^lathe: --config here.toml: there is no such file/;
+      expect((await run({ INIT_CWD: folder })).stderr).toMatch(missing);
+      expect((await run({ ...called, INIT_CWD: join(folder, 'gone') })).stderr).toMatch(missing);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
     }
   });
 });

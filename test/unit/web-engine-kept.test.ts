@@ -210,7 +210,32 @@ describe('a model at an address', () => {
     expect((await pageOf(new PrivateFiles()).load()).bytes).toEqual(random(1));
     let silent = 1;
     fault = () => silent-- > 0;
-    expect((await pageOf(new PrivateFiles(), { idleMs: 100 }).load()).bytes).toEqual(random(1));
+    expect((await pageOf(new PrivateFiles(), { idleMs: 100, attempts: 20 }).load()).bytes).toEqual(random(1));
+  });
+
+  it('says that a server says nothing, and gives one up that sends a little again and again', async () => {
+    const notices: string[] = [];
+    fault = (request, response) => {
+      const first = rangeOf(request.headers.range, size)?.first ?? 0;
+      if (first > 0) {
+        response.writeHead(206, { etag: '"one"', 'content-range': `bytes ${first}-${size - 1}/${size}` });
+        response.write(random(1).subarray(first, first + 1000));
+        return true;
+      }
+      response.writeHead(200, { etag: '"one"', 'content-length': size }).write(random(1).subarray(0, 1000));
+      return true;
+    };
+    const page = pageOf(new PrivateFiles(), {
+      idleMs: 300,
+      noticeMs: 20,
+      attempts: 3,
+      onNotice: (notice) => void notices.push(notice),
+    });
+    await expect(page.load()).rejects.toThrow(/nothing came for 0.3 s.*; what came is kept|nothing came \(/);
+    const dropped = 'the connection is dropped after 0.3 s without any';
+    for (const attempt of [1, 2, 3])
+      expect(notices).toContain(`${url()}: no data for 0.02 s; ${dropped} (attempt ${attempt} of 3)`);
+    expect(notices).toContain(`${url()}: nothing came for 0.3 s; connecting again (attempt 3 of 3)`);
   });
 
   it('is given up when the signal says so; what came is kept', async () => {
@@ -484,8 +509,11 @@ describe('models that are not kept', () => {
       response.writeHead(200, { 'content-length': size }).write(new Uint8Array(10));
       return true;
     };
-    const found = await wholeFiles(url(), () => {}, { idleMs: 20 });
-    await expect(openModelFile(found)).rejects.toThrow(/broke off after 10 bytes/);
+    const notices: string[] = [];
+    const onNotice = (notice: string) => void notices.push(notice);
+    const found = await wholeFiles(url(), () => {}, { idleMs: 500, noticeMs: 20, onNotice });
+    await expect(openModelFile(found)).rejects.toThrow(/broke off after 10 bytes \(nothing came for 0.5 s\)/);
+    expect(notices.at(-1)).toMatch(/a.gguf: no data for 0.02 s; the connection is dropped after 0.5 s/);
   });
 
   it('say that there is nothing, or that the server refuses', async () => {

@@ -86,12 +86,14 @@ async function read(
   if (place.kind === 'files') return { files: namedFiles(place.files) };
   const { url } = place;
   const onBytes = downloading(onProgress);
-  if (place.kind === 'embedded') return { files: await wholeFiles(url, onBytes) };
-  if (!place.cache || !storage) return { files: await streamedFiles(url, onBytes) };
+  const notices = { onNotice: (message: string) => onProgress({ phase: 'download', message }) };
+  if (place.kind === 'embedded') return { files: await wholeFiles(url, onBytes, notices) };
+  if (!place.cache || !storage) return { files: await streamedFiles(url, onBytes, notices) };
   return await keptFiles(url, {
     models: storage.models,
     locks: storage.locks,
     room: storage.room,
+    ...notices,
     onBytes,
     onKept: (file, bytes) =>
       onProgress({

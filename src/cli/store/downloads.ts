@@ -2,11 +2,16 @@ import { unlessAborted } from '../../planes/abort.ts';
 import type { PullProgress } from '../../pull/index.ts';
 import type { Reference } from '../../pull/reference.ts';
 
-type Listener = (progress: PullProgress) => void;
-type Fetch = (reference: Reference, onProgress: Listener, signal: AbortSignal) => Promise<string>;
+export interface DownloadListener {
+  readonly onProgress: (progress: PullProgress) => void;
+  /** What a person who waits should know. */
+  readonly onNotice: (message: string) => void;
+}
+
+type Fetch = (reference: Reference, listener: DownloadListener, signal: AbortSignal) => Promise<string>;
 
 interface Download {
-  readonly listeners: Set<Listener>;
+  readonly listeners: Set<DownloadListener>;
   readonly abort: AbortController;
   readonly path: Promise<string>;
   last: PullProgress | undefined;
@@ -26,13 +31,14 @@ export class Downloads {
   }
 
   /** @returns where the model lies */
-  async pull(reference: Reference, onProgress: Listener, signal: AbortSignal): Promise<string> {
+  async pull(reference: Reference, told: DownloadListener, signal: AbortSignal): Promise<string> {
     signal.throwIfAborted();
     const key = JSON.stringify([reference.repo, reference.file, reference.revision]);
     const download = this.#running.get(key) ?? this.#start(key, reference);
-    const listener: Listener = (progress) => onProgress(progress);
+    // Who listens twice is told twice.
+    const listener = { ...told };
     download.listeners.add(listener);
-    if (download.last) listener(download.last);
+    if (download.last) listener.onProgress(download.last);
     try {
       return await unlessAborted(download.path, signal);
     } finally {
@@ -46,17 +52,22 @@ export class Downloads {
 
   #start(key: string, reference: Reference): Download {
     const { repo } = reference;
-    const listeners = new Set<Listener>();
+    const listeners = new Set<DownloadListener>();
     const abort = new AbortController();
     const before = this.#repositories.get(repo) ?? Promise.resolve();
     const run = async () => {
       await before.catch(() => undefined);
       abort.signal.throwIfAborted();
-      const tell = (progress: PullProgress) => {
-        download.last = progress;
-        for (const listener of listeners) listener(progress);
+      const all: DownloadListener = {
+        onProgress(progress) {
+          download.last = progress;
+          for (const { onProgress } of listeners) onProgress(progress);
+        },
+        onNotice(message) {
+          for (const { onNotice } of listeners) onNotice(message);
+        },
       };
-      return await this.#fetch(reference, tell, abort.signal);
+      return await this.#fetch(reference, all, abort.signal);
     };
     const download: Download = { listeners, abort, path: run(), last: undefined };
     this.#running.set(key, download);

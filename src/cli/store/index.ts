@@ -8,7 +8,7 @@ import type {
   ModelRow,
   ModelStore,
   NewModel,
-  PullProgress,
+  PullListener,
   StoredModel,
 } from '../../planes/model-store.ts';
 import { Problem } from '../../planes/problem.ts';
@@ -19,7 +19,7 @@ import type { World } from '../world.ts';
 import { Blobs } from './blobs.ts';
 import { Catalog } from './catalog.ts';
 import { defaultsOf, keepDefaults } from './defaults.ts';
-import { Downloads } from './downloads.ts';
+import { type DownloadListener, Downloads } from './downloads.ts';
 import { hubReference, placeOfName } from './names.ts';
 import { filesTo, type PlacedFile, placeModel } from './place.ts';
 import { toStoreProblem } from './problems.ts';
@@ -45,7 +45,7 @@ export class DataDirStore implements ModelStore {
     this.#folder = modelsDir(dataDir);
     this.#catalog = new Catalog({ world, dataDir, folder: this.#folder });
     this.#blobs = new Blobs(join(dataDir, 'blobs'));
-    this.#downloads = new Downloads(async ({ repo, file, revision }, onProgress, signal) => {
+    this.#downloads = new Downloads(async ({ repo, file, revision }, listener, signal) => {
       const token = world.env['HF_TOKEN'];
       const endpoint = world.env['HF_ENDPOINT'];
       const { path } = await world.pull({
@@ -55,7 +55,7 @@ export class DataDirStore implements ModelStore {
         ...(token ? { token } : {}),
         ...(endpoint ? { endpoint } : {}),
         destination: this.#folder,
-        onProgress,
+        ...listener,
         signal,
       });
       return path;
@@ -86,15 +86,17 @@ export class DataDirStore implements ModelStore {
 
   async pull(
     name: string,
-    onProgress: (progress: PullProgress) => void,
+    { onProgress, onNotice }: PullListener,
     signal: AbortSignal,
   ): Promise<StoredModel> {
     const reference = hubReference(name);
     if (!reference) throw noRepository(name);
     try {
-      const tell = ({ file, part }: { file: string; part: Omit<PullProgress, 'file'> }) =>
-        onProgress({ file, ...part });
-      const location = await this.#downloads.pull(reference, tell, signal);
+      const listener: DownloadListener = {
+        onProgress: ({ file, part }) => onProgress({ file, ...part }),
+        onNotice,
+      };
+      const location = await this.#downloads.pull(reference, listener, signal);
       return { name: (await this.#catalog.at(location))?.name ?? basename(location), location };
     } catch (error) {
       throw toStoreProblem(error);

@@ -1,6 +1,6 @@
 import { few } from '../few.ts';
 import { quantizers } from '../../../kernels/quantize/index.ts';
-import { firstNotFinite } from '../finite.ts';
+import { refuseNotFinite } from '../finite.ts';
 import type { QuantizeType } from '../types.ts';
 import { decodeFloats, type FloatType, isFloatType } from './float-bytes.ts';
 import { type ModelFile, ModelFileError, type TensorInfo, tensorTypes } from './model-file.ts';
@@ -80,21 +80,11 @@ const encodeRows = async (
     const count = Math.min(step, rows - row);
     const part = values.subarray(0, count * columns);
     const bytes = await file.readRows(source, firstRow + row, count);
-    refuseDamage(file, source, bytes, firstRow + row);
+    // Some quantisers make an ordinary weight of what is no number: the damage would never show again.
+    refuseNotFinite(file.name, source, bytes, firstRow + row);
     decodeFloats(source.type, bytes, part);
     out.set(quantizers[type](part), row * rowBytes);
   }
-};
-
-/** Some quantisers make an ordinary weight of what is no number: the damage would never show again. */
-const refuseDamage = (file: ModelFile, source: Planned['source'], bytes: Uint8Array, row: number): void => {
-  const found = firstNotFinite(source.type, bytes);
-  if (found === -1) return;
-  throw new ModelFileError(
-    'corrupt',
-    `${file.name}: tensor '${source.name}' holds a value that is no number ` +
-      `(row ${row + Math.floor(found / columnsOf(source))}); the file is damaged, get it again`,
-  );
 };
 
 /** The matrix that makes the logits: the embedding again where there is no other. */

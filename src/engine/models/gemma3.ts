@@ -1,4 +1,4 @@
-import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
+import type { ModelFile } from '../formats/model-file.ts';
 import type { Rope } from '../graph.ts';
 import { buildDecoder, type DecoderTraits } from './decoder.ts';
 import { numberOf, optionalNumber, patternOf, windowOf } from './metadata.ts';
@@ -11,12 +11,6 @@ const layersOf27b = 62;
 /** Gemma 3, text. */
 export const gemma3: Architecture = {
   async build(file) {
-    if (optionalNumber(file, 'final_logit_softcapping') !== undefined) {
-      throw new ModelFileError(
-        'unsupported_architecture',
-        `${file.name}: soft-capped logits (gemma3.final_logit_softcapping) are not supported; files of Gemma 3 as published have none`,
-      );
-    }
     const window = windowOf(file);
     return buildDecoder(file, await gemmaTraits(file, window));
   },

@@ -27,7 +27,6 @@ const inputTable = 'per_layer_token_embd.weight';
  */
 export const gemma4: Architecture = {
   async build(file) {
-    refuseExperts(file);
     const shape = await shapeOf(file);
     const layers = layersOf(file, shape);
     const tensors = new Tensors(file);
@@ -80,14 +79,6 @@ interface Layer {
 
 /** Weights of a norm without weights. */
 const onesOf = (length: number): string => `ones.${length}`;
-
-function refuseExperts(file: ModelFile): void {
-  if (optionalNumber(file, 'expert_count') === undefined) return;
-  throw new ModelFileError(
-    'unsupported_architecture',
-    `${file.name}: Gemma 4 with experts (gemma4.expert_count ${numberOf(file, 'expert_count')}) is not supported; its models without experts are`,
-  );
-}
 
 const windowed = (file: ModelFile) => patternOf(file, 'attention.sliding_window_pattern', 6);
 

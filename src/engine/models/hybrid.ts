@@ -1,7 +1,6 @@
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { CacheShape, Graph, LayerShape, Shape, TensorView } from '../graph.ts';
 import { GraphBuilder } from '../graph-builder.ts';
-import { fieldOf, numberOf } from './metadata.ts';
 import { Tensors } from './tensors.ts';
 
 /** A layer of a model whose layers do not all keep the same. */
@@ -75,24 +74,4 @@ export function buildHybrid(file: ModelFile, traits: HybridTraits): Graph {
   g.logits(tensors.output(vocabulary, width));
   tensors.require();
   return g.build(traits.views);
-}
-
-/**
- * Refuses what a file of these architectures may ask for and nobody computes here.
- * @throws ModelFileError `unsupported_architecture`
- */
-export function refuseVariants(file: ModelFile): void {
-  const architecture = String(file.metadata.get('general.architecture'));
-  const refuse = (key: string, what: string) => {
-    throw new ModelFileError(
-      'unsupported_architecture',
-      `${file.name}: ${what} (metadata '${architecture}.${key}') are not supported for ${architecture}`,
-    );
-  };
-  if (numberOf(file, 'expert_count', 0) > 0) refuse('expert_count', 'experts');
-  if (numberOf(file, 'pooling_type', 0) > 0) refuse('pooling_type', 'embeddings');
-  if (fieldOf(file, 'attention.causal') === false)
-    refuse('attention.causal', 'tokens that see what follows them');
-  if (numberOf(file, 'attention.sliding_window', 0) > 0)
-    refuse('attention.sliding_window', 'windows of attention');
 }

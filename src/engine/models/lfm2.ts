@@ -1,6 +1,6 @@
 import { convLengths } from '../../../kernels/short-conv.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import { buildHybrid, type HybridLayer, refuseVariants } from './hybrid.ts';
+import { buildHybrid, type HybridLayer } from './hybrid.ts';
 import { layerCount, shapeOf, wholeByLayer, wholeOf } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
@@ -8,7 +8,6 @@ import { ropeOf } from './rope.ts';
 /** LFM2: layers without heads of keys are short convolutions between two gates; the others attend, with norms of heads. */
 export const lfm2: Architecture = {
   async build(file) {
-    refuseVariants(file);
     const kvHeadsOf = wholeByLayer(file, 'attention.head_count_kv');
     const count = layerCount(file);
     const kvHeads = Array.from({ length: count }, (_, layer) => kvHeadsOf(layer));

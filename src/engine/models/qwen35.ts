@@ -3,7 +3,7 @@ import { convLengths } from '../../../kernels/short-conv.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { TensorView } from '../graph.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
-import { buildHybrid, type HybridLayer, refuseVariants } from './hybrid.ts';
+import { buildHybrid, type HybridLayer } from './hybrid.ts';
 import { fieldOf, patternOf, shapeOf, wholeOf } from './metadata.ts';
 import type { Architecture } from './registry.ts';
 import { ropeOf } from './rope.ts';
@@ -16,7 +16,6 @@ import type { Tensors } from './tensors.ts';
  */
 export const qwen35: Architecture = {
   async build(file) {
-    refuseVariants(file);
     const shape = shapeOf(file, { ropes: [await ropeOf(file, 'neox')] });
     const count =
       shape.layers - wholeOf(file, 'nextn_predict_layers', [0, shape.layers - 1], { fallback: 0 });

@@ -16,6 +16,7 @@ import { qwen3 } from './qwen3.ts';
 import { qwen3moe } from './qwen3moe.ts';
 import { qwen35 } from './qwen35.ts';
 import { smollm3 } from './smollm3.ts';
+import { refuseUnsupported } from './unsupported.ts';
 
 /** `general.architecture` to the forward pass that it means. One file and one line each. */
 export interface Architecture {
@@ -52,5 +53,6 @@ export async function buildGraph(file: ModelFile): Promise<Graph> {
       `${file.name}: unknown architecture '${name}' (supported: ${supported})`,
     );
   }
+  refuseUnsupported(file);
   return await architecture.build(file);
 }

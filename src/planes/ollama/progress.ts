@@ -1,4 +1,4 @@
-import type { PullProgress } from '../model-store.ts';
+import type { PullListener, PullProgress } from '../model-store.ts';
 import { Problem } from '../problem.ts';
 
 /** A line of a long operation. */
@@ -10,14 +10,15 @@ export interface ProgressLine {
 }
 
 /**
- * The lines of a download: only the latest state of each file, so that neither a slow reader nor a fast network makes
+ * The lines of a download: only the latest state of each file and the latest notice, so that neither a slow reader nor a fast network makes
  * more of them than somebody reads.
  */
 export async function* pullLines(
-  pull: (onProgress: (progress: PullProgress) => void) => Promise<unknown>,
+  pull: (listener: PullListener) => Promise<unknown>,
 ): AsyncGenerator<ProgressLine, void, undefined> {
   yield { status: 'pulling manifest' };
   const news = new Map<string, PullProgress>();
+  let notice: string | undefined;
   let wake = Promise.withResolvers<void>();
   let outcome: { readonly error?: unknown } | undefined;
   const end = (how: { readonly error?: unknown }) => {
@@ -28,7 +29,11 @@ export async function* pullLines(
     news.set(progress.file, progress);
     wake.resolve();
   };
-  pull(onProgress).then(
+  const onNotice = (message: string) => {
+    notice = message;
+    wake.resolve();
+  };
+  pull({ onProgress, onNotice }).then(
     () => end({}),
     (error: unknown) => end({ error }),
   );
@@ -36,9 +41,12 @@ export async function* pullLines(
     await wake.promise;
     wake = Promise.withResolvers();
     const latest = [...news.values()];
+    const said = notice;
     news.clear();
+    notice = undefined;
     for (const { digest, done, total } of latest)
       yield { status: nameOf(digest), digest, total, completed: done };
+    if (said !== undefined) yield { status: said };
     if (!outcome) continue;
     if ('error' in outcome) throw outcome.error;
     break;

@@ -46,7 +46,7 @@ export function pullRoute(store: ModelStore) {
     async handle({ body, signal, asProblem }) {
       const name = nameOf(body);
       const lines = isHubName(name)
-        ? pullLines((onProgress) => store.pull(name, onProgress, signal))
+        ? pullLines((listener) => store.pull(name, listener, signal))
         : stored(store, name);
       if (body.stream === false) return Response.json(await lastLine(lines));
       return await lineStream(lines, asProblem);
