@@ -36,9 +36,7 @@ export function createApp({
   watch = unwatched,
 }: AppOptions): Hono<Setting> {
   const app = new Hono<Setting>();
-  const envelopeOf = (path: string): Envelope =>
-    planes.find(({ prefixes }) => prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`)))
-      ?.envelope ?? hostEnvelope;
+  const envelopeOf = envelopesOf(planes);
   const asProblem = (error: unknown, requestId: string): Problem => {
     if (error instanceof Problem) return error;
     onFault(requestId, error);
@@ -114,6 +112,13 @@ export function createApp({
   });
   return app;
 }
+
+/** How what is refused on a path is written: as its plane does, else as the native planes do. */
+export const envelopesOf =
+  (planes: readonly Plane[]) =>
+  (path: string): Envelope =>
+    planes.find(({ prefixes }) => prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`)))
+      ?.envelope ?? hostEnvelope;
 
 /** A plane's routes, each with what it asks of who comes. */
 const gated = ({ routes, gate }: Plane) => routes.map((route) => ({ ...route, gate: route.gate ?? gate }));
