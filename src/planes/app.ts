@@ -64,6 +64,12 @@ export function createApp({
     return next();
   });
 
+  const absent = planes.flatMap((plane) => plane.absent ?? []);
+  for (const { method, path, why } of absent) {
+    app.on(method, path, () => {
+      throw new Problem(404, 'not_found', `There is no ${method} ${path}: ${why}.`);
+    });
+  }
   const methods = new Map<string, string[]>();
   for (const { gate, ...route } of planes.flatMap(gated)) {
     const path = honoPath(route);
@@ -94,7 +100,10 @@ export function createApp({
     });
   }
 
-  const meant = meantPath(planes.flatMap((plane) => plane.routes));
+  const meant = meantPath(
+    planes.flatMap((plane) => plane.routes),
+    absent.map(({ path }) => path),
+  );
   app.notFound((context) => {
     const { req } = context;
     const other = meant(req.path);
