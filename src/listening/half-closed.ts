@@ -1,60 +1,79 @@
-import type { Server } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** What every answer begins with. A byte of it is sent after each of the pauses, in ms, while nothing else is. */
+/** What every answer begins with. */
 const statusLine = 'HTTP/1.1 ';
-const pausesMs = [0, 20, 200, 1_000, 5_000, 15_000, 30_000, 60_000, 120_000];
+/** Between the bytes that are sent while an answer has nothing to say, in ms. Fewer than the status line has. */
+const pausesMs = [0, 20, 200, 1_000, 5_000, 15_000, 30_000, 60_000];
+/** Before the first of them, once a part of the answer was sent. */
+const firstPauseMs = 50;
+/** Between two looks at a client that takes nothing. */
+const blockedMs = 1_000;
 /** How long a stream may be silent before its half-closed connection is cut. */
 const silentMs = 120_000;
 
+interface Answer {
+  readonly outgoing: ServerResponse;
+  /** Bytes that were written to the connection when its request came. */
+  readonly before: number;
+}
+
 /**
  * Answers clients that shut their write side after a whole request, as `nc` does. A client that is gone looks the same
- * until something is sent to it, which it resets. So the status line is begun early, a byte at a time: who still reads
- * sees nothing unusual, who is gone is noticed at the second byte, and its request is aborted.
+ * until something is sent to it, which it resets. So while there is nothing else to send, single bytes of what comes next
+ * are sent early: of the status line, and between the chunks of a stream the leading zeros that the size of a chunk may
+ * have. Who still reads sees nothing unusual; who is gone is noticed at the second byte, and its request is aborted.
  */
 export function answerHalfClosed(server: Server): void {
   // Node's own switch, which its types do not name: without it the end of a request's stream ends the answer's, too.
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
-  const open = new WeakMap<Socket, number>();
-  /** Bytes written when the only open request of a connection came. */
-  const before = new WeakMap<Socket, number>();
+  const open = new WeakMap<Socket, Set<Answer>>();
   server.prependListener('request', ({ socket }, outgoing) => {
-    const others = open.get(socket) ?? 0;
-    if (others === 0) before.set(socket, socket.bytesWritten);
-    else before.delete(socket);
-    open.set(socket, others + 1);
-    outgoing.once('close', () => open.set(socket, (open.get(socket) ?? 1) - 1));
+    const answers = open.get(socket) ?? new Set();
+    const answer = { outgoing, before: socket.bytesWritten };
+    open.set(socket, answers.add(answer));
+    outgoing.once('close', () => answers.delete(answer));
   });
   server.on('connection', (socket) => {
     socket.once('end', () => {
-      if ((open.get(socket) ?? 0) === 0) return;
-      // Node destroys a connection on which nothing happens for so long.
-      if (socket.bytesWritten === before.get(socket)) beginEarly(socket, () => socket.setTimeout(silentMs));
-      else socket.setTimeout(silentMs);
+      const [answer, ...others] = open.get(socket) ?? [];
+      if (answer === undefined) return;
+      // Node destroys a connection on which nothing happens for so long. Of pipelined requests nothing is sent early.
+      if (others.length > 0) socket.setTimeout(silentMs);
+      else sendEarly(socket, answer);
     });
   });
 }
 
-/** Begins the answer's status line, and takes those bytes off the answer when it comes. */
-function beginEarly(socket: Socket, begun: () => void): void {
+function sendEarly(socket: Socket, { outgoing, before }: Answer): void {
+  let hasBegun = socket.bytesWritten !== before;
   let sent = 0;
   let timer: NodeJS.Timeout | undefined;
   const write = socket.write.bind(socket) as (data: unknown, ...more: unknown[]) => boolean;
-  const next = () => {
+  const sendNext = () => {
+    if (socket.destroyed || outgoing.writableEnded) return;
+    // What waits to be sent does as well.
+    if (socket.writableLength > 0) {
+      timer = setTimeout(sendNext, blockedMs);
+      return;
+    }
+    if (!hasBegun) write(statusLine[sent], 'latin1');
+    else if (outgoing.chunkedEncoding) write('0', 'latin1');
+    else return;
+    sent++;
     const pauseMs = pausesMs[sent];
-    if (pauseMs !== undefined) timer = setTimeout(sendByte, pauseMs);
+    if (pauseMs !== undefined) timer = setTimeout(sendNext, pauseMs);
   };
-  const sendByte = () => {
-    if (socket.destroyed) return;
-    write(statusLine[sent++], 'latin1');
-    next();
-  };
-  socket.once('close', () => clearTimeout(timer));
   socket.write = (data: string | Uint8Array, ...more: unknown[]) => {
     clearTimeout(timer);
-    Reflect.deleteProperty(socket, 'write');
-    begun();
-    return write(data.slice(sent), ...more);
+    const rest = hasBegun ? data : data.slice(sent);
+    if (!hasBegun) socket.setTimeout(silentMs);
+    hasBegun = true;
+    sent = 0;
+    timer = setTimeout(sendNext, firstPauseMs);
+    return write(rest, ...more);
   };
-  next();
+  socket.once('close', () => clearTimeout(timer));
+  if (hasBegun) socket.setTimeout(silentMs);
+  timer = setTimeout(sendNext, 0);
 }

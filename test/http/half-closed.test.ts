@@ -1,4 +1,6 @@
 /** Clients that shut their write side after a whole request, as `nc` and `shutdown(SHUT_WR)` do. */
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { gatewayWorld } from '../support/gateway/world.ts';
@@ -23,6 +25,19 @@ describe('a host', () => {
     if (stream) expect(body).toContain('data: [DONE]');
     else expect(JSON.parse(body)).toMatchObject({ choices: [{ message: { content: 'x'.repeat(40) } }] });
     expect(said.match(/HTTP\/1\.1 /g)).toHaveLength(1);
+  });
+
+  test('streams with gaps are read by clients as any other', async () => {
+    const { port } = await serve({ answer: () => Array<string>(6).fill('x'), delayMs: 200 });
+    const body = JSON.stringify({ messages, stream: true });
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
+    const asked = request({ port, path: chat, method: 'POST', headers, agent: false });
+    asked.end(body, () => asked.socket?.end());
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    let text = '';
+    for await (const part of response.setEncoding('utf8')) text += String(part);
+    expect(text.match(/"content":"x"/g)).toHaveLength(6);
+    expect(text.trimEnd().split('\n').at(-1)).toBe('data: [DONE]');
   });
 
   test('answers what is ready at once, what is refused, and several requests', async () => {
