@@ -13,6 +13,10 @@ const entryBeside = (name: string): string =>
 await restartUnderCurrentNode();
 const { main } = await import('./cli/main.ts');
 
+// The reader may leave (`| head`, a terminal that closes): what follows is written to nobody, and the host ends in order.
+process.stdout.on('error', () => undefined);
+process.stderr.on('error', () => undefined);
+
 await main({
   args: process.argv.slice(2),
   env: process.env,

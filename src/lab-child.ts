@@ -9,8 +9,8 @@ import { runGate } from './lab/gate/run-gate.ts';
 
 // A host that is gone, however it went, needs no answer; and a hanging shader would keep this process for ever.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
-// Ctrl-C reaches the whole group: the host decides when to end, and this goes with it.
-process.on('SIGINT', () => {});
+// Ctrl-C and a closing terminal reach the whole group: the host decides when to end, and this goes with it.
+for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
 
 const tell = (message: FromChild, then: () => void = () => {}): void => {
   if (process.connected) process.send?.(message, undefined, undefined, then);

@@ -3,6 +3,7 @@ import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { packageRoot } from './platform/node-package.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
+import { interruptedExitCode, onStopSignals } from './terminal/stop-signals.ts';
 
 // The tool for operators: like host.ts the only place that reads argv and the environment, with everything else
 // imported after the restart.
@@ -13,12 +14,11 @@ const { main } = await import('./observe-tool/main.ts');
 const over = new AbortController();
 process.stdout.on('error', () => over.abort());
 process.stderr.on('error', () => undefined);
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-  process.on(signal, () => {
-    // A second one does not wait for a statement under way.
-    if (over.signal.aborted) process.exit(130);
-    over.abort();
-  });
+onStopSignals(process, (request) => {
+  // A second one does not wait for a statement under way.
+  if (request > 1) process.exit(interruptedExitCode);
+  over.abort();
+});
 
 process.exitCode = await main({
   args: process.argv.slice(2),

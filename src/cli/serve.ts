@@ -2,7 +2,7 @@ import { readSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
 import { Access } from '../planes/access.ts';
 import type { Gateway } from '../gateway/open.ts';
-import { createApp } from '../planes/app.ts';
+import { createApp, envelopesOf } from '../planes/app.ts';
 import { hostGuard, isLoopback } from '../planes/ingress.ts';
 import type { Listening } from '../listening/listening.ts';
 import { listen } from '../planes/listen.ts';
@@ -193,10 +193,8 @@ export async function startHost(options: Settings, version: string, world: World
     const listener = await listen(
       withPages(withGateway(app, beside.gateway, access), beside.pages, access),
       hostGuard(address, options.allowed_host ?? []),
-      {
-        host: address,
-        port,
-      },
+      { host: address, port },
+      { envelopeOf: envelopesOf(planes) },
     ).catch((error: unknown) => {
       throw portError(error, address, port, flag);
     });

@@ -3,7 +3,7 @@ import type { Grammars } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
 import type { PullProgress } from '../pull/index.ts';
 import type { Terminal } from './progress.ts';
-import type { SignalSource } from './signals.ts';
+import type { SignalSource } from '../terminal/stop-signals.ts';
 
 interface PullRequest {
   readonly repo: string;

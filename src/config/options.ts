@@ -214,7 +214,7 @@ export const optionTable = {
     schema: z.array(text, { error: 'expected a list of host names' }),
     kind: 'list',
     value: 'NAME',
-    help: 'accept this Host header too (repeatable); loopback names are always accepted',
+    help: 'accept this Host header too (repeatable); loopback names and host.docker.internal are always accepted',
   },
   quiet: { schema: flag, kind: 'flag', help: 'print nothing but the ready line and errors' },
 } as const satisfies Readonly<Record<string, OptionRow>>;

@@ -1,3 +1,4 @@
+import type { SignalSource } from '../terminal/stop-signals.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 /** What the tool gets from the process; only `lab.ts` makes the real one. */
@@ -9,9 +10,7 @@ export interface LabWorld {
   readonly packageRoot: string;
   readonly stdout: Terminal;
   readonly stderr: Terminal;
-  readonly signals: {
-    on(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP', listener: () => void): unknown;
-  };
+  readonly signals: SignalSource;
   /** Aborts when nobody reads stdout any more. */
   readonly readerGone: AbortSignal;
   /** Also runs where an error that nobody caught ends the process. */

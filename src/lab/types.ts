@@ -1,5 +1,7 @@
 /** Shapes that the lab's parts share; members in snake_case go over the wire as they are. */
 
+import { isPortableName } from '../words/portable-name.ts';
+
 export { formatNames } from '../../kernels/formats.ts';
 
 /** What a kernel may be called. */
@@ -7,7 +9,7 @@ export const kernelName = /^[a-z][a-z0-9_.-]{0,63}$/;
 
 /** Whether a config may be called so: a plain file name that cannot leave its directory. */
 export const isConfigName = (name: string): boolean =>
-  /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name) && !name.includes('..');
+  /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name) && !name.includes('..') && isPortableName(name);
 
 /** What a kernel author registers. */
 export interface KernelRegistration {

@@ -36,9 +36,7 @@ export function createApp({
   watch = unwatched,
 }: AppOptions): Hono<Setting> {
   const app = new Hono<Setting>();
-  const envelopeOf = (path: string): Envelope =>
-    planes.find(({ prefixes }) => prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`)))
-      ?.envelope ?? hostEnvelope;
+  const envelopeOf = envelopesOf(planes);
   const asProblem = (error: unknown, requestId: string): Problem => {
     if (error instanceof Problem) return error;
     onFault(requestId, error);
@@ -66,6 +64,12 @@ export function createApp({
     return next();
   });
 
+  const absent = planes.flatMap((plane) => plane.absent ?? []);
+  for (const { method, path, why } of absent) {
+    app.on(method, path, () => {
+      throw new Problem(404, 'not_found', `There is no ${method} ${path}: ${why}.`);
+    });
+  }
   const methods = new Map<string, string[]>();
   for (const { gate, ...route } of planes.flatMap(gated)) {
     const path = honoPath(route);
@@ -96,7 +100,10 @@ export function createApp({
     });
   }
 
-  const meant = meantPath(planes.flatMap((plane) => plane.routes));
+  const meant = meantPath(
+    planes.flatMap((plane) => plane.routes),
+    absent.map(({ path }) => path),
+  );
   app.notFound((context) => {
     const { req } = context;
     const other = meant(req.path);
@@ -114,6 +121,13 @@ export function createApp({
   });
   return app;
 }
+
+/** How what is refused on a path is written: as its plane does, else as the native planes do. */
+export const envelopesOf =
+  (planes: readonly Plane[]) =>
+  (path: string): Envelope =>
+    planes.find(({ prefixes }) => prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`)))
+      ?.envelope ?? hostEnvelope;
 
 /** A plane's routes, each with what it asks of who comes. */
 const gated = ({ routes, gate }: Plane) => routes.map((route) => ({ ...route, gate: route.gate ?? gate }));

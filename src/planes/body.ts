@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
+import { illFormedNames } from '../words/ill-formed-names.ts';
 import { refuseHeavyJson } from './heavy-json.ts';
 import { Problem, type Violation } from './problem.ts';
 import { bodyLimitBytes, type Route } from './route.ts';
@@ -23,13 +24,17 @@ export async function readJsonBody(
   refuseEncoded(request);
   const bytes = given ?? (await readBytes(request, jsonLimitBytes));
   refuseHeavyJson(bytes);
+  let text: string;
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    value = JSON.parse(text);
   } catch (error) {
     const why = error instanceof SyntaxError ? error.message.slice(0, 200) : 'it is not UTF-8';
     throw new Problem(400, 'invalid_json', `The body is not valid JSON: ${why}.`);
   }
+  const illFormed = illFormedNames(text, value);
+  if (illFormed.length > 0) throw invalidBody(illFormed);
   return checked(schema, value);
 }
 

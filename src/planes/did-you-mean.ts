@@ -7,8 +7,14 @@ const prefixes = ['v1', 'api'];
 /** Longer paths, and more prefixes than this, are no mistaken base address. */
 const longest = { path: 200, prefixes: 4 };
 
-/** @returns the mounted path that a path means whose prefix is doubled, missing or another one's; else undefined */
-export function meantPath(routes: readonly Mounted[]): (path: string) => string | undefined {
+/**
+ * @param absent paths that only the parameter of a route takes
+ * @returns the mounted path that a path means whose prefix is doubled, missing or another one's; else undefined
+ */
+export function meantPath(
+  routes: readonly Mounted[],
+  absent: readonly string[] = [],
+): (path: string) => string | undefined {
   const forms = routes.map(formOf);
   return (path) => {
     if (path.length > longest.path) return undefined;
@@ -22,7 +28,7 @@ export function meantPath(routes: readonly Mounted[]): (path: string) => string 
     const tried = [...new Set([...given, ...prefixes])].map((prefix) => [prefix, ...names]);
     return [...tried, names]
       .map((all) => `/${all.join('/')}`)
-      .find((one) => one !== path && forms.some((form) => form.test(one)));
+      .find((one) => one !== path && !absent.includes(one) && forms.some((form) => form.test(one)));
   };
 }
 

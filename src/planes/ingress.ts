@@ -15,6 +15,14 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
+/**
+ * The names by which containers reach the machine that runs them: Docker Desktop and Podman forward a request for them to
+ * its loopback addresses, with the name in the Host header. `.internal` is reserved for private networks, so that no name
+ * under it resolves in public: a page cannot be served under these names and then rebound, unless whoever serves it
+ * answers the machine's DNS queries, too.
+ */
+const containerNames = ['host.docker.internal', 'host.containers.internal'];
+
 /** What this machine is called: its addresses, which may change, and its name. */
 const thisMachine = (): string[] => [
   hostname(),
@@ -33,6 +41,7 @@ export function hostGuard(bound: string, allowed: readonly string[], machine = t
     'localhost',
     '127.0.0.1',
     '[::1]',
+    ...containerNames,
     bracketed(bound),
     ...allowed.map((name) => name.toLowerCase()),
   ]);

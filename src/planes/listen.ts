@@ -1,43 +1,63 @@
-import {
-  createServer,
-  type IncomingMessage,
-  maxHeaderSize,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http';
 import { getRequestListener } from '@hono/node-server';
+import {
+  createHttpServer,
+  type RefusedRequest,
+  unreadableRequest,
+  type WrittenRefusal,
+} from '../listening/http-server.ts';
 import { type Listening, listening } from '../listening/listening.ts';
 import type { HostGuard } from './ingress.ts';
-import { hostEnvelope, Problem } from './problem.ts';
+import { type Envelope, hostEnvelope, Problem } from './problem.ts';
 import { newRequestId } from './request-id.ts';
+
+export interface ListenOptions {
+  /** How the plane of a path writes what is refused before the app has it. Default: as the native planes do. */
+  readonly envelopeOf?: (path: string) => Envelope;
+  /** How long the head of a request, and all of it, may take to arrive, in ms. Default: Node's own limits. */
+  readonly headersMs?: number;
+  readonly requestMs?: number;
+}
 
 /** Takes the port (0: a free one) and serves the app behind the guard. Rejects with Node's error when the port is in use. */
 export async function listen(
   app: { fetch: (request: Request, env: object) => Response | Promise<Response> },
   guard: HostGuard,
   address: { host: string; port: number },
+  { envelopeOf = () => hostEnvelope, headersMs, requestMs }: ListenOptions = {},
 ): Promise<Listening> {
   let closing = false;
-  const serve = getRequestListener(app.fetch, { overrideGlobalObjects: false });
-  // The guard below says what is wrong with a missing Host; Node's own check would answer an empty 400.
-  const server = createServer({ requireHostHeader: false }, (incoming, outgoing) => {
-    if (closing) outgoing.setHeader('connection', 'close');
-    const refusal = guard(incoming.rawHeaders, incoming.url ?? '');
-    if (refusal) {
-      refuse(incoming, outgoing, new Problem(refusal.status, refusal.code, refusal.message));
-      return;
-    }
-    void serve(incoming, outgoing);
+  const writeRefusal = ({ status, code, message }: RefusedRequest, target: string): WrittenRefusal => {
+    const path = target.replace(/^https?:\/\/[^/?#]*/i, '').split('?', 1)[0] ?? '';
+    const requestId = newRequestId();
+    return {
+      body: JSON.stringify(envelopeOf(path)(new Problem(status, code, message), requestId, path)),
+      headers: {
+        'content-type': 'application/json',
+        'x-content-type-options': 'nosniff',
+        'x-request-id': requestId,
+        'request-id': requestId,
+      },
+    };
+  };
+  const serve = getRequestListener(app.fetch, {
+    overrideGlobalObjects: false,
+    // Its own answers have neither an id nor a body.
+    errorHandler() {
+      const { headers, body } = writeRefusal(unreadableRequest, '');
+      return new Response(body, { status: unreadableRequest.status, headers });
+    },
   });
-  // What Node refuses before a request exists; its own answers have neither an id nor a body.
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    if (socket.destroyed || !socket.writable || error.code === 'ECONNRESET') socket.destroy();
-    else socket.end(rawRefusal(unreadable(error.code)));
-  });
-  server.on('checkExpectation', (incoming: IncomingMessage, outgoing: ServerResponse) => {
-    const expected = (incoming.headers.expect ?? '').slice(0, 80);
-    const message = `'Expect: ${expected}' is not supported; leave it out.`;
-    refuse(incoming, outgoing, new Problem(417, 'expectation_failed', message));
+  const server = createHttpServer({
+    ...(headersMs === undefined
+      ? {}
+      : { headersTimeout: headersMs, connectionsCheckingInterval: Math.min(1000, headersMs) }),
+    ...(requestMs === undefined ? {} : { requestTimeout: requestMs }),
+    writeRefusal,
+    guard: ({ rawHeaders, url }) => guard(rawHeaders, url ?? ''),
+    serve(incoming, outgoing) {
+      if (closing) outgoing.setHeader('connection', 'close');
+      void serve(incoming, outgoing);
+    },
   });
   const open = await listening(server, address);
   return {
@@ -47,42 +67,4 @@ export async function listen(
       return open.close();
     },
   };
-}
-
-/** Of a request that Node's parser gave up. */
-function unreadable(code: string | undefined): Problem {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return new Problem(431, 'headers_too_large', `The headers are larger than ${maxHeaderSize} bytes.`);
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new Problem(413, 'body_too_large', 'The extensions of a chunk of the body are too large.');
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new Problem(408, 'request_timeout', 'The request did not arrive in time.');
-    default:
-      return new Problem(400, 'bad_request', 'This is not an HTTP request that can be read.');
-  }
-}
-
-function refusalHeaders(body: string) {
-  return {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-    'x-content-type-options': 'nosniff',
-    'x-request-id': newRequestId(),
-    connection: 'close',
-  };
-}
-
-function rawRefusal(problem: Problem): string {
-  const body = JSON.stringify(hostEnvelope(problem));
-  const headers = Object.entries(refusalHeaders(body)).map(([name, value]) => `${name}: ${value}\r\n`);
-  const status = `${problem.status} ${STATUS_CODES[problem.status] ?? ''}`;
-  return `HTTP/1.1 ${status}\r\n${headers.join('')}\r\n${body}`;
-}
-
-function refuse(incoming: IncomingMessage, outgoing: ServerResponse, problem: Problem): void {
-  const body = JSON.stringify(hostEnvelope(problem));
-  outgoing.writeHead(problem.status, refusalHeaders(body));
-  outgoing.end(body);
-  incoming.resume();
 }

@@ -107,6 +107,14 @@ export function defineRoute<
   return route as unknown as Route;
 }
 
+/** A route of a public wire that the host does not serve, although a parameter of another route would take its path. */
+export interface AbsentRoute {
+  readonly method: Route['method'];
+  readonly path: string;
+  /** Why, and what to do instead: ends the sentence `There is no POST /v1/responses/compact: ...`. */
+  readonly why: string;
+}
+
 /** A family of routes with one error envelope. */
 export interface Plane {
   readonly name: string;
@@ -122,6 +130,8 @@ export interface Plane {
   /** What all of its routes ask for, also where the listener is open. */
   readonly gate?: Gate;
   readonly routes: readonly Route[];
+  /** Answered with a 404 that says what is not there. */
+  readonly absent?: readonly AbsentRoute[];
 }
 
 export const bodyLimitBytes = 32 * 1024 * 1024;

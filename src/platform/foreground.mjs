@@ -29,22 +29,25 @@ export const runInForeground = (command, args, { ownSession = false, hold = fals
       stream.on('data', (bytes) => held.push(bytes));
     }
     const last = new Map();
+    let told = false;
     const listeners = signals.map((signal) => {
       const listener = () => {
         const now = performance.now();
         const repeated = now - (last.get(signal) ?? Number.NEGATIVE_INFINITY) < sameSignalMs;
         last.set(signal, now);
         if (!windows && !repeated) child.kill(signal);
+        told ||= signal === 'SIGHUP' || signal === 'SIGTERM';
       };
       process.on(signal, listener);
       return () => process.removeListener(signal, listener);
     });
-    // npm sends SIGTERM to a shell between us, which dies of it without a word; all we see is another parent.
+    // npm sends SIGTERM to a shell between us, which dies of it without a word; all we see is another parent. A terminal
+    // that closes ends npm and the shell, too, and us it tells: a second signal would cut what the child still finishes.
     const parent = process.ppid;
     const watch = setInterval(() => {
       if (process.env.npm_lifecycle_event === undefined || process.ppid === parent) return;
       clearInterval(watch);
-      child.kill('SIGTERM');
+      if (!told) child.kill('SIGTERM');
     }, parentCheckMs);
     const end = (code) => {
       clearInterval(watch);

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { isFileName } from '../engine/index.ts';
 import type { AttemptOptions } from '../platform/attempts.ts';
+import { isPortableName } from '../words/portable-name.ts';
 import { chooseModel, type RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
 import { type Hub, hubAt, listRepository } from './hub.ts';
@@ -125,6 +126,10 @@ const fetchFile = async (job: {
 
 /** The server names the file; it must not lead out of its folder, nor, by a colon, to another drive of Windows. */
 const safeParts = ({ path }: RemoteFile): string[] => {
-  if (isFileName(path) && !path.includes(':')) return path.split('/');
-  throw new PullError('server', `the server names a file '${path}', which is no path inside a repository`);
+  const parts = path.split('/');
+  if (isFileName(path) && parts.every(isPortableName)) return parts;
+  throw new PullError(
+    'server',
+    `the server names a file '${path}', which is no path inside a repository that every system can store`,
+  );
 };

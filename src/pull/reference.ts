@@ -1,3 +1,5 @@
+import { isPortableName } from '../words/portable-name.ts';
+
 /** `OWNER/NAME[:FILE][@REVISION]`: a repository of a hub, a file or quantisation in it, and a branch, tag or commit. */
 export interface Reference {
   readonly repo: string;
@@ -8,7 +10,7 @@ export interface Reference {
 /** Undefined for what is no such reference. */
 export const parseReference = (text: string): Reference | undefined => {
   const [, repo, file, revision] = /^([\w.-]+\/[\w.-]+)(?::([^@]+))?(?:@(.+))?$/.exec(text) ?? [];
-  if (repo === undefined || repo.includes('..')) return undefined;
+  if (repo === undefined || repo.includes('..') || !repo.split('/').every(isPortableName)) return undefined;
   return {
     repo,
     ...(file === undefined ? {} : { file }),

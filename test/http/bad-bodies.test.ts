@@ -86,7 +86,6 @@ describe('bad input', () => {
     [{ function_call: { name: 'f' } }, 'function_call'],
     [{ modalities: ['text', 'audio'] }, 'modalities'],
     [{ audio: {} }, 'audio'],
-    [{ verbosity: 'low' }, 'verbosity'],
     [{ web_search_options: {} }, 'web_search_options'],
     [{ moderation: { model: 'm' } }, 'moderation'],
     [{ chat_template: '{{ x }}' }, 'chat_template'],
@@ -124,7 +123,6 @@ describe('bad input', () => {
       functions: [],
       response_format: { type: 'text' },
       modalities: ['text'],
-      verbosity: 'medium',
       min_tokens: 0,
     };
     const ignored = {

@@ -236,7 +236,7 @@ describe('refusals of responses', () => {
       ],
       tools: [{ type: 'web_search' }, { type: 'function', name: 'a', parameters: [] }],
       tool_choice: { type: 'web_search' },
-      text: { format: { type: 'json_schema', name: 'a b', schema: 1 }, verbosity: 'low' },
+      text: { format: { type: 'json_schema', name: 'a b', schema: 1 }, verbosity: 'loud' },
       reasoning: { effort: 'much' },
       max_output_tokens: 0,
       temperature: 9,
@@ -286,7 +286,6 @@ describe('refusals of responses', () => {
     [{ truncation: 'auto' }, 'truncation', 'shorten the input'],
     [{ context_management: [{ type: 'compaction' }] }, 'context_management', 'shorten the input'],
     [{ moderation: {} }, 'moderation', 'does not moderate'],
-    [{ text: { verbosity: 'high' } }, 'text.verbosity', 'instructions'],
   ])('%j is refused rather than ignored', async (member, param, words) => {
     const { post, engine } = await serve();
     const response = await post(route, { ...hi, ...member });
@@ -306,7 +305,7 @@ describe('refusals of responses', () => {
       prompt: null,
       truncation: 'disabled',
       context_management: [],
-      text: { format: null, verbosity: 'medium' },
+      text: { format: null, verbosity: 'high' },
       reasoning: { effort: null, summary: 'auto' },
       store: false,
       tools: [],

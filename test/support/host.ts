@@ -87,6 +87,11 @@ function startProcess(file: string, args: readonly string[], env: Readonly<Recor
     /** The address of the ready line. */
     url: async () => (await waitFor('stdout', /ready (?:at|on) (http:\/\/\S*[^\s:])/))[1] ?? '',
     kill: (signal: NodeJS.Signals) => child.kill(signal),
+    /** What it writes from now on goes to nobody, as after its terminal was closed. */
+    closeOutput() {
+      child.stdout.destroy();
+      child.stderr.destroy();
+    },
     /** Ends what a test left over. */
     async end() {
       if (!over) child.kill('SIGKILL');

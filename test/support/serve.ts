@@ -1,6 +1,6 @@
 import { afterEach } from 'vitest';
 import { openAccess } from '../../src/planes/access.ts';
-import { createApp } from '../../src/planes/app.ts';
+import { createApp, envelopesOf } from '../../src/planes/app.ts';
 import { hostGuard } from '../../src/planes/ingress.ts';
 import { listen } from '../../src/planes/listen.ts';
 import { controlPlanes, hostPlanes } from '../../src/planes/mount.ts';
@@ -36,7 +36,12 @@ export async function serveScripted(
     onFault: (_, error) => faults.push(error),
     watch: new Watch([served, ...sinks]),
   });
-  const listener = await listen(app, hostGuard('127.0.0.1', ['my.box']), { host: '127.0.0.1', port: 0 });
+  const listener = await listen(
+    app,
+    hostGuard('127.0.0.1', ['my.box']),
+    { host: '127.0.0.1', port: 0 },
+    { envelopeOf: envelopesOf(planes) },
+  );
   const url = `http://127.0.0.1:${listener.port}`;
   return {
     url,

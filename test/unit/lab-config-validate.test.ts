@@ -306,28 +306,40 @@ describe('a file', () => {
   });
 
   test.each<[string, string | Uint8Array, string]>([
-    ['empty', '', 'not_json'],
-    ['no JSON', 'root:x:0:0', 'not_json'],
-    ['no UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'not_json'],
-    ['with a byte order mark', `\ufeff${text}`, 'not_json'],
+    ['with a byte order mark', `\ufeff${text}`, 'unreadable'],
+    ['without a name', text.replace(/"name":"[^"]*",/, ''), 'not_an_envelope'],
     ['with a line end', `${text}\n`, 'not_canonical'],
     ['indented', JSON.stringify(envelope, null, 2), 'not_canonical'],
     ['with members in another order', JSON.stringify(envelope), 'not_canonical'],
     ['with a member given twice', text.replace('{', '{"contract":2,'), 'not_canonical'],
-    ['JSON of something else', '[]', 'not_an_envelope'],
     ['larger than 16 MiB', new Uint8Array(16 * 1024 * 1024 + 1), 'unreadable'],
   ])('%s', async (_, content, code) => {
     expect(await file(content)).toEqual([code]);
   });
 
-  test('what is no file is unreadable, at once and without its contents', async () => {
+  test('a path that leads to no config is answered alike, whatever is there: nobody can look for files by it', async () => {
     await promisify(execFile)('mkfifo', [join(folder, 'pipe')]);
-    for (const path of ['absent', 'c.json/x', '.', '/dev/zero', 'pipe', 'a\0b', '\ud800', 'x'.repeat(5000)]) {
-      expect(await atPath(path)).toEqual(['unreadable']);
+    const others = {
+      text: 'root:x:0:0',
+      json: '{"a":1}',
+      list: '[]',
+      empty: '',
+      bytes: Buffer.from([0x22, 0xff]),
+    };
+    for (const [name, content] of Object.entries(others)) await writeFile(join(folder, name), content);
+    const paths = ['absent', 'text/x', '.', '/dev/zero', 'pipe', 'a\0b', '\ud800', 'x'.repeat(5000)];
+    for (const path of [...paths, ...Object.keys(others)]) {
+      const { report } = await validateConfig({ path }, folder, judge);
+      const [signature, ...rest] = report.stages;
+      expect(signature?.findings).toEqual([
+        {
+          code: 'unreadable',
+          severity: 'error',
+          message: `${JSON.stringify(path.slice(0, 200))} is no config that this host can read: name a file that the lab saved`,
+        },
+      ]);
+      expect(rest.map(({ skipped }) => skipped)).toEqual([true, true]);
     }
-    await file('root:x:0:0');
-    const { report } = await validateConfig({ path: 'c.json' }, folder, judge);
-    expect(JSON.stringify(report)).not.toContain('root:x');
   });
 
   test('every flipped byte is found', async () => {

@@ -18,6 +18,10 @@ describe('the Host-header guard of a loopback bind', () => {
     '[::1]:8080',
     'my.box',
     'MY.BOX:80',
+    // From a container of this machine: Docker Desktop, Podman.
+    'host.docker.internal:8080',
+    'HOST.docker.internal',
+    'host.containers.internal:8080',
   ])('%s enters', (host) => expect(enter([host])).toBeUndefined());
 
   test.each([
@@ -42,6 +46,9 @@ describe('the Host-header guard of a loopback bind', () => {
     'localhost/evil.com',
     'localhost, evil.com',
     'localhost:123456',
+    'other.docker.internal',
+    'host.docker.internal.evil.com',
+    'internal',
   ])('%j is refused with 403', (host) => expect(enter([host])).toBe(403));
 
   test('none or several Host headers are refused with 400', () => {

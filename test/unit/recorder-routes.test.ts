@@ -77,6 +77,25 @@ const doors = [
   ['POST', '/ingest', 'ingest'],
 ] as const;
 
+it('refuses ids of events that no text can keep apart, and stores none of them', async () => {
+  const { recorder } = await openRecorder('surrogates');
+  const { token } = await armedRack(recorder);
+  const { send } = serving(recorder);
+  const body = { events: [event('a\ud800'), event('a\ud801', { subject: '\udfff' })] };
+  const answer = await send('POST', '/ingest', { token, body });
+  expect(answer.status).toBe(400);
+  expect(violationsOf(answer.body)).toEqual(
+    ['events.0.id', 'events.1.id', 'events.1.subject'].map(
+      (path) => `${path}: expected Unicode text, got half a surrogate pair`,
+    ),
+  );
+  const content = await send('POST', '/ingest', {
+    token,
+    body: { events: [event('b', { content: 'a\ud800' })] },
+  });
+  expect(content).toMatchObject({ status: 200, body: { data: { accepted: 1, duplicates: 0 } } });
+});
+
 describe('who may come in', () => {
   it.each(doors)(
     '%s %s asks for the bearer, on loopback too, before a body is read',

@@ -138,6 +138,33 @@ describe.skipIf(process.platform === 'win32')('a program that is run in the fore
     expect(output).toContain('end 0');
   });
 
+  it('ends in order when its terminal closes, which ends npm and the shell, too', async () => {
+    await writeFile(
+      join(folder, 'finishing.mjs'),
+      `process.on('SIGTERM', () => process.exit(9));
+       process.on('SIGHUP', () => setTimeout(() => { console.log('finished'); process.exit(0); }, 1000));
+       setInterval(() => {}, 1000);
+       console.log('ready');`,
+    );
+    const script = `'${process.execPath}' launcher.mjs finishing.mjs & echo launcher $!; wait`;
+    const shell = spawn('sh', ['-c', script], {
+      cwd: folder,
+      env: { ...process.env, npm_lifecycle_event: 'start' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    started.push(shell);
+    let output = '';
+    const closed = new Promise((resolve) => shell.stdout.setEncoding('utf8').on('end', resolve));
+    shell.stdout.on('data', (text: string) => {
+      output += text;
+      if (!text.includes('ready')) return;
+      process.kill(Number(/launcher (\d+)/.exec(output)?.[1]), 'SIGHUP');
+      shell.kill('SIGHUP');
+    });
+    await closed;
+    expect(output).toContain('finished');
+  });
+
   it('ends in order when its launcher is killed', async () => {
     const { child, until } = launch(join(folder, 'program.mjs'));
     const pid = Number(/ready (\d+)/.exec(await until('ready'))?.[1]);

@@ -1,7 +1,8 @@
 /** The models that the host could serve, for its planes: the embedded one, and the data directory's. */
 import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { isFileName, isGgufModel } from '../../engine/index.ts';
+import { isGgufModel } from '../../engine/index.ts';
+import { isPortableName } from '../../words/portable-name.ts';
 import type {
   ModelCard,
   ModelDefaults,
@@ -217,7 +218,7 @@ export class DataDirStore implements ModelStore {
   async #uploads(files: ReadonlyMap<string, string>): Promise<Map<string, string>> {
     const found = new Map<string, string>();
     for (const [name, digest] of files) {
-      if (!isFileName(name) || /[/:]/.test(name))
+      if (!isPortableName(name))
         throw new Problem(400, 'invalid_value', `files: '${name.slice(0, 100)}' is no name of a file`);
       const path = await this.#blobs.path(digest);
       if (path === undefined) {

@@ -3,6 +3,7 @@ import { isGgufModel, splitNameOf } from '../../engine/index.ts';
 import { Problem } from '../../planes/problem.ts';
 import { hubName } from '../../planes/turn/identity.ts';
 import { hubPrefix, parseReference, type Reference } from '../../pull/reference.ts';
+import { isPortableName } from '../../words/portable-name.ts';
 
 /** `:latest` is the tag that Ollama's clients add. */
 const latest = /:latest$/;
@@ -27,8 +28,6 @@ export function storedNames(name: string): string[] {
 }
 
 const part = /^(?!.*\.\.)[a-z0-9_][a-z0-9._-]{0,79}$/i;
-/** Windows has no files of these names, nor with these endings. */
-const reserved = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)|\.$/i;
 
 /**
  * Where a model of this name lies below the folder of models, with slashes and without an ending.
@@ -39,7 +38,7 @@ export function placeOfName(name: string): string {
   const file = `${parts.at(-1)}.gguf`;
   const fits =
     parts.length <= 3 &&
-    parts.every((one) => part.test(one) && !reserved.test(one)) &&
+    parts.every((one) => part.test(one) && isPortableName(one)) &&
     isGgufModel(file) &&
     splitNameOf(file) === undefined &&
     !/\.gguf$/i.test(parts.at(-1) ?? '');
@@ -47,7 +46,7 @@ export function placeOfName(name: string): string {
   throw new Problem(
     400,
     'invalid_model_name',
-    `'${name.slice(0, 200)}' is no name for a model: expected NAME, OWNER/NAME or either with :TAG, of letters, digits, '.', '_' and '-'.`,
+    `'${name.slice(0, 200)}' is no name for a model: expected NAME, OWNER/NAME or either with :TAG, of letters, digits, '.', '_' and '-', none of it a name that Windows reserves (CON, AUX, NUL, COM1 ...).`,
     { param: 'model' },
   );
 }

@@ -65,7 +65,7 @@ export const flags = {
   port: { value: 'N', help: 'port to listen on; 0 takes a free one (default 8090)', read: whole(0, 65_535) },
   'grace-secs': {
     value: 'N',
-    help: 'on SIGTERM, how long requests under way may go on before they are cut and settled (default 30)',
+    help: 'on SIGTERM, SIGINT or SIGHUP, how long requests under way may go on before they are cut and settled (default 30)',
     read: whole(0, 3600, ' seconds'),
   },
   'credit-usd': { value: 'USD', help: 'what the account begins with, bought', read: usd },

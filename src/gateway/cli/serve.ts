@@ -1,6 +1,6 @@
 import { portError } from '../../cli/port-error.ts';
 import { printable } from '../../terminal/printable.ts';
-import type { SignalSource } from '../../cli/signals.ts';
+import { interruptedExitCode, onStopSignals, type SignalSource } from '../../terminal/stop-signals.ts';
 import { counted } from '../../words/count.ts';
 import { remarksOn } from '../config/remarks.ts';
 import { databaseOf, neededFile, note, type Session } from './session.ts';
@@ -8,8 +8,6 @@ import { databaseOf, neededFile, note, type Session } from './session.ts';
 const [defaultHost, defaultPort, defaultGraceSecs] = ['127.0.0.1', 8090, 30];
 /** What closing may take when all that was under way is cut. */
 const closeMs = 15_000;
-/** As a shell reports a process that SIGINT ended. */
-const impatient = 130;
 
 /** `serve`: returns when the gateway listens. */
 export async function serve(session: Session): Promise<void> {
@@ -47,27 +45,26 @@ export async function serve(session: Session): Promise<void> {
 const isListening = (error: unknown): boolean =>
   error instanceof Error && 'syscall' in error && error.syscall === 'listen';
 
-/** The first SIGINT or SIGTERM lets what is under way end; the second cuts it. A third exits at once. */
+/**
+ * The first SIGINT, SIGTERM or SIGHUP lets what is under way end; the second SIGINT or SIGTERM cuts it. A third exits at
+ * once.
+ */
 export function stopOnSignals(
   source: SignalSource,
   stop: (graceMs: number) => Promise<void>,
   { graceMs, exit, say }: { graceMs: number; exit: (code: number) => void; say: (text: string) => void },
 ): void {
-  let signals = 0;
-  const onSignal = () => {
-    signals++;
-    if (signals > 2) {
-      exit(impatient);
+  onStopSignals(source, (request) => {
+    if (request > 2) {
+      exit(interruptedExitCode);
       return;
     }
-    const patience = signals === 1 ? graceMs : 0;
+    const patience = request === 1 ? graceMs : 0;
     say(`stopping; requests under way have ${patience / 1000} s`);
     setTimeout(() => exit(1), patience + closeMs).unref();
     void stop(patience).then(
       () => exit(0),
       () => exit(1),
     );
-  };
-  source.on('SIGINT', onSignal);
-  source.on('SIGTERM', onSignal);
+  });
 }

@@ -1,5 +1,5 @@
 import type { Terminal } from '../../cli/progress.ts';
-import type { SignalSource } from '../../cli/signals.ts';
+import type { SignalSource } from '../../terminal/stop-signals.ts';
 import type { Rotation } from '../access/rotate.ts';
 import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';

@@ -1,4 +1,5 @@
 import type { GatewayError } from '../errors.ts';
+import { errorBodyOf } from '../wires/messages/frames.ts';
 import type { ClientWire } from '../wires/wire.ts';
 import { noCost, type Receipt, receiptHeaders } from './receipt.ts';
 
@@ -54,6 +55,10 @@ export const streamAnswer = (receipt: Receipt, body: LiveFrames): Answer =>
 
 type ErrorBody = ClientWire['errorBody'];
 export const plainErrorBody: ErrorBody = (error) => ({ error: error.body });
+
+/** How the wire of a path writes what no route of it answers. @param path below the base path */
+export const errorBodyAt = (path: string): ErrorBody =>
+  /^\/v1\/messages(?:\/|$)/.test(path) ? errorBodyOf : plainErrorBody;
 
 export function errorAnswer(receipt: Receipt, error: GatewayError, errorBody: ErrorBody): Answer<string> {
   // A stream that did not begin: its answer has a cost like any other.

@@ -1,6 +1,6 @@
 import { Hono } from 'hono';
 import { GatewayError } from '../errors.ts';
-import { errorAnswer, plainErrorBody } from './answers.ts';
+import { errorAnswer, errorBodyAt, plainErrorBody } from './answers.ts';
 import { type Asked, askedOf, type Setting } from './asked.ts';
 import { deliver } from './deliver.ts';
 import { stopping } from './in-flight.ts';
@@ -56,6 +56,7 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setti
     ];
     app.all(basePath + honoPath(path), ({ req }) =>
       refuse(
+        path,
         405,
         'method_not_allowed',
         `${req.method} does not apply to ${path}; use ${allowed.join(' or ')}.`,
@@ -66,7 +67,10 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<Setti
     );
   }
   const paths = routes.map(({ path }) => path);
-  app.notFound(({ req }) => refuse(404, 'not_found', noSuchRoute(req.method, req.path, { basePath, paths })));
+  app.notFound(({ req }) => {
+    const message = noSuchRoute(req.method, req.path, { basePath, paths });
+    return refuse(req.path.slice(basePath.length), 404, 'not_found', message);
+  });
   return app;
 }
 
@@ -79,13 +83,14 @@ function cutUnsent({ incoming }: Asked): void {
 const honoPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1{.+}');
 
 function refuse(
+  path: string,
   status: number,
   code: string,
   message: string,
   headers: Record<string, string> = {},
 ): Response {
   const error = new GatewayError(status, 'invalid_request_error', message, { code, headers });
-  const { body, headers: all } = errorAnswer(newReceipt(), error, plainErrorBody);
+  const { body, headers: all } = errorAnswer(newReceipt(), error, errorBodyAt(path));
   return new Response(body, { status, headers: all });
 }
 

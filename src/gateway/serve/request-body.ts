@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { GatewayError, invalidRequest } from '../errors.ts';
+import { illFormedNames } from '../../words/ill-formed-names.ts';
 import type { BodyShare } from './body-shares.ts';
 import { checkShape } from './json-shape.ts';
 
@@ -58,6 +59,13 @@ export async function readJsonObject(
       `The body must be a JSON object, got ${value === null ? 'null' : Array.isArray(value) ? 'a list' : `a ${typeof value}`}.`,
       { code: 'invalid_type' },
     );
+  const illFormed = illFormedNames(text, value);
+  if (illFormed[0] !== undefined)
+    throw invalidRequest(`${illFormed.map(({ path, message }) => `${path}: ${message}`).join('; ')}.`, {
+      code: 'invalid_value',
+      param: illFormed[0].path,
+      violations: illFormed,
+    });
   return { text, value: value as Record<string, unknown> };
 }
 

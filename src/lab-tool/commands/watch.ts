@@ -2,14 +2,12 @@ import { stat } from 'node:fs/promises';
 import { UsageError } from '../../config/options.ts';
 import { exitCodes, type Run } from '../context.ts';
 import { FileError, fileError } from '../../terminal/file-error.ts';
+import { interruptedExitCode, onStopSignals } from '../../terminal/stop-signals.ts';
 import { readKernelFlags } from '../kernel-flags.ts';
 import { Screen } from '../screen.ts';
 import type { WatchView } from '../watch-events.ts';
 import { WatchSession } from '../watch-session.ts';
 import { jsonView, plainView, screenView } from '../watch-views.ts';
-
-/** As a shell reports a process that SIGINT ended. */
-const impatient = 130;
 
 /** Ends with 0 on the first Ctrl-C, after it has unbound what it bound; at once on the second. */
 export const watch: Run = async ({ client, words, flags, look, world }) => {
@@ -29,11 +27,10 @@ export const watch: Run = async ({ client, words, flags, look, world }) => {
   const stop = new AbortController();
   const screen = new Screen(stdout);
   world.atExit(() => screen.close(false));
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-    world.signals.on(signal, () => {
-      if (stop.signal.aborted) world.exit(impatient);
-      stop.abort();
-    });
+  onStopSignals(world.signals, (request) => {
+    if (request > 1) world.exit(interruptedExitCode);
+    stop.abort();
+  });
   world.readerGone.addEventListener('abort', () => stop.abort());
 
   const write = (line: string) => void stdout.write(`${line}\n`);

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { Finding } from '../types.ts';
 import { canonicalJson } from '../../signing/canonical-json.ts';
 import { type ReadEnvelope, envelopeSchema } from './schema.ts';
-import { largestConfig, messageOf, readRegularFile } from './store.ts';
+import { largestConfig, readRegularFile } from './store.ts';
 
 const mostViolations = 50;
 const mostValues = 250_000;
@@ -17,13 +17,32 @@ export interface ReadConfig {
 
 export const fault = (code: string, message: string): Finding => ({ code, severity: 'error', message });
 
+/**
+ * What is said of every path that leads to no config, whatever else is there or is not: a caller could otherwise find out
+ * which files the host has, and what is in them.
+ */
+const noConfig = (path: string): ReadConfig => ({
+  findings: [
+    fault(
+      'unreadable',
+      `${JSON.stringify(path.slice(0, 200))} is no config that this host can read: name a file that the lab saved`,
+    ),
+  ],
+});
+
+/** Whether JSON of a file may be judged in detail. */
+const claimsToBeConfig = (value: unknown): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  ['contract', 'bindings', 'kernels', 'signature'].every((member) => Object.hasOwn(value, member));
+
 /** @param folder where relative paths start */
 export async function readConfigFile(path: string, folder: string): Promise<ReadConfig> {
   let bytes: Uint8Array;
   try {
     bytes = await readRegularFile(resolve(folder, path), largestConfig);
-  } catch (error) {
-    return { findings: [fault('unreadable', `${path} cannot be read: ${messageOf(error)}`)] };
+  } catch {
+    return noConfig(path);
   }
   let text: string;
   let value: unknown;
@@ -31,9 +50,9 @@ export async function readConfigFile(path: string, folder: string): Promise<Read
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
     value = JSON.parse(text);
   } catch {
-    // Not the parser's own words: they quote the file, which may be anything that the host can read.
-    return { findings: [fault('not_json', `${path} is not JSON in UTF-8`)] };
+    return noConfig(path);
   }
+  if (!claimsToBeConfig(value)) return noConfig(path);
   const { findings, config } = readConfigValue(value);
   if (config === undefined || text === canonical(value)) return { findings, ...(config && { config }) };
   const message = `${path} is not canonical JSON (RFC 8785): it was edited or reformatted after it was saved`;

@@ -103,7 +103,8 @@ export function messageOf(error: unknown): string {
     EROFS: 'the file system is read-only',
   };
   const { code, message } = error as NodeJS.ErrnoException;
-  return known[code ?? ''] ?? message;
+  // Node's own message names the path.
+  return known[code ?? ''] ?? (code === undefined ? message : `the system says ${code}`);
 }
 
 async function written(handle: FileHandle, text: string): Promise<void> {

@@ -79,7 +79,8 @@ export function configRoutes(resident: Resident) {
 
 function safeName(name: string): string {
   if (isConfigName(name)) return name;
-  const wanted = "1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit, without '..'";
+  const wanted =
+    "1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit, without '..', not ending in '.', and none that Windows reserves (CON, AUX, NUL, COM1 ...)";
   const message = `expected ${wanted}, got ${JSON.stringify(name.slice(0, 80))}`;
   throw new Problem(400, 'invalid_name', `name: ${message}.`, { violations: [{ path: 'name', message }] });
 }

@@ -35,6 +35,11 @@ export function llamaCppPlane({ resident, store, version, planes }: LlamaCppFact
     prefixes: [...new Set(routes.map(({ path }) => path))],
     envelope: llamaEnvelope,
     errorSchema: llamaError,
+    absent: ['/models/load', '/models/unload', '/v1/models/load', '/v1/models/unload'].map((path) => ({
+      method: 'POST',
+      path,
+      why: 'the host serves one model, and with --swap it loads the one that a request names',
+    })),
     routes,
   };
 }

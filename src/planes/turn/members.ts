@@ -32,6 +32,13 @@ export const emptyList = (value: unknown): boolean => Array.isArray(value) && va
 /** `response_format`, where it asks for nothing. */
 export const plainFormat = (value: unknown): boolean => typeOf(value) === 'text';
 
+const verbosities = ['low', 'medium', 'high'] as const;
+/** A hint of OpenAI's wires. */
+export const verbosity = z
+  .enum(verbosities, { error: `expected one of ${verbosities.join(', ')}` })
+  .nullish()
+  .describe('A hint that no model here follows; ask for short or long answers in the prompt.');
+
 const nameForm = 'expected a name of up to 128 letters, digits, dots, underscores and dashes';
 export const toolName = z.string({ error: nameForm }).regex(/^[\w.-]{1,128}$/, nameForm);
 

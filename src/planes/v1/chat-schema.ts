@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../json-object.ts';
 import { list } from '../list.ts';
-import { emptyList, flag, foreign, refused, text } from '../turn/members.ts';
+import { emptyList, flag, foreign, refused, text, verbosity } from '../turn/members.ts';
 import { message } from './chat-message-schema.ts';
 import { outputMembers } from './output-schema.ts';
 import { reasoningMembers } from './reasoning.ts';
@@ -66,7 +66,7 @@ export const chatRequest = z
       format: foreign('response_format', isOneOf('')),
       modalities: unserved('a modality other than text', textOnly),
       audio: unserved('audio'),
-      verbosity: unserved('a verbosity other than medium', isOneOf('medium')),
+      verbosity,
       web_search_options: unserved('searching the web'),
       moderation: unserved('moderation'),
       best_of: unserved('best_of', isOneOf(1)),

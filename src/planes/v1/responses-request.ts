@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../json-object.ts';
 import { dictionary, list } from '../list.ts';
-import { emptyList, flag, foreign, plainFormat, refused, text } from '../turn/members.ts';
+import { emptyList, flag, foreign, plainFormat, refused, text, verbosity } from '../turn/members.ts';
 import { efforts } from '../turn/thinking.ts';
 import { samplingMembers, tokenLimit } from './request-schema.ts';
 import { inputItem } from './responses-items.ts';
@@ -77,7 +77,7 @@ export const responseRequest = z
         .object(
           {
             format: format.nullish(),
-            verbosity: refused('verbosity cannot be steered; ask for it in the instructions', idle('medium')),
+            verbosity,
           },
           { error: 'expected an object' },
         )

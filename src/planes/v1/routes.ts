@@ -16,6 +16,18 @@ export function v1Plane(resident: Resident, store: ModelStore): Plane {
     prefixes: ['/v1'],
     envelope: openaiEnvelope,
     errorSchema: openaiError,
+    absent: [
+      {
+        method: 'POST',
+        path: '/v1/responses/compact',
+        why: 'this host shortens no conversation; send a shorter one to POST /v1/responses',
+      },
+      {
+        method: 'POST',
+        path: '/v1/responses/input_tokens',
+        why: 'POST /v1/messages/count_tokens counts the tokens of a conversation, and the usage of every answer tells them',
+      },
+    ],
     routes: [
       ...modelRoutes(resident, store),
       chatRoute(resident),

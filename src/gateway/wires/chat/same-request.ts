@@ -100,6 +100,7 @@ function effortEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
 const hints = [
   'user',
   'store',
+  'verbosity',
   'service_tier',
   'safety_identifier',
   'prompt_cache_key',

@@ -1,0 +1,145 @@
+import {
+  createServer,
+  type IncomingMessage,
+  maxHeaderSize,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { Duplex } from 'node:stream';
+import { answerHalfClosed } from './half-closed.ts';
+
+/** Why a request does not get as far as the application. */
+export interface RefusedRequest {
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** A whole answer but for its status. */
+export interface WrittenRefusal {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export interface HttpServerOptions extends ServerOptions {
+  readonly serve: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
+  /** Refuses a request before anything else is looked at. */
+  readonly guard?: (incoming: IncomingMessage) => RefusedRequest | undefined;
+  /** Writes a refusal in the shape of the listener's errors. @param target of the request; empty where it could not be read */
+  readonly writeRefusal: (refused: RefusedRequest, target: string) => WrittenRefusal;
+}
+
+/** How long a client may take to close a connection after its request was refused, in ms. */
+const lingerMs = 2000;
+
+/**
+ * An HTTP server that answers whatever comes, with a request id and an error body: also requests that Node refuses
+ * without either, and clients that shut their write side after a whole request.
+ */
+export function createHttpServer({ serve, guard, writeRefusal, ...options }: HttpServerOptions): Server {
+  const latest = new WeakMap<Duplex, { incoming: IncomingMessage; outgoing: ServerResponse }>();
+  const refuse = (incoming: IncomingMessage, outgoing: ServerResponse, refused: RefusedRequest) => {
+    const { headers, body } = writeRefusal(refused, incoming.url ?? '');
+    outgoing.writeHead(refused.status, { ...headers, ...framing(body) });
+    outgoing.end(body);
+    incoming.resume();
+  };
+  // Node's own check of the Host header would answer an empty 400.
+  const server = createServer({ ...options, requireHostHeader: false }, (incoming, outgoing) => {
+    latest.set(incoming.socket, { incoming, outgoing });
+    const fault = guard?.(incoming) ?? faultOfTarget(incoming);
+    if (fault) refuse(incoming, outgoing, fault);
+    else serve(incoming, outgoing);
+  });
+  const refuseRaw = (socket: Duplex, refused: RefusedRequest, target = '') => {
+    const { headers, body } = writeRefusal(refused, target);
+    const lines = Object.entries({ ...headers, ...framing(body) }).map(
+      ([name, value]) => `${name}: ${value}\r\n`,
+    );
+    const { status } = refused;
+    socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
+    socket.end();
+    const timer = setTimeout(() => socket.destroy(), lingerMs);
+    socket.once('close', () => clearTimeout(timer));
+  };
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const { incoming, outgoing } = latest.get(socket) ?? {};
+    const isOpen = outgoing !== undefined && !outgoing.writableFinished;
+    const isGone = error.code === 'ECONNRESET' || error.code === 'EPIPE';
+    // A refusal in the middle of an answer would be read as a part of it.
+    if (socket.destroyed || !socket.writable || isGone || (isOpen && outgoing.headersSent)) socket.destroy();
+    else refuseRaw(socket, unreadable(error.code), isOpen ? incoming?.url : undefined);
+  });
+  server.on('checkExpectation', (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    const expected = (incoming.headers.expect ?? '').slice(0, 80);
+    refuse(incoming, outgoing, {
+      status: 417,
+      code: 'expectation_failed',
+      message: `'Expect: ${expected}' is not supported; leave it out.`,
+    });
+  });
+  server.on('connect', (_: IncomingMessage, socket: Duplex) => {
+    socket.on('error', () => socket.destroy());
+    refuseRaw(socket, {
+      status: 405,
+      code: 'method_not_allowed',
+      message: 'CONNECT does not apply: this is no proxy.',
+    });
+  });
+  answerHalfClosed(server);
+  return server;
+}
+
+const framing = (body: string) => ({ 'content-length': Buffer.byteLength(body), connection: 'close' });
+
+export const unreadableRequest: RefusedRequest = {
+  status: 400,
+  code: 'bad_request',
+  message: 'This is not an HTTP request that can be read.',
+};
+
+/** A request that Node's parser gave up. @param code of its error */
+function unreadable(code: string | undefined): RefusedRequest {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return {
+        status: 431,
+        code: 'headers_too_large',
+        message: `The headers are larger than ${maxHeaderSize} bytes.`,
+      };
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return {
+        status: 413,
+        code: 'body_too_large',
+        message: 'The extensions of a chunk of the body are too large.',
+      };
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return { status: 408, code: 'request_timeout', message: 'The request did not arrive in time.' };
+    default:
+      return unreadableRequest;
+  }
+}
+
+/** A request whose target and Host make no URL: no application can be asked for it. */
+function faultOfTarget({ url = '', headers: { host } }: IncomingMessage): RefusedRequest | undefined {
+  const badTarget = (message: string): RefusedRequest => ({
+    status: 400,
+    code: 'bad_request_target',
+    message,
+  });
+  const isAbsolute = /^https?:\/\//i.test(url);
+  if (!isAbsolute && !url.startsWith('/'))
+    return badTarget(`The request's target is '${url.slice(0, 100)}'; send a path, as /health.`);
+  if (url.split('?', 1)[0]?.includes('\\'))
+    return badTarget(`The request's path has a backslash; write it as %5C.`);
+  if (isAbsolute && !URL.canParse(url))
+    return badTarget(`The request's target '${url.slice(0, 100)}' is no URL; send a path, as /health.`);
+  if (host === undefined || isAbsolute || URL.canParse(`http://${host}/`)) return undefined;
+  return {
+    status: 400,
+    code: 'bad_host_header',
+    message: `The Host header is '${host.slice(0, 100)}'; send a name, with a port of at most 65535 where it needs one.`,
+  };
+}

@@ -1,0 +1,56 @@
+import { EventEmitter } from 'node:events';
+import { expect, it } from 'vitest';
+import { stopOnSignals } from '../../src/cli/signals.ts';
+import { stopOnSignals as stopGatewayOnSignals } from '../../src/gateway/cli/serve.ts';
+import { onStopSignals } from '../../src/terminal/stop-signals.ts';
+
+const requestsOf = (...signals: string[]): number[] => {
+  const source = new EventEmitter();
+  const requests: number[] = [];
+  onStopSignals(source, (request) => requests.push(request));
+  for (const signal of signals) source.emit(signal);
+  return requests;
+};
+
+it.each([
+  [['SIGHUP'], [1]],
+  [['SIGINT'], [1]],
+  [
+    ['SIGTERM', 'SIGINT', 'SIGTERM'],
+    [1, 2, 3],
+  ],
+  // A terminal that closes: the shell sends one, the kernel another.
+  [['SIGHUP', 'SIGHUP', 'SIGHUP'], [1]],
+  // A service manager ends a session.
+  [['SIGTERM', 'SIGHUP'], [1]],
+  [['SIGHUP', 'SIGTERM'], [1]],
+  [
+    ['SIGHUP', 'SIGTERM', 'SIGTERM'],
+    [1, 2],
+  ],
+] as const)('%j are the requests to stop %j', (signals, requests) => {
+  expect(requestsOf(...signals)).toEqual(requests);
+});
+
+it('a host that a closing terminal tells twice ends in order', async () => {
+  const source = new EventEmitter();
+  const stopped = Promise.withResolvers<void>();
+  const exit = Promise.withResolvers<number>();
+  stopOnSignals(source, () => stopped.promise, exit.resolve);
+  source.emit('SIGHUP');
+  source.emit('SIGHUP');
+  stopped.resolve();
+  expect(await exit.promise).toBe(0);
+});
+
+it('a gateway that a closing terminal tells twice gives requests under way their grace', async () => {
+  const source = new EventEmitter();
+  const exit = Promise.withResolvers<number>();
+  const graces: number[] = [];
+  const stop = (graceMs: number) => Promise.resolve(void graces.push(graceMs));
+  stopGatewayOnSignals(source, stop, { graceMs: 7000, exit: exit.resolve, say: () => undefined });
+  source.emit('SIGHUP');
+  source.emit('SIGHUP');
+  expect(await exit.promise).toBe(0);
+  expect(graces).toEqual([7000]);
+});
