@@ -53,19 +53,20 @@ export interface HostGatewayOptions
   readonly config: GatewayConfig;
   readonly database: string;
   readonly resident: Resident;
+  readonly onSecret: (secret: string) => void;
   readonly onNotice: (message: string) => void;
 }
 
 /** The gateway within a host, with the resident model in its catalog. Rejects with `StoreError`. */
 export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
-  const { config, database, resident, planes, stopping, onFault, onNotice, watch } = options;
+  const { config, database, resident, planes, stopping, onFault, onNotice, onSecret, watch } = options;
   // The gateway has asked who is there; behind it the host's own planes ask nobody again.
   const host = createApp({ planes, stopping, onFault, access: openAccess, watch });
   const local = {
     handler: async (request: Request) => await host.fetch(request),
     models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
   };
-  return await openGateway({ config, database, local, watch, onFault, onNotice }, basePath);
+  return await openGateway({ config, database, local, watch, onFault, onNotice, onSecret }, basePath);
 }
 
 /** What the catalog says of the resident model. It costs nothing. */

@@ -36,7 +36,7 @@ export interface RecorderOptions {
    * review alone.
    */
   readonly worker?: string | undefined;
-  /** Texts that are never stored, whatever a policy says. */
+  /** Texts that are never stored, whatever a policy says. What hosts mint is known by its form and need not be here. */
   readonly secrets: readonly string[];
   /** What failed while nobody was waiting for it. */
   readonly onFault: (message: string) => void;
@@ -62,6 +62,7 @@ export class Recorder implements RecorderService {
   readonly sink: Sink;
   readonly transcripts: Transcripts;
   readonly #options: RecorderOptions;
+  readonly #secrets: string[];
   readonly #control: ControlDatabase;
   readonly #review: Review;
   readonly #grants: Grants;
@@ -84,8 +85,10 @@ export class Recorder implements RecorderService {
     settings: ReadonlyMap<RackId, KnownSettings>,
     seen: number,
   ) {
-    const { folder, secrets, worker, onFault } = options;
+    const { folder, worker, onFault } = options;
+    const secrets = [...options.secrets];
     this.#options = options;
+    this.#secrets = secrets;
     this.#control = control;
     this.#seen = seen;
     this.#review = new Review(control, onFault);
@@ -159,11 +162,19 @@ export class Recorder implements RecorderService {
     const { policy } = this.#histories.settingsOf(rack) ?? { policy: defaultPolicy };
     const known = this.#redactors.get(rack);
     const current =
-      known?.policy === policy
-        ? known
-        : { policy, redactor: new Redactor(policy.redact, this.#options.secrets) };
+      known?.policy === policy ? known : { policy, redactor: new Redactor(policy.redact, this.#secrets) };
     this.#redactors.set(rack, current);
     return current.redactor.redact(text, new Allowance(patternsMs)).text;
+  }
+
+  /** One more text that is not stored from now on, whatever a policy says. */
+  keepOut(secret: string): void {
+    if (this.#secrets.includes(secret)) return;
+    this.#secrets.push(secret);
+    this.#redactors.clear();
+    // What was captured before it is redacted with it, too: it goes to the thread later. A thread that ended gets it when it
+    // starts again.
+    this.#histories.keepOut(secret).catch(() => undefined);
   }
 
   /** Best effort: nobody waits, nothing is thrown, and what cannot be stored in time is dropped, and told. */

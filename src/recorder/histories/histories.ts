@@ -8,6 +8,7 @@ import { HistoryThread } from './thread.ts';
 
 interface Options {
   readonly folder: string;
+  /** Also those that are added later: a thread that starts then gets them, too. */
   readonly secrets: readonly string[];
   /** The thread's entry. Without one, histories are only looked at. */
   readonly worker: string | undefined;
@@ -48,6 +49,11 @@ export class Histories {
     before();
     this.#settings.set(rack, settings);
     if (this.#thread?.isRunning) await this.#ask(settingsQuestion(rack, settings));
+  }
+
+  /** For everything that is added later. */
+  async keepOut(secret: string): Promise<void> {
+    if (this.#thread?.isRunning) await this.#ask({ do: 'keepOut', secret });
   }
 
   /** @returns undefined: the rack is not armed */
