@@ -43,10 +43,16 @@ export class Access {
     this.#options = options;
   }
 
-  /** Before anything is read or routed. Refuses with 401 where the listener asks for a bearer. */
-  async enter(asked: Asked): Promise<Caller> {
+  /**
+   * Before anything is read or routed. Refuses with 401 where the listener asks for a bearer, and where `x-svc-operator` is
+   * wrong: whoever sends it means to be the operator.
+   * @param isOperatorJudgedLater the route says itself what a wrong one is
+   */
+  async enter(asked: Asked, { isOperatorJudgedLater = false } = {}): Promise<Caller> {
     const local = isLoopback((asked.remoteAddress ?? '').replace(/^::ffff:/i, ''));
-    const operator = local && this.#isOperator(asked.headers);
+    const fits = this.#isOperator(asked.headers);
+    if (!fits && !isOperatorJudgedLater && asked.headers.has('x-svc-operator')) throw operatorWrong();
+    const operator = local && fits;
     if (this.#options.bind === 'loopback') return { by: operator ? 'operator' : 'local', local };
     const door = doors.includes(asked.path) && ['GET', 'HEAD'].includes(asked.method);
     const by = await this.#bearerOf(asked.headers);
@@ -107,6 +113,13 @@ const credentialsUnreadable = () =>
     'credentials_unreadable',
     'The credential cannot be checked, because the database cannot be read; come back later.',
     { headers: { 'retry-after': '5' } },
+  );
+
+const operatorWrong = () =>
+  new Problem(
+    401,
+    'operator_wrong',
+    "What x-svc-operator holds is not the operator's credential, which is in the file operator.token of the host's data directory. Leave the header out where it is not needed.",
   );
 
 const operatorMissing = () =>

@@ -1,4 +1,5 @@
 import { Hono } from 'hono';
+import { matchedRoutes } from 'hono/route';
 import { traceparentOf, unwatched, type Watch } from '../watch/index.ts';
 import type { Access, Caller } from './access.ts';
 import { readJsonBody, readRawBody, readTextBody, refuseForeignPage } from './body.ts';
@@ -45,6 +46,13 @@ export function createApp({
     return new Problem(500, 'internal_error', `The host failed on this request; its log names ${requestId}.`);
   };
 
+  const judgesOperator = new Set(
+    planes
+      .flatMap(({ routes }) => routes)
+      .filter((route) => route.judgesOperator)
+      .map((route) => `${route.method} ${honoPath(route)}`),
+  );
+
   app.use(async (context, next) => {
     const requestId = newRequestId();
     context.set('requestId', requestId);
@@ -58,7 +66,11 @@ export function createApp({
   app.use(async (context, next) => {
     const { method, path, raw } = context.req;
     const remoteAddress = context.env?.incoming?.socket?.remoteAddress;
-    context.set('caller', await access.enter({ method, path, headers: raw.headers, remoteAddress }));
+    const isOperatorJudgedLater = matchedRoutes(context).some((matched) =>
+      judgesOperator.has(`${matched.method} ${matched.path}`),
+    );
+    const asked = { method, path, headers: raw.headers, remoteAddress };
+    context.set('caller', await access.enter(asked, { isOperatorJudgedLater }));
     await next();
   });
   app.use((context, next) => {

@@ -152,6 +152,37 @@ describe('the product, listening beyond loopback', () => {
     expect(status).toBe(401);
   });
 
+  test("a wrong operator's credential is refused wherever it is sent, with the bearer too; absent is absent", async () => {
+    for (const [method, path] of [
+      ['GET', '/health'],
+      ['GET', '/host/v1/health'],
+      ['GET', '/v1/models'],
+      ['POST', '/v1/chat/completions'],
+      ['GET', '/agent/v1/tasks/t1'],
+      ['GET', '/host/v1/sessions'],
+      ['POST', '/observe/v1/query'],
+      ['GET', '/recorder/v1/racks'],
+      ['GET', '/openapi.json'],
+      ['GET', '/no/such/route'],
+      ['DELETE', '/health'],
+      ['GET', '/gateway/v1/catalog'],
+      ['POST', '/console/door'],
+      ['POST', '/agent/v1/sessions/s00000000-1/revoke'],
+    ] as const)
+      for (const wrong of ['wrong', '', bearer, `${operator}x`]) {
+        const headers = { ...authorized(), 'x-svc-operator': wrong };
+        const answer = await fetch(url + path, { method, headers });
+        const text = await answer.text();
+        expect([method, path, wrong, answer.status]).toEqual([method, path, wrong, 401]);
+        expect(text).toContain('x-svc-operator');
+        expect(text).not.toContain(operator);
+      }
+    expect((await fetch(`${url}/health`)).status).toBe(200);
+    expect((await fetch(`${url}/v1/models`, { headers: authorized() })).status).toBe(200);
+    const right = { ...authorized(), 'x-svc-operator': operator };
+    expect((await fetch(`${url}/v1/models`, { headers: right })).status).toBe(200);
+  });
+
   test('the doors tell the model and the planes, behind the guard of the Host header', async () => {
     const health = (await (await fetch(`${url}/health`)).json()) as object;
     expect(Object.keys(health).sort()).toEqual(['planes', 'status']);
@@ -251,12 +282,25 @@ const withOperator = { 'x-svc-operator': operator };
 describe('on loopback', () => {
   test('an open route is open, and any key means nothing; only the operator is known by name', async () => {
     const post = await serve('loopback');
-    for (const headers of [{}, withBearer, { authorization: 'Bearer any' }, { 'x-svc-operator': 'wrong' }])
+    for (const headers of [{}, withBearer, { authorization: 'Bearer any' }])
       expect(await (await post('/one/open', headers)).json()).toEqual({
         by: 'local',
         local: true,
       });
     expect(await (await post('/one/open', withOperator)).json()).toEqual({ by: 'operator', local: true });
+  });
+
+  test("a wrong operator's credential is refused, also where none is needed", async () => {
+    const post = await serve('loopback');
+    for (const path of ['/one/open', '/one/bearer', '/one/operator', '/two', '/none'])
+      for (const wrong of ['wrong', '', bearer]) {
+        const answer = await post(path, { ...withBearer, 'x-svc-operator': wrong });
+        expect([path, answer.status]).toEqual([path, 401]);
+        expect(await answer.text()).toContain('x-svc-operator');
+      }
+    const none = await serve('loopback', { operatorHash: undefined });
+    expect((await none('/one/open', withOperator)).status).toBe(401);
+    expect((await none('/one/open')).status).toBe(200);
   });
 
   test('a gated route, or a route of a gated plane, needs the bearer', async () => {
