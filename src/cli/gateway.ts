@@ -11,6 +11,7 @@ import { openAccess } from '../planes/access.ts';
 import { hostEnvelope, Problem, problemResponse } from '../planes/problem.ts';
 import { newRequestId } from '../planes/request-id.ts';
 import type { Resident } from '../planes/resident.ts';
+import { gatewayScopes } from '../planes/scopes.ts';
 
 /** Where a host has its gateway. */
 const basePath = '/gateway';
@@ -104,7 +105,8 @@ export function withGateway(planes: App, gateway: Gateway | undefined, access: A
       try {
         const { incoming } = env as { incoming?: { socket?: { remoteAddress?: string } } };
         const remoteAddress = incoming?.socket?.remoteAddress;
-        await access.enter({ method: request.method, path, headers: request.headers, remoteAddress });
+        const { method, headers } = request;
+        access.permit(await access.enter({ method, path, headers, remoteAddress }), gatewayScopes);
       } catch (error) {
         if (error instanceof Problem) return problemResponse(error, hostEnvelope, newRequestId());
         throw error;

@@ -8,6 +8,7 @@ import { endingOf } from './ending.ts';
 import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
 import { newRequestId } from './request-id.ts';
 import type { Plane, Route } from './route.ts';
+import { neededScopes } from './scopes.ts';
 import { streamEnd } from './stream.ts';
 
 export interface AppOptions {
@@ -79,7 +80,7 @@ export function createApp({
   });
 
   const methods = new Map<string, string[]>();
-  for (const { gate, ...route } of planes.flatMap(gated)) {
+  for (const { gate, needed, ...route } of planes.flatMap(gated)) {
     const path = honoPath(route);
     methods.set(path, [
       ...(methods.get(path) ?? []),
@@ -91,8 +92,10 @@ export function createApp({
       const { raw } = context.req;
       const entered = context.get('caller');
       const requestId = context.get('requestId');
+      const caller = gate ? await access.pass(gate, entered, raw.headers) : entered;
+      access.permit(caller, needed);
       return await answer(route, raw, {
-        caller: gate ? await access.pass(gate, entered, raw.headers) : entered,
+        caller,
         params: context.req.param(),
         stopping,
         requestId,
@@ -128,7 +131,8 @@ export function createApp({
 }
 
 /** A plane's routes, each with what it asks of who comes. */
-const gated = ({ routes, gate }: Plane) => routes.map((route) => ({ ...route, gate: route.gate ?? gate }));
+const gated = ({ name, routes, gate }: Plane) =>
+  routes.map((route) => ({ ...route, gate: route.gate ?? gate, needed: neededScopes(name, route) }));
 
 async function* noBytes(): AsyncGenerator<Uint8Array> {}
 

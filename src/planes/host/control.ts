@@ -1,24 +1,55 @@
 import { z } from 'zod';
 import { itemName } from '../../agent/shapes/common.ts';
+import { peerScope } from '../../agent/shapes/peer-scope.ts';
 import type { Peers } from '../../agent/sessions/peers.ts';
+import { strict } from '../strict.ts';
 import { refusing } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
 import { hostEnvelope } from '../problem.ts';
 import { defineRoute, type Plane, type Route } from '../route.ts';
 import { metricsRoute, type MetricsOptions } from './metrics.ts';
 
+const shownScope = z
+  .array(peerScope)
+  .nullable()
+  .describe('What its token is limited to; null: everything that a peer may do.');
+const shownExpiry = z.iso.datetime().nullable().describe('When its token ends; null: when it is revoked.');
 const peerRoster = z
   .object({
     contract: z.literal(1),
-    peers: z.array(z.object({ name: z.string(), minted_at: z.iso.datetime(), revoked: z.boolean() })),
+    peers: z.array(
+      z.object({
+        name: z.string(),
+        minted_at: z.iso.datetime(),
+        revoked: z.boolean(),
+        scope: shownScope,
+        expires_at: shownExpiry,
+      }),
+    ),
   })
   .meta({ id: 'PeerRoster' });
-const newPeer = z.object({ name: itemName }, { error: 'expected an object' }).meta({ id: 'NewPeer' });
+/** Strict: a limit that is misspelled must not make a token without one. */
+const newPeer = strict({
+  name: itemName,
+  scope: z
+    .array(peerScope, { error: 'expected a list of scopes' })
+    .min(1, 'expected at least one scope; leave it out for a token that is not limited')
+    .nullish()
+    .describe(
+      'What its token is limited to: `read` state, `infer` with the models, work as an `agent` (tasks, runs, sessions), `approve` changes and definitions. Absent: everything that a peer may do.',
+    ),
+  expires_at: z.iso
+    .datetime({ offset: true, error: 'expected a time of RFC 3339, as 2030-01-31T12:00:00Z' })
+    .nullish()
+    .describe('When its token ends, within ten years. Absent: when it is revoked.'),
+}).meta({ id: 'NewPeer' });
 const mintedPeer = z
   .object({
     name: z.string(),
     token: z.string().describe('Shown this once; the peer sends it as its bearer token.'),
     minted_at: z.iso.datetime(),
+    scope: shownScope,
+    expires_at: shownExpiry,
   })
   .meta({ id: 'MintedPeer' });
 
@@ -60,7 +91,11 @@ function peerRoutes(peers: Peers): Route[] {
       409: { description: 'There is such a peer already.', content: { 'application/json': hostError } },
     },
     async handle({ body, by }) {
-      const minted = await peers.mint(body.name, by);
+      const { name, scope, expires_at } = body;
+      const minted = await peers.mint(name, by, {
+        scope,
+        expiresAt: typeof expires_at === 'string' ? new Date(expires_at) : null,
+      });
       return Response.json(minted, { status: 201, headers: { 'cache-control': 'no-store' } });
     },
   });

@@ -3,7 +3,7 @@ import { racks } from '../../watch/index.ts';
 import { jsonObject } from '../json-object.ts';
 import { described } from '../list.ts';
 import { envelopeOf } from './envelope.ts';
-import { strict } from './strict.ts';
+import { strict } from '../strict.ts';
 
 /** What one request may bring, in bytes but for the events. */
 export const ingestLimits = {
