@@ -7,11 +7,12 @@ import { didYouMean } from '../words/nearest.ts';
 import { captureSink } from './capture/sink.ts';
 import { CaptureBuffer } from './capture-buffer.ts';
 import { ControlDatabase } from './control/database.ts';
-import { Grants } from './control/grants.ts';
+import { type FindPeer, Grants, hiddenIn } from './control/grants.ts';
 import { type Intent, Purges } from './control/purges.ts';
 import { Review } from './control/review.ts';
 import { allSettings, changeSettings, type KnownSettings, settingsOf } from './control/settings.ts';
 import { RecorderError } from './errors.ts';
+import { historyPath } from './histories/files.ts';
 import { Histories } from './histories/histories.ts';
 import { nothing } from './histories/history.ts';
 import type { Added } from './histories/protocol.ts';
@@ -41,6 +42,8 @@ export interface RecorderOptions {
   /** What failed while nobody was waiting for it. */
   readonly onFault: (message: string) => void;
   readonly onNotice: (message: string) => void;
+  /** Who has a peer's name now. Without it a name is all that there is of a peer. */
+  readonly findPeer?: FindPeer | undefined;
   readonly now?: (() => Date) | undefined;
 }
 
@@ -92,7 +95,7 @@ export class Recorder implements RecorderService {
     this.#control = control;
     this.#seen = seen;
     this.#review = new Review(control, onFault);
-    this.#grants = new Grants(control, this.#review);
+    this.#grants = new Grants(control, this.#review, options.findPeer);
     this.#purges = new Purges(control, this.#review);
     this.#histories = new Histories({ folder, secrets, worker, settings, time: () => control.time() });
     this.#captured = new CaptureBuffer({ store: (rack, events) => this.#add(rack, 'host', events), onFault });
@@ -211,7 +214,17 @@ export class Recorder implements RecorderService {
   }
 
   grant(...[request, by]: Given<'grant'>): Answer<'grant'> {
-    return this.#work(async () => this.#grants.make({ ...request, rack: knownRack(request.rack) }, by));
+    return this.#work(async () => {
+      const rack = knownRack(request.rack);
+      // What was said before it is recorded before it.
+      await this.#captured.settled();
+      const after = request.includesPast ? undefined : this.#histories.endOf(rack);
+      return await this.#grants.make({ ...request, rack, after }, by);
+    });
+  }
+
+  revokeGrantsTo(...[to, by]: Given<'revokeGrantsTo'>): Answer<'revokeGrantsTo'> {
+    return this.#work(() => this.#grants.revokeTo(to, by));
   }
 
   revokeGrant(...[id, by]: Given<'revokeGrant'>): Answer<'revokeGrant'> {
@@ -350,8 +363,11 @@ export class Recorder implements RecorderService {
   async #readable(by: string): ReturnType<Transcripts['readable']> {
     const granted = await this.#grants.readable(by);
     const readable = racks.flatMap((rack) => {
-      const path = granted.has(rack) ? this.#histories.pathOf(rack) : undefined;
-      return path === undefined ? [] : [{ rack, path }];
+      const generation = granted.has(rack) ? this.#histories.generationOf(rack) : undefined;
+      if (generation === undefined) return [];
+      const after = hiddenIn(generation, granted.get(rack));
+      const path = historyPath(this.#options.folder, rack, generation);
+      return [{ rack, path, ...(after > 0 ? { after } : {}) }];
     });
     return { racks: readable, withheld: racks.filter((rack) => !granted.has(rack)) };
   }

@@ -120,6 +120,23 @@ export class Peers {
     });
   }
 
+  /**
+   * Who has the name now, with a token that counts. The identity is of the token: a peer that is minted again under a
+   * name is another one.
+   */
+  async current(name: string): Promise<{ id: string; minted_at: string } | undefined> {
+    const row = await this.#store.read((db) =>
+      db
+        .selectFrom('peers')
+        .select(['token_hash', 'minted_at', 'expires_at'])
+        .where('name', '=', name)
+        .where('revoked_at', 'is', null)
+        .executeTakeFirst(),
+    );
+    if (!row || (row.expires_at !== null && row.expires_at <= this.#store.time())) return undefined;
+    return { id: `p${row.token_hash.slice(0, 16)}`, minted_at: row.minted_at };
+  }
+
   /** The peer whose token it is, unless it was revoked. */
   async find(token: string): Promise<FoundPeer | undefined> {
     // Anything else is no token of a peer, and not worth asking the database.

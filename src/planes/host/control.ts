@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { itemName } from '../../agent/shapes/common.ts';
 import { peerScope } from '../../agent/shapes/peer-scope.ts';
 import type { Peers } from '../../agent/sessions/peers.ts';
+import type { RecorderService } from '../../recorder/services.ts';
+import { asRecorderProblems } from '../recorder/refusal.ts';
 import { strict } from '../strict.ts';
 import { refusing } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
@@ -54,18 +56,24 @@ const mintedPeer = z
   .meta({ id: 'MintedPeer' });
 
 /** What only the control socket has, which listens on loopback alone. */
-export function controlPlane(peers: Peers, metrics: MetricsOptions): Plane {
+export function controlPlane(of: PeersOptions, metrics: MetricsOptions): Plane {
   return {
     name: 'control',
     summary: 'The control socket: peers, for the operator, and metrics.',
     prefixes: ['/metrics'],
     envelope: hostEnvelope,
     errorSchema: hostError,
-    routes: refusing([...peerRoutes(peers), metricsRoute(metrics)]),
+    routes: refusing([...peerRoutes(of), metricsRoute(metrics)]),
   };
 }
 
-function peerRoutes(peers: Peers): Route[] {
+interface PeersOptions {
+  readonly peers: Peers;
+  /** Whose grants to a peer end with it. */
+  readonly recorder: Pick<RecorderService, 'revokeGrantsTo'> | undefined;
+}
+
+function peerRoutes({ peers, recorder }: PeersOptions): Route[] {
   const list = defineRoute({
     method: 'GET',
     path: '/host/v1/peers',
@@ -103,7 +111,7 @@ function peerRoutes(peers: Peers): Route[] {
     method: 'DELETE',
     path: '/host/v1/peers/{name}',
     operationId: 'revokePeer',
-    summary: 'Revoke the token of a peer',
+    summary: 'Revoke the token of a peer, and with it what the recorder granted to it',
     params: { name: 'Of the peer.' },
     gate: 'operator',
     answers: {
@@ -112,6 +120,8 @@ function peerRoutes(peers: Peers): Route[] {
     },
     async handle({ params: { name = '' }, by }) {
       await peers.revoke(name, by);
+      // They count no more already, because they are of the peer and not of its name. Now it is seen, too.
+      await asRecorderProblems(async () => recorder?.revokeGrantsTo(`peer:${name}`, by));
       return Response.json({ name, revoked: true });
     },
   });
