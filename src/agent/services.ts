@@ -107,7 +107,7 @@ export interface StoreSessions {
   /** Logs the act, applied or refused. @throws AgentError unauthorized, not_found */
   revoke(
     id: string,
-    credential: { readonly capability?: string; readonly operator?: string },
+    credential: { readonly capability?: string; readonly operator?: string; readonly isLocal?: boolean },
   ): Promise<ControlAct>;
 }
 

@@ -11,7 +11,7 @@ import { health, telemetry } from '../planes/host/facts.ts';
 import type { HostAgentFacts } from '../planes/host/routes.ts';
 import type { Resident } from '../planes/resident.ts';
 import type { Served } from '../planes/served.ts';
-import { hostKey } from '../signing/host-key.ts';
+import type { SigningKey } from '../signing/ed25519.ts';
 import type { Store } from '../store/index.ts';
 import type { Watch } from '../watch/index.ts';
 import type { Credentials } from './credentials.ts';
@@ -21,6 +21,8 @@ export interface AgentSetting {
   readonly settings: Settings;
   readonly secrets: Secrets;
   readonly credentials: Credentials;
+  /** What receipts are signed with. */
+  readonly key: SigningKey;
   readonly dataDir: DataDir;
   readonly store: Store;
   readonly watch: Watch;
@@ -40,8 +42,8 @@ export interface OpenAgent {
 
 /** Opens the agent plane over the database. */
 export async function openAgent(setting: AgentSetting): Promise<OpenAgent> {
-  const { settings, secrets, credentials, dataDir, store, watch, resident, served, onFault, say } = setting;
-  const key = await hostKey(dataDir.path);
+  const { settings, secrets, credentials, key, dataDir, store, watch, resident, served, onFault, say } =
+    setting;
   const planners = new HostPlanners({
     resident,
     gateway: secrets.gateway,

@@ -11,6 +11,7 @@ import { openAccess } from '../planes/access.ts';
 import { hostEnvelope, Problem, problemResponse } from '../planes/problem.ts';
 import { newRequestId } from '../planes/request-id.ts';
 import type { Resident } from '../planes/resident.ts';
+import { gatewayScopes } from '../planes/scopes.ts';
 
 /** Where a host has its gateway. */
 const basePath = '/gateway';
@@ -53,19 +54,20 @@ export interface HostGatewayOptions
   readonly config: GatewayConfig;
   readonly database: string;
   readonly resident: Resident;
+  readonly onSecret: (secret: string) => void;
   readonly onNotice: (message: string) => void;
 }
 
 /** The gateway within a host, with the resident model in its catalog. Rejects with `StoreError`. */
 export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
-  const { config, database, resident, planes, stopping, onFault, onNotice, watch } = options;
+  const { config, database, resident, planes, stopping, onFault, onNotice, onSecret, watch } = options;
   // The gateway has asked who is there; behind it the host's own planes ask nobody again.
   const host = createApp({ planes, stopping, onFault, access: openAccess, watch });
   const local = {
     handler: async (request: Request) => await host.fetch(request),
     models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
   };
-  return await openGateway({ config, database, local, watch, onFault, onNotice }, basePath);
+  return await openGateway({ config, database, local, watch, onFault, onNotice, onSecret }, basePath);
 }
 
 /** What the catalog says of the resident model. It costs nothing. */
@@ -103,7 +105,8 @@ export function withGateway(planes: App, gateway: Gateway | undefined, access: A
       try {
         const { incoming } = env as { incoming?: { socket?: { remoteAddress?: string } } };
         const remoteAddress = incoming?.socket?.remoteAddress;
-        await access.enter({ method: request.method, path, headers: request.headers, remoteAddress });
+        const { method, headers } = request;
+        access.permit(await access.enter({ method, path, headers, remoteAddress }), gatewayScopes);
       } catch (error) {
         if (error instanceof Problem) return problemResponse(error, hostEnvelope, newRequestId());
         throw error;

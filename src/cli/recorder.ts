@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { Peers } from '../agent/sessions/peers.ts';
 import type { Command } from '../config/commands.ts';
 import type { Settings } from '../config/toml.ts';
 import { formatBytes } from '../engine/index.ts';
@@ -7,8 +9,9 @@ import { RecorderError } from '../recorder/errors.ts';
 import { Recorder } from '../recorder/open.ts';
 import type { RecorderService } from '../recorder/services.ts';
 import type { Grant, Rack, ReviewEntry, WriteToken } from '../recorder/types.ts';
+import { Store } from '../store/index.ts';
 import { didYouMean } from '../words/nearest.ts';
-import { defaultDataDir, openDataDir } from './data-dir.ts';
+import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
 import { columns } from './models/columns.ts';
 import { jsonText, printable } from '../terminal/printable.ts';
 import { StartError } from './start-error.ts';
@@ -25,11 +28,12 @@ export async function manageRecorder(
   settings: Settings,
   world: World,
 ): Promise<void> {
-  const { path } = await openDataDir(settings.data_dir ?? defaultDataDir(world.env, world.home));
+  const { path, endpointId } = await openDataDir(settings.data_dir ?? defaultDataDir(world.env, world.home));
   const tell = (message: string) => world.stderr.write(`${printable(message)}\n`);
   const recorder = await Recorder.open({
     folder: join(path, 'recorder'),
     secrets: [],
+    findPeer: (name) => peerOf(name, databaseUrl(settings.database, path), endpointId),
     onFault: tell,
     onNotice: tell,
   });
@@ -41,6 +45,18 @@ export async function manageRecorder(
     throw asUsage(error);
   } finally {
     await recorder.close();
+  }
+}
+
+/** Looks a peer up in the host's database; where no host ever made one there are no peers. */
+async function peerOf(name: string, url: string, endpointId: string): ReturnType<Peers['current']> {
+  const file = /^sqlite:(.+)$/s.exec(url)?.[1];
+  if (file !== undefined && !existsSync(file)) return undefined;
+  const store = await Store.open({ url, endpointId });
+  try {
+    return await new Peers({ store }).current(name);
+  } finally {
+    await store.close();
   }
 }
 
@@ -69,9 +85,11 @@ async function done(command: RecorderCommand, recorder: RecorderService): Promis
       return { value, shown: grantsTables(value, now) };
     }
     case 'grant': {
-      const { rack, verbs, to = 'bearer', expires } = command;
-      const value = await recorder.grant({ rack, verbs, to, expiresAt: expires(now) }, by);
-      const may = `${value.to} may ${value.verbs.join(' and ')} the rack ${value.rack}`;
+      const { rack, verbs, to = 'bearer', from, expires } = command;
+      const includesPast = from === 'beginning';
+      const value = await recorder.grant({ rack, verbs, to, includesPast, expiresAt: expires(now) }, by);
+      const past = includesPast ? ', what it holds already too,' : '';
+      const may = `${value.to} may ${value.verbs.join(' and ')} the rack ${value.rack}${past}`;
       return { value, shown: `${value.id}: ${may} until ${value.expires_at}\n` };
     }
     case 'token': {
@@ -131,8 +149,15 @@ function racksTable(racks: readonly Rack[]): string {
 function grantsTables({ grants, tokens }: Awaited<ReturnType<RecorderService['grants']>>, now: Date): string {
   if (grants.length === 0) return 'no grants: nobody may read or write\n';
   const granted = columns(
-    ['GRANT', 'RACK', 'VERBS', 'TO', 'STATE'],
-    grants.map((one) => [one.id, one.rack, one.verbs.join(','), one.to, stateOf(one, now)]),
+    ['GRANT', 'RACK', 'VERBS', 'TO', 'FROM', 'STATE'],
+    grants.map((one) => [
+      one.id,
+      one.rack,
+      one.verbs.join(','),
+      one.to,
+      one.includes_past ? 'beginning' : one.granted_at.slice(0, 10),
+      stateOf(one, now),
+    ]),
   );
   if (tokens.length === 0) return granted;
   const minted = columns(

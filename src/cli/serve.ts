@@ -15,6 +15,8 @@ import { openAgent, type OpenAgent } from './agent.ts';
 import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
+import { ownSecrets } from './own-secrets.ts';
+import { hostKey } from '../signing/host-key.ts';
 import { openHostGateway, readHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
 import { openPages, withPages } from './pages.ts';
@@ -37,6 +39,8 @@ export interface Host {
 
 const finishMs = 1500;
 const abortMs = 500;
+/** Of callers' credentials, shorter ones may be words, which nobody may take out of what others say. */
+const shortestOfCallers = 16;
 /** What closing a model takes at the most. */
 const closeMs = 1500;
 
@@ -75,6 +79,16 @@ export async function startHost(options: Settings, version: string, world: World
     env: world.env,
     onNotice: say,
   });
+  const key = await hostKey(dataDir.path);
+  const own = ownSecrets({
+    credentials,
+    key,
+    secrets,
+    gatewayConfig,
+    database,
+    collector: options.otlp_endpoint,
+    env: world.env,
+  });
   const records = await openStore(database, dataDir.endpointId, say);
   const opened = new AsyncDisposableStack();
   opened.defer(() => records.close());
@@ -91,12 +105,7 @@ export async function startHost(options: Settings, version: string, world: World
       database,
       dataDir: dataDir.path,
       version,
-      secrets: [
-        ...credentials.texts,
-        ...[secrets.gateway?.key, ...gatewayConfig.providers.map(({ apiKey }) => apiKey)].filter(
-          (key) => key !== undefined,
-        ),
-      ],
+      secrets: own,
       world,
       onFault,
       say,
@@ -136,6 +145,7 @@ export async function startHost(options: Settings, version: string, world: World
     openAgent({
       secrets,
       credentials,
+      key,
       dataDir,
       store: records,
       watch,
@@ -173,6 +183,9 @@ export async function startHost(options: Settings, version: string, world: World
       onFault,
       watch,
       onNotice: say,
+      onSecret: (secret) => {
+        if (secret.length >= shortestOfCallers) recorder.keepOut(secret);
+      },
     }).catch(async (error: unknown) => {
       await agent.host.close();
       throw error;

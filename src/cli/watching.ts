@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { Peers } from '../agent/sessions/peers.ts';
 import type { Settings } from '../config/toml.ts';
 import { Feed, observedLab } from '../feed/index.ts';
 import type { Lab } from '../lab/types.ts';
@@ -44,6 +45,7 @@ export async function openWatching(setting: WatchingSetting): Promise<Watching> 
     folder: join(dataDir, 'recorder'),
     worker: world.entry('recorder-worker'),
     secrets,
+    findPeer: (name) => new Peers({ store }).current(name),
     onFault: (message) => onFault('recorder', message),
     onNotice: say,
   }).catch((error: unknown) => {

@@ -15,6 +15,8 @@ export type RecorderRequest =
       readonly expires: (now: Date) => Date;
       /** `bearer`: whoever has the host's own. */
       readonly to?: string;
+      /** Default: now. */
+      readonly from?: 'now' | 'beginning';
     }
   | {
       readonly action: 'token';
@@ -46,6 +48,10 @@ const readers = {
     if (text === 'bearer' || (text.startsWith('peer:') && nameForm.test(text.slice(5)))) return text;
     throw new RangeError(`expected bearer or peer:NAME, got '${text}'; of a NAME, ${nameRule}`);
   },
+  from(text: string): 'now' | 'beginning' {
+    if (text === 'now' || text === 'beginning') return text;
+    throw new RangeError(`expected now or beginning, got '${text}'`);
+  },
   label(text: string): string {
     if (text !== '' && text.length <= 100) return text;
     throw new RangeError('expected 1 to 100 characters');
@@ -66,7 +72,7 @@ const taken: Readonly<
 > = {
   racks: {},
   grants: { may: ['rack'] },
-  grant: { needed: ['rack', 'verbs', 'expires'], may: ['to'] },
+  grant: { needed: ['rack', 'verbs', 'expires'], may: ['to', 'from'] },
   token: { needed: ['rack'], may: ['expires', 'label', 'to'] },
   revoke: {},
   review: { may: ['rack', 'after'] },

@@ -20,6 +20,8 @@ export interface Secrets {
   readonly gateway?: GatewayConfig;
   /** Those that are enabled, ready to be started. */
   readonly mcp: readonly McpServerConfig[];
+  /** All that was read, and the headers that the settings hold themselves: what must not be written anywhere. */
+  readonly texts: readonly string[];
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -57,6 +59,10 @@ export async function readSecrets(settings: Settings, env: Environment): Promise
       },
     }),
     mcp,
+    texts: [
+      ...reader.read,
+      ...mcp.flatMap(({ transport }) => (transport.kind === 'http' ? Object.values(transport.headers) : [])),
+    ],
   };
 }
 
@@ -93,6 +99,8 @@ async function mcpServer(name: string, table: McpTable, reader: SecretReader): P
 
 class SecretReader {
   readonly faults: string[] = [];
+  /** The secrets that were found. */
+  readonly read: string[] = [];
   readonly #env: Environment;
   constructor(env: Environment) {
     this.#env = env;
@@ -110,7 +118,10 @@ class SecretReader {
   /** As it is, which may be many lines. */
   environment(key: string, name: string): string | undefined {
     const value = this.#env[name];
-    if (value) return value;
+    if (value) {
+      if (!inheritable.includes(name)) this.read.push(value.trim());
+      return value;
+    }
     const state = value === undefined ? 'is not set' : 'is empty';
     this.faults.push(`${key}: the environment variable ${name} ${state}; set it before the host is started`);
     return undefined;
@@ -132,7 +143,10 @@ class SecretReader {
         return undefined;
       }
       const value = (await readFile(path, 'utf8')).trim();
-      if (value !== '') return this.#oneLine(what, value);
+      if (value !== '') {
+        this.read.push(value);
+        return this.#oneLine(what, value);
+      }
       this.faults.push(`${what}: is empty; write the secret into it`);
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : '';

@@ -36,6 +36,8 @@ export interface GatewaySetup {
   readonly readerMs?: number;
   /** Hears of requests that cost money. */
   readonly watch?: Watch;
+  /** Hears of each credential of callers in clear, so that it can be kept out of what is recorded. */
+  readonly onSecret?: (secret: string) => void;
   /** Hears of faults of ours; `where` is the id of a request, or a part of the gateway. */
   readonly onFault: (where: string, error: unknown) => void;
   /** What an operator should hear of. */
@@ -71,7 +73,9 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       byok: config.byok,
       masterKeys: config.masterKeys,
       probe: (url, options) => vettedGet(url, options),
+      onSecret: setup.onSecret,
     });
+    if (setup.onSecret) await credentials.tellSecrets();
     const { limits } = config;
     const limiter: Limiter = limits.shared
       ? new SharedLimiter({ store, limits, onFault: (error) => onFault('limits', error) })

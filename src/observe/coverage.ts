@@ -39,7 +39,7 @@ export async function coverageOf(
   const { reader, now, racks } = means;
   const gaps = await inTime('look for gaps', (budgetMs) => gapsOf(query, { ...means, budgetMs }));
   const matched = await inTime('count all rows that this is about', async (budgetMs) => {
-    const options = { kind: reader.kind, now, racks: racks.map(({ rack }) => rack) };
+    const options = { kind: reader.kind, now, racks };
     const statement = compileCoverage(query, options);
     const [row = {}] = await reader.read(statement, { budgetMs, racks });
     return statement.read(row);

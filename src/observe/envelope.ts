@@ -14,7 +14,7 @@ type Parts = Pick<ObserveEnvelope, 'columns' | 'rows' | 'truncated' | 'next' | '
 export async function answerTo(query: CheckedQuery, means: Means): Promise<Parts> {
   const begun = performance.now();
   const { reader, now, budgetMs, racks } = means;
-  const options = { kind: reader.kind, now, racks: racks.map(({ rack }) => rack) };
+  const options = { kind: reader.kind, now, racks };
   const { columns, limit, ...statement } = compile(query, options);
   const found = await reader.read(statement, { budgetMs, racks }).catch((error: unknown) => {
     throw isOverTime(error) ? narrower(query, budgetMs, error) : error;

@@ -20,10 +20,18 @@ export async function openRacks(transcripts: Transcripts, by: string): Promise<O
   return {
     // One that was never armed has no history.
     racks: racks.filter(({ path }) => existsSync(path)),
-    withheld: withheld.map((rack) => ({
-      what: `the rack ${rack}`,
-      reason: `nobody granted it to be read: node dist/host.js recorder grant --rack ${rack} --verbs read --expires 1d`,
-    })),
+    withheld: [
+      ...withheld.map((rack) => ({
+        what: `the rack ${rack}`,
+        reason: `nobody granted it to be read: node dist/host.js recorder grant --rack ${rack} --verbs read --expires 1d, with --from beginning also what it holds already`,
+      })),
+      ...racks
+        .filter(({ after = 0 }) => after > 0)
+        .map(({ rack }) => ({
+          what: `what was recorded in the rack ${rack} before it was granted`,
+          reason: 'a grant begins when it is made, unless it is made with --from beginning',
+        })),
+    ],
   };
 }
 
@@ -48,7 +56,7 @@ export async function redactedIn({ query: { where } }: CheckedQuery, means: Mean
   const { columns, ...statement } = compile(counting, {
     kind: reader.kind,
     now,
-    racks: racks.map(({ rack }) => rack),
+    racks,
   });
   const rows = await reader.read(statement, { budgetMs, racks });
   return rows

@@ -85,6 +85,8 @@ export interface ReadableRack {
   readonly rack: RackId;
   /** An SQLite file. */
   readonly path: string;
+  /** Only events with a greater `seq`; absent: all. */
+  readonly after?: number;
 }
 
 /** Runs statements that cannot write, and gives up on those that take too long. */

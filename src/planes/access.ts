@@ -1,6 +1,8 @@
 import { secretFits } from '../signing/secret.ts';
+import type { PeerScope } from '../agent/shapes/peer-scope.ts';
 import { isLoopback } from './ingress.ts';
 import { Problem } from './problem.ts';
+import type { Needed } from './scopes.ts';
 
 /** What a route asks for beyond what its listener does. */
 export type Gate = 'bearer' | 'operator';
@@ -12,8 +14,17 @@ export interface AccessOptions {
   /** Undefined: there is none, and whatever needs it is refused. */
   readonly bearerHash: string | undefined;
   readonly operatorHash: string | undefined;
-  /** The name of the peer whose token this is; asked anew each time, so that a revoked one is refused at once. */
-  readonly findPeer?: (token: string) => Promise<string | undefined>;
+  /** The peer whose token this is; asked anew each time, so that a revoked one is refused at once. */
+  readonly findPeer?: (token: string) => Promise<PeerToken | undefined>;
+}
+
+/** A token of a peer that was not revoked. */
+export interface PeerToken {
+  readonly name: string;
+  /** Null: everything that a peer may do. */
+  readonly scope: readonly PeerScope[] | null;
+  /** When it ended, where it has: RFC 3339. */
+  readonly expired?: string | undefined;
 }
 
 /** Who asks. */
@@ -22,7 +33,12 @@ export interface Caller {
   readonly by: string;
   /** On this machine, by the address of the socket. */
   readonly local: boolean;
+  /** Of the peer's token that was shown. Absent: no limit. */
+  readonly scope?: readonly PeerScope[];
 }
+
+/** Who the bearer token says that it is. */
+type Bearer = Pick<Caller, 'by' | 'scope'>;
 
 interface Asked {
   readonly method: string;
@@ -43,15 +59,23 @@ export class Access {
     this.#options = options;
   }
 
-  /** Before anything is read or routed. Refuses with 401 where the listener asks for a bearer. */
-  async enter(asked: Asked): Promise<Caller> {
+  /**
+   * Before anything is read or routed. Refuses with 401 where the listener asks for a bearer, and where `x-svc-operator` is
+   * wrong: whoever sends it means to be the operator.
+   * @param isOperatorJudgedLater the route says itself what a wrong one is
+   */
+  async enter(asked: Asked, { isOperatorJudgedLater = false } = {}): Promise<Caller> {
     const local = isLoopback((asked.remoteAddress ?? '').replace(/^::ffff:/i, ''));
-    const operator = local && this.#isOperator(asked.headers);
+    const fits = this.#isOperator(asked.headers);
+    if (!fits && !isOperatorJudgedLater && asked.headers.has('x-svc-operator')) throw operatorWrong();
+    const operator = local && fits;
     if (this.#options.bind === 'loopback') return { by: operator ? 'operator' : 'local', local };
     const door = doors.includes(asked.path) && ['GET', 'HEAD'].includes(asked.method);
-    const by = await this.#bearerOf(asked.headers);
-    if (by === undefined && !door) throw bearerMissing();
-    return { by: operator ? 'operator' : (by ?? 'nobody'), local };
+    const bearer = await this.#bearerOf(asked.headers);
+    const isRefused = bearer instanceof Problem;
+    if (isRefused && !door) throw bearer;
+    if (operator) return { by: 'operator', local };
+    return isRefused ? { by: 'nobody', local } : { ...bearer, local };
   }
 
   /** Before the body of a gated route is read. Refuses with 401. */
@@ -60,9 +84,15 @@ export class Access {
       if (caller.by !== 'operator') throw operatorMissing();
       return caller;
     }
-    const by = await this.#bearerOf(headers);
-    if (by === undefined) throw bearerMissing();
-    return { ...caller, by: caller.by === 'operator' ? caller.by : by };
+    const bearer = await this.#bearerOf(headers);
+    if (bearer instanceof Problem) throw bearer;
+    return caller.by === 'operator' ? caller : { ...caller, ...bearer };
+  }
+
+  /** After `enter` and `pass`. Refuses with 403 where a peer's token has a scope, and not what is needed. */
+  permit({ scope }: Caller, needed: Needed): void {
+    if (scope === undefined || needed === 'none') return;
+    if (needed === 'all' || !needed.some((one) => scope.includes(one))) throw outOfScope(scope, needed);
   }
 
   #isOperator(headers: Headers): boolean {
@@ -71,22 +101,26 @@ export class Access {
     return given !== null && operatorHash !== undefined && secretFits(operatorHash, given);
   }
 
-  async #bearerOf(headers: Headers): Promise<string | undefined> {
+  /** Who it is, or the refusal of whom it is not. */
+  async #bearerOf(headers: Headers): Promise<Bearer | Problem> {
     const { bind, bearerHash, findPeer } = this.#options;
     const given = [
       /^Bearer +([\x21-\x7e]+) *$/i.exec(headers.get('authorization') ?? '')?.[1],
       // Where clients of Anthropic put their key. On loopback it may be any, and counts for nothing.
       bind === 'lan' ? (headers.get('x-api-key') ?? undefined) : undefined,
     ].filter((token) => token !== undefined);
-    if (given.some((token) => bearerHash !== undefined && secretFits(bearerHash, token))) return 'bearer';
-    if (bearerHash === undefined || !findPeer) return undefined;
+    if (given.some((token) => bearerHash !== undefined && secretFits(bearerHash, token)))
+      return { by: 'bearer' };
+    if (bearerHash === undefined || !findPeer) return bearerMissing();
+    let ended: string | undefined;
     for (const token of given) {
-      const name = await findPeer(token).catch(() => {
+      const peer = await findPeer(token).catch(() => {
         throw credentialsUnreadable();
       });
-      if (name !== undefined) return `peer:${name}`;
+      if (peer?.expired !== undefined) ended = peer.expired;
+      else if (peer) return { by: `peer:${peer.name}`, ...(peer.scope ? { scope: peer.scope } : {}) };
     }
-    return undefined;
+    return ended === undefined ? bearerMissing() : peerExpired(ended);
   }
 }
 
@@ -101,12 +135,48 @@ const bearerMissing = () =>
     { headers: { 'www-authenticate': 'Bearer' } },
   );
 
+/** As RFC 6750 has it. */
+const peerExpired = (at: string) =>
+  new Problem(
+    401,
+    'peer_token_expired',
+    `The peer's token expired at ${at}; the operator of this host mints another one.`,
+    {
+      headers: {
+        'www-authenticate': 'Bearer error="invalid_token", error_description="The token expired"',
+      },
+    },
+  );
+
+/** As RFC 6750 has it. */
+function outOfScope(scope: readonly PeerScope[], needed: Exclude<Needed, 'none'>): Problem {
+  const has = scope.map((one) => `'${one}'`).join(', ');
+  const wants =
+    needed === 'all'
+      ? 'a token that was minted without a scope'
+      : `the scope ${needed.map((one) => `'${one}'`).join(' or ')}`;
+  const named = needed === 'all' ? '' : `, scope="${needed.join(' ')}"`;
+  return new Problem(
+    403,
+    'insufficient_scope',
+    `This needs ${wants}; the peer's token has ${has}. The operator of this host mints another one.`,
+    { headers: { 'www-authenticate': `Bearer error="insufficient_scope"${named}` } },
+  );
+}
+
 const credentialsUnreadable = () =>
   new Problem(
     503,
     'credentials_unreadable',
     'The credential cannot be checked, because the database cannot be read; come back later.',
     { headers: { 'retry-after': '5' } },
+  );
+
+const operatorWrong = () =>
+  new Problem(
+    401,
+    'operator_wrong',
+    "What x-svc-operator holds is not the operator's credential, which is in the file operator.token of the host's data directory. Leave the header out where it is not needed.",
   );
 
 const operatorMissing = () =>

@@ -1,4 +1,5 @@
 import { Hono } from 'hono';
+import { matchedRoutes } from 'hono/route';
 import { traceparentOf, unwatched, type Watch } from '../watch/index.ts';
 import type { Access, Caller } from './access.ts';
 import { readJsonBody, readRawBody, readTextBody, refuseForeignPage } from './body.ts';
@@ -7,6 +8,7 @@ import { endingOf } from './ending.ts';
 import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
 import { newRequestId } from './request-id.ts';
 import type { Plane, Route } from './route.ts';
+import { neededScopes } from './scopes.ts';
 import { streamEnd } from './stream.ts';
 
 export interface AppOptions {
@@ -43,6 +45,13 @@ export function createApp({
     return new Problem(500, 'internal_error', `The host failed on this request; its log names ${requestId}.`);
   };
 
+  const judgesOperator = new Set(
+    planes
+      .flatMap(({ routes }) => routes)
+      .filter((route) => route.judgesOperator)
+      .map((route) => `${route.method} ${honoPath(route)}`),
+  );
+
   app.use(async (context, next) => {
     const requestId = newRequestId();
     context.set('requestId', requestId);
@@ -56,7 +65,11 @@ export function createApp({
   app.use(async (context, next) => {
     const { method, path, raw } = context.req;
     const remoteAddress = context.env?.incoming?.socket?.remoteAddress;
-    context.set('caller', await access.enter({ method, path, headers: raw.headers, remoteAddress }));
+    const isOperatorJudgedLater = matchedRoutes(context).some((matched) =>
+      judgesOperator.has(`${matched.method} ${matched.path}`),
+    );
+    const asked = { method, path, headers: raw.headers, remoteAddress };
+    context.set('caller', await access.enter(asked, { isOperatorJudgedLater }));
     await next();
   });
   app.use((context, next) => {
@@ -71,7 +84,7 @@ export function createApp({
     });
   }
   const methods = new Map<string, string[]>();
-  for (const { gate, ...route } of planes.flatMap(gated)) {
+  for (const { gate, needed, ...route } of planes.flatMap(gated)) {
     const path = honoPath(route);
     methods.set(path, [
       ...(methods.get(path) ?? []),
@@ -83,8 +96,10 @@ export function createApp({
       const { raw } = context.req;
       const entered = context.get('caller');
       const requestId = context.get('requestId');
+      const caller = gate ? await access.pass(gate, entered, raw.headers) : entered;
+      access.permit(caller, needed);
       return await answer(route, raw, {
-        caller: gate ? await access.pass(gate, entered, raw.headers) : entered,
+        caller,
         params: context.req.param(),
         stopping,
         requestId,
@@ -130,7 +145,8 @@ export const envelopesOf =
       ?.envelope ?? hostEnvelope;
 
 /** A plane's routes, each with what it asks of who comes. */
-const gated = ({ routes, gate }: Plane) => routes.map((route) => ({ ...route, gate: route.gate ?? gate }));
+const gated = ({ name, routes, gate }: Plane) =>
+  routes.map((route) => ({ ...route, gate: route.gate ?? gate, needed: neededScopes(name, route) }));
 
 async function* noBytes(): AsyncGenerator<Uint8Array> {}
 

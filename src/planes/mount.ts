@@ -72,21 +72,24 @@ export function hostPlanes(facts: HostFacts): Plane[] {
 
 /** What the control socket serves: the operator's view, no completions. */
 export function controlPlanes(facts: HostFacts): Plane[] {
-  const { resident, served, version, endpointId, agent, metrics } = facts;
+  const { resident, served, version, endpointId, agent, metrics, recorder } = facts;
   const capabilities = namesOf(facts);
   const planes = [
     healthPlane(resident, ['host']),
     hostPlane({ resident, served, version, endpointId, capabilities, agent: agent?.facts }),
     ...(agent
       ? [
-          controlPlane(agent.host.peers, {
-            served,
-            resident,
-            version,
-            external: agent.host.external,
-            countWork: agent.facts.countWork,
-            watched: metrics,
-          }),
+          controlPlane(
+            { peers: agent.host.peers, recorder },
+            {
+              served,
+              resident,
+              version,
+              external: agent.host.external,
+              countWork: agent.facts.countWork,
+              watched: metrics,
+            },
+          ),
         ]
       : []),
   ];

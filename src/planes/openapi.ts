@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Gate } from './access.ts';
 import type { AnswerSpec, Plane, Route } from './route.ts';
+import { neededScopes } from './scopes.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 const uri = (id: string) => `#/components/schemas/${id}`;
@@ -36,6 +37,9 @@ function operation(plane: Plane, route: Route): Json {
   const refusals: Record<number, AnswerSpec> = {
     ...(gate
       ? { 401: { description: `The ${gate}'s credential is missing or wrong.`, content: errorContent } }
+      : {}),
+    ...(gate === 'bearer' && neededScopes(plane.name, route) !== 'none'
+      ? { 403: { description: "The peer's token lacks the scope that is named.", content: errorContent } }
       : {}),
     ...(route.body
       ? {

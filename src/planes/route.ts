@@ -75,6 +75,8 @@ export interface Route {
   readonly rawBody?: { readonly limitBytes: number };
   /** Over the plane's. */
   readonly gate?: Gate;
+  /** A wrong `x-svc-operator` is refused by the handler, which logs it, and not before it. */
+  readonly judgesOperator?: true;
   /** The resident model answers. */
   readonly completion?: CompletionSpec;
   /** Refuses before the body is read, by throwing. */

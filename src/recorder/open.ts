@@ -7,11 +7,12 @@ import { didYouMean } from '../words/nearest.ts';
 import { captureSink } from './capture/sink.ts';
 import { CaptureBuffer } from './capture-buffer.ts';
 import { ControlDatabase } from './control/database.ts';
-import { Grants } from './control/grants.ts';
+import { type FindPeer, Grants, hiddenIn } from './control/grants.ts';
 import { type Intent, Purges } from './control/purges.ts';
 import { Review } from './control/review.ts';
 import { allSettings, changeSettings, type KnownSettings, settingsOf } from './control/settings.ts';
 import { RecorderError } from './errors.ts';
+import { historyPath } from './histories/files.ts';
 import { Histories } from './histories/histories.ts';
 import { nothing } from './histories/history.ts';
 import type { Added } from './histories/protocol.ts';
@@ -36,11 +37,13 @@ export interface RecorderOptions {
    * review alone.
    */
   readonly worker?: string | undefined;
-  /** Texts that are never stored, whatever a policy says. */
+  /** Texts that are never stored, whatever a policy says. What hosts mint is known by its form and need not be here. */
   readonly secrets: readonly string[];
   /** What failed while nobody was waiting for it. */
   readonly onFault: (message: string) => void;
   readonly onNotice: (message: string) => void;
+  /** Who has a peer's name now. Without it a name is all that there is of a peer. */
+  readonly findPeer?: FindPeer | undefined;
   readonly now?: (() => Date) | undefined;
 }
 
@@ -62,6 +65,7 @@ export class Recorder implements RecorderService {
   readonly sink: Sink;
   readonly transcripts: Transcripts;
   readonly #options: RecorderOptions;
+  readonly #secrets: string[];
   readonly #control: ControlDatabase;
   readonly #review: Review;
   readonly #grants: Grants;
@@ -84,12 +88,14 @@ export class Recorder implements RecorderService {
     settings: ReadonlyMap<RackId, KnownSettings>,
     seen: number,
   ) {
-    const { folder, secrets, worker, onFault } = options;
+    const { folder, worker, onFault } = options;
+    const secrets = [...options.secrets];
     this.#options = options;
+    this.#secrets = secrets;
     this.#control = control;
     this.#seen = seen;
     this.#review = new Review(control, onFault);
-    this.#grants = new Grants(control, this.#review);
+    this.#grants = new Grants(control, this.#review, options.findPeer);
     this.#purges = new Purges(control, this.#review);
     this.#histories = new Histories({ folder, secrets, worker, settings, time: () => control.time() });
     this.#captured = new CaptureBuffer({ store: (rack, events) => this.#add(rack, 'host', events), onFault });
@@ -159,11 +165,19 @@ export class Recorder implements RecorderService {
     const { policy } = this.#histories.settingsOf(rack) ?? { policy: defaultPolicy };
     const known = this.#redactors.get(rack);
     const current =
-      known?.policy === policy
-        ? known
-        : { policy, redactor: new Redactor(policy.redact, this.#options.secrets) };
+      known?.policy === policy ? known : { policy, redactor: new Redactor(policy.redact, this.#secrets) };
     this.#redactors.set(rack, current);
     return current.redactor.redact(text, new Allowance(patternsMs)).text;
+  }
+
+  /** One more text that is not stored from now on, whatever a policy says. */
+  keepOut(secret: string): void {
+    if (this.#secrets.includes(secret)) return;
+    this.#secrets.push(secret);
+    this.#redactors.clear();
+    // What was captured before it is redacted with it, too: it goes to the thread later. A thread that ended gets it when it
+    // starts again.
+    this.#histories.keepOut(secret).catch(() => undefined);
   }
 
   /** Best effort: nobody waits, nothing is thrown, and what cannot be stored in time is dropped, and told. */
@@ -200,7 +214,17 @@ export class Recorder implements RecorderService {
   }
 
   grant(...[request, by]: Given<'grant'>): Answer<'grant'> {
-    return this.#work(async () => this.#grants.make({ ...request, rack: knownRack(request.rack) }, by));
+    return this.#work(async () => {
+      const rack = knownRack(request.rack);
+      // What was said before it is recorded before it.
+      await this.#captured.settled();
+      const after = request.includesPast ? undefined : this.#histories.endOf(rack);
+      return await this.#grants.make({ ...request, rack, after }, by);
+    });
+  }
+
+  revokeGrantsTo(...[to, by]: Given<'revokeGrantsTo'>): Answer<'revokeGrantsTo'> {
+    return this.#work(() => this.#grants.revokeTo(to, by));
   }
 
   revokeGrant(...[id, by]: Given<'revokeGrant'>): Answer<'revokeGrant'> {
@@ -339,8 +363,11 @@ export class Recorder implements RecorderService {
   async #readable(by: string): ReturnType<Transcripts['readable']> {
     const granted = await this.#grants.readable(by);
     const readable = racks.flatMap((rack) => {
-      const path = granted.has(rack) ? this.#histories.pathOf(rack) : undefined;
-      return path === undefined ? [] : [{ rack, path }];
+      const generation = granted.has(rack) ? this.#histories.generationOf(rack) : undefined;
+      if (generation === undefined) return [];
+      const after = hiddenIn(generation, granted.get(rack));
+      const path = historyPath(this.#options.folder, rack, generation);
+      return [{ rack, path, ...(after > 0 ? { after } : {}) }];
     });
     return { racks: readable, withheld: racks.filter((rack) => !granted.has(rack)) };
   }

@@ -42,11 +42,15 @@ export interface RecorderService {
       readonly verbs: readonly Verb[];
       readonly expiresAt: Date;
       readonly to: string;
+      /** Also what the rack holds already. Default: what is recorded from now on. */
+      readonly includesPast?: boolean | undefined;
     },
     by: string,
   ): Promise<Grant>;
   /** Its tokens end with it. @throws RecorderError not_found */
   revokeGrant(id: string, by: string): Promise<Grant>;
+  /** All of them `to` somebody who is no more. */
+  revokeGrantsTo(to: string, by: string): Promise<Grant[]>;
   /** The secret is in this answer and nowhere else. @throws RecorderError conflict, without a grant to write in force */
   mintToken(
     request: {

@@ -5,9 +5,9 @@ import type { Transcripts } from '../observe/types.ts';
 import { explainSqlite } from '../store/sqlite-errors.ts';
 import { untouchedWay } from '../store/sqlite-untouched.ts';
 import { type RackId, racks } from '../watch/index.ts';
-import { isFor } from './control/grants.ts';
+import { hiddenIn, isFor, widest } from './control/grants.ts';
 import { currentGeneration, historyPath } from './histories/files.ts';
-import type { Verb } from './types.ts';
+import type { Place, Verb } from './types.ts';
 
 /**
  * The racks of a host that is not running, by the grants in force. Nothing is written: not even into the review that
@@ -22,7 +22,13 @@ export const stoppedTranscripts = (folder: string, now: () => Date): Transcripts
       // What was to be purged when the host was killed is gone for whoever reads.
       return generation === undefined || generation < (purged.get(rack) ?? 0)
         ? []
-        : [{ rack, path: historyPath(folder, rack, generation) }];
+        : [
+            {
+              rack,
+              path: historyPath(folder, rack, generation),
+              after: hiddenIn(generation, granted.get(rack)),
+            },
+          ];
     });
     return { racks: readable, withheld: racks.filter((rack) => !granted.has(rack)) };
   },
@@ -30,7 +36,7 @@ export const stoppedTranscripts = (folder: string, now: () => Date): Transcripts
 });
 
 interface Control {
-  readonly granted: ReadonlySet<string>;
+  readonly granted: ReadonlyMap<RackId, Place | undefined>;
   /** Generations that there are when purges under way are done. */
   readonly purged: ReadonlyMap<string, number>;
 }
@@ -38,21 +44,32 @@ interface Control {
 /** @throws StoreError */
 function controlOf(folder: string, by: string, now: string): Control {
   const path = join(folder, 'recorder.db');
-  if (!existsSync(path)) return { granted: new Set(), purged: new Map() };
+  if (!existsSync(path)) return { granted: new Map(), purged: new Map() };
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(untouchedWay(path).uri, { readOnly: true, timeout: 1000 });
     const grants = db
-      .prepare('select rack, verbs, "to" from grants where revoked_at is null and expires_at > ?')
-      .all(now) as { rack: RackId; verbs: string; to: string }[];
+      .prepare('select * from grants where revoked_at is null and expires_at > ?')
+      .all(now) as {
+      rack: RackId;
+      verbs: string;
+      to: string;
+      after_generation?: number;
+      after_seq?: number;
+    }[];
     const purges = db
       .prepare('select rack, max(generation) as generation from purges group by rack')
       .all() as { rack: RackId; generation: number }[];
     return {
-      granted: new Set(
+      granted: widest(
         grants
           .filter(({ verbs, to }) => (JSON.parse(verbs) as Verb[]).includes('read') && isFor(to, by))
-          .map(({ rack }) => rack),
+          // An older host's grants have no such columns.
+          .map(({ rack, after_generation = null, after_seq = null }) => ({
+            rack,
+            after_generation,
+            after_seq,
+          })),
       ),
       purged: new Map(purges.map(({ rack, generation }) => [rack, generation])),
     };

@@ -41,12 +41,27 @@ export interface Grant {
   readonly id: string;
   readonly rack: RackId;
   readonly verbs: readonly Verb[];
-  /** `bearer`: whoever has the host's own; `peer:<name>`. */
+  /** `bearer`: whoever has the host's own; `peer:<name>`: the peer that had this name when it was granted. */
   readonly to: string;
+  /** Also what was recorded before it was granted may be read. */
+  readonly includes_past: boolean;
   readonly granted_at: string;
   readonly granted_by: string;
   readonly expires_at: string;
   readonly revoked_at: string | null;
+}
+
+/** An end of a rack's history: of its file, and of an event in it. */
+export interface Place {
+  /** Of the file: a purge begins the next one. */
+  readonly generation: number;
+  readonly seq: number;
+}
+
+/** Who has a peer's name now. A peer that is minted again under the name is another one. */
+export interface PeerIdentity {
+  readonly id: string;
+  readonly minted_at: string;
 }
 
 /** A write token without its secret. */

@@ -40,6 +40,16 @@ export async function hostKey(dataDir: string): Promise<SigningKey> {
   return { privateKey, publicKey, keyId: keyIdOf(rawPublicKey(publicKey)) };
 }
 
+/** The private key as it may stand in a text: the lines of its file, and its 32 bytes in hex, base64 and base64url. */
+export function textsOfKey({ privateKey }: Pick<SigningKey, 'privateKey'>): string[] {
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
+  const lines = pem.split('\n').filter((line) => line !== '' && !line.startsWith('-----'));
+  const bytes = Buffer.from(privateKey.export({ format: 'jwk' }).d ?? '', 'base64url');
+  const encoded = (['hex', 'base64', 'base64url'] as const).map((encoding) => bytes.toString(encoding));
+  // The first 16 bytes of the file's line say that it is such a key. The 22 characters for them are in every one.
+  return [...lines, ...lines.map((line) => line.slice(22)), ...encoded];
+}
+
 /** A new key, or the one that another host made in the meantime. */
 const makeKey = (file: string): Promise<string> =>
   makeOnce(file, generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));

@@ -1,7 +1,8 @@
 import { createHash, hash as hashOf, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** Names the secret wherever it turns up, so that scanners of sources and logs find it. */
-type SecretKind = 'bearer' | 'operator' | 'peer' | 'session' | 'external' | 'gateway' | 'write';
+/** Name the secret wherever it turns up, so that scanners of sources and logs find it, and the recorder. */
+export const secretKinds = ['bearer', 'operator', 'peer', 'session', 'external', 'gateway', 'write'] as const;
+type SecretKind = (typeof secretKinds)[number];
 
 /** 256 random bits as text: `lathe_<kind>_` and 43 characters. */
 export const newSecret = (kind: SecretKind): string =>

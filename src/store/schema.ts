@@ -225,6 +225,9 @@ interface Peers {
   token_hash: string;
   minted_at: Time;
   revoked_at: Time | null;
+  /** A JSON list; null: everything that a peer may do. */
+  scope: Json | null;
+  expires_at: Time | null;
 }
 
 /** An answer of the resident model, or of an agent's model (`wire` is then `agent`). What is not known is null. */

@@ -152,6 +152,37 @@ describe('the product, listening beyond loopback', () => {
     expect(status).toBe(401);
   });
 
+  test("a wrong operator's credential is refused wherever it is sent, with the bearer too; absent is absent", async () => {
+    for (const [method, path] of [
+      ['GET', '/health'],
+      ['GET', '/host/v1/health'],
+      ['GET', '/v1/models'],
+      ['POST', '/v1/chat/completions'],
+      ['GET', '/agent/v1/tasks/t1'],
+      ['GET', '/host/v1/sessions'],
+      ['POST', '/observe/v1/query'],
+      ['GET', '/recorder/v1/racks'],
+      ['GET', '/openapi.json'],
+      ['GET', '/no/such/route'],
+      ['DELETE', '/health'],
+      ['GET', '/gateway/v1/catalog'],
+      ['POST', '/console/door'],
+      ['POST', '/agent/v1/sessions/s00000000-1/revoke'],
+    ] as const)
+      for (const wrong of ['wrong', '', bearer, `${operator}x`]) {
+        const headers = { ...authorized(), 'x-svc-operator': wrong };
+        const answer = await fetch(url + path, { method, headers });
+        const text = await answer.text();
+        expect([method, path, wrong, answer.status]).toEqual([method, path, wrong, 401]);
+        expect(text).toContain('x-svc-operator');
+        expect(text).not.toContain(operator);
+      }
+    expect((await fetch(`${url}/health`)).status).toBe(200);
+    expect((await fetch(`${url}/v1/models`, { headers: authorized() })).status).toBe(200);
+    const right = { ...authorized(), 'x-svc-operator': operator };
+    expect((await fetch(`${url}/v1/models`, { headers: right })).status).toBe(200);
+  });
+
   test('the doors tell the model and the planes, behind the guard of the Host header', async () => {
     const health = (await (await fetch(`${url}/health`)).json()) as object;
     expect(Object.keys(health).sort()).toEqual(['planes', 'status']);
@@ -247,16 +278,30 @@ async function serve(bind: AccessOptions['bind'], more: Partial<AccessOptions> =
 }
 const withBearer = { authorization: `Bearer ${bearer}` };
 const withOperator = { 'x-svc-operator': operator };
+const ann = { name: 'ann', scope: null };
 
 describe('on loopback', () => {
   test('an open route is open, and any key means nothing; only the operator is known by name', async () => {
     const post = await serve('loopback');
-    for (const headers of [{}, withBearer, { authorization: 'Bearer any' }, { 'x-svc-operator': 'wrong' }])
+    for (const headers of [{}, withBearer, { authorization: 'Bearer any' }])
       expect(await (await post('/one/open', headers)).json()).toEqual({
         by: 'local',
         local: true,
       });
     expect(await (await post('/one/open', withOperator)).json()).toEqual({ by: 'operator', local: true });
+  });
+
+  test("a wrong operator's credential is refused, also where none is needed", async () => {
+    const post = await serve('loopback');
+    for (const path of ['/one/open', '/one/bearer', '/one/operator', '/two', '/none'])
+      for (const wrong of ['wrong', '', bearer]) {
+        const answer = await post(path, { ...withBearer, 'x-svc-operator': wrong });
+        expect([path, answer.status]).toEqual([path, 401]);
+        expect(await answer.text()).toContain('x-svc-operator');
+      }
+    const none = await serve('loopback', { operatorHash: undefined });
+    expect((await none('/one/open', withOperator)).status).toBe(401);
+    expect((await none('/one/open')).status).toBe(200);
   });
 
   test('a gated route, or a route of a gated plane, needs the bearer', async () => {
@@ -276,7 +321,7 @@ describe('on loopback', () => {
   });
 
   test("an operator's route needs the operator's credential, and nothing else opens it", async () => {
-    const post = await serve('loopback', { findPeer: () => Promise.resolve('ann') });
+    const post = await serve('loopback', { findPeer: () => Promise.resolve(ann) });
     for (const headers of [
       {},
       withBearer,
@@ -315,7 +360,7 @@ describe('beyond loopback', () => {
   });
 
   test("a peer's token is as good as the bearer until it is revoked, but never the operator's", async () => {
-    const live = new Map([['token-of-ann', 'ann']]);
+    const live = new Map([['token-of-ann', ann]]);
     const post = await serve('lan', { findPeer: (token) => Promise.resolve(live.get(token)) });
     const asAnn = { authorization: 'Bearer token-of-ann' };
     for (const path of ['/one/open', '/one/bearer', '/two'])
@@ -327,8 +372,43 @@ describe('beyond loopback', () => {
     expect((await post('/one/open', asAnn)).status).toBe(401);
   });
 
+  test('a route without a needed scope is closed to a token with one; the operator and the bearer have none', async () => {
+    const scoped = { ...ann, scope: ['read', 'infer', 'agent', 'approve'] as const };
+    for (const bind of ['lan', 'loopback'] as const) {
+      const post = await serve(bind, { findPeer: () => Promise.resolve(scoped) });
+      const asAnn = { authorization: 'Bearer token-of-ann' };
+      const answer = await post('/two', asAnn);
+      expect([answer.status, await answer.json()]).toEqual([
+        403,
+        { error: { code: 'insufficient_scope', message: expect.stringContaining('without a scope') } },
+      ]);
+      expect(answer.headers.get('www-authenticate')).toBe('Bearer error="insufficient_scope"');
+      expect((await post('/two', withBearer)).status).toBe(200);
+      expect(await (await post('/one/operator', { ...asAnn, ...withOperator })).json()).toMatchObject({
+        by: 'operator',
+      });
+    }
+  });
+
+  test('a token that expired is refused as such, and only where a token is needed', async () => {
+    const expired = { ...ann, expired: '2030-01-01T00:00:00.000Z' };
+    const post = await serve('lan', { findPeer: () => Promise.resolve(expired) });
+    const answer = await post('/one/open', { authorization: 'Bearer token-of-ann' });
+    expect([answer.status, await answer.json()]).toMatchObject([
+      401,
+      { error: { code: 'peer_token_expired', message: expect.stringContaining('2030-01-01T00:00:00.000Z') } },
+    ]);
+    expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer error="invalid_token"/);
+    // The one that is not expired counts, wherever it stands.
+    const both = { authorization: 'Bearer token-of-ann', 'x-api-key': bearer };
+    expect((await post('/one/open', both)).status).toBe(200);
+    const open = await serve('loopback', { findPeer: () => Promise.resolve(expired) });
+    expect((await open('/one/open', { authorization: 'Bearer token-of-ann' })).status).toBe(200);
+    expect((await open('/two', { authorization: 'Bearer token-of-ann' })).status).toBe(401);
+  });
+
   test('without a bearer configured not even a peer comes in; with a database that fails neither', async () => {
-    const closed = await serve('lan', { bearerHash: undefined, findPeer: () => Promise.resolve('ann') });
+    const closed = await serve('lan', { bearerHash: undefined, findPeer: () => Promise.resolve(ann) });
     expect((await closed('/one/open', { authorization: 'Bearer t' })).status).toBe(401);
     const broken = await serve('lan', { findPeer: () => Promise.reject(new Error('secret detail')) });
     const answer = await broken('/one/open', { authorization: 'Bearer t' });

@@ -149,7 +149,10 @@ describe('the control plane', () => {
     expect((await at.controlled('DELETE', '/host/v1/peers/bob', { headers })).status).toBe(404);
     expect((await asPeer()).status).toBe(401);
     const roster = await at.controlled('GET', '/host/v1/peers', { headers });
-    expect(roster.json).toEqual({ contract: 1, peers: [{ name: 'ann', minted_at, revoked: true }] });
+    expect(roster.json).toEqual({
+      contract: 1,
+      peers: [{ name: 'ann', minted_at, revoked: true, scope: null, expires_at: null }],
+    });
     expect((await at.controlled('GET', '/metrics')).status).toBe(200);
     expect((await at.controlled('GET', '/agent/v1/agents')).status).toBe(404);
   });

@@ -173,7 +173,7 @@ describe('a rack, from being armed to being purged', () => {
 
   it('is read by those alone to whom somebody granted it', async () => {
     const [ann, bob] = [await at.peer('ann'), await at.peer('bob')];
-    await letRead(at.dataDir, 'completions', 'peer:ann');
+    await letRead(at.dataDir, 'completions', 'peer:ann', { includesPast: true });
     const read = async (headers: Record<string, string>) => {
       const { status, json } = await at.query(
         { surface: 'transcript', select: ['rack', 'content'] },

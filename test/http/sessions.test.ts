@@ -242,6 +242,7 @@ describeDatabases('revoking', (url) => {
       { 'x-svc-session-secret': operatorToken },
       { 'x-svc-operator': 'wrong' },
       { 'x-svc-operator': mine.capability },
+      { 'x-svc-operator': 'wrong', 'x-svc-session-secret': mine.capability },
       { authorization: `Bearer ${operatorToken}` },
     ];
     const texts = new Set<string>();

@@ -59,7 +59,11 @@ export async function ask(
   { attached = racks, at = now }: { readonly attached?: readonly RackId[]; readonly at?: Date } = {},
 ): Promise<Page> {
   const query = checked(body);
-  const { limit, columns, ...statement } = compile(query, { kind: database.kind, now: at, racks: attached });
+  const { limit, columns, ...statement } = compile(query, {
+    kind: database.kind,
+    now: at,
+    racks: attached.map((rack) => ({ rack })),
+  });
   const rows = await run(database, statement);
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
@@ -81,7 +85,11 @@ export async function askAll(database: ObservedDatabase, body: object, limit: nu
 }
 
 export async function coverageOf(database: ObservedDatabase, body: unknown): Promise<Coverage> {
-  const statement = compileCoverage(checked(body), { kind: database.kind, now, racks });
+  const statement = compileCoverage(checked(body), {
+    kind: database.kind,
+    now,
+    racks: racks.map((rack) => ({ rack })),
+  });
   const [row = {}] = await run(database, statement);
   return statement.read(row);
 }

@@ -34,15 +34,21 @@ async function beside<Value>(dataDir: string, work: (recorder: Recorder) => Prom
     await recorder.close();
   }
 }
-const granting = (rack: string, verbs: readonly Verb[], to: string) => ({
+const granting = (rack: string, verbs: readonly Verb[], to: string, includesPast = false) => ({
   rack,
   verbs,
   to,
+  includesPast,
   expiresAt: new Date(Date.now() + 86_400_000),
 });
 
-export const letRead = (dataDir: string, rack: string, to = 'bearer'): Promise<Grant> =>
-  beside(dataDir, (recorder) => recorder.grant(granting(rack, ['read'], to), 'operator'));
+export const letRead = (
+  dataDir: string,
+  rack: string,
+  to = 'bearer',
+  { includesPast = false } = {},
+): Promise<Grant> =>
+  beside(dataDir, (recorder) => recorder.grant(granting(rack, ['read'], to, includesPast), 'operator'));
 
 /** As `tokenByCommand`. */
 export const tokenFor = (

@@ -22,7 +22,9 @@ import { fill, observedTables } from '../support/observe-rows.ts';
 const kinds = ['sqlite', 'postgres'] as const;
 const statements = (query: unknown, kind: (typeof kinds)[number]): string[] => {
   const read = checked(query);
-  return [compile, compileCoverage].map((made) => made(read, { kind, now, racks }).sql);
+  return [compile, compileCoverage].map(
+    (made) => made(read, { kind, now, racks: racks.map((rack) => ({ rack })) }).sql,
+  );
 };
 
 describe('what a caller writes', () => {

@@ -162,7 +162,7 @@ describe('the racks of a data directory without a host', () => {
         ]);
       }
       const grant = { verbs: ['read'] as const, to: 'bearer', expiresAt: until(3_600_000) };
-      await recorder.grant({ ...grant, rack: 'agent' }, 'operator');
+      await recorder.grant({ ...grant, rack: 'agent', includesPast: true }, 'operator');
       await recorder.grant({ ...grant, rack: 'gateway', to: 'peer:laptop' }, 'operator');
     }),
   );
@@ -189,6 +189,15 @@ describe('the racks of a data directory without a host', () => {
       "update grants set expires_at = '9999-01-01T00:00:00.000Z', revoked_at = '2020-01-01T00:00:00.000Z'",
     );
     expect((await transcript()).rows).toEqual([]);
+  });
+
+  test('a grant shows what came after it, unless it includes the past', async () => {
+    write(join(folder(), 'recorder.db'), 'update grants set after_generation = 0, after_seq = 1');
+    const { rows, redactions } = await transcript();
+    expect(rows).toEqual([]);
+    expect(redactions.map(({ what }) => what)).toContain(
+      'what was recorded in the rack agent before it was granted',
+    );
   });
 
   test('what was to be purged when the host was killed is not shown', async () => {

@@ -235,7 +235,7 @@ describe('pages of a listener that asks for the bearer', () => {
       bind,
       bearerHash: secretHash(token),
       operatorHash: undefined,
-      findPeer: async (given) => (peers.has(given) ? given : undefined),
+      findPeer: async (given) => (peers.has(given) ? { name: given, scope: null } : undefined),
     });
     const cookie = cookieOf(await door({ authorization: 'Bearer friend' }, { pages, access }));
     const look = () => statusOf(get('/console', { pages, access, headers: { cookie } }));

@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, describe, expect, it } from 'vitest';
+import { Peers } from '../../src/agent/sessions/peers.ts';
 import { Recorder } from '../../src/recorder/open.ts';
 import type { Grant, Rack, ReviewEntry, WriteToken } from '../../src/recorder/types.ts';
+import { Store } from '../../src/store/index.ts';
 import { commandLines } from '../support/command-lines.ts';
 import { recorderWorker } from '../support/recorders.ts';
 
@@ -31,6 +33,13 @@ const hostOf = (name: string) =>
     onNotice: () => undefined,
   });
 
+/** Mints it, as a host does. */
+async function peerIn(name: string, peer: string) {
+  const store = await Store.open({ url: `sqlite:${join(folder, name, 'lathe.db')}`, endpointId: 'e0' });
+  await new Peers({ store }).mint(peer, 'operator');
+  await store.close();
+}
+
 describe('the command recorder', () => {
   it('makes grants and tokens, lists and revokes them where no host runs', async () => {
     const none = await lathe('grants');
@@ -46,8 +55,8 @@ describe('the command recorder', () => {
 
     const { stdout } = await lathe('grants');
     expect(stdout.split('\n').map((line) => line.trim().split(/ {2,}/))).toEqual([
-      ['GRANT', 'RACK', 'VERBS', 'TO', 'STATE'],
-      [id, 'agent', 'read,write', 'bearer', `until ${until.slice(0, 10)}`],
+      ['GRANT', 'RACK', 'VERBS', 'TO', 'FROM', 'STATE'],
+      [id, 'agent', 'read,write', 'bearer', expect.stringMatching(/^20/), `until ${until.slice(0, 10)}`],
       [''],
       ['TOKEN', 'RACK', 'BY GRANT', 'STATE', 'LABEL'],
       [tokenId, 'agent', id, expect.stringMatching(/^until /), 'ci'],
@@ -80,6 +89,7 @@ describe('the command recorder', () => {
       /^agent +disarmed +metadata +7 days, 64(\.0)? MiB, 100000 events +@credentials +0 +0 B +-$/m,
     );
 
+    await peerIn('data', 'desk');
     await lathe('grant --rack gateway --verbs read --expires 2h --to peer:desk');
     const entries = await json<ReviewEntry[]>('review');
     expect(entries.at(-1)).toMatchObject({ by: 'operator', act: 'grant', rack: 'gateway' });
@@ -89,6 +99,27 @@ describe('the command recorder', () => {
     const shown = await lathe('review --rack gateway');
     expect(shown.stdout).toMatch(new RegExp(`^${last} +20\\S+ +operator +grant +gateway +{`, 'm'));
     expect((await lathe('review', 'fresh')).stdout).toBe('nothing was done yet\n');
+  });
+
+  it('grants what a rack holds already where it is told to, and says so', async () => {
+    const past = await lathe('grant --rack workflows --verbs read --expires 2h --from beginning');
+    expect(past.stdout).toMatch(/: bearer may read the rack workflows, what it holds already too, until /);
+    expect((await lathe('grants --rack workflows')).stdout).toMatch(/ bearer +beginning +until /);
+    const { grants } = await json<{ grants: Grant[] }>('grants --rack workflows');
+    expect(grants.map(({ includes_past }) => includes_past)).toEqual([true]);
+    expect(await json<Grant>('grant --rack workflows --verbs read --expires 2h')).toMatchObject({
+      includes_past: false,
+    });
+  });
+
+  it('grants nothing to a peer that is not there, and makes no database to look for it', async () => {
+    for (const name of ['nobody', 'data']) {
+      const answer = await lathe('grant --rack agent --verbs read --expires 1d --to peer:ghost', name);
+      expect([answer.code, answer.stdout]).toEqual([2, '']);
+      expect(answer.stderr).toContain("--to is 'peer:ghost'; there is no peer of that name");
+    }
+    expect(readdirSync(join(folder, 'nobody'))).not.toContain('lathe.db');
+    expect((await json<{ grants: Grant[] }>('grants', 'nobody')).grants).toEqual([]);
   });
 
   it('shows all of a long review', async () => {
@@ -109,6 +140,7 @@ describe('the command recorder', () => {
     ['grant --rack agent --verbs read --expires 2001-01-31', 2, '--expires is in the past'],
     ['revoke g1', 1, "there is no grant and no token 'g1'; recorder grants lists them"],
     ['grant --rack agnt --verbs read --expires 1d', 2, "did you mean 'agent'?"],
+    ['grant --rack agent --verbs read --expires 1d --from yesterday', 2, '--from: expected now or beginning'],
   ])('refuses %s in one line', async (words, code, message) => {
     const answer = await lathe(words);
     expect([answer.code, answer.stdout]).toEqual([code, '']);

@@ -358,6 +358,55 @@ describe('grants and tokens', () => {
     expect((await recorder.grants()).grants).toEqual([]);
   });
 
+  it('a peer that is minted again under a name has nothing of what was granted to the one before', async () => {
+    const clock = new ManualClock();
+    const peers = new Map([['p', { id: 'p1', minted_at: clock.now().toISOString() }]]);
+    const findPeer = async (name: string) => peers.get(name);
+    const { recorder } = await open('identities', { now: clock.now, findPeer });
+    const token = await armed(recorder, 'agent', { content: 'full' }, clock.now().getTime());
+    await recorder.ingest(token, [anEvent('a')], 'bearer');
+    const expiresAt = new Date(clock.now().getTime() + day);
+    const request = {
+      rack: 'agent',
+      verbs: ['read', 'write'],
+      expiresAt,
+      to: 'peer:p',
+      includesPast: true,
+    } as const;
+    // By a recorder that knows no peers, as an older one was: its grants are of whoever had the name then.
+    const { recorder: before } = await open('identities', { worker: undefined, now: clock.now });
+    await before.grant(request, 'operator');
+    await before.close();
+    await recorder.grant(request, 'operator');
+    const { token: written } = await recorder.mintToken({ rack: 'agent', to: 'peer:p' }, 'operator');
+    const racksOf = async (by: string) =>
+      (await recorder.transcripts.readable(by)).racks.map(({ rack }) => rack);
+    expect(await racksOf('peer:p')).toEqual(['agent']);
+    expect(await recorder.ingest(written, [anEvent('b')], 'peer:p')).toMatchObject({ accepted: 1 });
+
+    clock.pass(1000);
+    // Nobody told this recorder that the first one was revoked, as where hosts share a database.
+    peers.set('p', { id: 'p2', minted_at: clock.now().toISOString() });
+    expect(await racksOf('peer:p')).toEqual([]);
+    await expect(recorder.ingest(written, [anEvent('c')], 'peer:p')).rejects.toMatchObject({
+      kind: 'forbidden',
+    });
+    await expect(recorder.mintToken({ rack: 'agent', to: 'peer:p' }, 'operator')).rejects.toMatchObject({
+      code: 'no_write_grant',
+    });
+    await recorder.grant({ ...request, includesPast: false }, 'operator');
+    expect((await recorder.transcripts.readable('peer:p')).racks).toMatchObject([
+      { rack: 'agent', after: 2 },
+    ]);
+    peers.delete('p');
+    expect(await racksOf('peer:p')).toEqual([]);
+    await expect(recorder.grant(request, 'operator')).rejects.toMatchObject({
+      violations: [{ path: 'to', message: expect.stringContaining('no peer of that name') }],
+    });
+    expect(await recorder.revokeGrantsTo('peer:p', 'operator')).toHaveLength(3);
+    expect(await recorder.revokeGrantsTo('peer:p', 'operator')).toEqual([]);
+  });
+
   it('who may read is who was granted it, now', async () => {
     const clock = new ManualClock();
     const { recorder } = await open('readers', { now: clock.now });

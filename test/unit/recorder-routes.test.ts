@@ -27,7 +27,7 @@ function serving(recorder: RecorderService, { hasBearer = true } = {}) {
       bind: 'loopback',
       bearerHash: hasBearer ? secretHash(bearer) : undefined,
       operatorHash: undefined,
-      findPeer: (token) => Promise.resolve(token === 'of-a-peer' ? 'desk' : undefined),
+      findPeer: (token) => Promise.resolve(token === 'of-a-peer' ? { name: 'desk', scope: null } : undefined),
     }),
     stopping: new AbortController().signal,
     onFault: (_, error) => faults.push(error),

@@ -1,13 +1,31 @@
 import { newSecret, secretFits, secretHash } from '../../signing/secret.ts';
 import type { Store } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
+import { type PeerScope, peerScopes } from '../shapes/peer-scope.ts';
 
 /** A peer as it may be shown. */
 export interface Peer {
   readonly name: string;
   readonly minted_at: string;
   readonly revoked: boolean;
+  /** What its token is limited to; null: everything that a peer may do. */
+  readonly scope: readonly PeerScope[] | null;
+  /** When its token ends; null: when it is revoked. */
+  readonly expires_at: string | null;
 }
+
+/** What the token of a peer is limited to. */
+interface Limits {
+  readonly scope?: readonly PeerScope[] | null | undefined;
+  readonly expiresAt?: Date | null | undefined;
+}
+
+interface MintedPeer extends Omit<Peer, 'revoked'> {
+  readonly token: string;
+}
+
+/** Ten years. */
+const maxLifeMs = 3650 * 86_400_000;
 
 /** Tokens that other machines reach a host with which listens beyond loopback. */
 export class Peers {
@@ -20,20 +38,41 @@ export class Peers {
   /** By name. */
   async list(): Promise<Peer[]> {
     const rows = await this.#store.read((db) =>
-      db.selectFrom('peers').select(['name', 'minted_at', 'revoked_at']).orderBy('name').execute(),
+      db
+        .selectFrom('peers')
+        .select(['name', 'minted_at', 'revoked_at', 'scope', 'expires_at'])
+        .orderBy('name')
+        .execute(),
     );
-    return rows.map(({ name, minted_at, revoked_at }) => ({ name, minted_at, revoked: revoked_at !== null }));
+    return rows.map(({ name, minted_at, revoked_at, scope, expires_at }) => ({
+      name,
+      minted_at,
+      revoked: revoked_at !== null,
+      scope: scopeOf(scope),
+      expires_at,
+    }));
   }
 
   /**
    * The token is in this answer and nowhere else. The name of a revoked peer may be used again.
-   * @throws AgentError conflict
+   * @throws AgentError invalid, conflict
    */
-  async mint(name: string, by: string): Promise<{ name: string; token: string; minted_at: string }> {
+  async mint(name: string, by: string, { scope, expiresAt }: Limits = {}): Promise<MintedPeer> {
+    const limits = {
+      // In one order, and each once.
+      scope: scope ? peerScopes.filter((one) => scope.includes(one)) : null,
+      expires_at: expiresAt ? this.#expiry(expiresAt) : null,
+    };
     const token = newSecret('peer');
     const minted_at = this.#store.time();
     await this.#store.transaction(async (tx) => {
-      const row = { token_hash: secretHash(token), minted_at, revoked_at: null };
+      const row = {
+        token_hash: secretHash(token),
+        minted_at,
+        revoked_at: null,
+        ...limits,
+        scope: limits.scope && JSON.stringify(limits.scope),
+      };
       const made = await tx
         .insertInto('peers')
         .values({ name, ...row })
@@ -50,7 +89,16 @@ export class Peers {
         );
       await this.#store.act(tx, { verb: 'peer.mint', target: name, by, outcome: 'applied' });
     });
-    return { name, token, minted_at };
+    return { name, token, minted_at, ...limits };
+  }
+
+  #expiry(expiresAt: Date): string {
+    const ms = expiresAt.getTime() - this.#store.now().getTime();
+    if (ms > 0 && ms <= maxLifeMs) return expiresAt.toISOString();
+    const message = `expected a time to come, within ten years, got ${expiresAt.toISOString()}`;
+    throw new AgentError('invalid', 'invalid_body', `expires_at: ${message}.`, {
+      faults: [{ path: 'expires_at', message }],
+    });
   }
 
   /** A second time it changes nothing. @throws AgentError not_found */
@@ -72,13 +120,47 @@ export class Peers {
     });
   }
 
-  /** The name of the peer whose token it is, unless it was revoked. */
-  async find(token: string): Promise<string | undefined> {
+  /**
+   * Who has the name now, with a token that counts. The identity is of the token: a peer that is minted again under a
+   * name is another one.
+   */
+  async current(name: string): Promise<{ id: string; minted_at: string } | undefined> {
+    const row = await this.#store.read((db) =>
+      db
+        .selectFrom('peers')
+        .select(['token_hash', 'minted_at', 'expires_at'])
+        .where('name', '=', name)
+        .where('revoked_at', 'is', null)
+        .executeTakeFirst(),
+    );
+    if (!row || (row.expires_at !== null && row.expires_at <= this.#store.time())) return undefined;
+    return { id: `p${row.token_hash.slice(0, 16)}`, minted_at: row.minted_at };
+  }
+
+  /** The peer whose token it is, unless it was revoked. */
+  async find(token: string): Promise<FoundPeer | undefined> {
     // Anything else is no token of a peer, and not worth asking the database.
     if (!/^lathe_peer_[\w-]{43}$/.test(token)) return undefined;
     const rows = await this.#store.read((db) =>
-      db.selectFrom('peers').select(['name', 'token_hash']).where('revoked_at', 'is', null).execute(),
+      db
+        .selectFrom('peers')
+        .select(['name', 'token_hash', 'scope', 'expires_at'])
+        .where('revoked_at', 'is', null)
+        .execute(),
     );
-    return rows.find(({ token_hash }) => secretFits(token_hash, token))?.name;
+    const row = rows.find(({ token_hash }) => secretFits(token_hash, token));
+    if (!row) return undefined;
+    const { name, expires_at } = row;
+    const hasExpired = expires_at !== null && expires_at <= this.#store.time();
+    return { name, scope: scopeOf(row.scope), ...(hasExpired ? { expired: expires_at } : {}) };
   }
 }
+
+/** A token that is a peer's. */
+interface FoundPeer extends Pick<Peer, 'name' | 'scope'> {
+  /** When it ended, where it has. */
+  readonly expired?: string;
+}
+
+const scopeOf = (scope: string | null): readonly PeerScope[] | null =>
+  scope === null ? null : (JSON.parse(scope) as readonly PeerScope[]);

@@ -9,6 +9,8 @@ interface RevokeCredential {
   /** Of the session itself. */
   readonly capability?: string;
   readonly operator?: string;
+  /** The operator's credential counts from this machine only. Default: it comes from here. */
+  readonly isLocal?: boolean;
 }
 
 /** What tasks and runs act under: a credential that can be taken away while they are at work. */
@@ -72,7 +74,9 @@ export class StoredSessions implements StoreSessions {
             .executeTakeFirst()
         : undefined;
       const by = row && this.#by(id, row.capability_hash, credential);
-      const refusal = row === undefined ? unknown() : by === undefined ? unauthorized() : undefined;
+      const isWrong = credential.operator !== undefined && !this.#isOperator(credential.operator);
+      const refusal =
+        row === undefined && !isWrong ? unknown() : by === undefined ? unauthorized() : undefined;
       const act = {
         verb: 'revoke',
         target: id.slice(0, 80),
@@ -94,13 +98,20 @@ export class StoredSessions implements StoreSessions {
     return answer;
   }
 
-  #by(id: string, capabilityHash: string, { capability, operator }: RevokeCredential): string | undefined {
-    if (
-      operator !== undefined &&
-      this.#operatorHash !== undefined &&
-      secretFits(this.#operatorHash, operator)
-    )
-      return 'operator';
+  #isOperator(given: string): boolean {
+    return this.#operatorHash !== undefined && secretFits(this.#operatorHash, given);
+  }
+
+  /** A wrong operator's credential is refused whatever stands beside it. */
+  #by(
+    id: string,
+    capabilityHash: string,
+    { capability, operator, isLocal = true }: RevokeCredential,
+  ): string | undefined {
+    if (operator !== undefined) {
+      if (!this.#isOperator(operator)) return undefined;
+      if (isLocal) return 'operator';
+    }
     return capability !== undefined && secretFits(capabilityHash, capability) ? `session:${id}` : undefined;
   }
 }

@@ -17,6 +17,8 @@ export interface CredentialsOptions {
   readonly byok: readonly ByokProvider[];
   readonly masterKeys: MasterKeys;
   readonly probe: Probe;
+  /** Hears of each credential in clear, so that it can be kept out of what is recorded. */
+  readonly onSecret?: ((secret: string) => void) | undefined;
   readonly monotonic?: () => number;
 }
 
@@ -30,16 +32,19 @@ export class Credentials implements CredentialStore {
   readonly #byok: ReadonlyMap<string, ByokProvider>;
   readonly #masters: MasterKeys;
   readonly #probe: Probe;
+  readonly #onSecret: (secret: string) => void;
   /** Of an account and a provider: what was found, also where that is nothing. */
   readonly #opened: ShortMemory<{ readonly found: OwnCredential | undefined }>;
   /** Counts what was changed here, so that what was read before is not remembered after it. */
   #changes = 0;
 
-  constructor({ store, byok, masterKeys, probe, monotonic = () => performance.now() }: CredentialsOptions) {
+  constructor(options: CredentialsOptions) {
+    const { store, byok, masterKeys, probe, monotonic = () => performance.now() } = options;
     this.#store = store;
     this.#byok = new Map(byok.map((one) => [one.id, one]));
     this.#masters = masterKeys;
     this.#probe = probe;
+    this.#onSecret = options.onSecret ?? (() => undefined);
     this.#opened = new ShortMemory(mostRemembered, life, monotonic);
   }
 
@@ -124,6 +129,21 @@ export class Credentials implements CredentialStore {
     );
   }
 
+  /** Tells `onSecret` of all that this gateway can open. */
+  async tellSecrets(): Promise<void> {
+    const rows = await this.#store.read((db) =>
+      db.withTables<AccessTables>().selectFrom('gateway_credentials').selectAll().execute(),
+    );
+    for (const row of rows) {
+      try {
+        this.#open(row);
+      } catch (error) {
+        // Nobody reads what is sealed with a key that is not here; whoever uses it hears so.
+        if (!(error instanceof GatewayError)) throw error;
+      }
+    }
+  }
+
   /** Puts all records under the first master key. */
   async rotate(): Promise<Rotation> {
     this.#needMasterKey();
@@ -135,6 +155,7 @@ export class Credentials implements CredentialStore {
     provider: string,
     { apiKey, mode, baseUrl }: Pick<CredentialRow, 'mode'> & { apiKey: string; baseUrl: string | undefined },
   ): Promise<void> {
+    this.#onSecret(apiKey);
     const record = newRecord(this.#masters, apiKey, {
       account_id: accountId,
       provider,
@@ -167,7 +188,9 @@ export class Credentials implements CredentialStore {
 
   #open(row: CredentialRow): string {
     try {
-      return secretOf(this.#masters, row);
+      const secret = secretOf(this.#masters, row);
+      this.#onSecret(secret);
+      return secret;
     } catch (error) {
       if (!(error instanceof EnvelopeError)) throw error;
       const again = endpointForm.test(row.provider)

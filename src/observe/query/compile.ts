@@ -1,7 +1,6 @@
-import type { RackId } from '../../watch/index.ts';
 import { inTime } from '../readers/in-time.ts';
 import { both } from '../surfaces/sql.ts';
-import { eventsOf } from '../surfaces/transcript.ts';
+import { type AttachedRack, eventsOf } from '../surfaces/transcript.ts';
 import type { Compiled } from '../types.ts';
 import { conditionSql } from './conditions.ts';
 import { afterSql, orderSql } from './paging.ts';
@@ -14,7 +13,7 @@ export interface CompileOptions {
   /** What relative times are relative to. */
   readonly now: Date;
   /** Of the surface `transcript`: those that are attached. */
-  readonly racks?: readonly RackId[];
+  readonly racks?: readonly AttachedRack[];
 }
 
 /** A writer for whoever answers for the surface. */
@@ -33,7 +32,7 @@ const stopping = (from: string): string =>
 const fromOf = (
   writer: Writer,
   source: CheckedQuery['surface']['source'],
-  racks: readonly RackId[],
+  racks: readonly AttachedRack[],
 ): string => (source === 'racks' ? eventsOf(racks) : both(source.from)[writer.kind]);
 
 /** `from ... where ...`: the rows that a query is about, as `t`. */

@@ -1,5 +1,5 @@
-import { racks, type RackId } from '../../watch/index.ts';
-import type { Surface } from '../types.ts';
+import { racks } from '../../watch/index.ts';
+import type { ReadableRack, Surface } from '../types.ts';
 import { literal } from './sql.ts';
 import { integer, json, required, text, time } from './columns.ts';
 
@@ -7,14 +7,17 @@ import { integer, json, required, text, time } from './columns.ts';
 const stored =
   'seq event_id at received_at source kind subject role model content attributes bytes redacted'.split(' ');
 
+/** A rack whose file is attached under its name. */
+export type AttachedRack = Pick<ReadableRack, 'rack' | 'after'>;
+
 /** The events of racks whose files are attached under their names; without one, no rows. SQLite's words. */
-export function eventsOf(attached: readonly RackId[]): string {
-  const known = racks.filter((rack) => attached.includes(rack));
+export function eventsOf(attached: readonly AttachedRack[]): string {
+  const known = racks.flatMap((rack) => attached.filter((one) => one.rack === rack).slice(0, 1));
   if (known.length === 0)
     return `(select ${['rack', 'tick', ...stored].map((name) => `null as ${name}`).join(', ')} where 0)`;
   const parts = known.map(
-    (rack) =>
-      `select ${literal(rack).sqlite} as rack, seq as tick, ${stored.join(', ')} from "${rack}".events`,
+    ({ rack, after = 0 }) =>
+      `select ${literal(rack).sqlite} as rack, seq as tick, ${stored.join(', ')} from "${rack}".events${after > 0 ? ` where seq > ${Math.trunc(after)}` : ''}`,
   );
   return `(${parts.join(' union all ')})`;
 }

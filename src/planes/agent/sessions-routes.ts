@@ -95,12 +95,14 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
       401: refusal("The credential is missing, wrong or another session's."),
       404: refusal('There is no such store session.'),
     },
+    judgesOperator: true,
     async handle({ params, headers, local }) {
       const capability = headers.get('x-svc-session-secret');
-      const operator = local ? headers.get('x-svc-operator') : null;
+      const operator = headers.get('x-svc-operator');
       const act = await options.sessions.revoke(params['id'] ?? '', {
         ...(capability === null ? {} : { capability }),
         ...(operator === null ? {} : { operator }),
+        isLocal: local,
       });
       return Response.json(act);
     },

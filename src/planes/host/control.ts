@@ -1,40 +1,79 @@
 import { z } from 'zod';
 import { itemName } from '../../agent/shapes/common.ts';
+import { peerScope } from '../../agent/shapes/peer-scope.ts';
 import type { Peers } from '../../agent/sessions/peers.ts';
+import type { RecorderService } from '../../recorder/services.ts';
+import { asRecorderProblems } from '../recorder/refusal.ts';
+import { strict } from '../strict.ts';
 import { refusing } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
 import { hostEnvelope } from '../problem.ts';
 import { defineRoute, type Plane, type Route } from '../route.ts';
 import { metricsRoute, type MetricsOptions } from './metrics.ts';
 
+const shownScope = z
+  .array(peerScope)
+  .nullable()
+  .describe('What its token is limited to; null: everything that a peer may do.');
+const shownExpiry = z.iso.datetime().nullable().describe('When its token ends; null: when it is revoked.');
 const peerRoster = z
   .object({
     contract: z.literal(1),
-    peers: z.array(z.object({ name: z.string(), minted_at: z.iso.datetime(), revoked: z.boolean() })),
+    peers: z.array(
+      z.object({
+        name: z.string(),
+        minted_at: z.iso.datetime(),
+        revoked: z.boolean(),
+        scope: shownScope,
+        expires_at: shownExpiry,
+      }),
+    ),
   })
   .meta({ id: 'PeerRoster' });
-const newPeer = z.object({ name: itemName }, { error: 'expected an object' }).meta({ id: 'NewPeer' });
+/** Strict: a limit that is misspelled must not make a token without one. */
+const newPeer = strict({
+  name: itemName,
+  scope: z
+    .array(peerScope, { error: 'expected a list of scopes' })
+    .min(1, 'expected at least one scope; leave it out for a token that is not limited')
+    .nullish()
+    .describe(
+      'What its token is limited to: `read` state, `infer` with the models, work as an `agent` (tasks, runs, sessions), `approve` changes and definitions. Absent: everything that a peer may do.',
+    ),
+  expires_at: z.iso
+    .datetime({ offset: true, error: 'expected a time of RFC 3339, as 2030-01-31T12:00:00Z' })
+    .nullish()
+    .describe('When its token ends, within ten years. Absent: when it is revoked.'),
+}).meta({ id: 'NewPeer' });
 const mintedPeer = z
   .object({
     name: z.string(),
     token: z.string().describe('Shown this once; the peer sends it as its bearer token.'),
     minted_at: z.iso.datetime(),
+    scope: shownScope,
+    expires_at: shownExpiry,
   })
   .meta({ id: 'MintedPeer' });
 
 /** What only the control socket has, which listens on loopback alone. */
-export function controlPlane(peers: Peers, metrics: MetricsOptions): Plane {
+export function controlPlane(of: PeersOptions, metrics: MetricsOptions): Plane {
   return {
     name: 'control',
     summary: 'The control socket: peers, for the operator, and metrics.',
     prefixes: ['/metrics'],
     envelope: hostEnvelope,
     errorSchema: hostError,
-    routes: refusing([...peerRoutes(peers), metricsRoute(metrics)]),
+    routes: refusing([...peerRoutes(of), metricsRoute(metrics)]),
   };
 }
 
-function peerRoutes(peers: Peers): Route[] {
+interface PeersOptions {
+  readonly peers: Peers;
+  /** Whose grants to a peer end with it. */
+  readonly recorder: Pick<RecorderService, 'revokeGrantsTo'> | undefined;
+}
+
+function peerRoutes({ peers, recorder }: PeersOptions): Route[] {
   const list = defineRoute({
     method: 'GET',
     path: '/host/v1/peers',
@@ -60,7 +99,11 @@ function peerRoutes(peers: Peers): Route[] {
       409: { description: 'There is such a peer already.', content: { 'application/json': hostError } },
     },
     async handle({ body, by }) {
-      const minted = await peers.mint(body.name, by);
+      const { name, scope, expires_at } = body;
+      const minted = await peers.mint(name, by, {
+        scope,
+        expiresAt: typeof expires_at === 'string' ? new Date(expires_at) : null,
+      });
       return Response.json(minted, { status: 201, headers: { 'cache-control': 'no-store' } });
     },
   });
@@ -68,7 +111,7 @@ function peerRoutes(peers: Peers): Route[] {
     method: 'DELETE',
     path: '/host/v1/peers/{name}',
     operationId: 'revokePeer',
-    summary: 'Revoke the token of a peer',
+    summary: 'Revoke the token of a peer, and with it what the recorder granted to it',
     params: { name: 'Of the peer.' },
     gate: 'operator',
     answers: {
@@ -77,6 +120,8 @@ function peerRoutes(peers: Peers): Route[] {
     },
     async handle({ params: { name = '' }, by }) {
       await peers.revoke(name, by);
+      // They count no more already, because they are of the peer and not of its name. Now it is seen, too.
+      await asRecorderProblems(async () => recorder?.revokeGrantsTo(`peer:${name}`, by));
       return Response.json({ name, revoked: true });
     },
   });

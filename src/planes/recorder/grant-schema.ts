@@ -10,7 +10,10 @@ const grant = z.object({
   id: z.string(),
   rack,
   verbs: z.array(z.enum(['read', 'write'])).readonly(),
-  to: z.string().describe("`bearer`: whoever has the host's own; `peer:NAME`."),
+  to: z
+    .string()
+    .describe("`bearer`: whoever has the host's own; `peer:NAME`: the peer that had this name then."),
+  includes_past: z.boolean().describe('Also what was recorded before it was granted may be read.'),
   granted_at: time,
   granted_by: z.string(),
   expires_at: time,

@@ -19,12 +19,12 @@ export const refusing = (routes: readonly Route[]): Route[] =>
     const { before } = route;
     return {
       ...route,
-      ...(before ? { before: (request) => asProblems(() => before(request)) } : {}),
-      handle: (request) => asProblems(() => route.handle(request)),
+      ...(before ? { before: (request) => asRecorderProblems(() => before(request)) } : {}),
+      handle: (request) => asRecorderProblems(() => route.handle(request)),
     };
   });
 
-async function asProblems<Value>(work: () => Value | Promise<Value>): Promise<Value> {
+export async function asRecorderProblems<Value>(work: () => Value | Promise<Value>): Promise<Value> {
   try {
     return await work();
   } catch (error) {

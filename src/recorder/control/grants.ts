@@ -3,8 +3,8 @@ import type { Selectable } from 'kysely';
 import { newSecret, secretFits, secretHash } from '../../signing/secret.ts';
 import type { RackId } from '../../watch/index.ts';
 import { RecorderError, type RecorderViolation } from '../errors.ts';
-import type { Grant, Verb, WriteToken } from '../types.ts';
-import type { ControlDatabase, ControlDb } from './database.ts';
+import type { Grant, PeerIdentity, Place, Verb, WriteToken } from '../types.ts';
+import type { ControlDatabase, ControlDb, ControlTx } from './database.ts';
 import type { Review } from './review.ts';
 import type { ControlTables } from './tables.ts';
 
@@ -13,14 +13,20 @@ const verbsKnown: readonly Verb[] = ['read', 'write'];
 const longest = 3650 * 86_400_000;
 const longestLabel = 100;
 
+/** Who has a peer's name now; undefined: nobody. */
+export type FindPeer = (name: string) => Promise<PeerIdentity | undefined>;
+
 /** Who may read a history, and who may mint tokens that write to it. */
 export class Grants {
   readonly #control: ControlDatabase;
   readonly #review: Review;
+  readonly #findPeer: FindPeer | undefined;
 
-  constructor(control: ControlDatabase, review: Review) {
+  /** @param findPeer without it a name is all that there is of a peer */
+  constructor(control: ControlDatabase, review: Review, findPeer: FindPeer | undefined) {
     this.#control = control;
     this.#review = review;
+    this.#findPeer = findPeer;
   }
 
   async list(rack?: RackId): Promise<{ grants: Grant[]; tokens: WriteToken[] }> {
@@ -38,17 +44,41 @@ export class Grants {
     });
   }
 
-  /** @throws RecorderError invalid */
-  make(
-    { rack, verbs, expiresAt, to }: { rack: RackId; verbs: readonly Verb[]; expiresAt: Date; to: string },
+  /**
+   * @param after what may be read is behind it; undefined: all
+   * @throws RecorderError invalid
+   */
+  async make(
+    {
+      rack,
+      verbs,
+      expiresAt,
+      to,
+      after,
+    }: {
+      rack: RackId;
+      verbs: readonly Verb[];
+      expiresAt: Date;
+      to: string;
+      after: Place | undefined;
+    },
     by: string,
   ): Promise<Grant> {
+    const peer = await this.#peerOf(to);
     const violations = [
       ...verbFaults(verbs),
       ...expiryFaults(expiresAt, this.#control.now()),
       ...(/^(?:bearer|operator|peer:[^\s:]{1,100})$/.test(to)
         ? []
         : [{ path: 'to', message: `is '${to.slice(0, 60)}'; expected 'bearer' or 'peer:NAME'` }]),
+      ...(peer === 'unknown'
+        ? [
+            {
+              path: 'to',
+              message: `is '${to.slice(0, 60)}'; there is no peer of that name whose token counts: POST /host/v1/peers on the control socket mints one`,
+            },
+          ]
+        : []),
     ];
     if (violations.length > 0)
       throw new RecorderError('invalid', 'invalid_grant', 'The grant is not valid.', { violations });
@@ -57,6 +87,9 @@ export class Grants {
       rack,
       verbs: JSON.stringify(verbsKnown.filter((verb) => verbs.includes(verb))),
       to: to === 'operator' ? 'bearer' : to,
+      to_id: typeof peer === 'object' ? peer.id : null,
+      after_generation: after?.generation ?? null,
+      after_seq: after?.seq ?? null,
       granted_at: this.#control.time(),
       granted_by: by,
       expires_at: expiresAt.toISOString(),
@@ -76,34 +109,55 @@ export class Grants {
     return this.#control.transaction(async (tx) => {
       const row = await tx.selectFrom('grants').selectAll().where('id', '=', id).executeTakeFirst();
       if (!row) throw unknown('grant', id);
-      const before = grantOf(row);
-      if (row.revoked_at !== null) return before;
-      const revoked_at = this.#control.time();
-      const after = { ...before, revoked_at };
-      await tx.updateTable('grants').set({ revoked_at }).where('id', '=', id).execute();
-      const ended = await tx
-        .updateTable('tokens')
-        .set({ revoked_at })
-        .where('grant', '=', id)
-        .where('revoked_at', 'is', null)
-        .returning('id')
-        .execute();
-      const tokens = ended.map((token) => token.id);
-      await this.#review.add(tx, {
-        by,
-        act: 'grant_revoked',
-        rack: row.rack,
-        details: { before, after, tokens },
-      });
-      return after;
+      return await this.#revoke(tx, row, by);
     });
+  }
+
+  /** All `to` somebody who is no more. */
+  revokeTo(to: string, by: string): Promise<Grant[]> {
+    return this.#control.transaction(async (tx) => {
+      const rows = await tx
+        .selectFrom('grants')
+        .selectAll()
+        .where('to', '=', to)
+        .where('revoked_at', 'is', null)
+        .orderBy('n')
+        .execute();
+      const revoked: Grant[] = [];
+      for (const row of rows) revoked.push(await this.#revoke(tx, row, by));
+      return revoked;
+    });
+  }
+
+  async #revoke(tx: ControlTx, row: GrantRow, by: string): Promise<Grant> {
+    const { id } = row;
+    const before = grantOf(row);
+    if (row.revoked_at !== null) return before;
+    const revoked_at = this.#control.time();
+    const after = { ...before, revoked_at };
+    await tx.updateTable('grants').set({ revoked_at }).where('id', '=', id).execute();
+    const ended = await tx
+      .updateTable('tokens')
+      .set({ revoked_at })
+      .where('grant', '=', id)
+      .where('revoked_at', 'is', null)
+      .returning('id')
+      .execute();
+    const tokens = ended.map((token) => token.id);
+    await this.#review.add(tx, {
+      by,
+      act: 'grant_revoked',
+      rack: row.rack,
+      details: { before, after, tokens },
+    });
+    return after;
   }
 
   /**
    * It stands under the grant that lasts longest, of those `to` somebody where that is said, and never longer than that.
    * @throws RecorderError conflict, invalid
    */
-  mint(
+  async mint(
     {
       rack,
       expiresAt,
@@ -126,10 +180,15 @@ export class Grants {
     if (violations.length > 0)
       throw new RecorderError('invalid', 'invalid_token', 'The token is not valid.', { violations });
     const token = newSecret('write');
+    const peers = await this.#holders(
+      await this.#control.read((db) => inForce(db, this.#control.time(), rack)),
+    );
     return this.#control.transaction(async (tx) => {
       const now = this.#control.time();
       const grant = (await inForce(tx, now, rack))
-        .filter((one) => one.verbs.includes('write') && (to === undefined || one.to === to))
+        .filter((row) => isHeld(row, peers.get(row.to)) && (to === undefined || row.to === to))
+        .map(grantOf)
+        .filter(({ verbs }) => verbs.includes('write'))
         .sort((a, b) => (a.expires_at < b.expires_at ? 1 : -1))[0];
       if (!grant)
         throw new RecorderError(
@@ -171,12 +230,25 @@ export class Grants {
     });
   }
 
-  /** Racks that somebody may read now. */
-  async readable(by: string): Promise<Set<RackId>> {
-    const grants = await this.#control.read((db) => inForce(db, this.#control.time()));
-    return new Set(
-      grants.filter(({ verbs, to }) => verbs.includes('read') && isFor(to, by)).map(({ rack }) => rack),
+  /** Racks that somebody may read now, each from behind a place on, or all of it. */
+  async readable(by: string): Promise<Map<RackId, Place | undefined>> {
+    const rows = (await this.#control.read((db) => inForce(db, this.#control.time()))).filter(
+      ({ verbs, to }) => (JSON.parse(verbs) as Verb[]).includes('read') && isFor(to, by),
     );
+    const peers = await this.#holders(rows);
+    return widest(rows.filter((row) => isHeld(row, peers.get(row.to))));
+  }
+
+  /** Who has a name now that somebody granted something to. */
+  async #holders(rows: readonly GrantRow[]): Promise<Map<string, PeerIdentity | 'unknown' | undefined>> {
+    const names = [...new Set(rows.map(({ to }) => to))];
+    return new Map(await Promise.all(names.map(async (to) => [to, await this.#peerOf(to)] as const)));
+  }
+
+  /** Undefined: no peer, or a name is all that there is of one. */
+  async #peerOf(to: string): Promise<PeerIdentity | 'unknown' | undefined> {
+    if (!this.#findPeer || !to.startsWith('peer:')) return undefined;
+    return (await this.#findPeer(to.slice('peer:'.length))) ?? 'unknown';
   }
 
   /** The token of a secret, if it counts now. @throws RecorderError unauthorized, forbidden */
@@ -204,6 +276,8 @@ export class Grants {
           'grants.revoked_at as grant_revoked_at',
           'grants.verbs',
           'grants.to',
+          'grants.to_id',
+          'grants.granted_at',
         ])
         .where('tokens.hash', '=', secretHash(secret))
         .executeTakeFirst();
@@ -223,7 +297,7 @@ export class Grants {
         'write_token_invalid',
         "The write token in 'x-svc-write-token' does not count: it is unknown, expired or revoked. `recorder token --rack RACK` makes a new one.",
       );
-    if (!isFor(row.to, by))
+    if (!isFor(row.to, by) || !isHeld(row, await this.#peerOf(row.to)))
       throw new RecorderError(
         'forbidden',
         'write_token_of_another',
@@ -233,13 +307,46 @@ export class Grants {
   }
 }
 
-async function inForce(db: ControlDb, now: string, rack?: RackId): Promise<Grant[]> {
+type GrantRow = Selectable<ControlTables['grants']>;
+
+/** Whether it was granted to the peer that has the name now, and not to one that had it before. */
+function isHeld(
+  { to_id: id, granted_at: at }: Pick<GrantRow, 'to_id' | 'granted_at'>,
+  holder: PeerIdentity | 'unknown' | undefined,
+): boolean {
+  if (holder === 'unknown') return false;
+  // One without an identity was to a peer that there was already.
+  return holder === undefined || (id === null ? at >= holder.minted_at : id === holder.id);
+}
+
+/** From where on each rack may be read, by the grant that allows most. */
+export function widest(
+  grants: readonly Pick<GrantRow, 'rack' | 'after_generation' | 'after_seq'>[],
+): Map<RackId, Place | undefined> {
+  const places = new Map<RackId, Place | undefined>();
+  for (const { rack, after_generation: generation, after_seq: seq } of grants) {
+    const place = generation === null || seq === null ? undefined : { generation, seq };
+    const known = places.get(rack);
+    const isWider = place === undefined || (known !== undefined && isBefore(place, known));
+    if (!places.has(rack) || isWider) places.set(rack, place);
+  }
+  return places;
+}
+
+const isBefore = (one: Place, other: Place): boolean =>
+  one.generation < other.generation || (one.generation === other.generation && one.seq < other.seq);
+
+/** The last event of a history that may not be read; 0: all of it may. A file that was begun later is behind the place. */
+export const hiddenIn = (generation: number, place: Place | undefined): number =>
+  place?.generation === generation ? place.seq : 0;
+
+async function inForce(db: ControlDb, now: string, rack?: RackId): Promise<GrantRow[]> {
   const grants = db
     .selectFrom('grants')
     .selectAll()
     .where('revoked_at', 'is', null)
     .where('expires_at', '>', now);
-  return (await (rack === undefined ? grants : grants.where('rack', '=', rack)).execute()).map(grantOf);
+  return await (rack === undefined ? grants : grants.where('rack', '=', rack)).execute();
 }
 
 /** `bearer`: also whoever is the operator besides. */
@@ -278,11 +385,12 @@ const unknown = (what: 'grant' | 'token', id: string) =>
     `There is no ${what} '${id.slice(0, 80)}'; \`recorder grants\` lists them.`,
   );
 
-const grantOf = (row: Selectable<ControlTables['grants']>): Grant => ({
+const grantOf = (row: GrantRow): Grant => ({
   id: row.id,
   rack: row.rack,
   verbs: JSON.parse(row.verbs) as Verb[],
   to: row.to,
+  includes_past: row.after_seq === null,
   granted_at: row.granted_at,
   granted_by: row.granted_by,
   expires_at: row.expires_at,

@@ -57,4 +57,10 @@ export const migrations = {
         await sql.raw(statement).execute(db);
     },
   },
+  '002-identities': {
+    async up(db: Kysely<unknown>): Promise<void> {
+      for (const column of ['to_id text', 'after_generation integer', 'after_seq integer'])
+        await sql.raw(`alter table grants add column ${column}`).execute(db);
+    },
+  },
 };

@@ -21,6 +21,11 @@ interface Grants {
   rack: RackId;
   verbs: Json;
   to: string;
+  /** Of a peer, its identity; null: granted before there were any, or by a recorder that knows none. */
+  to_id: string | null;
+  /** The end of the history when it was granted; null: what is before it may be read, too. */
+  after_generation: number | null;
+  after_seq: number | null;
   granted_at: Time;
   granted_by: string;
   expires_at: Time;

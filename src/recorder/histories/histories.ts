@@ -1,13 +1,15 @@
 import { type RackId, racks } from '../../watch/index.ts';
 import { RecorderError } from '../errors.ts';
 import type { NewEvent } from '../types.ts';
-import { currentGeneration, currentPath, historyFiles } from './files.ts';
-import { nothing, readTotals, type Totals } from './history.ts';
+import { currentGeneration, currentPath, historyFiles, historyPath } from './files.ts';
+import type { Place } from '../types.ts';
+import { nothing, readLastSeq, readTotals, type Totals } from './history.ts';
 import type { Added, Answers, Question, RackSettings } from './protocol.ts';
 import { HistoryThread } from './thread.ts';
 
 interface Options {
   readonly folder: string;
+  /** Also those that are added later: a thread that starts then gets them, too. */
   readonly secrets: readonly string[];
   /** The thread's entry. Without one, histories are only looked at. */
   readonly worker: string | undefined;
@@ -48,6 +50,11 @@ export class Histories {
     before();
     this.#settings.set(rack, settings);
     if (this.#thread?.isRunning) await this.#ask(settingsQuestion(rack, settings));
+  }
+
+  /** For everything that is added later. */
+  async keepOut(secret: string): Promise<void> {
+    if (this.#thread?.isRunning) await this.#ask({ do: 'keepOut', secret });
   }
 
   /** @returns undefined: the rack is not armed */
@@ -94,6 +101,20 @@ export class Histories {
       } catch (error) {
         // A purge took it away meanwhile.
         if (this.pathOf(rack) === path) throw error;
+      }
+    }
+  }
+
+  /** Behind everything that was recorded so far. @throws StoreError */
+  endOf(rack: RackId): Place {
+    for (;;) {
+      const generation = this.generationOf(rack);
+      if (generation === undefined) return { generation: 0, seq: 0 };
+      try {
+        return { generation, seq: readLastSeq(historyPath(this.#folder, rack, generation)) };
+      } catch (error) {
+        // A purge took it away meanwhile.
+        if (this.generationOf(rack) === generation) throw error;
       }
     }
   }

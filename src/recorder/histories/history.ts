@@ -235,6 +235,20 @@ export function readTotals(path: string): Totals {
   }
 }
 
+/** The greatest `seq` that was ever given to an event of a history. As `readTotals`. @throws StoreError */
+export function readLastSeq(path: string): number {
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(path, { readOnly: true, timeout: 1000 });
+    if (db.prepare('pragma user_version').get()?.['user_version'] === 0) return 0;
+    return Number(db.prepare("select seq from sqlite_sequence where name = 'events'").get()?.['seq'] ?? 0);
+  } catch (error) {
+    throw explained(error, path);
+  } finally {
+    db?.close();
+  }
+}
+
 export const nothing: Totals = { events: 0, bytes: 0, from: null, to: null };
 
 const explained = (error: unknown, path: string): StoreError =>

@@ -38,7 +38,7 @@ const slack = 1.25;
  */
 export class Keeper {
   readonly #folder: string;
-  readonly #secrets: readonly string[];
+  #secrets: readonly string[];
   readonly #reply: (reply: Reply) => void;
   readonly #places = new Map<RackId, Place>();
   #adding: Adding[] = [];
@@ -75,6 +75,8 @@ export class Keeper {
         return this.#sweep(question.rack, question.now);
       case 'purge':
         return this.#purge(question.rack, question.generation);
+      case 'keepOut':
+        return this.#keepOut(question.secret);
       case 'close':
         for (const rack of this.#places.keys()) this.#letGo(rack);
         return undefined;
@@ -86,6 +88,12 @@ export class Keeper {
     if (place.settings && place.settings.version >= settings.version) return;
     const redactor = new Redactor(settings.policy.redact, this.#secrets);
     Object.assign(place, { settings, redactor });
+  }
+
+  #keepOut(secret: string): undefined {
+    this.#secrets = [...this.#secrets, secret];
+    for (const place of this.#places.values())
+      if (place.settings) place.redactor = new Redactor(place.settings.policy.redact, this.#secrets);
   }
 
   #addAll(): void {

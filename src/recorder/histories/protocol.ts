@@ -23,6 +23,7 @@ export type Question =
     }
   | { readonly do: 'sweep'; readonly rack: RackId; readonly now: string }
   | { readonly do: 'purge'; readonly rack: RackId; readonly generation: number }
+  | { readonly do: 'keepOut'; readonly secret: string }
   | { readonly do: 'close' };
 
 export interface Added {
@@ -40,6 +41,7 @@ export interface Answers {
   sweep: { readonly events: number; readonly bytes: number };
   /** Undefined: it was done before. */
   purge: Totals | undefined;
+  keepOut: undefined;
   close: undefined;
 }
 

@@ -1,6 +1,7 @@
 import { RE2JS } from 're2js';
 import type { Allowance } from './allowance.ts';
-import { redactionSets } from './sets.ts';
+import { base64Of } from './base64.ts';
+import { mintedSecrets, redactionSets } from './sets.ts';
 import { unescaped } from './unescaped.ts';
 
 export const cut = '[redacted]';
@@ -19,7 +20,8 @@ export class Redactor {
 
   /**
    * @param expressions as of a policy that was checked
-   * @param secrets that are taken out always, whole, also as they stand in a URL, in JSON or in base64
+   * @param secrets that are taken out always, whole, also as they stand in a URL, in JSON or in base64; besides them,
+   * everything that hosts mint
    */
   constructor(expressions: readonly string[], secrets: readonly string[]) {
     const sets = expressions
@@ -32,6 +34,7 @@ export class Redactor {
     this.#names = sets.map((set) => set.names).filter((names) => names !== undefined);
     this.#finds = [
       ...[...spellings].map(findLiteral),
+      ...mintedSecrets.map((pattern) => findPattern(pattern, '')),
       ...sets.flatMap(({ needs = '', patterns }) => patterns.map((pattern) => findPattern(pattern, needs))),
       ...own.map(findExpression),
     ];
@@ -85,16 +88,9 @@ function spellingsOf(secret: string): string[] {
   return [secret, encoded, quoted, quoted.replaceAll('/', '\\/'), ...inBase64(secret)];
 }
 
-/** Wherever it stands in what was written in base64, as `user:secret` of a header. */
-function inBase64(secret: string): string[] {
-  return [0, 1, 2].flatMap((before) => {
-    const bytes = Buffer.from(secret);
-    const written = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64url');
-    // Characters that have bits of what stands before or behind it are not its own.
-    const own = written.slice(Math.ceil((before * 4) / 3), Math.floor(((before + bytes.length) * 4) / 3));
-    return own.length < 2 * shortestSecret ? [] : [own, own.replaceAll('-', '+').replaceAll('_', '/')];
-  });
-}
+/** Shorter pieces would be found by chance. */
+const inBase64 = (secret: string): string[] =>
+  base64Of(Buffer.from(secret)).filter(({ length }) => length >= 2 * shortestSecret);
 
 const findLiteral =
   (secret: string): Find =>

@@ -1,3 +1,6 @@
+import { secretKinds } from '../../signing/secret.ts';
+import { base64Of } from './base64.ts';
+
 /**
  * Sets of patterns of our own, which policies name. They are JavaScript's, which is some thirty times as quick as RE2 is
  * here; so each of them must take time in proportion to the text, whatever the text: what comes before a piece that may
@@ -17,6 +20,19 @@ const privateKey =
 
 /** Signed or encrypted; one that lost its last part, too. */
 const jsonWebToken = /(?<![\w-])(?=[\w-]*eyJ)[\w-]+(?:\.[\w-]{8,}){1,4}/g;
+
+/**
+ * Secrets that a host minted, as they are and in base64, wherever they begin in what was encoded. They are redacted
+ * whatever the policy: of most of them the host keeps a hash and nothing that it could look for.
+ */
+export const mintedSecrets: readonly RegExp[] = [
+  new RegExp(`lathe_(?:${secretKinds.join('|')})_[\\w-]{43}`, 'g'),
+  // 43 characters are 57 of base64, and a part of one before them and behind them.
+  new RegExp(
+    `(?:${secretKinds.flatMap((kind) => base64Of(Buffer.from(`lathe_${kind}_`))).join('|')})[\\w+/-]{57,59}`,
+    'g',
+  ),
+];
 
 /** What many services begin their keys with; in JSON a line's beginning stands behind `\n`. */
 const servicesKey = /(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt]))(?:sk|pk|rk)[-_][\w-]{16,}/g;

@@ -1,9 +1,11 @@
 import type { Migration } from 'kysely/migration';
 import { up as agentPlane } from './001-agent-plane.ts';
 import { up as observed } from './002-observed.ts';
+import { up as peerScopes } from './003-peer-scopes.ts';
 
 /** In the order of their names. One that was released is never changed: the next one mends it. */
 export const migrations: Readonly<Record<string, Migration>> = {
   '001-agent-plane': { up: agentPlane },
   '002-observed': { up: observed },
+  '003-peer-scopes': { up: peerScopes },
 };

@@ -2681,8 +2681,10 @@ export interface components {
           /** @enum {string} */
           rack: 'agent' | 'completions' | 'workflows' | 'gateway' | 'external';
           readonly verbs: ('read' | 'write')[];
-          /** @description `bearer`: whoever has the host's own; `peer:NAME`. */
+          /** @description `bearer`: whoever has the host's own; `peer:NAME`: the peer that had this name then. */
           to: string;
+          /** @description Also what was recorded before it was granted may be read. */
+          includes_past: boolean;
           /** Format: date-time */
           granted_at: string;
           granted_by: string;
@@ -3819,6 +3821,17 @@ export interface operations {
           'application/json': components['schemas']['HostError'];
         };
       };
+      /** @description The peer's token lacks the scope that is named. */
+      403: {
+        headers: {
+          /** @description Names the request. */
+          'x-request-id'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['HostError'];
+        };
+      };
       /** @description Nothing was done: the disk is full, or the host is starting. `Retry-After` tells when to come back. */
       503: {
         headers: {
@@ -3863,6 +3876,17 @@ export interface operations {
           'application/json': components['schemas']['HostError'];
         };
       };
+      /** @description The peer's token lacks the scope that is named. */
+      403: {
+        headers: {
+          /** @description Names the request. */
+          'x-request-id'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['HostError'];
+        };
+      };
       /** @description Nothing was done: the disk is full, or the host is starting. `Retry-After` tells when to come back. */
       503: {
         headers: {
@@ -3898,6 +3922,17 @@ export interface operations {
       };
       /** @description The bearer's credential is missing or wrong. */
       401: {
+        headers: {
+          /** @description Names the request. */
+          'x-request-id'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['HostError'];
+        };
+      };
+      /** @description The peer's token lacks the scope that is named. */
+      403: {
         headers: {
           /** @description Names the request. */
           'x-request-id'?: string;
@@ -7485,6 +7520,17 @@ export interface operations {
           'application/json': components['schemas']['HostError'];
         };
       };
+      /** @description The peer's token lacks the scope that is named. */
+      403: {
+        headers: {
+          /** @description Names the request. */
+          'x-request-id'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['HostError'];
+        };
+      };
     };
   };
   getSurfaceSchema: {
@@ -7512,6 +7558,17 @@ export interface operations {
       };
       /** @description The bearer's credential is missing or wrong. */
       401: {
+        headers: {
+          /** @description Names the request. */
+          'x-request-id'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['HostError'];
+        };
+      };
+      /** @description The peer's token lacks the scope that is named. */
+      403: {
         headers: {
           /** @description Names the request. */
           'x-request-id'?: string;
@@ -7571,6 +7628,17 @@ export interface operations {
       };
       /** @description The bearer's credential is missing or wrong. */
       401: {
+        headers: {
+          /** @description Names the request. */
+          'x-request-id'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['HostError'];
+        };
+      };
+      /** @description The peer's token lacks the scope that is named. */
+      403: {
         headers: {
           /** @description Names the request. */
           'x-request-id'?: string;
@@ -7774,6 +7842,17 @@ export interface operations {
           'application/json': components['schemas']['RecorderRefusal'];
         };
       };
+      /** @description The peer's token lacks the scope that is named. */
+      403: {
+        headers: {
+          /** @description Names the request. */
+          'x-request-id'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['RecorderRefusal'];
+        };
+      };
     };
   };
   getRack: {
@@ -7801,6 +7880,17 @@ export interface operations {
       };
       /** @description The bearer's credential is missing or wrong. */
       401: {
+        headers: {
+          /** @description Names the request. */
+          'x-request-id'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['RecorderRefusal'];
+        };
+      };
+      /** @description The peer's token lacks the scope that is named. */
+      403: {
         headers: {
           /** @description Names the request. */
           'x-request-id'?: string;

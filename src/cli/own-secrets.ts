@@ -1,0 +1,58 @@
+import type { Secrets } from '../config/secrets.ts';
+import type { GatewayConfig } from '../gateway/config/types.ts';
+import type { SigningKey } from '../signing/ed25519.ts';
+import { textsOfKey } from '../signing/host-key.ts';
+import { readTelemetrySettings } from '../telemetry/settings.ts';
+import type { Credentials } from './credentials.ts';
+
+export interface OwnSecretsSetting {
+  readonly credentials: Credentials;
+  readonly key: SigningKey;
+  readonly secrets: Secrets;
+  readonly gatewayConfig: GatewayConfig;
+  /** `sqlite:PATH` or `postgres://...`. */
+  readonly database: string;
+  /** `--otlp-endpoint`. */
+  readonly collector: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Shorter ones may be words. Those that the host or its gateway asks for have rules of their own. */
+const shortest = 8;
+
+/**
+ * The secrets that this host is configured with, as texts that are never recorded. What it mints itself, the recorder
+ * knows by its form.
+ * @throws UsageError as `readTelemetrySettings`
+ */
+export function ownSecrets(setting: OwnSecretsSetting): string[] {
+  const { credentials, key, secrets, gatewayConfig, database, collector, env } = setting;
+  const { masterKeys, providers } = gatewayConfig;
+  const { traces, metrics } = readTelemetrySettings(collector, env) ?? {};
+  const headers = [traces, metrics].flatMap((signal) => Object.values(signal?.headers ?? {}));
+  const given = [...secrets.texts, ...headers, ...passwordsOf(database)];
+  return [
+    ...new Set([
+      ...credentials.texts,
+      ...textsOfKey(key),
+      ...providers.flatMap(({ apiKey = [] }) => apiKey),
+      ...masterKeys.flatMap(({ key: bytes }) =>
+        (['hex', 'base64', 'base64url'] as const).map((encoding) => bytes.toString(encoding)),
+      ),
+      // Of `Bearer KEY` also the key alone.
+      ...given.flatMap((text) => [text, ...text.split(/\s+/)]).filter(({ length }) => length >= shortest),
+    ]),
+  ];
+}
+
+/** One that is the user's name as well is no secret, and may be a word. */
+function passwordsOf(database: string): string[] {
+  if (!URL.canParse(database)) return [];
+  const { username, password } = new URL(database);
+  if (password === username) return [];
+  try {
+    return [password, decodeURIComponent(password)];
+  } catch {
+    return [password];
+  }
+}
