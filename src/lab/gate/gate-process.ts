@@ -3,6 +3,7 @@ import { LabError } from '../types.ts';
 import type { Finding, KernelRegistrationReport, Stage, StageName } from '../types.ts';
 import { type ChildOptions, type Death, GateChild } from './child-process.ts';
 import type { FromChild, GateJob } from './protocol.ts';
+import { plainReason } from '../../words/plain-reason.ts';
 
 export interface GateOptions extends ChildOptions {
   /** Of one registration; the child is killed then. */
@@ -135,7 +136,7 @@ export class GateProcess {
     } catch (error) {
       if (stop.aborted) throw stop.reason;
       this.#discard(child);
-      const why = error instanceof Error ? error.message : String(error);
+      const why = plainReason(error);
       throw new LabError('lab_failed', `kernels cannot be checked on this machine: ${why}`);
     } finally {
       clearTimeout(timer);
