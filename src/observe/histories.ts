@@ -6,6 +6,7 @@ import { rowOf } from './query/rows.ts';
 import type { CheckedQuery } from './query/types.ts';
 import { unreadable } from './readers/failures.ts';
 import type { ObserveEnvelope, ReadableRack, Transcripts } from './types.ts';
+import { plainReason } from '../words/plain-reason.ts';
 
 type Redactions = ObserveEnvelope['redactions'];
 
@@ -40,7 +41,7 @@ export async function ofRecorder<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw unreadable(error instanceof Error ? error.message : String(error), error);
+    throw unreadable(plainReason(error), error);
   }
 }
 

@@ -7,6 +7,7 @@ import type { ModelCard, StoredModel } from './model-store.ts';
 import { Problem } from './problem.ts';
 import { modelNotFound, requireKind } from './turn/identity.ts';
 import { Turnstile, type Visit } from './turnstile.ts';
+import { plainReason } from '../words/plain-reason.ts';
 
 /** The lab over the resident model; undefined as long as it is not ready. */
 export type LabSource = () => Lab | undefined;
@@ -197,7 +198,7 @@ export class Resident {
       const { engine, ...more } = await load(location);
       this.ready(engine, { ...more, location });
     } catch (error) {
-      const why = messageOf(error);
+      const why = plainReason(error);
       await this.#restore(before === location ? undefined : before, why, load);
       throw loadFailed(location.split(/[/\\]/).at(-1) ?? location, why);
     }
@@ -215,7 +216,7 @@ export class Resident {
       const { engine, ...more } = await load(before);
       this.ready(engine, { ...more, location: before });
     } catch (error) {
-      this.#state = { kind: 'none', why: `${why}; and what was resident before: ${messageOf(error)}` };
+      this.#state = { kind: 'none', why: `${why}; and what was resident before: ${plainReason(error)}` };
     }
   }
 
@@ -258,8 +259,6 @@ export const loading = (): Problem =>
 
 /** Ollama's clients name the default tag, which means nothing here. */
 export const plainName = (asked: string): string => asked.replace(/:latest$/, '');
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 const notResident = (asked: string, resident: string): Problem =>
   new Problem(

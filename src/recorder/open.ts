@@ -28,6 +28,7 @@ import {
   type Rack,
   type Tombstone,
 } from './types.ts';
+import { plainReason } from '../words/plain-reason.ts';
 
 export interface RecorderOptions {
   /** Made where it is absent, for its owner alone. */
@@ -391,7 +392,7 @@ function makeFolder(folder: string): void {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     chmodSync(folder, 0o700);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = plainReason(cause);
     throw new StoreError('storage_failed', `the recorder's folder ${folder} cannot be used: ${reason}`, {
       cause,
     });

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { keyIdOf, rawPublicKey, type SigningKey } from './ed25519.ts';
 import { makeOnce } from './make-once.ts';
+import { plainReason } from '../words/plain-reason.ts';
 
 /** The key is there but cannot be used, or cannot be made. */
 export class HostKeyError extends Error {
@@ -63,6 +64,6 @@ const troubles: Readonly<Record<string, string>> = {
 };
 
 function messageOf(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  return troubles[code ?? ''] ?? message;
+  const { code } = error as NodeJS.ErrnoException;
+  return troubles[code ?? ''] ?? plainReason(error);
 }

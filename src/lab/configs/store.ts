@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isConfigName, LabError } from '../types.ts';
+import { plainReason } from '../../words/plain-reason.ts';
 
 /** Larger than any config that the lab writes. */
 export const largestConfig = 16 * 1024 * 1024;
@@ -102,9 +103,8 @@ export function messageOf(error: unknown): string {
     ENOSPC: 'the disk is full',
     EROFS: 'the file system is read-only',
   };
-  const { code, message } = error as NodeJS.ErrnoException;
-  // Node's own message names the path.
-  return known[code ?? ''] ?? (code === undefined ? message : `the system says ${code}`);
+  const { code } = error as NodeJS.ErrnoException;
+  return known[code ?? ''] ?? plainReason(error);
 }
 
 async function written(handle: FileHandle, text: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { Socket } from 'node:net';
 import type { FromChild, ToChild } from './protocol.ts';
+import { plainReason } from '../../words/plain-reason.ts';
 
 /** How a child ended. */
 export interface Death {
@@ -50,7 +51,7 @@ export class GateChild {
         process.off('exit', onHostExit);
         resolve({ cause, lastWords: [this.#lost, this.#stderr.trim()].filter(Boolean).join('\n') });
       };
-      child.once('error', (error) => end(error.message));
+      child.once('error', (error) => end(plainReason(error)));
       // Not `exit`: what it wrote last may still be on its way.
       child.once('close', (code, signal) => end(signal ?? `exit code ${code}`));
     });

@@ -4,6 +4,7 @@ import type { Finding, KernelRegistrationReport, Stage, StageName } from '../typ
 import { type ChildOptions, type Death, GateChild } from './child-process.ts';
 import type { FromChild, GateJob } from './protocol.ts';
 import { maxStretch, type Phase, PhaseTimer, type TimeLimits, usualLimits } from './time-limits.ts';
+import { plainReason } from '../../words/plain-reason.ts';
 
 export interface GateOptions extends ChildOptions {
   /** Limits of one registration; the child is killed when it exceeds one. */
@@ -160,7 +161,7 @@ export class GateProcess {
     } catch (error) {
       if (stop.aborted) throw stop.reason;
       this.#discard(child);
-      const why = error instanceof Error ? error.message : String(error);
+      const why = plainReason(error);
       throw new LabError('lab_failed', `kernels cannot be checked on this machine: ${why}`);
     } finally {
       clearTimeout(timer);

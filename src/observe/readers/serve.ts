@@ -1,6 +1,7 @@
 import { ObserveError } from '../errors.ts';
 import { ReadOnlyDatabase } from './read-only-database.ts';
 import type { Question, Reply, ThreadData } from './messages.ts';
+import { plainReason } from '../../words/plain-reason.ts';
 
 /** The side of the thread: one question after the other. */
 export function serveReads(data: ThreadData): (question: Question) => Reply {
@@ -12,10 +13,8 @@ export function serveReads(data: ThreadData): (question: Question) => Reply {
       const { kind, code, message } =
         error instanceof ObserveError
           ? error
-          : new ObserveError('unavailable', 'database_unavailable', `the database: ${messageOf(error)}`);
+          : new ObserveError('unavailable', 'database_unavailable', `the database: ${plainReason(error)}`);
       return { failure: { kind, code, message } };
     }
   };
 }
-
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { unreadable } from './failures.ts';
 import type { Question, Reply, ThreadData } from './messages.ts';
+import { plainReason } from '../../words/plain-reason.ts';
 
 /** How long a thread may take to be there, in ms. */
 const startPatience = 20_000;
@@ -75,7 +76,7 @@ export class ReadingThread {
     } catch (error) {
       this.#ended ??= error as Error;
       throw unreadable(
-        `the thread that reads the database broke down (${(error as Error).message}): ask again, for less at once`,
+        `the thread that reads the database broke down (${plainReason(error)}): ask again, for less at once`,
         error,
       );
     } finally {

@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { StoreError } from '../../store/index.ts';
 import { RecorderError } from '../errors.ts';
 import type { Answers, Call, KeeperData, Question, Reply } from './protocol.ts';
+import { plainReason } from '../../words/plain-reason.ts';
 
 interface Waiting {
   resolve(answer: Answers[Question['do']]): void;
@@ -76,7 +77,7 @@ export class HistoryThread {
     });
     let reason = 'it was ended';
     worker.on('error', (error: Error) => {
-      reason = error.message;
+      reason = plainReason(error);
     });
     worker.on('exit', () => {
       this.#worker = undefined;

@@ -1,0 +1,35 @@
+import { openSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { messageOf } from '../../src/lab/configs/store.ts';
+import { plainReason } from '../../src/words/plain-reason.ts';
+
+const thrown = (work: () => unknown): unknown => {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('nothing was thrown');
+};
+/** Node's own words on each name the path or the value. */
+const nodes = ['/a/secret/place', '/dev/null/secret', 'secret\0'].map((path) =>
+  thrown(() => openSync(path, 'r')),
+);
+
+it('of an error of Node is its code, without the path in its message', async () => {
+  const place: string = '/a/secret/module.js';
+  const missing: unknown = await import(place).catch((error: unknown) => error);
+  for (const error of [...nodes, missing]) {
+    expect((error as Error).message).toMatch(/secret/);
+    expect(plainReason(error)).toMatch(/^the system says E[A-Z_]+$/);
+    expect(messageOf(error)).not.toMatch(/secret/);
+  }
+});
+
+it('of any other error is its message', () => {
+  expect(plainReason(new Error('no device within 60 s'))).toBe('no device within 60 s');
+  expect(plainReason(Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR' }))).toBe(
+    'disk I/O error',
+  );
+  expect(plainReason('text')).toBe('text');
+});
