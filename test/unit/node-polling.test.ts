@@ -31,7 +31,7 @@ it('rests after native callbacks, and leaves others as they are', async () => {
   // A bound function is as native as the binding's own.
   const native = heard.push.bind(heard, 3);
   setImmediate(native);
-  await vi.waitFor(() => expect(heard).toEqual([1, 'two', 3]));
+  await expect.poll(() => heard).toEqual([1, 'two', 3]);
   expect(wait).toHaveBeenCalledTimes(1);
 
   const cancelled = setImmediate(() => heard.push('never'));
