@@ -64,7 +64,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     bodies: new BodyShares(config.limits.maxBodyBytes),
     inFlight: new InFlight(),
     watch: seen.watch,
-    readerMs: 1000,
+    readerMs: 600_000,
     ready: () => Promise.resolve(),
     onFault: () => undefined,
   });

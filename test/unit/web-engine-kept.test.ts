@@ -210,7 +210,7 @@ describe('a model at an address', () => {
     expect((await pageOf(new PrivateFiles()).load()).bytes).toEqual(random(1));
     let silent = 1;
     fault = () => silent-- > 0;
-    expect((await pageOf(new PrivateFiles(), { idleMs: 100 }).load()).bytes).toEqual(random(1));
+    expect((await pageOf(new PrivateFiles(), { attempts: 50, idleMs: 500 }).load()).bytes).toEqual(random(1));
   });
 
   it('is given up when the signal says so; what came is kept', async () => {
@@ -484,7 +484,7 @@ describe('models that are not kept', () => {
       response.writeHead(200, { 'content-length': size }).write(new Uint8Array(10));
       return true;
     };
-    const found = await wholeFiles(url(), () => {}, { idleMs: 20 });
+    const found = await wholeFiles(url(), () => {}, { idleMs: 500 });
     await expect(openModelFile(found)).rejects.toThrow(/broke off after 10 bytes/);
   });
 
