@@ -12,7 +12,7 @@ const withModel = (
  * A limit here only ends what hangs: a test that passes waits for events, and a busy machine may be slow with them. With an
  * empty shader cache the software adapter compiles one matmul for a minute on a busy machine.
  */
-const limits = { testTimeout: 600_000, hookTimeout: 600_000, expect: { poll: { timeout: 60_000 } } };
+const limits = { testTimeout: 600_000, hookTimeout: 600_000, expect: { poll: { timeout: 120_000 } } };
 const adapterLimits = {
   testTimeout: 1_200_000,
   hookTimeout: 1_200_000,

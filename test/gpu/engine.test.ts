@@ -353,14 +353,13 @@ describe('a lost device', () => {
 });
 
 describe('close', () => {
-  it('fails what runs, resolves within its grace, and refuses from then on', async () => {
+  it('fails what runs, resolves when that is over, and refuses from then on', async () => {
     const own = await loadEngine(nodePlatform(), { model });
     const running = answer(request(story, { maxTokens: 900, ignoreEnd: true }), own);
-    const began = performance.now();
-    const closed = own.close(2000);
+    const closed = own.close(600_000);
     await expect(running).rejects.toMatchObject({ code: 'shutting_down' });
+    // As soon as nothing runs: the grace is ten minutes.
     await closed;
-    expect(performance.now() - began).toBeLessThan(2500);
     expect(refusal(() => own.generate(request('Hi'))).code).toBe('shutting_down');
   });
 });

@@ -333,8 +333,8 @@ test('500 the run journal cannot be read: loudly, never half-empty', async () =>
 });
 
 describe('over time', () => {
-  // Beats of a second, so that two and four missed ones are waited for.
-  const flags = ['--enable-all-workflows', '--heartbeat-secs', '1'];
+  // Beats of two seconds, so that two and four missed ones are waited for, and told apart on a slow machine.
+  const flags = ['--enable-all-workflows', '--heartbeat-secs', '2'];
   let host: ContractHost;
   beforeAll(async () => {
     host = await startContractHost({ flags, says });

@@ -448,10 +448,10 @@ describe('tasks of a gateway', () => {
     const world = await openTaskWorld(freshSqlite(), { gateway: gateway.url });
     open.push(() => world.store.close());
     const server = await serve(world.routes);
-    const body = { prompt: 'Go.', limits: { timeout_secs: 0.2 } };
+    const body = { prompt: 'Go.', limits: { timeout_secs: 3 } };
     const lines = await linesOf(await server.send('POST', '/agent/v1/tasks', body));
     expect(lines.at(-1)).toMatchObject({ type: 'aborted', reason: 'timeout' });
-    while (gateway.left === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await expect.poll(() => gateway.left).toBe(1);
   });
 
   it('refuses at once where the model is not there', async () => {

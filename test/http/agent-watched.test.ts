@@ -113,7 +113,7 @@ describe('tasks, as they are told', () => {
     await post({ prompt: 'No turn is left.', limits: { max_turns: 1 } });
     revoked.add('shere-3');
     await post({ prompt: 'Its session is revoked.' });
-    await post({ prompt: 'The time is up.', limits: { timeout_secs: 1 } });
+    await post({ prompt: 'The time is up.', limits: { timeout_secs: 3 } });
     const hanging = post({ prompt: 'The host stops.' });
     await expect.poll(() => endings('turn').length).toBe(5);
     await tasks.stop();

@@ -1,13 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { openaiError } from '../../src/planes/error-schema.ts';
 import { scriptedServers } from '../support/serve.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 const serve = scriptedServers();
-const timed = async (ask: () => Promise<Response>) => {
-  const began = performance.now();
-  const response = await ask();
-  return { response, ms: performance.now() - began };
-};
 
 const hi = { messages: [{ role: 'user', content: 'hi' }] };
 const chat = '/v1/chat/completions';
@@ -345,16 +341,19 @@ describe('bad input', () => {
       ['/v1/completions', `{"prompt":[${many('[1]', 3_000_000)}]}`, 'prompt', 'at most 128 prompts'],
     ] as const;
     /** As long to read, and wrong in one place. */
-    const control = await timed(() => post(chat, `{"messages":[],"user":[${many('1')}]}`));
+    const control = await cpuMs(() => post(chat, `{"messages":[],"user":[${many('1')}]}`));
     for (const [path, body, param, message] of bodies) {
-      const { response, ms } = await timed(() => post(path, body));
+      let response = new Response();
+      const ms = await cpuMs(async () => {
+        response = await post(path, body);
+      });
       expect(response.status).toBe(400);
       const { error } = openaiError.parse(await response.json());
       expect(error).toMatchObject({ code: 'invalid_value', param });
       expect(error.message).toContain(message);
       expect(error.violations?.length).toBeLessThanOrEqual(50);
-      // Not once for each element; both may have had to wait for the processor.
-      expect(ms).toBeLessThan(40 * control.ms + 1000);
+      // Checks that tell of every element, or compare each with each, take far longer.
+      expect(ms, param).toBeLessThan(30 * control);
     }
     expect(faults).toEqual([]);
   });

@@ -11,6 +11,7 @@ import { fakeProvider } from '../support/gateway/provider.ts';
 import { customerOf, soldAt, Witness } from '../support/gateway/world.ts';
 import { killCount, killsOn, pause, randomFrom, report } from '../support/kills/process.ts';
 import { ledgerOn } from '../support/ledger.ts';
+import { until } from '../support/until.ts';
 
 describeDatabases('a gateway that is killed under load', (url, kind) => {
   const kills = killCount(kind === 'sqlite' ? 4 : 2);
@@ -50,7 +51,8 @@ describeDatabases('a gateway that is killed under load', (url, kind) => {
     load.start(16);
     for (let round = 0; round < kills; round++) {
       gateway = await gatewayProcess(config, database);
-      await pause(100 + random(900));
+      await until(async () => (await witness.openHolds()) > 0);
+      await pause(random(900));
       gateway.kill('SIGKILL');
       await gateway.exit;
       expect((await witness.books.ledger.audit()).faults, `seed ${seed}, round ${round}`).toEqual([]);

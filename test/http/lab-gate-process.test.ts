@@ -223,8 +223,8 @@ describe('the child', () => {
     const timer = setInterval(() => (turns += 1), 10);
     const [report, next] = await Promise.all([gate.register(hanging), gate.register(good)]);
     clearInterval(timer);
-    // Every 10 ms for 4 s; a blocked loop would have counted a handful.
-    expect(turns).toBeGreaterThan(100);
+    // Every 10 ms for 4 s where nobody else wants the processor; a blocked loop counts one or two.
+    expect(turns).toBeGreaterThan(10);
     expect(report).toMatchObject({ accepted: false, kernel: 'trick' });
     expect(report.stages.map(({ stage }) => stage)).toEqual([
       'parse',

@@ -13,6 +13,7 @@ import type {
   ValidationReport,
 } from '../../src/lab/types.ts';
 import { buildHost, freshDataDir, type HostProcess, startHost } from '../support/host.ts';
+import { until } from '../support/until.ts';
 
 let host: HostProcess;
 let url: string;
@@ -223,8 +224,12 @@ describe('one engine', () => {
       ends.push(what);
     };
     const long = { model: 'lathe-tiny', prompt: 'Once', max_tokens: 300, temperature: 0.9, seed: 4 };
-    const before = note('before', call('POST', '/v1/completions', long));
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    const streamed = await fetch(`${url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...long, stream: true }),
+    });
+    const before = note('before', streamed.text());
     const bench = note(
       'bench',
       call('POST', '/lab/v1/bench', { rounds: 6, new_tokens: 4, contexts: [16], prompt_tokens: 16 }),
@@ -331,6 +336,10 @@ describe('kernels that take the host down', () => {
     expect((await complete('Short')).status).toBe(200);
     const hanging = complete('Many words in one prompt, so that it takes a step of many rows. '.repeat(5));
     // Taking the kernel away does not end the step that hangs on it, nor its guilt.
+    await until(async () => {
+      const slots = (await (await fetch(`${url}/slots`)).json()) as { is_processing: boolean }[];
+      return slots.some(({ is_processing }) => is_processing);
+    });
     await new Promise((resolve) => setTimeout(resolve, 1000));
     const [hung, unbound] = await Promise.all([hanging, call('DELETE', '/lab/v1/bindings')]);
     expect(unbound).toMatchObject({ status: 503, body: { error: { code: 'device_lost' } } });

@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { LabError, type LabErrorCode } from '../../src/lab/types.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
@@ -571,7 +571,7 @@ describe('a client that leaves', () => {
     const first = await reader?.read();
     expect(new TextDecoder().decode(first?.value)).toMatch(/^{"stage":"waiting"}\n/);
     left.abort();
-    await vi.waitFor(() => expect(lab.cancelled).toBe(1));
+    await expect.poll(() => lab.cancelled).toBe(1);
     expect(faults).toEqual([]);
   });
 
@@ -580,10 +580,10 @@ describe('a client that leaves', () => {
     lab.hang = 'heeds';
     const left = new AbortController();
     const answer = send('POST', path, body, { signal: left.signal });
-    await vi.waitFor(() => expect(lab.calls).toHaveLength(1));
+    await expect.poll(() => lab.calls).toHaveLength(1);
     left.abort();
     await expect(answer).rejects.toThrow('abort');
-    await vi.waitFor(() => expect(lab.cancelled).toBe(1));
+    await expect.poll(() => lab.cancelled).toBe(1);
     expect(faults).toEqual([]);
   });
 
@@ -591,7 +591,7 @@ describe('a client that leaves', () => {
     const { send, lab, stopping } = await serve();
     lab.hang = 'deaf';
     const answer = send('POST', path, body);
-    await vi.waitFor(() => expect(lab.calls).toHaveLength(1));
+    await expect.poll(() => lab.calls).toHaveLength(1);
     stopping.abort(new Problem(503, 'shutting_down', 'The host is shutting down.'));
     expect((await answer).status).toBe(503);
   });

@@ -17,6 +17,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
 import { freshDataDir, type HostProcess, startSource } from '../support/host.ts';
 import { modelsPath } from '../support/shared.ts';
+import { eventLoopTurns } from '../support/until.ts';
 
 const tiny = readFileSync(modelsPath('lathe-tiny-q8_0.gguf'));
 const face = fileURLToPath(new URL('../fixtures/architectures/qwen2/hf', import.meta.url));
@@ -88,19 +89,26 @@ describe('pull', () => {
   test('two at a time share one download, and who leaves does not cut the other', async () => {
     await ollama.delete({ model: 'owner--tiny-GGUF/tiny-Q8_0' });
     hub.log.length = 0;
+    const [asked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     hub.fault = (request, response) => {
       if (!request.url?.endsWith('.gguf')) return false;
-      setTimeout(() => sendFile({ path: '', content: tiny }, request, response), 200);
+      asked.resolve();
+      void goOn.promise.then(() => sendFile({ path: '', content: tiny }, request, response));
       return true;
     };
     const leaving = await ollama.pull({ model: 'hf:owner/tiny-GGUF', stream: true });
-    const staying = ollama.pull({ model: 'hf.co/owner/tiny-GGUF:latest' });
-    setTimeout(() => leaving.abort(), 100);
-    await expect(
+    const left = expect(
       (async () => {
         for await (const line of leaving) expect(line.status).not.toBe('success');
       })(),
     ).rejects.toThrow();
+    await asked.promise;
+    const staying = ollama.pull({ model: 'hf.co/owner/tiny-GGUF:latest' });
+    await eventLoopTurns(200);
+    leaving.abort();
+    await left;
+    await eventLoopTurns();
+    goOn.resolve();
     expect(await staying).toEqual({ status: 'success' });
     expect(hub.log.filter((line) => line.includes('.gguf'))).toHaveLength(1);
     hub.fault = () => false;

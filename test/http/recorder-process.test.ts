@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ObserveEnvelope } from '../../src/observe/types.ts';
 import { refusal } from '../support/contract-host.ts';
 import { administer, describeDatabases } from '../support/databases.ts';
-import { freshDataDir } from '../support/host.ts';
+import { freshDataDir, longLimits } from '../support/host.ts';
 import { killCount, pause, randomFrom, report } from '../support/kills/process.ts';
 import {
   event,
@@ -95,7 +95,7 @@ describe('ingest', () => {
   it('answers 429 with Retry-After where more comes than may, and keeps all that it did acknowledge', async () => {
     await pause(1000);
     const answers = await Promise.all(
-      Array.from({ length: 400 }, async (_, n) => ({ n, ...(await at.ingest(token, [event(`much.${n}`)])) })),
+      Array.from({ length: 600 }, async (_, n) => ({ n, ...(await at.ingest(token, [event(`much.${n}`)])) })),
     );
     const refused = answers.filter(({ status }) => status !== 200);
     expect(refused.length).toBeGreaterThan(0);
@@ -260,11 +260,12 @@ it(`a host that is killed while it takes events, ${kills} times, has all that it
 });
 
 describeDatabases('a host that is stopped while it is asked, sent to and listened to', (url, kind) => {
-  it('ends within five seconds, and has all that it acknowledged', async () => {
+  it('ends in order, and has all that it acknowledged', async () => {
     const database = await url();
     const dataDir = freshDataDir();
     const options = { dataDir, script: { says: ['All ', 'is ', 'well.'] }, flags: ['--database', database] };
-    const at = await startWatchedHost(options);
+    // It ends by itself, within its limits for an orderly stop: the one after which it exits in any case never comes.
+    const at = await startWatchedHost({ ...options, env: longLimits(4500) });
     for (const rack of ['completions', 'external']) await at.putRack(rack, armed);
     const { token } = await tokenFor(dataDir, 'external');
     await tokenFor(dataDir, 'completions');
@@ -292,10 +293,8 @@ describeDatabases('a host that is stopped while it is asked, sent to and listene
       ...[complete, complete, query, query, read].map(untilGone),
     ];
     await at.wait('all are at it', async () => acknowledged.length > 50 && answered.length > 20);
-    const begun = performance.now();
     at.host.kill('SIGTERM');
     expect(await at.host.exit).toEqual({ code: 0, signal: null });
-    expect(performance.now() - begun).toBeLessThan(5000);
     await Promise.all(working);
     expect(at.host.output.stderr).not.toMatch(/not stored|could not be|error/i);
     await at.end();

@@ -5,6 +5,7 @@ import { expect } from 'vitest';
 import { documentChecks } from './documented-answers.ts';
 import { freshDataDir, startScriptedHost, startSource } from './host.ts';
 import { type ScriptedAnswer, scriptedOpenAi } from './scripted-openai.ts';
+import { until } from './until.ts';
 
 interface HostOptions {
   readonly flags?: readonly string[];
@@ -13,6 +14,7 @@ interface HostOptions {
   readonly says?: Readonly<Record<string, readonly ScriptedAnswer[]>>;
   /** With a resident model that follows this: of test/support/scripted-host.ts. */
   readonly script?: Readonly<Record<string, unknown>> | undefined;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface Asked {
@@ -39,6 +41,7 @@ export async function startContractHost({
   dataDir = freshDataDir(),
   says = {},
   script,
+  env = {},
 }: HostOptions) {
   const holds = new Map<string, PromiseWithResolvers<void>>();
   /** A prompt with `#hold-x` in it is answered when `x` is released. */
@@ -59,7 +62,7 @@ export async function startContractHost({
   writeFileSync(config, `[gateway]\nurl = "${gateway.url}"\n`);
   const ports = ['--port', '0', '--control-port', '0'];
   const args = ['--config', config, '--data-dir', dataDir, ...ports, ...flags];
-  const host = script ? startScriptedHost(['--gpu', ...args], script) : startSource(args);
+  const host = script ? startScriptedHost(['--gpu', ...args], script, env) : startSource(args, env);
   const url = await host.url();
   const [, control = ''] = await host.waitFor('stdout', /control at (http:[^\s)]+)/);
   const token = (name: string) => readFileSync(join(dataDir, name), 'utf8').trim();
@@ -108,11 +111,11 @@ export async function startContractHost({
   };
   const call = async <Body>(method: string, path: string, asked?: Asked) =>
     checked<Body>(url, method, path, await fetched(url, method, path, asked));
-  const wait = async (what: string, until: () => Promise<boolean>) => {
-    const end = Date.now() + 20_000;
-    while (!(await until())) {
-      if (Date.now() > end) throw new Error(`never: ${what}\n${host.output.stderr}`);
-      await new Promise((resolve) => setTimeout(resolve, 25));
+  const wait = async (what: string, isSo: () => Promise<boolean>) => {
+    try {
+      await until(isSo, what);
+    } catch (error) {
+      throw new Error(`${String(error)}\n${host.output.stderr}`, { cause: error });
     }
   };
   return {

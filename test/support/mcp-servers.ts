@@ -30,7 +30,7 @@ export function childConfig(
   const [program, ...args] = childCommand(mode, more.description);
   return {
     name: 'notes',
-    timeoutMs: more.timeoutMs ?? 20_000,
+    timeoutMs: more.timeoutMs ?? 120_000,
     pins: new Map(Object.entries(more.pins ?? {})),
     transport: {
       kind: 'stdio',
@@ -49,7 +49,7 @@ export function httpConfig(
 ): McpServerConfig {
   return {
     name: 'notes',
-    timeoutMs: more.timeoutMs ?? 20_000,
+    timeoutMs: more.timeoutMs ?? 120_000,
     pins: new Map(Object.entries(more.pins ?? {})),
     transport: { kind: 'http', url, headers: more.headers ?? {} },
   };

@@ -25,7 +25,7 @@ async function listening(server: net.Server | http.Server): Promise<number> {
 }
 const serve = (handle: http.RequestListener) => listening(http.createServer(handle));
 
-const limits = { timeoutMs: 10_000, mostWireBytes: 200_000, mostBytes: 10_000, mostRedirects: 3 };
+const limits = { timeoutMs: 120_000, mostWireBytes: 200_000, mostBytes: 10_000, mostRedirects: 3 };
 
 /** @param grants of the network */
 async function getter(grants: readonly string[], resolve?: Resolve, changed: Partial<typeof limits> = {}) {

@@ -5,6 +5,7 @@ import type { TurnsResult } from '../../src/agent/services.ts';
 import { mostOutputBytes } from '../../src/agent/turns/cap.ts';
 import { StoreError } from '../../src/store/index.ts';
 import { breaking, calls, changeTool, good, readTool, says, turnWorld } from '../support/turn-world.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 
 const aborted = (result: TurnsResult) =>
   result.kind === 'aborted' ? [result.reason, result.message] : [result.text];
@@ -194,12 +195,13 @@ describe('changes of the turn loop', () => {
   });
 
   it('waits for the decision in a step, and the time stands still', async () => {
-    const decision = async () => {
-      await new Promise((resolve) => setTimeout(resolve, 400));
-      return { state: 'applied', output: good('written') } as const;
+    const clock = new ManualClock();
+    const decision = () => {
+      clock.pass(10_000);
+      return Promise.resolve({ state: 'applied', output: good('written') } as const);
     };
-    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], decision });
-    const result = await world.run({ onStaged: 'wait', limits: { timeout_secs: 0.3 } });
+    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], decision, clock });
+    const result = await world.run({ onStaged: 'wait', limits: { timeout_secs: 5 } });
     expect(result.kind).toBe('answer');
     expect(world.results()[0]).toMatchObject({ ok: true, output: 'written' });
   });
@@ -281,12 +283,14 @@ describe('the ends of the turn loop', () => {
   });
 
   it('discloses nothing where a turn was cut off before its model said what it used', async () => {
+    const clock = new ManualClock();
     const hang = async function* (): AsyncGenerator<PlannerEvent, void, undefined> {
       yield* [];
+      clock.pass(1000);
       await new Promise(() => undefined);
     };
     for (const steps of [[hang], [calls('look'), hang]]) {
-      const result = await turnWorld({ steps, tools: [look] }).run({ limits: { timeout_secs: 0.1 } });
+      const result = await turnWorld({ steps, tools: [look], clock }).run({ limits: { timeout_secs: 0.1 } });
       expect(result).toMatchObject({ kind: 'aborted', reason: 'timeout', turns: steps.length });
       expect(result.usage).toBeUndefined();
     }
@@ -323,8 +327,12 @@ describe('the ends of the turn loop', () => {
   });
 
   it('cuts a tool that hangs', async () => {
-    const hung = readTool('hung', () => new Promise(() => undefined));
-    const world = turnWorld({ steps: [calls('hung')], tools: [hung] });
+    const clock = new ManualClock();
+    const hung = readTool('hung', () => {
+      clock.pass(1000);
+      return new Promise(() => undefined);
+    });
+    const world = turnWorld({ steps: [calls('hung')], tools: [hung], clock });
     expect(aborted(await world.run({ limits: { timeout_secs: 0.1 } }))).toEqual([
       'timeout',
       'The time was up after 0.1 seconds (limits.timeout_secs).',
@@ -332,11 +340,13 @@ describe('the ends of the turn loop', () => {
   });
 
   it('cuts a model that hangs', async () => {
+    const clock = new ManualClock();
     async function* hang(): AsyncGenerator<PlannerEvent, void, undefined> {
       yield { type: 'delta', text: 'so' };
+      clock.pass(1000);
       await new Promise(() => undefined);
     }
-    const world = turnWorld({ steps: [hang] });
+    const world = turnWorld({ steps: [hang], clock });
     expect(aborted(await world.run({ limits: { timeout_secs: 0.1 } }))[0]).toBe('timeout');
     expect(world.types()).toEqual(['turn', 'delta', 'aborted']);
   });

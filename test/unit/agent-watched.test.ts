@@ -7,6 +7,7 @@ import type { ToolOutput } from '../../src/agent/tool.ts';
 import { StoreError } from '../../src/store/index.ts';
 import { breaking, calls, changeTool, good, readTool, says, turnWorld } from '../support/turn-world.ts';
 import { saidBy, watching } from '../support/watching.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 
 type World = Parameters<typeof turnWorld>[0];
 const watched = (world: World, kept: Parameters<typeof watching>[0] = []) => {
@@ -96,8 +97,10 @@ describe('turns, as they are told', () => {
 });
 
 describe('the ends of turns, as they are told', () => {
+  const clock = new ManualClock();
   const hang = async function* (): AsyncGenerator<PlannerEvent, void, undefined> {
     yield* [];
+    clock.pass(1000);
     await new Promise(() => undefined);
   };
   const within: [name: string, steps: World['steps'], ends: (string | undefined)[], limits?: object][] = [
@@ -109,7 +112,7 @@ describe('the ends of turns, as they are told', () => {
     ['no end', [[{ type: 'delta', text: 'x' }]], ['failed model_broke_off']],
   ];
   it.each(within)('%s', async (_, steps, ends, limits) => {
-    const { run, endings, of, ended } = watched({ steps, tools: [look] });
+    const { run, endings, of, ended } = watched({ steps, tools: [look], clock });
     expect((await run(limits ? { limits } : {})).kind).toBe('aborted');
     expect(endings('turn')).toEqual(ends);
     expect(ended).toHaveLength(of('turn').length + of('tool').length);

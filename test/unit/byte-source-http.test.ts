@@ -7,7 +7,7 @@ import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
 import { openSource } from '../support/byte-source.ts';
 
 const bytes = Uint8Array.from({ length: 100_000 }, (_, index) => (index * 31 + (index >> 8)) & 255);
-const quick = { attempts: 3, retryDelayMs: 1, idleMs: 30_000 };
+const quick = { attempts: 3, retryDelayMs: 1, idleMs: 120_000 };
 
 let server: LocalServer | undefined;
 afterEach(async () => {
@@ -121,7 +121,7 @@ describe('a model on a web server', () => {
       // The third request is never answered.
       return count === 2 || count === 3;
     });
-    const source = await openUrl(url, { ...quick, attempts: 20, idleMs: 300 });
+    const source = await openUrl(url, { ...quick, attempts: 50, idleMs: 300 });
     expect(await source.read(10, 20)).toEqual(bytes.slice(10, 30));
   });
 
@@ -235,7 +235,7 @@ describe('a model on a web server', () => {
 
   it('stops reading when it is closed', async () => {
     const url = await serveFile(bytes, (_, __, count) => count > 1);
-    const source = await openUrl(url, { ...quick, idleMs: 60_000 });
+    const source = await openUrl(url, quick);
     const reading = source.read(0, 10);
     await source.close();
     await expect(reading).rejects.toThrow('was closed');

@@ -237,7 +237,7 @@ describeDatabases('the feed', (url) => {
     state.slow = slow.promise;
     for (let n = 0; n < 200; n++) feed.ended(completion(`a${n}`));
     const flushed = feed.flushed();
-    await vi.waitFor(() => expect(transactions).toHaveLength(1));
+    await expect.poll(() => transactions).toHaveLength(1);
     for (let n = 0; n < 10_007; n++) feed.ended(completion(`b${String(n).padStart(5, '0')}`));
     slow.resolve();
     await flushed;

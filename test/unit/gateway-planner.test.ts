@@ -10,7 +10,7 @@ afterEach(() => {
 });
 
 /** What a model behind this server answers. */
-async function answer(listener: RequestListener, timeoutMs = 10_000): Promise<PlannerEvent[]> {
+async function answer(listener: RequestListener, timeoutMs = 120_000): Promise<PlannerEvent[]> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   closers.push(() => {
@@ -40,9 +40,9 @@ describe('a model of a gateway', () => {
           clearInterval(wait);
           response.end(done);
         }
-      }, 50);
+      }, 250);
     };
-    expect(await answer(queueing, 400)).toEqual([
+    expect(await answer(queueing, 2500)).toEqual([
       { type: 'delta', text: 'Hi' },
       { type: 'end', finish: 'stop' },
     ]);

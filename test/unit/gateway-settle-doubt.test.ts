@@ -66,7 +66,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     inFlight: new InFlight(),
     drains: new Drains(config.limits.concurrency),
     watch: seen.watch,
-    readerMs: 1000,
+    readerMs: 600_000,
     ready: () => Promise.resolve(),
     onFault: () => undefined,
   });

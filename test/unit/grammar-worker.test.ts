@@ -29,6 +29,8 @@ function open(options: Partial<GrammarsOptions> = {}) {
   const grammars = openGrammars({
     tokenizer,
     vocabSize: tokenizer.vocabSize,
+    // What is honest is not late, however slow the machine is.
+    times: { patienceMs: 60_000, deadlineMs: 120_000 },
     startWorker() {
       const worker = grammarThread(entry);
       workers.push(worker);
@@ -191,7 +193,7 @@ describe('compiled grammars', () => {
 });
 
 describe('a grammar that never ends', () => {
-  const times = { patienceMs: 400, deadlineMs: 2500 };
+  const times = { patienceMs: 1500, deadlineMs: 6000 };
 
   it('is refused at the deadline, and holds nobody else up', async () => {
     const { grammars, workers } = open({ times });
@@ -206,7 +208,7 @@ describe('a grammar that never ends', () => {
     expect(workers.length).toBeGreaterThan(1);
     await expect(late).rejects.toMatchObject({
       code: 'grammar_too_complex',
-      message: expect.stringContaining('2.5 s'),
+      message: expect.stringContaining('6 s'),
     });
     expect(allowed(await json.next(codes(']}')))).toEqual(ends);
     await expect(grammars.compile({ kind: 'ebnf', text: endless })).rejects.toMatchObject({
@@ -226,16 +228,16 @@ describe('a grammar that never ends', () => {
           worker.post(message, transfer);
         },
         onReply: (listener: (reply: Reply) => void) =>
-          worker.onReply((reply) => setTimeout(() => listener(reply), slow.has(reply.call) ? 300 : 0)),
+          worker.onReply((reply) => setTimeout(() => listener(reply), slow.has(reply.call) ? 800 : 0)),
       };
     };
-    const { grammars } = open({ startWorker: delayed, times: { patienceMs: 900, deadlineMs: 1000 } });
+    const { grammars } = open({ startWorker: delayed, times: { patienceMs: 2900, deadlineMs: 3000 } });
     const grammar = await grammars.compile({ kind: 'regex', pattern: 'a*' });
     const slow = grammar.start();
     const masks = async () => {
       for (;;) await slow.next(codes('a'));
     };
-    await expect(masks()).rejects.toThrow(/took more than 1 s/);
+    await expect(masks()).rejects.toThrow(/took more than 3 s/);
     expect(allowed(await grammar.start().next(codes('a')))).toEqual([...codes('a'), ...ends]);
   });
 
@@ -284,7 +286,7 @@ describe('many grammars at a time', () => {
 
 describe('many grammars that never end', () => {
   it('are refused sooner when enough of them are waited for, and what else runs goes on', async () => {
-    const { grammars, workers } = open({ times: { patienceMs: 200, deadlineMs: 60_000 } });
+    const { grammars, workers } = open({ times: { patienceMs: 1000, deadlineMs: 600_000 } });
     const json = (await grammars.compile({ kind: 'json' })).start();
     await write(json, '{"a": [1');
     const attempts = Array.from({ length: 9 }, (_, index) =>
@@ -300,7 +302,7 @@ describe('many grammars that never end', () => {
     for (const error of refused) {
       expect(error).toMatchObject({
         code: 'grammar_too_complex',
-        message: expect.stringContaining('0.6 s while others'),
+        message: expect.stringContaining('3 s while others'),
       });
     }
     expect(workers.length).toBeLessThan(15);

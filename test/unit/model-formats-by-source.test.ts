@@ -71,7 +71,7 @@ afterAll(async () => {
   await Promise.all(cleanups.map((cleanup) => cleanup()));
 });
 
-const quick = { attempts: 2, retryDelayMs: 1, idleMs: 5000 };
+const quick = { attempts: 2, retryDelayMs: 1, idleMs: 120_000 };
 const places: readonly (readonly [string, (given: Given) => Promise<ModelFiles>])[] = [
   [
     'a path',

@@ -31,7 +31,7 @@ const contents: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
   'config.json': new TextEncoder().encode('{}'),
 };
 const part = splitPartName('parts/tiny', 2, 2);
-const quick = { attempts: 2, retryDelayMs: 1, idleMs: 30_000 };
+const quick = { attempts: 2, retryDelayMs: 1, idleMs: 120_000 };
 
 /** Opens and reads a tensor of it, which must be right. */
 const readsRight = async (files: ModelFiles): Promise<void> => {

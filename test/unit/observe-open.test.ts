@@ -145,7 +145,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
   });
 
   it('says how to narrow what takes too long, and is there for the next query at once', async () => {
-    const host = await observing(await freshUrl(), undo, { budgetMs: 30 });
+    const host = await observing(await freshUrl(), undo, { budgetMs: 100 });
     const names =
       'id, endpoint_id, wire, operation, "by", engine, outcome, started_at, ended_at, stream, total_ms';
     const values =
@@ -164,7 +164,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     const refusal = (await host.observe.query(heavy, 'operator').catch((error: unknown) => error)) as Error;
     expect(refusal).toMatchObject({ kind: 'over_budget', code: 'query_over_budget' });
     expect(refusal.message).toMatch(
-      /^No answer within 30 ms: .*searched.*p95_total_ms needs every value.*gathered by id, wire/,
+      /^No answer within 100 ms: .*searched.*p95_total_ms needs every value.*gathered by id, wire/,
     );
     expect(refusal.message).toContain('"column": "started_at", "op": "gte"');
     expect(refusal.message).toMatch(/leave out p95_total_ms; or group by fewer columns\.$/);
@@ -360,7 +360,7 @@ async function again<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      if (tries === 50) throw error;
+      if (tries === 600) throw error;
     }
   }
 }

@@ -12,7 +12,7 @@ import { rangeOf, serve } from '../support/local-server.ts';
 const repo = 'owner/tiny-GGUF';
 const content = new Uint8Array(randomBytes(300_000));
 const file = { path: 'tiny-Q8_0.gguf', content };
-const quick = { attempts: 3, retryDelayMs: 1, idleMs: 30_000 };
+const quick = { attempts: 3, retryDelayMs: 1, idleMs: 120_000 };
 
 let hub: FakeHub;
 let folder = '';
@@ -250,7 +250,7 @@ describe('a pull that is cut mid-file', () => {
       return true;
     };
     expect(
-      new Uint8Array(await readFile((await run({ retry: { ...quick, attempts: 20, idleMs: 300 } })).path)),
+      new Uint8Array(await readFile((await run({ retry: { ...quick, attempts: 50, idleMs: 300 } })).path)),
     ).toEqual(content);
   });
 
@@ -494,19 +494,21 @@ describe('a disk that fills up while the file comes', () => {
       hub.files = [small];
       // Something else takes the room after the check, when the first half is in.
       let filler: Promise<void> | undefined;
+      const filled = Promise.withResolvers<void>();
       let halves = 0;
       hub.fault = (request, response) => {
-        if (!isContent(request) || halves++ > 0) return false;
-        sendFile(small, request, response, 100_000);
+        if (!isContent(request)) return false;
+        if (halves++ === 0) sendFile(small, request, response, 100_000);
+        else void filled.promise.then(() => sendFile(small, request, response));
         return true;
       };
       const fill = ({ done }: { done: number }) => {
         if (done >= 100_000)
-          filler ??= writeFile(join(disk, 'filler'), new Uint8Array(140_000)).catch(() => {});
+          filler ??= writeFile(join(disk, 'filler'), new Uint8Array(140_000))
+            .catch(() => {})
+            .finally(() => filled.resolve());
       };
-      await expect(
-        run({ destination: disk, onProgress: fill, retry: { ...quick, retryDelayMs: 200 } }),
-      ).rejects.toMatchObject({
+      await expect(run({ destination: disk, onProgress: fill })).rejects.toMatchObject({
         code: 'disk_full',
         message: expect.stringMatching(/the disk is full; free some space/),
       });

@@ -228,12 +228,12 @@ describe('ingest', () => {
     const { recorder } = await open('pressure');
     const token = await armed(recorder, 'agent');
     const many = await Promise.allSettled(
-      Array.from({ length: 200 }, (_, index) => recorder.ingest(token, [anEvent(`m${index}`)], 'bearer')),
+      Array.from({ length: 500 }, (_, index) => recorder.ingest(token, [anEvent(`m${index}`)], 'bearer')),
     );
     const refused = many.filter(({ status }) => status === 'rejected');
     expect(refused.length).toBeGreaterThan(20);
     expect(refused[0]).toMatchObject({ reason: { kind: 'too_many', code: 'too_many_requests' } });
-    expect((await recorder.rack('agent')).events).toBe(200 - refused.length);
+    expect((await recorder.rack('agent')).events).toBe(500 - refused.length);
 
     await armed(recorder, 'external', { content: 'metadata' });
     const tokens = await Promise.all(

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/platform/node-package.ts';
 import { addressSpaceLimit, limitNote } from '../../src/platform/foreground.mjs';
 import { chooseNode } from '../../src/platform/node-restart.ts';
+import { until } from '../support/until.ts';
 
 describe('the Node that runs the host', () => {
   const facts = { platform: 'linux', arch: 'x64', root: '/app', exists: () => true };
@@ -90,14 +91,11 @@ describe.skipIf(process.platform === 'win32')('a program that is run in the fore
       output += text;
     });
     const exit = new Promise<number | null>((resolve) => child.on('close', resolve));
-    const until = async (text: string) => {
-      for (let waited = 0; !output.includes(text); waited += 20) {
-        if (waited > 10_000) throw new Error(`never said '${text}': ${output}`);
-        await sleep(20);
-      }
+    const says = async (text: string) => {
+      await until(() => output.includes(text), text);
       return output;
     };
-    return { child, exit, until };
+    return { child, exit, says };
   };
 
   it('gives its exit code, also when a signal killed it', async () => {
@@ -106,18 +104,17 @@ describe.skipIf(process.platform === 'win32')('a program that is run in the fore
   });
 
   it('gets a Ctrl-C once, though npm repeats it, and a later one again', async () => {
-    const { child, until, exit } = launch(join(folder, 'program.mjs'));
-    await until('ready');
+    const { child, says, exit } = launch(join(folder, 'program.mjs'));
+    await says('ready');
     child.kill('SIGINT');
-    await sleep(20);
     child.kill('SIGINT');
-    await until('interrupt 1');
-    await sleep(400);
+    await says('interrupt 1');
+    await sleep(1500);
     child.kill('SIGINT');
-    await until('interrupt 2');
+    await says('interrupt 2');
     child.kill('SIGTERM');
     expect(await exit).toBe(7);
-    expect(await until('end')).toContain('end 2');
+    expect(await says('end')).toContain('end 2');
   });
 
   it('ends in order when npm is told to end, which tells only the shell between', async () => {
@@ -166,14 +163,11 @@ describe.skipIf(process.platform === 'win32')('a program that is run in the fore
   });
 
   it('ends in order when its launcher is killed', async () => {
-    const { child, until } = launch(join(folder, 'program.mjs'));
-    const pid = Number(/ready (\d+)/.exec(await until('ready'))?.[1]);
+    const { child, says } = launch(join(folder, 'program.mjs'));
+    const pid = Number(/ready (\d+)/.exec(await says('ready'))?.[1]);
     child.kill('SIGKILL');
-    await until('end 0');
-    for (let waited = 0; isAlive(pid); waited += 20) {
-      expect(waited).toBeLessThan(5000);
-      await sleep(20);
-    }
+    await says('end 0');
+    await until(() => !isAlive(pid));
   });
 });
 

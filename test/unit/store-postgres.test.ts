@@ -3,6 +3,7 @@ import { inspect } from 'node:util';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Store, StoreError } from '../../src/store/index.ts';
 import { administer, describePostgres, serverFolder } from '../support/databases.ts';
+import { until } from '../support/until.ts';
 
 const undo: (() => unknown)[] = [];
 afterEach(async () => {
@@ -37,7 +38,8 @@ async function proxied(url: string) {
       const what = onSent(bytes.toString('latin1'));
       if (what === 'cut') return cut();
       upstream.write(bytes);
-      if (what === 'cut_after') setTimeout(cut, 100);
+      // When the server has answered, which nobody hears.
+      if (what === 'cut_after') upstream.once('data', cut);
     });
     upstream.on('data', (bytes) => {
       // The server has done it; nobody hears of it.
@@ -155,7 +157,13 @@ describePostgres('PostgreSQL', (url) => {
         nameOf(at),
       );
       undo.push(() => other);
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await until(async () => {
+        const { rows } = await administer(
+          "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+          nameOf(at),
+        );
+        return rows.length > 0;
+      });
       await tx.updateTable('counters').set({ value: 7 }).execute();
     });
     expect(times).toBe(2);

@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Store, StoreError } from '../../src/store/index.ts';
 import { freshDataDir } from '../support/host.ts';
+import { until } from '../support/until.ts';
 
 const opened: Store[] = [];
 afterEach(async () => {
@@ -126,8 +127,7 @@ describe('another process on the file', () => {
     let ticks = 0;
     const ticking = setInterval(() => ticks++, 5);
     const work = store.transaction((tx) => store.next(tx, 'task'));
-    await new Promise((resolve) => setTimeout(resolve, 400));
-    expect(ticks).toBeGreaterThan(10);
+    await until(() => ticks > 10);
     clearInterval(ticking);
     expect(await store.read((db) => db.selectFrom('counters').selectAll().execute())).toHaveLength(5);
     other.exec('commit');

@@ -210,7 +210,7 @@ describe('a model at an address', () => {
     expect((await pageOf(new PrivateFiles()).load()).bytes).toEqual(random(1));
     let silent = 1;
     fault = () => silent-- > 0;
-    expect((await pageOf(new PrivateFiles(), { idleMs: 100, attempts: 20 }).load()).bytes).toEqual(random(1));
+    expect((await pageOf(new PrivateFiles(), { attempts: 50, idleMs: 500 }).load()).bytes).toEqual(random(1));
   });
 
   it('says that a server says nothing, and gives one up that sends a little again and again', async () => {

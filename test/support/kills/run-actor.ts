@@ -42,7 +42,7 @@ export class RunActor implements Actor {
     // A paused run keeps the place of the others.
     for (const { id, state } of await this.#runs())
       if (state === 'paused') await this.#client.ask('POST', `/agent/v1/runs/${id}/resume`);
-    const until = performance.now() + 30_000;
+    const until = performance.now() + 300_000;
     for (const id of this.#told)
       for (;;) {
         const { state, waiting_on } = await this.#run(id);
@@ -84,7 +84,7 @@ export class RunActor implements Actor {
     const { id } = running;
     const paused = await this.#ask(id, 'pause', [202, 404, 409]);
     if (paused !== 202 && running.state !== 'paused') return await pause(5);
-    for (let tries = 0; tries < 40 && (await this.#run(id)).state === 'running'; tries++) await pause(5);
+    while ((await this.#run(id)).state === 'running') await pause(5);
     if (this.#count++ % 3 === 0) return await this.#cancel(id);
     const resumed = await this.#ask(id, 'resume', [200, 409]);
     if (resumed === 200) this.#of(id).certain = 'resumed';
