@@ -323,7 +323,8 @@ export class Scheduler {
     const now = this.#now();
     for (const share of step.shares) {
       if (isStale(share)) continue;
-      const { sequence, first, drafts, fromModel, scores } = share;
+      const { sequence, first, drafts, fromModel, scores, evaluated } = share;
+      if (evaluated !== undefined) sequence.reportPrompt(evaluated, now);
       for (let n = 0; n < scores.count; n++) {
         const id = sequence.request.prompt[sequence.scores?.length ?? 0] as number;
         sequence.acceptScore(results.logprob(scores.first + n, id));
@@ -367,7 +368,8 @@ export class Scheduler {
   #fault(sequence: Sequence): void {
     if (sequence.adopted > 0) {
       sequence.adopts = false;
-      sequence.cachedTokens = 0;
+      // What was told of the prompt with the answer's first token stays.
+      if (sequence.answered === 0) sequence.cachedTokens = 0;
       this.#places.leave(sequence);
       this.forgetPrefixes();
       this.#comeBack(sequence);

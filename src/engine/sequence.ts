@@ -58,6 +58,7 @@ export class Sequence {
   #pendingLogprobs: TokenLogprob[] = [];
   readonly #events = new EventQueue();
   #scoresGiven = false;
+  #begun = false;
 
   constructor(request: GenerateRequest, tokenizer: Tokenizer, now: number) {
     this.request = request;
@@ -87,6 +88,21 @@ export class Sequence {
   /** Prompt tokens are still to be scored by steps that are not submitted yet. */
   get isScoring(): boolean {
     return this.scores !== undefined && this.scoring < this.request.prompt.length;
+  }
+
+  /** With `progress`: told once, when the prompt is about to be evaluated. */
+  beginPrompt(): void {
+    if (this.#begun) return;
+    this.#begun = true;
+    this.reportPrompt(this.scheduled, this.started);
+  }
+
+  /** With `progress`: so many tokens of the text are evaluated. */
+  reportPrompt(evaluated: number, now: number): void {
+    if (!this.request.progress || this.phase === 'done' || this.answered > 0) return;
+    const processed = Math.min(evaluated, this.request.prompt.length);
+    const cached = Math.min(this.cachedTokens, processed);
+    this.#events.push({ type: 'prompt', processed, cached, ms: now - this.started });
   }
 
   /** A token was read back. Ends the sequence when it is the last. */

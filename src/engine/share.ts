@@ -14,6 +14,8 @@ export interface Share {
   readonly scores: { readonly first: number; readonly count: number };
   /** Nothing is to follow its prompt, which ends here. */
   readonly isLast: boolean;
+  /** Tokens of its text that are evaluated when the step is done, where the step prefills and its progress is reported. */
+  readonly evaluated: number | undefined;
 }
 
 /** A step whose forward pass is submitted. */

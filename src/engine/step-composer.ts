@@ -110,6 +110,7 @@ export class StepComposer {
     const { copy, state } = sequence.isScoring || !sequence.adopts ? {} : this.#places.adopt(sequence);
     if (copy) step.copies.push(copy);
     if (state) step.states.push(state);
+    sequence.beginPrompt();
     const first = sequence.scheduled;
     const wanted = Math.min(left, tokens.length - first, scorableTokens(sequence, this.#freeSamples(step)));
     const { count, keeps } = this.#places.fitPrompt(sequence, wanted);
@@ -122,8 +123,9 @@ export class StepComposer {
     if (isWhole) sequence.phase = 'decode';
     const sample = draws ? this.#sample(step, sequence, row, count) : undefined;
     if (!draws) sequence.scheduled += count;
-    if (isWhole || scores.count > 0)
-      shares.push(this.#shareOf(sequence, { first: sample, scores, isLast: isWhole && !draws }));
+    const evaluated = sequence.request.progress ? sequence.scheduled : undefined;
+    if (isWhole || scores.count > 0 || evaluated !== undefined)
+      shares.push(this.#shareOf(sequence, { first: sample, scores, isLast: isWhole && !draws, evaluated }));
     this.#places.publish(sequence, keeps);
     return count;
   }
@@ -144,12 +146,19 @@ export class StepComposer {
 
   #shareOf(
     sequence: Sequence,
-    { first, drafts = noDrafts, fromModel = false, scores = noScores, isLast = false }: Partial<Share>,
+    {
+      first,
+      drafts = noDrafts,
+      fromModel = false,
+      scores = noScores,
+      isLast = false,
+      evaluated,
+    }: Partial<Share>,
   ): Share {
     const { departures, drawn, answered, request } = sequence;
     // All tokens before are known: the constraint may answer while the forward pass runs.
     const isKnown = first !== undefined && request.constraint !== undefined && drawn === answered + 1;
     if (isKnown) void askConstraint(sequence, this.#runner.graph.shape.vocabulary);
-    return { sequence, departures, first, drafts, fromModel, scores, isLast };
+    return { sequence, departures, first, drafts, fromModel, scores, isLast, evaluated };
   }
 }

@@ -67,6 +67,8 @@ export interface GenerateRequest {
   logprobs?: number;
   /** With `logprobs`: also of the prompt's tokens, on the first event. */
   promptLogprobs?: boolean;
+  /** Report how far the prompt is evaluated, in `prompt` events before the first text. */
+  progress?: boolean;
   /** Control tokens whose text belongs to the answer: what a parser of tool calls looks for. */
   visible?: ReadonlySet<number>;
   /** Go on after the model's end token. */
@@ -112,6 +114,20 @@ export interface Usage {
   cached_tokens: number;
 }
 
+/**
+ * With `progress` alone: once when the prompt's evaluation begins, and after each step of it. Where all is `processed`,
+ * the first token follows.
+ */
+export interface PromptProgress {
+  type: 'prompt';
+  /** Prompt tokens that are evaluated, those of the prefix cache among them. */
+  processed: number;
+  /** Prompt tokens that came from the prefix cache; at the end of the prompt what `usage` says. */
+  cached: number;
+  /** Milliseconds since the evaluation began. */
+  ms: number;
+}
+
 export type GenerationEvent =
   /**
    * Certain text: never a part of a character or of a stop text. `ids` are the tokens consumed since the last event;
@@ -125,6 +141,7 @@ export type GenerationEvent =
       logprobs?: readonly TokenLogprob[];
       prompt?: readonly (TokenLogprob | null)[];
     }
+  | PromptProgress
   | {
       type: 'end';
       finishReason: FinishReason;

@@ -39,7 +39,7 @@ async function answer(source: GrammarSource, seed: number, more: Partial<Generat
   let text = '';
   for await (const event of engine.generate(request)) {
     if (event.type === 'text') text += event.text;
-    else return { text, finishReason: event.finishReason };
+    else if (event.type === 'end') return { text, finishReason: event.finishReason };
   }
   throw new Error('an answer without an end');
 }

@@ -44,7 +44,7 @@ async function answer(to: GenerateRequest, by = engine) {
   const got = { text: '', ids: [] as number[], finishReason: '' };
   for await (const event of by.generate(to)) {
     if (event.type === 'end') got.finishReason = event.finishReason;
-    else {
+    else if (event.type === 'text') {
       got.text += event.text;
       got.ids.push(...event.ids);
     }

@@ -28,7 +28,8 @@ async function answer(to: GenerateRequest, by: ResidentEngine) {
   let end = {};
   for await (const event of by.generate(to)) {
     if (event.type === 'text') events.push(event);
-    else end = { reason: event.finishReason, stop: event.stopText, tokens: event.usage.completion_tokens };
+    else if (event.type === 'end')
+      end = { reason: event.finishReason, stop: event.stopText, tokens: event.usage.completion_tokens };
   }
   return {
     end,

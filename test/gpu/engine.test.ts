@@ -45,7 +45,7 @@ async function answer(to: GenerateRequest, by: ResidentEngine = engine): Promise
     if (event.type === 'text') {
       got.text += event.text;
       got.ids.push(...event.ids);
-    } else {
+    } else if (event.type === 'end') {
       got.finishReason = event.finishReason;
       got.completionTokens = event.usage.completion_tokens;
     }

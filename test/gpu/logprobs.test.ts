@@ -48,7 +48,7 @@ async function answer(to: GenerateRequest) {
   const logprobs: TokenLogprob[] = [];
   let prompt: readonly (TokenLogprob | null)[] | undefined;
   for await (const event of engine.generate(to)) {
-    if (event.type === 'end') continue;
+    if (event.type !== 'text') continue;
     ids.push(...event.ids);
     expect(event.logprobs?.map(({ id }) => id)).toEqual(to.logprobs === undefined ? undefined : event.ids);
     logprobs.push(...(event.logprobs ?? []));

@@ -31,7 +31,7 @@ async function answer(to: GenerateRequest, by: ResidentEngine = engine) {
   const got = { ids: [] as number[], cached: -1 };
   for await (const event of by.generate(to)) {
     if (event.type === 'text') got.ids.push(...event.ids);
-    else got.cached = event.usage.cached_tokens;
+    else if (event.type === 'end') got.cached = event.usage.cached_tokens;
   }
   return got;
 }

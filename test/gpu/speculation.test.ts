@@ -13,7 +13,7 @@ async function answer(to: GenerateRequest, by: ResidentEngine) {
     if (event.type === 'end') {
       const { completion_tokens, prompt_tokens } = event.usage;
       got.end = { finishReason: event.finishReason, completion_tokens, prompt_tokens };
-    } else {
+    } else if (event.type === 'text') {
       got.text += event.text;
       got.ids.push(...event.ids);
     }

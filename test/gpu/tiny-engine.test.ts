@@ -34,7 +34,7 @@ async function pieces(to: GenerateRequest, by: ResidentEngine = engine) {
   let finishReason: string | undefined;
   for await (const event of by.generate(to)) {
     if (event.type === 'end') finishReason = event.finishReason;
-    else {
+    else if (event.type === 'text') {
       texts.push(event.text);
       ids.push(...event.ids);
     }

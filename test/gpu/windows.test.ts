@@ -107,7 +107,7 @@ describe('an engine', () => {
     const usual = { prompt, maxTokens: 20, sampling: greedy, stop: [], ignoreEnd: true };
     for await (const event of by.generate({ ...usual, ...changes })) {
       if (event.type === 'text') got.ids.push(...event.ids);
-      else got.cached = event.usage.cached_tokens;
+      else if (event.type === 'end') got.cached = event.usage.cached_tokens;
     }
     return got;
   }

@@ -162,7 +162,7 @@ describe('bad input', () => {
       '1000000 characters',
     ],
     [{ top_logprobs: 2 }, 'top_logprobs', 'needs `logprobs: true`'],
-    [{ response_format: { type: 'json_schema' } }, 'response_format.json_schema', 'expected {name, schema}'],
+    [{ response_format: { type: 'json_schema' } }, 'response_format.json_schema', 'expected {schema}'],
     [
       { response_format: { type: 'json_object' }, grammar: 'root ::= "a"' },
       'grammar',

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { aiSdkClients } from '../support/compatibility/ai-sdk.ts';
 import { anthropic } from '../support/compatibility/anthropic.ts';
 import { type Feature, features, type Places, table } from '../support/compatibility/features.ts';
 import { llamaCpp } from '../support/compatibility/llama-cpp.ts';
@@ -14,6 +15,7 @@ const clients = [
   openaiResponses,
   openaiCompletions,
   anthropic,
+  ...aiSdkClients,
   ollamaChat,
   ollamaGenerate,
   llamaCpp,

@@ -442,11 +442,16 @@ describe('streams', () => {
     const all = await events(await post('/completion', body));
     for (const index of [0, 1]) {
       const own = all.filter((event) => event['index'] === index);
-      expect(own[0]).toMatchObject({ content: '', prompt_progress: { total: 1, cache: 0, processed: 1 } });
-      expect(own.slice(1, -1).map(({ content }) => content)).toEqual(['Hello', ', ', 'world', '!']);
+      expect(own.slice(0, 2).map(({ content, prompt_progress }) => [content, prompt_progress])).toEqual([
+        ['', { total: 1, cache: 0, processed: 0, time_ms: 0 }],
+        ['', { total: 1, cache: 0, processed: 1, time_ms: 1 }],
+      ]);
+      expect(own.slice(2, -1).map(({ content }) => content)).toEqual(['Hello', ', ', 'world', '!']);
       for (const part of own.slice(0, -1)) {
         expect(completionPart.strict().parse(part).timings?.prompt_n).toBe(1);
       }
+      // As of each event, though the next one may be there already.
+      expect(own.slice(2, -1).map((part) => part['tokens_predicted'])).toEqual([1, 2, 3, 4]);
       expect(own.at(-1)).toMatchObject({ stop: true, content: '' });
     }
   });

@@ -27,7 +27,7 @@ describe('messages', () => {
       type: 'message',
       role: 'assistant',
       model: 'scripted',
-      content: [{ type: 'text', text: 'Hello, world!', citations: null }],
+      content: [{ type: 'text', text: 'Hello, world!' }],
       stop_reason: 'end_turn',
       stop_sequence: null,
       stop_details: null,
@@ -73,6 +73,20 @@ describe('messages', () => {
       delta: { stop_reason: 'end_turn', stop_sequence: null },
       usage: { output_tokens: 5 },
     });
+  });
+
+  test('the usage of a stream is the same at its begin, at its end and buffered', async () => {
+    const { post } = await serve({ cached: 5 });
+    for (const body of [hi, { ...hi, max_tokens: 0 }]) {
+      const { usage } = messageObject.parse(await (await post(route, body)).json());
+      const events = await readNamedEvents(await post(route, { ...body, stream: true }));
+      const parsed = events.map(({ data }) => messageEvent.parse(data));
+      const start = parsed.find((event) => event.type === 'message_start')?.message.usage;
+      const end = parsed.find((event) => event.type === 'message_delta')?.usage;
+      expect(start).toEqual({ ...usage, output_tokens: 0 });
+      expect({ ...start, ...end }).toEqual(usage);
+      expect(usage.cache_read_input_tokens).toBe(5);
+    }
   });
 
   test('sampling, limit and stops reach the engine; the answer is cut where the limit is', async () => {

@@ -46,6 +46,7 @@ export async function read(events: Events, onEvent: (ids: number) => Promise<voi
       got.cached = event.usage.cached_tokens;
       continue;
     }
+    if (event.type === 'prompt') continue;
     got.ids.push(...event.ids);
     got.logprobs.push(...(event.logprobs ?? []));
     if (event.prompt) got.prompt = event.prompt;

@@ -166,6 +166,12 @@ export class ScriptedEngine implements Engine {
       if (hang) await new Promise(() => {});
       const all = this.script.answer?.(request) ?? ['Hello', ', ', 'world', '!'];
       const pieces = all.slice(0, request.maxTokens);
+      const { cached = 0 } = this.script;
+      if (request.progress) {
+        const { length } = request.prompt;
+        yield { type: 'prompt', processed: cached, cached, ms: 0 };
+        yield { type: 'prompt', processed: length, cached, ms: 1 };
+      }
       for (const [index, text] of pieces.entries()) {
         if (fail?.after === index) throw fail.error;
         if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
@@ -183,7 +189,7 @@ export class ScriptedEngine implements Engine {
         usage: {
           prompt_tokens: request.prompt.length,
           completion_tokens: pieces.length,
-          cached_tokens: this.script.cached ?? 0,
+          cached_tokens: cached,
         },
         timings: { queued_ms: 0, prefill_ms: 1, decode_ms: 1 },
       };

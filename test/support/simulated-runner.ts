@@ -9,7 +9,12 @@ import type { Capacity } from '../../src/engine/memory.ts';
 import { Sequence } from '../../src/engine/sequence.ts';
 import type { DraftRunner } from '../../src/engine/draft-model.ts';
 import { feedback, flagsOf, StepInput, stepLayout, stepSamples } from '../../src/engine/step.ts';
-import type { GenerateRequest, GenerationEvent, TokenLogprob } from '../../src/engine/types.ts';
+import type {
+  GenerateRequest,
+  GenerationEvent,
+  PromptProgress,
+  TokenLogprob,
+} from '../../src/engine/types.ts';
 import { ByteTokenizer } from './scripted-engine.ts';
 import type { ToyGrammar } from './toy-constraint.ts';
 
@@ -358,11 +363,13 @@ export const newSequence = (request: GenerateRequest, runner: SimulatedRunner): 
 /** The ids of an answer and its last event. */
 export async function read(sequence: Sequence) {
   const ids: number[] = [];
+  const progress: PromptProgress[] = [];
   let end: Extract<GenerationEvent, { type: 'end' }> | undefined;
   for await (const event of sequence.events()) {
     if (event.type === 'end') end = event;
-    else ids.push(...event.ids);
+    else if (event.type === 'text') ids.push(...event.ids);
+    else progress.push(event);
   }
   if (!end) throw new Error('the answer has no end');
-  return { ids, end };
+  return { ids, end, progress };
 }

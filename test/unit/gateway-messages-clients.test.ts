@@ -6,6 +6,7 @@ import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
 import { messagesWire } from '../../src/gateway/wires/messages/client.ts';
 import { messagesSame } from '../../src/gateway/wires/messages/same.ts';
 import type { AnswerAbout, SseFrame, StreamReceipt } from '../../src/gateway/wires/wire.ts';
+import { aiSdks } from '../support/ai-sdks.ts';
 import { recordedFrames } from '../support/gateway/cassettes.ts';
 import { type LocalServer, serve } from '../support/local-server.ts';
 import { describeShared } from '../support/shared.ts';
@@ -91,6 +92,48 @@ interface Client {
     create(body: typeof params & { stream?: boolean }): Promise<object>;
   };
 }
+describe.each(aiSdks)('AI SDK $version with its Anthropic provider', ({ version, sdk, create }) => {
+  const ask = () => ({
+    model: create({ baseURL: server.url, apiKey: 'key' })('the-model'),
+    maxOutputTokens: 100,
+    maxRetries: 0,
+    prompt: 'Hi',
+    tools: Object.fromEntries(
+      ['weather', 'time'].map((name) => [name, { inputSchema: sdk.jsonSchema({ type: 'object' }) }]),
+    ),
+  });
+  const calls = [
+    { toolName: 'weather', input: { city: 'Rome' } },
+    { toolName: 'time', input: {} },
+  ];
+
+  it('reads a body and a stream that are made from events, with the same usage', async () => {
+    reply = { type: 'application/json', body: JSON.stringify(messagesWire.body(answer, about)) };
+    const buffered = await sdk.generateText(ask());
+    reply = { body: written(answer) };
+    const streamed = sdk.streamText(ask());
+    for (const found of [
+      buffered,
+      {
+        text: await streamed.text,
+        reasoningText: await streamed.reasoningText,
+        toolCalls: await streamed.toolCalls,
+        finishReason: await streamed.finishReason,
+      },
+    ]) {
+      expect(found.text).toBe('Looking up.');
+      expect(found.reasoningText).toContain('Two calls.');
+      expect(found.toolCalls).toMatchObject(calls);
+      expect(found.finishReason).toBe('tool-calls');
+    }
+    const inUse = await streamed.usage;
+    expect({ ...inUse, raw: undefined }).toEqual({ ...buffered.usage, raw: undefined });
+    if (version === 5)
+      expect(inUse).toMatchObject({ inputTokens: 10, cachedInputTokens: 4, outputTokens: 20 });
+    else expect(inUse).toMatchObject({ inputTokenDetails: { cacheReadTokens: 4 }, outputTokens: 20 });
+  });
+});
+
 const clients: readonly [string, string, () => Client][] = [
   ['1', '2026-10-21', () => new Anthropic({ apiKey: 'key', baseURL: server.url, maxRetries: 0 })],
   ['0.137', '2023-06-01', () => new Anthropic0({ apiKey: 'key', baseURL: server.url, maxRetries: 0 })],

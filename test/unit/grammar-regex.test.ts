@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { both, matches, not, toAutomaton } from '../../src/grammar/regex/automaton.ts';
 import { parseRegex } from '../../src/grammar/regex/parse.ts';
+import { GrammarError } from '../../src/grammar/types.ts';
 import { ByteGrammars, seeded } from '../support/grammar-walks.ts';
 
 let grammars: ByteGrammars;
@@ -28,12 +29,51 @@ const patterns = [
   '\\/a\\.b',
   'a{0}b{1,}',
   '((a|b)*c){1,2}',
+  '(a*){3,}b',
+  '(a{2})?([bc]{1,2}){2}',
+  '((a?){2})*x',
 ];
 
 /** Texts that come close to the patterns. */
 const texts = fc
   .array(fc.constantFrom(...Array.from('aabbccx1.@-é]/ \nAü_')), { maxLength: 8 })
   .map((all) => all.join(''));
+
+const shortTexts = fc.string({ unit: fc.constantFrom('a', 'b', 'c', '\n'), maxLength: 5 });
+
+/** Patterns of a few letters, groups and counts with `^` and `$` at any place. */
+const { anchored } = fc.letrec<{ anchored: string; terms: string; term: string }>((tie) => ({
+  anchored: fc.oneof(
+    { weight: 2, arbitrary: tie('terms') },
+    { weight: 1, arbitrary: fc.tuple(tie('terms'), tie('anchored')).map((parts) => parts.join('|')) },
+  ),
+  terms: fc.array(tie('term'), { maxLength: 3 }).map((parts) => parts.join('')),
+  term: fc.oneof(
+    { maxDepth: 2, withCrossShrink: true },
+    fc.constantFrom('a', 'b', 'a', '.', '[^a]', 'b?', 'a*', '(?:ab)+', '^', '$', '^', '$'),
+    fc
+      .tuple(tie('anchored'), fc.constantFrom('', '', '?', '*', '+', '{2}', '{1,2}', '{2,}', '*?'))
+      .map(([inner, count]) => `(${inner})${count}`),
+  ),
+}));
+
+const stringSchema = (pattern: string) => ({
+  kind: 'json_schema' as const,
+  schema: { type: 'string', pattern },
+});
+
+/** Whole and anywhere, the pattern accepts a text where the runtime does. */
+function likeRuntime(pattern: string): (text: string) => void {
+  const whole = toAutomaton(parseRegex(pattern, 'whole'));
+  const anywhere = toAutomaton(parseRegex(pattern, 'search'));
+  const expectedWhole = new RegExp(`^(?:${pattern})$`, 'u');
+  const expectedAnywhere = new RegExp(pattern, 'u');
+  return (text) => {
+    const where = `${pattern} ${JSON.stringify(text)}`;
+    expect(matches(whole, text), where).toBe(expectedWhole.test(text));
+    expect(matches(anywhere, text), where).toBe(expectedAnywhere.test(text));
+  };
+}
 
 describe('regular expressions', () => {
   it.each(patterns)('%s matches what the runtime matches, whole and anywhere', (pattern) => {
@@ -52,18 +92,101 @@ describe('regular expressions', () => {
     );
   });
 
-  it.each(['^a', 'a$', '^a$|^b', 'a|^b$', '^', '$', '^$'])(
-    '%s is bound where the runtime binds it',
-    (pattern) => {
-      const found = toAutomaton(parseRegex(pattern, 'search'));
-      fc.assert(
-        fc.property(texts, (text) => {
-          expect(matches(found, text)).toBe(new RegExp(pattern, 'u').test(text));
-        }),
-        { numRuns: 150 },
-      );
-    },
-  );
+  it.each([
+    '^a',
+    'a$',
+    '^a$|^b',
+    'a|^b$',
+    '^',
+    '$',
+    '^$',
+    '(^a)|(^b)',
+    '(a$|b$)',
+    '(^|b)a($|c)',
+    '((^a|b)$)+',
+    '(^a?$){2}',
+    '($|^a){2}',
+    '(^|a|$){3}',
+    'b(^|a)c',
+    '$^',
+    'a$b^c',
+    'a^b',
+  ])('%s is bound where the runtime binds it, whole and anywhere', (pattern) => {
+    fc.assert(fc.property(texts, likeRuntime(pattern)), { numRuns: 150 });
+  });
+
+  /** Some take more states than are allowed, with or without anchors. */
+  const like = (pattern: string) => {
+    try {
+      return likeRuntime(pattern);
+    } catch (error) {
+      fc.pre(!(error instanceof GrammarError && error.code === 'grammar_too_complex'));
+      throw error;
+    }
+  };
+
+  it('random patterns with anchors anywhere match what the runtime matches, whole and anywhere', () => {
+    fc.assert(
+      fc.property(anchored, fc.array(shortTexts, { minLength: 10, maxLength: 10 }), (pattern, some) => {
+        ['', ...some].forEach(like(pattern));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('as grammars, random patterns with anchors let through what the runtime matches', async () => {
+    const drawn = fc.sample(fc.tuple(anchored, fc.array(shortTexts, { maxLength: 4 })), {
+      numRuns: 60,
+      seed: 3,
+    });
+    for (const [pattern, some] of drawn) {
+      for (const [kind, expression] of [
+        ['regex', new RegExp(`^(?:${pattern})$`, 'u')],
+        ['pattern', new RegExp(pattern, 'u')],
+      ] as const) {
+        const source = kind === 'regex' ? { kind, pattern } : stringSchema(pattern);
+        const written = (text: string) => (kind === 'regex' ? text : JSON.stringify(text));
+        const grammar = await grammars.compile(source).catch((error: unknown) => {
+          // Only where there is no text at all.
+          expect(error).toMatchObject({ message: expect.stringMatching(/no (text|value) can fit/) });
+          return undefined;
+        });
+        for (const text of ['', 'a', 'b', 'ab', ...some]) {
+          const reads = grammar ? await grammar.reads(written(text)) : 'no';
+          expect(reads === 'whole', `${kind} ${pattern} ${JSON.stringify(text)}`).toBe(expression.test(text));
+        }
+        grammar?.dispose();
+      }
+    }
+  });
+
+  it("names of members follow their patterns' anchors, too", async () => {
+    const grammar = await grammars.compile({
+      kind: 'json_schema',
+      schema: {
+        type: 'object',
+        propertyNames: { pattern: '(^a)|(^b$)' },
+        additionalProperties: { type: 'null' },
+      },
+    });
+    expect(await grammar.reads('{"ax": null, "b": null}')).toBe('whole');
+    expect(await grammar.reads('{"bx": null}')).toBe('no');
+    grammar.dispose();
+  });
+
+  it('refuses as a grammar what matches nothing', async () => {
+    await expect(grammars.compile({ kind: 'regex', pattern: 'a^b' })).rejects.toMatchObject({
+      code: 'invalid_grammar',
+    });
+    await expect(grammars.compile(stringSchema('a^b'))).rejects.toMatchObject({ code: 'unsupported_schema' });
+  });
+
+  it('refuses more anchors than anybody needs, at once', () => {
+    expect(() => parseRegex('(^|$)'.repeat(600), 'search')).toThrow(/more than 1000/);
+    expect(() => parseRegex('(^a|b$|(cd)*)'.repeat(450), 'search')).toThrow(
+      expect.objectContaining({ code: 'grammar_too_complex' }),
+    );
+  });
 
   it('as a grammar writes only what matches as a whole', async () => {
     const random = seeded(7);
@@ -83,9 +206,9 @@ describe('regular expressions', () => {
     ['(?<=a)b', /lookbehind/],
     ['(a)\\1', /reference to what a group matched/],
     ['\\bfoo', /word boundary/],
-    ['a^b', /'\^' after the beginning/],
-    ['(a$)b', /'\$' inside a group/],
-    ['a$b', /'\$' before the end/],
+    ['^*a', /'\*' with nothing to repeat/],
+    ['a$?', /'\?' with nothing to repeat/],
+    ['(^{2})', /'\{' with nothing to repeat/],
     ['[a', /class that is not closed/],
     ['(a', /group that is not closed/],
     ['a)', /closing '\)'/],

@@ -15,6 +15,14 @@ const wholeOf = (events: readonly MessageEvent[], writer: MessageWriter) => {
   if (!end) throw new Error('no end');
   return writer.finished(end);
 };
+/** The progress of the prompt, of which four tokens were in the cache. */
+const evaluated: ChatEvent[] = [4, 12].map((processed) => ({
+  choice: 0,
+  type: 'prompt',
+  processed,
+  cached: 4,
+  ms: 1,
+}));
 const mixed: Part[] = [
   { type: 'reasoning', pieces: ['Let me', ' see.'] },
   { type: 'content', pieces: ['I will ', 'look.'] },
@@ -53,9 +61,9 @@ describe('the events of a message', () => {
     for (const event of events) expect(messageEvent.parse(event)).toEqual(event);
   });
 
-  test('begin with an empty message and blocks; the end counts what the cache had apart', () => {
+  test('begin with an empty message and blocks; begin and end count what the cache had apart', () => {
     const writer = newWriter();
-    const events = written(chatEvents(mixed), writer);
+    const events = written([...evaluated, ...chatEvents(mixed)], writer);
     expect(events[0]).toEqual({
       type: 'message_start',
       message: {
@@ -69,14 +77,14 @@ describe('the events of a message', () => {
         stop_details: null,
         container: null,
         diagnostics: null,
-        usage: expect.objectContaining({ input_tokens: 12, output_tokens: 0, cache_read_input_tokens: 0 }),
+        usage: expect.objectContaining({ input_tokens: 8, output_tokens: 0, cache_read_input_tokens: 4 }),
       },
     });
     expect(
       events.flatMap((event) => (event.type === 'content_block_start' ? [event.content_block] : [])),
     ).toEqual([
       { type: 'thinking', thinking: '', signature: '' },
-      { type: 'text', text: '', citations: null },
+      { type: 'text', text: '' },
       { type: 'tool_use', id: 'toolu_0x', name: 'weather', input: {}, caller: { type: 'direct' } },
       { type: 'tool_use', id: 'toolu_1x', name: 'time', input: {}, caller: { type: 'direct' } },
     ]);
@@ -102,6 +110,12 @@ describe('the events of a message', () => {
       ],
       usage: { input_tokens: 8, cache_read_input_tokens: 4, output_tokens: 7, service_tier: 'standard' },
     });
+  });
+
+  test('an answer without content begins with what its end says of the prompt', () => {
+    const [start, end] = written([chatEnd()]);
+    expect(start).toMatchObject({ message: { usage: { input_tokens: 8, cache_read_input_tokens: 4 } } });
+    expect(end).toMatchObject({ usage: { input_tokens: 8, cache_read_input_tokens: 4 } });
   });
 
   test.each<[Partial<ChatEnd>, Partial<MessageFacts>, string, string | null]>([

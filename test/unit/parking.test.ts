@@ -120,7 +120,7 @@ describe('a sequence whose reader is slow', () => {
     const ids: number[] = [];
     const reported: number[] = [];
     for await (const event of sequence.events()) {
-      if (event.type === 'end') break;
+      if (event.type !== 'text') break;
       ids.push(...event.ids);
       reported.push(...(event.logprobs ?? []).map(({ id }) => id));
       await turns(20);

@@ -1,7 +1,12 @@
 /** The scheduler against a simulated GPU whose tokens depend on every token before them. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type GenerateRequest, greedy, type TokenLogprob } from '../../src/engine/types.ts';
+import {
+  type GenerateRequest,
+  greedy,
+  type PromptProgress,
+  type TokenLogprob,
+} from '../../src/engine/types.ts';
 import { long, request, run, text, turns, world } from '../support/scheduler-world.ts';
 import { answerAlone, newSequence, read, scoreAlone } from '../support/simulated-runner.ts';
 import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
@@ -17,6 +22,22 @@ describe('prefixes', () => {
     expect(again.ids).toEqual(first.ids);
     expect(again.end.usage).toEqual({ ...first.end.usage, cached_tokens: 99 });
     expect(runner.steps[steps]).toMatchObject({ promptTokens: 1, copies: 1 });
+  });
+
+  it('the progress of a prompt is told from what is cached to its end', async () => {
+    const { answer } = world({ stepTokens: 32 });
+    const one = request({ prompt: run(3, 100), progress: true });
+    const first = await answer(one);
+    expect(first.progress.map(({ processed }) => processed)).toEqual([0, 32, 64, 96, 100]);
+    expect(first.progress.map(({ cached }) => cached)).toEqual([0, 0, 0, 0, 0]);
+    const times = first.progress.map(({ ms }) => ms);
+    expect(times).toEqual(times.toSorted((a, b) => a - b));
+    const again = await answer(one);
+    expect(again.progress).toMatchObject([
+      { processed: 99, cached: 99, ms: 0 },
+      { processed: 100, cached: 99 },
+    ]);
+    expect((await answer(request({ prompt: run(3, 100) }))).progress).toEqual([]);
   });
 
   it('a growing chat computes what is new', async () => {
@@ -283,6 +304,7 @@ describe('any requests', () => {
     constraint: seldom(fc.nat(6)),
     logprobs: seldom(fc.nat(3)),
     scoresPrompt: fc.boolean(),
+    progress: fc.boolean(),
     /** Turns of the event loop that its reader takes for an event. */
     reading: seldom(fc.integer({ min: 1, max: 4 })),
   });
@@ -318,7 +340,8 @@ describe('any requests', () => {
           const { runner, scheduler, counts, failures, add } = world(options);
           const jobs: Promise<void>[] = [];
           for (const { prompt, cut, maxTokens, seed, penalty, stop, ...rest } of list) {
-            const { cancelAfter, pause, ignoreEnd, constraint, logprobs, scoresPrompt, reading } = rest;
+            const { cancelAfter, pause, ignoreEnd, constraint, logprobs, scoresPrompt, progress, reading } =
+              rest;
             const grammar = constraint === undefined ? undefined : toyGrammar(seed);
             const follower = grammar && new ToyConstraint(grammar, constraint);
             const promptLogprobs = logprobs !== undefined && scoresPrompt;
@@ -329,12 +352,14 @@ describe('any requests', () => {
               sampling: { ...greedy, seed, frequencyPenalty: penalty ? 1 : 0 },
               stop: stop === undefined ? [] : [String.fromCharCode(...text(stop, Math.floor(stop / 12)))],
               ...(logprobs === undefined ? {} : { logprobs, promptLogprobs }),
+              progress,
             });
             const sequence = add(follower ? { ...one, constraint: follower } : one);
             const job = async () => {
               const ids: number[] = [];
               const reported: TokenLogprob[] = [];
               let events = 0;
+              let told: PromptProgress | undefined;
               const alone = newSequence(one, runner);
               const wanted = answerAlone(one, grammar);
               for (const id of wanted) alone.accept(id, 0);
@@ -344,6 +369,14 @@ describe('any requests', () => {
               let prompted = promptLogprobs ? 0 : 1;
               try {
                 for await (const event of sequence.events()) {
+                  if (event.type === 'prompt') {
+                    expect(progress && events === 0).toBe(true);
+                    expect(event.cached).toBeLessThanOrEqual(event.processed);
+                    told = event;
+                    continue;
+                  }
+                  // What a stream can say of its prompt before its first text is what its end says.
+                  if (events === 0) expect(told?.processed).toBe(progress ? one.prompt.length : undefined);
                   if (sequence.phase === 'parked') parked += 1;
                   if (reading !== undefined) await turns(reading);
                   if (event.type === 'text') {
@@ -358,6 +391,7 @@ describe('any requests', () => {
                     }
                   } else {
                     cached += event.usage.cached_tokens;
+                    if (told) expect(told.cached).toBe(event.usage.cached_tokens);
                     expect(event.usage.cached_tokens).toBeLessThan(one.prompt.length);
                     if (promptLogprobs) expect(event.usage.cached_tokens).toBe(0);
                     expect(event.usage.completion_tokens).toBe(ids.length);

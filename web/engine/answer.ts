@@ -49,6 +49,7 @@ export async function* answer(
           for (const delta of deltasOf(parser.push(event.text))) yield chunk(delta);
           continue;
         }
+        if (event.type === 'prompt') continue;
         for (const delta of deltasOf(parser.end())) yield chunk(delta);
         yield { ...chunk({}, event.finishReason), ...told(event.usage, event.timings) };
         return;

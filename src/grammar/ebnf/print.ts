@@ -79,7 +79,10 @@ export class Printer {
     if (expression.kind === 'rule') return expression.name;
     const alternatives = this.#alternatives(expression);
     const [only] = alternatives;
-    if (alternatives.length === 1 && only?.length === 1 && only[0]?.startsWith('[')) return only[0];
+    const [atom = ''] = only ?? [];
+    // A class that is repeated already takes no further count.
+    if (alternatives.length === 1 && only?.length === 1 && atom.startsWith('[') && atom.endsWith(']'))
+      return atom;
     return this.#lift(alternatives);
   }
 

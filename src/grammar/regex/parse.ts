@@ -1,10 +1,22 @@
 import { GrammarError } from '../types.ts';
 import { type CodePoints, complement, union } from '../ebnf/code-points.ts';
-import { classes, controls, lineEnds, propertySet } from './character-sets.ts';
 import { choice, empty, type Expression, repeat, sequence, set } from '../ebnf/expression.ts';
+import {
+  type Anchored,
+  anyOf,
+  end,
+  inOrder,
+  plain,
+  plainExpression,
+  repeated,
+  start,
+  textsOf,
+} from './anchors.ts';
+import { classes, controls, lineEnds, propertySet } from './character-sets.ts';
 
 const mostDepth = 100;
 const mostRepeats = 10_000;
+const maxAnchors = 1000;
 const anything = repeat(set([[0, 0x10ffff]]), 0);
 
 /** What a pattern means by itself: `search` finds it anywhere in a text, `whole` is the whole text. */
@@ -24,6 +36,7 @@ class RegexReader {
   readonly #characters: string[];
   readonly #reach: Reach;
   #at = 0;
+  #anchors = 0;
 
   constructor(pattern: string, reach: Reach) {
     this.#pattern = pattern;
@@ -32,48 +45,49 @@ class RegexReader {
   }
 
   read(): Expression {
-    const options = [this.#alternative()];
-    while (this.#take('|')) options.push(this.#alternative());
+    const options = [this.#terms(0)];
+    while (this.#take('|')) options.push(this.#terms(0));
     if (this.#at < this.#characters.length) this.#fail(`a closing '${this.#next()}' without its opening`);
-    return choice(...options);
+    const around = this.#reach === 'whole' ? empty : anything;
+    return choice(...options.flatMap((option) => textsOf(option, around)));
   }
 
-  /** One alternative of the whole pattern, where `^` and `$` may stand. */
-  #alternative(): Expression {
-    const whole = this.#reach === 'whole';
-    let bound = whole;
-    while (this.#take('^')) bound = true;
-    const body = this.#terms(0);
-    let ended = whole;
-    while (this.#take('$')) ended = true;
-    const next = this.#next();
-    if (next !== undefined && next !== '|' && next !== ')')
-      this.#fail("'$' before the end, where nothing can follow it");
-    return sequence(bound ? empty : anything, body, ended ? empty : anything);
-  }
-
-  #terms(depth: number): Expression {
-    const parts: Expression[] = [];
+  #terms(depth: number): Anchored {
+    const parts: Anchored[] = [];
+    let run: Expression[] = [];
+    const endRun = () => {
+      if (run.length > 0) parts.push(plain(sequence(...run)));
+      run = [];
+    };
     for (;;) {
       const next = this.#next();
-      if (next === undefined || next === '|' || next === ')' || next === '$') return sequence(...parts);
-      parts.push(this.#quantified(depth));
+      if (next === undefined || next === '|' || next === ')') break;
+      const part = this.#quantified(depth);
+      const expression = plainExpression(part);
+      if (expression) run.push(expression);
+      else {
+        endRun();
+        parts.push(part);
+      }
     }
+    endRun();
+    const [first = plain(empty), ...more] = parts;
+    return more.reduce(inOrder, first);
   }
 
-  #group(depth: number): Expression {
+  #group(depth: number): Anchored {
     if (depth >= mostDepth) this.#fail(`groups nested more than ${mostDepth} deep`);
-    const options: Expression[] = [];
-    do {
-      options.push(this.#terms(depth));
-      if (this.#next() === '$')
-        this.#fail("'$' inside a group: only the ends of the whole pattern can be bound");
-    } while (this.#take('|'));
+    const options: Anchored[] = [];
+    do options.push(this.#terms(depth));
+    while (this.#take('|'));
     if (!this.#take(')')) this.#fail('a group that is not closed');
-    return choice(...options);
+    const expressions = options.map(plainExpression);
+    return expressions.every((one) => one !== undefined) ? plain(choice(...expressions)) : anyOf(options);
   }
 
-  #quantified(depth: number): Expression {
+  #quantified(depth: number): Anchored {
+    if (this.#take('^')) return this.#anchor(start);
+    if (this.#take('$')) return this.#anchor(end);
     const atom = this.#atom(depth);
     const counts = this.#quantifier();
     if (!counts) return atom;
@@ -84,7 +98,18 @@ class RegexReader {
     if (min > max) this.#fail(`{${min},${max}}: the lower bound is larger than the upper one`);
     if (min > mostRepeats || (max > mostRepeats && max !== Number.POSITIVE_INFINITY))
       this.#fail(`more than ${mostRepeats} repetitions`);
-    return repeat(atom, min, max);
+    const expression = plainExpression(atom);
+    return expression ? plain(repeat(expression, min, max)) : repeated(atom, min, max);
+  }
+
+  #anchor(anchor: Anchored): Anchored {
+    if (++this.#anchors > maxAnchors) this.#fail(`more than ${maxAnchors} of '^' and '$'`);
+    const at = this.#at;
+    if (this.#quantifier()) {
+      this.#at = at;
+      this.#fail(`a '${this.#next()}' with nothing to repeat`);
+    }
+    return anchor;
   }
 
   #quantifier(): [number, number] | undefined {
@@ -100,26 +125,24 @@ class RegexReader {
     return [min, counts[3] ? Number(counts[3]) : Number.POSITIVE_INFINITY];
   }
 
-  #atom(depth: number): Expression {
+  #atom(depth: number): Anchored {
     const character = this.#characters[this.#at++] as string;
     switch (character) {
       case '.':
-        return set(complement(lineEnds));
+        return plain(set(complement(lineEnds)));
       case '(':
         this.#openGroup();
         return this.#group(depth + 1);
       case '[':
-        return set(this.#class());
+        return plain(set(this.#class()));
       case '\\':
-        return set(this.#escape());
-      case '^':
-        return this.#fail("'^' after the beginning, where nothing can stand before it");
+        return plain(set(this.#escape()));
       case '*':
       case '+':
       case '?':
         return this.#fail(`a '${character}' with nothing to repeat`);
       default:
-        return set([[character.codePointAt(0) ?? 0, character.codePointAt(0) ?? 0]]);
+        return plain(set([[character.codePointAt(0) ?? 0, character.codePointAt(0) ?? 0]]));
     }
   }
 

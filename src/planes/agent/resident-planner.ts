@@ -90,7 +90,7 @@ async function* plannerEvents(events: Begun): AsyncGenerator<PlannerEvent, void,
     else if (event.type === 'reasoning') yield { type: 'reasoning', text: event.text };
     else if (event.type === 'tool_call') calls[event.index] = { id: event.id, name: event.name, pieces: [] };
     else if (event.type === 'tool_arguments') calls[event.index]?.pieces.push(event.text);
-    else {
+    else if (event.type === 'end') {
       for (const { id, name, pieces } of calls)
         yield { type: 'call', call: { id, name, arguments: pieces.join('') } };
       const { finishReason: finish, usage } = event;

@@ -1,20 +1,6 @@
 import { z } from 'zod';
+import { promptProgress, timings } from '../turn/timings.ts';
 import { generationSettings } from './settings.ts';
-
-const timings = z
-  .object({
-    cache_n: z.int().optional().describe('Prompt tokens that were not computed again, where that is known.'),
-    prompt_n: z.int(),
-    prompt_ms: z.number(),
-    prompt_per_token_ms: z.number(),
-    prompt_per_second: z.number(),
-    predicted_n: z.int(),
-    predicted_ms: z.number(),
-    predicted_per_token_ms: z.number(),
-    predicted_per_second: z.number(),
-  })
-  .meta({ id: 'LlamaCppTimings' });
-export type Timings = z.infer<typeof timings>;
 
 const token = { id: z.int(), token: z.string(), bytes: z.array(z.int()), logprob: z.number() };
 const probabilities = z.array(z.object({ ...token, top_logprobs: z.array(z.object(token)) }));
@@ -35,10 +21,9 @@ export const completionPart = z
     stop: z.literal(false),
     completion_probabilities: probabilities.optional(),
     timings: timings.optional(),
-    prompt_progress: z
-      .object({ total: z.int(), cache: z.int(), processed: z.int(), time_ms: z.number() })
+    prompt_progress: promptProgress
       .optional()
-      .describe('With return_progress, once the prompt is evaluated.'),
+      .describe('With return_progress, while the prompt is evaluated.'),
   })
   .meta({ id: 'LlamaCppCompletionPart' });
 export type CompletionPart = z.infer<typeof completionPart>;

@@ -5,6 +5,7 @@ import type { CompletionOptions } from './request-schema.ts';
 import type { Job, RunEvent } from './run.ts';
 import { type GenerationSettings, toSettings } from './settings.ts';
 
+type Prompt = Extract<RunEvent, { type: 'prompt' }>;
 type Part = Extract<RunEvent, { type: 'text' }>;
 type End = Extract<RunEvent, { type: 'end' }>;
 
@@ -35,21 +36,22 @@ export class AnswerWriter {
   }
 
   /** For an answer that is streamed. */
-  *parts({ text, ids, logprobs, watch, first }: Part): Generator<CompletionPart, void, undefined> {
-    this.#hasNewLine ||= text.includes('\n');
-    const timings = this.#body.timings_per_token ? { timings: watch.timings() } : {};
+  *parts(event: Prompt | Part): Generator<CompletionPart, void, undefined> {
+    const timings = this.#body.timings_per_token ? { timings: event.timings } : {};
     const head = {
       index: this.#index,
       id_slot: -1,
       stop: false,
-      tokens_predicted: watch.predicted,
+      tokens_predicted: event.timings.predicted_n,
       tokens_evaluated: this.#job.request.prompt.length,
     } as const;
-    if (first && this.#body.return_progress) {
-      const total = head.tokens_evaluated;
-      const prompt_progress = { total, cache: 0, processed: total, time_ms: watch.promptMs };
-      yield { ...head, content: '', tokens: [], tokens_predicted: 0, ...timings, prompt_progress };
+    if (event.type === 'prompt') {
+      if (!this.#body.return_progress) return;
+      yield { ...head, content: '', tokens: [], ...timings, prompt_progress: event.progress };
+      return;
     }
+    const { text, ids, logprobs } = event;
+    this.#hasNewLine ||= text.includes('\n');
     if (text === '' && ids.length === 0) return;
     const probabilities =
       logprobs.length > 0
@@ -78,7 +80,7 @@ export class AnswerWriter {
       truncated: end.truncated,
       stop_type: end.finishReason === 'length' ? 'limit' : end.stopText === undefined ? 'eos' : 'word',
       stopping_word: end.stopText ?? '',
-      tokens_cached: end.usage.cached_tokens ?? 0,
+      tokens_cached: end.usage.cached_tokens,
       timings: end.told,
       ...(this.#logprobs.length > 0
         ? { completion_probabilities: toProbabilities(tokenizer, this.#logprobs) }

@@ -4,6 +4,7 @@ import { list } from '../list.ts';
 import { emptyList, flag, isOneOf, refused, text } from '../turn/members.ts';
 import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';
+import { progressMembers } from '../turn/timings.ts';
 
 const between = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;
@@ -65,10 +66,7 @@ export const completionMembers = {
   })
     .nullish()
     .describe('Only these members of the last object; one below another is named with a slash.'),
-  timings_per_token: flag.nullish().describe('With `stream`: `timings` in every object.'),
-  return_progress: flag
-    .nullish()
-    .describe('With `stream`: an object with `prompt_progress` after the prompt.'),
+  ...progressMembers,
   n_indent: whole(0, 1000).describe('Ends the answer before a line that is indented less. Default 0: off.'),
   t_max_predict_ms: whole(-1).describe(
     'Ends the answer that has a line break so many milliseconds after its first token. Default 0, and -1: off.',

@@ -61,7 +61,7 @@ export async function respond(order: Order, { signal, asProblem, work }: Reading
   for await (const event of events) {
     const writer = writerOf(event.choice);
     if (event.type === 'end') bodies[event.choice] = writer.last(event);
-    else writer.keep(event);
+    else if (event.type === 'text') writer.keep(event);
   }
   return Response.json(order.several || bodies.length > 1 ? bodies : bodies[0]);
 }

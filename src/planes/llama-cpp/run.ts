@@ -6,9 +6,8 @@ import type {
   Usage,
 } from '../../engine/index.ts';
 import { type Answering, generateChoices, type TextRequest } from '../turn/choices.ts';
-import type { Timings } from './answer-schema.ts';
+import { type PromptProgress, type Timings, toTimings, Watch } from '../turn/timings.ts';
 import { EarlyEnd, type EarlyEnds } from './early-end.ts';
-import { toTimings, Watch } from './timings.ts';
 
 /** One answer to make. */
 export interface Job {
@@ -22,14 +21,17 @@ export interface Job {
 
 export type RunEvent =
   | {
+      readonly type: 'prompt';
+      readonly progress: PromptProgress;
+      readonly timings: Timings;
+    }
+  | {
       readonly type: 'text';
       readonly text: string;
       readonly ids: readonly number[];
       readonly logprobs: readonly TokenLogprob[];
       /** Of the answer so far. */
-      readonly watch: Watch;
-      /** The first of its answer: the prompt is evaluated. */
-      readonly first: boolean;
+      readonly timings: Timings;
     }
   | {
       readonly type: 'end';
@@ -37,10 +39,8 @@ export type RunEvent =
       /** What ended it, where that was a text. */
       readonly stopText: string | undefined;
       readonly truncated: boolean;
-      readonly usage: Omit<Usage, 'cached_tokens'> & {
-        /** Undefined where an early end did not wait for the engine's own numbers; the timings are then ours. */
-        readonly cached_tokens: number | undefined;
-      };
+      readonly usage: Usage;
+      /** Undefined where an early end did not wait for the engine's own numbers. */
       readonly timings: EngineTimings | undefined;
       /** As the wire writes them. */
       readonly told: Timings;
@@ -54,24 +54,28 @@ export async function* run(
 ): AsyncGenerator<RunEvent, void, undefined> {
   const watch = new Watch(request.prompt.length);
   const early = new EarlyEnd(ends);
-  for await (const event of generateChoices(answering, request, signal)) {
+  for await (const event of generateChoices(answering, { ...request, progress: true }, signal)) {
+    if (event.type === 'prompt') {
+      yield { type: 'prompt', progress: watch.take(event), timings: watch.timings() };
+      continue;
+    }
     if (event.type === 'text') {
       if (promptOnly) continue;
-      const first = watch.count(event.ids.length);
+      watch.count(event.ids.length);
       const { text, over } = early.push(event.text);
-      yield { type: 'text', text, ids: event.ids, logprobs: event.logprobs ?? [], watch, first };
+      yield { type: 'text', text, ids: event.ids, logprobs: event.logprobs ?? [], timings: watch.timings() };
       if (!over) continue;
       const usage = {
         prompt_tokens: request.prompt.length,
         completion_tokens: watch.predicted,
-        cached_tokens: undefined,
+        cached_tokens: watch.cached,
       };
       const end = { type: 'end', finishReason: 'length', stopText: undefined, truncated: false } as const;
       yield { ...end, usage, timings: undefined, told: watch.timings() };
       return;
     }
     const held = early.end();
-    if (held !== '') yield { type: 'text', text: held, ids: [], logprobs: [], watch, first: false };
+    if (held !== '') yield { type: 'text', text: held, ids: [], logprobs: [], timings: watch.timings() };
     yield toEnd(event, promptOnly, fillsContext);
   }
 }
@@ -83,14 +87,15 @@ function toEnd(
 ): RunEvent {
   const predicted = promptOnly ? 0 : usage.completion_tokens;
   const isLimit = promptOnly || finishReason === 'length';
+  const told = { ...usage, completion_tokens: predicted };
   const taken = promptOnly ? { ...timings, decode_ms: 0 } : timings;
   return {
     type: 'end',
     finishReason: isLimit ? 'length' : 'stop',
     stopText: isLimit ? undefined : stopText,
     truncated: isLimit && fillsContext,
-    usage: { ...usage, completion_tokens: predicted },
+    usage: told,
     timings: taken,
-    told: toTimings(usage, taken, predicted),
+    told: toTimings({ usage: told, timings: taken }),
   };
 }

@@ -11,7 +11,7 @@ export interface OpenBlock {
 }
 
 export class OpenText implements OpenBlock {
-  readonly start = { type: 'text', text: '', citations: null } as const;
+  readonly start = { type: 'text', text: '' } as const;
   #text = '';
 
   delta(text: string): BlockDelta {

@@ -22,6 +22,8 @@ export class MessageWriter {
   readonly #message: MessageObject;
   #open: OpenBlock | undefined;
   #begun = false;
+  /** Prompt tokens that came from the prefix cache. */
+  #cached = 0;
 
   constructor(facts: MessageFacts) {
     this.#facts = facts;
@@ -37,8 +39,7 @@ export class MessageWriter {
       container: null,
       diagnostics: null,
       usage: {
-        // What the cache had of it is known at the end.
-        ...toUsage({ prompt_tokens: facts.promptTokens, completion_tokens: 0, cached_tokens: 0 }, 0),
+        ...this.#begunUsage(0),
         cache_creation: { ephemeral_1h_input_tokens: 0, ephemeral_5m_input_tokens: 0 },
         inference_geo: null,
         service_tier: 'standard',
@@ -48,9 +49,15 @@ export class MessageWriter {
   }
 
   *take(event: ChatEvent): Events {
+    if (event.type === 'prompt') {
+      this.#cached = event.cached;
+      return;
+    }
     if (!this.#begun) {
       this.#begun = true;
-      yield { type: 'message_start', message: this.#message };
+      const cached = event.type === 'end' ? event.usage.cached_tokens : this.#cached;
+      const usage = { ...this.#message.usage, ...this.#begunUsage(cached) };
+      yield { type: 'message_start', message: { ...this.#message, usage } };
     }
     switch (event.type) {
       case 'reasoning': {
@@ -88,6 +95,11 @@ export class MessageWriter {
       content: this.#content,
       usage: { ...this.#message.usage, ...usage },
     };
+  }
+
+  /** Before the answer's first token. */
+  #begunUsage(cached_tokens: number): CumulativeUsage {
+    return toUsage({ prompt_tokens: this.#facts.promptTokens, completion_tokens: 0, cached_tokens }, 0);
   }
 
   #delta(delta: Extract<MessageEvent, { type: 'content_block_delta' }>['delta']): MessageEvent {

@@ -69,6 +69,8 @@ function createRoute(resident: Resident): Route {
         maxTokens: (prompt: number) =>
           answerLimit(prompt, model.contextLength, 'messages', undefined, Math.max(1, body.max_tokens)),
         promptOnly: body.max_tokens === 0,
+        // A stream begins with what the prompt took.
+        ...(body.stream ? { progress: true } : {}),
       };
       const { prepared, events } = await startChat(ready, ask, signal, work).catch((error: unknown) => {
         throw namingGrammar(error, () => grammarMember(body));

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 const thinkingBlock = z.object({ type: z.literal('thinking'), thinking: z.string(), signature: z.string() });
-const textBlock = z.object({ type: z.literal('text'), text: z.string(), citations: z.null() });
+const textBlock = z.object({ type: z.literal('text'), text: z.string() });
 const toolUseBlock = z.object({
   type: z.literal('tool_use'),
   id: z.string().describe('What the `tool_result` refers to.'),

@@ -22,6 +22,7 @@ export async function* toPieces(
     call = undefined;
   }
   for await (const event of events) {
+    if (event.type === 'prompt') continue;
     if (event.type === 'tool_arguments') {
       call?.texts.push(event.text);
       continue;

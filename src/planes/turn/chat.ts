@@ -1,8 +1,21 @@
 import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
-import type { FinishReason, Timings, TokenLogprob, Tokenizer, Usage } from '../../engine/index.ts';
+import type {
+  FinishReason,
+  PromptProgress,
+  Timings,
+  TokenLogprob,
+  Tokenizer,
+  Usage,
+} from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
 import { toProblem } from '../resident.ts';
-import { type Answering, type ChoiceEvent, startChoices, type TextRequest } from './choices.ts';
+import {
+  type Answering,
+  type ChoiceEvent,
+  type Measured,
+  startChoices,
+  type TextRequest,
+} from './choices.ts';
 import { type ParsedDelta, Progress } from './progress.ts';
 import { sayConversation } from './said.ts';
 import { watched } from './watched.ts';
@@ -27,7 +40,8 @@ export interface ChatEnd {
   readonly reasoningTokens: number;
 }
 
-export type ChatEvent = { readonly choice: number } & (ParsedDelta | ChatEnd);
+/** Progress of the prompt comes where the request asks for it. */
+export type ChatEvent = { readonly choice: number } & Measured & (ParsedDelta | PromptProgress | ChatEnd);
 
 export interface StartedChat {
   readonly prepared: PreparedChat;
@@ -76,20 +90,25 @@ export async function* parsedChoices(
     return known;
   };
   for await (const event of events) {
-    const { choice } = event;
+    const { choice, measured } = event;
+    const from = { choice, ...(measured ? { measured } : {}) };
     const progress = progressOf(choice);
-    if (event.type === 'text') {
-      for (const delta of progress.text(event)) yield { choice, ...delta };
+    if (event.type === 'prompt') {
+      yield event;
       continue;
     }
-    for (const delta of progress.end()) yield { choice, ...delta };
+    if (event.type === 'text') {
+      for (const delta of progress.text(event)) yield { ...from, ...delta };
+      continue;
+    }
+    for (const delta of progress.end()) yield { ...from, ...delta };
     answers.delete(choice);
     const { type, finishReason, stopText, usage, timings } = event;
     const called = finishReason === 'stop' && progress.called;
     // One of our own stop texts is no news to the caller.
     const own = stopText !== undefined && prepared.stop.includes(stopText);
     yield {
-      choice,
+      ...from,
       type,
       finishReason: called ? 'tool_calls' : finishReason,
       ...(stopText === undefined || own ? {} : { stopText }),
@@ -144,7 +163,7 @@ class Collected {
       this.#calls[event.index] = { id: event.id, name: event.name, pieces: [] };
     } else if (event.type === 'tool_arguments') {
       this.#calls[event.index]?.pieces.push(event.text);
-    } else {
+    } else if (event.type === 'end') {
       this.#end = event;
     }
   }

@@ -4,6 +4,7 @@ import { Problem } from '../problem.ts';
 import { toProblem } from '../resident.ts';
 import { generate } from './generation.ts';
 import { sideBySide } from './side-by-side.ts';
+import { type Timings, Watch } from './timings.ts';
 
 /** Answers of one request that run at a time, where the engine has slots for so many. */
 const mostAtOnce = 8;
@@ -22,7 +23,12 @@ export interface Answering {
 }
 
 /** The answers of the first request are counted first, then those of the second. */
-export type ChoiceEvent = GenerationEvent & { readonly choice: number };
+export type ChoiceEvent = GenerationEvent & { readonly choice: number } & Measured;
+
+export interface Measured {
+  /** The prompt's tokens, and the answer so far, where the request asks for progress. */
+  readonly measured?: { readonly promptTokens: number; readonly timings: Timings };
+}
 
 /**
  * Runs the answers of one request or several side by side; their events come as they are made, each with the index of
@@ -52,10 +58,24 @@ export async function startChoices(
     return Array.from({ length: n }, (_, index) => () => {
       const sampling = { ...request.sampling, seed: (request.sampling.seed + index) >>> 0 };
       const constraint = grammar ? { constraint: grammar.start() } : {};
-      return generate(answering.engine, { ...request, sampling, ...constraint }, signal);
+      const events = generate(answering.engine, { ...request, sampling, ...constraint }, signal);
+      return request.progress ? measured(events, request.prompt.length) : events;
     });
   });
   return sideBySide(starts, answersAtOnce(answering.engine), signal);
+}
+
+async function* measured(
+  events: AsyncIterable<GenerationEvent>,
+  promptTokens: number,
+): AsyncGenerator<GenerationEvent & Measured, void, undefined> {
+  const watch = new Watch(promptTokens);
+  for await (const event of events) {
+    if (event.type === 'prompt') watch.take(event);
+    else if (event.type === 'text') watch.count(event.ids.length);
+    // Read later, it might know of further events.
+    yield { ...event, measured: { promptTokens, timings: watch.timings() } };
+  }
 }
 
 /** No more than share a step: the others would only fill the queue. */

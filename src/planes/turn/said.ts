@@ -7,6 +7,7 @@ export type AnswerEvent = { readonly choice: number } & (
   | { readonly type: 'text' | 'content' | 'reasoning'; readonly text: string }
   | { readonly type: 'tool_call'; readonly index: number; readonly name: string }
   | { readonly type: 'tool_arguments'; readonly index: number; readonly text: string }
+  | { readonly type: 'prompt' }
   | AnswerEnd
 );
 
@@ -82,6 +83,8 @@ export class AnswersSaid {
         break;
       case 'tool_arguments':
         answer.calls[event.index]?.pieces.push(event.text);
+        break;
+      case 'prompt':
         break;
       case 'end':
         this.#say(answer);

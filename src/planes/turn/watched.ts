@@ -19,8 +19,9 @@ export async function* watched<Event extends AnswerEvent>(
   try {
     for await (const event of events) {
       said?.take(event);
-      if (event.type !== 'end') work.firstToken();
-      else if (ends.push(event) === answers.all) note(work, ends, answers.each);
+      if (event.type !== 'end') {
+        if (event.type !== 'prompt') work.firstToken();
+      } else if (ends.push(event) === answers.all) note(work, ends, answers.each);
       yield event;
     }
   } finally {

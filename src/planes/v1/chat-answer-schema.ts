@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { promptProgress, timings } from '../turn/timings.ts';
 import { chatLogprobs } from './logprobs.ts';
 import { usage } from './usage.ts';
 
@@ -36,6 +37,7 @@ export const chatCompletion = z
       }),
     ),
     usage,
+    timings,
   })
   .meta({ id: 'ChatCompletion' });
 export type ChatCompletion = z.infer<typeof chatCompletion>;
@@ -68,6 +70,10 @@ export const chatChunk = z
       }),
     ),
     usage: usage.nullable().optional().describe('Null but on the last chunk, and only with include_usage.'),
+    timings: timings.optional().describe("On an answer's last chunk, with timings_per_token on all."),
+    prompt_progress: promptProgress
+      .optional()
+      .describe('With return_progress, on chunks without text while the prompt is evaluated.'),
   })
   .meta({ id: 'ChatCompletionChunk' });
 export type ChatChunk = z.infer<typeof chatChunk>;

@@ -2,6 +2,7 @@ import type { Tokenizer } from '../../engine/index.ts';
 import type { ChatAnswer, ChatEvent } from '../turn/chat.ts';
 import type { answerHead } from '../turn/identity.ts';
 import type { ChatChunk, ChatCompletion } from './chat-answer-schema.ts';
+import { toSharedTimings } from '../turn/timings.ts';
 import { toChatLogprobs } from './logprobs.ts';
 import { toUsage } from './usage.ts';
 
@@ -11,6 +12,7 @@ export function toChatCompletion(
   answers: readonly ChatAnswer[],
   logprobsOf: Tokenizer | undefined,
 ): ChatCompletion {
+  const ends = answers.map((answer, choice) => ({ ...answer, choice }));
   return {
     ...head,
     object: 'chat.completion',
@@ -20,10 +22,8 @@ export function toChatCompletion(
       logprobs: logprobsOf ? toChatLogprobs(logprobsOf, answer.logprobs) : null,
       finish_reason: answer.finishReason,
     })),
-    usage: toUsage(
-      answers.map((answer, choice) => ({ ...answer, choice })),
-      answers.length,
-    ),
+    usage: toUsage(ends, answers.length),
+    timings: toSharedTimings(ends, answers.length),
   };
 }
 
@@ -62,6 +62,10 @@ export function toChunkChoices(
       finish_reason: null,
       ...more,
     });
+    if (event.type === 'prompt') {
+      yield choice({ role: 'assistant', content: null });
+      return;
+    }
     const content = event.type === 'tool_call' ? null : '';
     if (!begun.has(event.choice)) yield choice({ role: 'assistant', content, refusal: null });
     begun.add(event.choice);
@@ -74,7 +78,7 @@ export function toChunkChoices(
   };
 }
 
-function toDelta(event: Exclude<ChatEvent, { type: 'end' }>): Delta {
+function toDelta(event: Exclude<ChatEvent, { type: 'end' | 'prompt' }>): Delta {
   switch (event.type) {
     case 'content':
       return { content: event.text };

@@ -16,6 +16,7 @@ import { chunkStream } from './chunk-stream.ts';
 import { eventStream } from './event-stream.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toOutput } from './output-schema.ts';
+import { progressAsked } from './request-schema.ts';
 
 export function chatRoute(resident: Resident) {
   return defineRoute({
@@ -59,6 +60,7 @@ export function chatRoute(resident: Resident) {
           maxTokens: (prompt) => answerLimit(prompt, model.contextLength, 'messages', tokens, share),
           ...(body.logprobs ? { logprobs: body.top_logprobs ?? 0 } : {}),
           ...(body.ignore_eos ? { ignoreEnd: true } : {}),
+          ...progressAsked(body),
         },
         signal,
         work,
@@ -71,8 +73,8 @@ export function chatRoute(resident: Resident) {
         const chunks = chunkStream(events, {
           head: { ...head, object: 'chat.completion.chunk' as const },
           toChoices: toChunkChoices(logprobsOf),
-          includeUsage: body.stream_options?.include_usage === true,
           answers: n,
+          body,
         });
         return await eventStream(chunks, asProblem);
       }

@@ -92,6 +92,10 @@ export function toChunkChoices(form: CompletionForm): (event: ChoiceEvent) => It
   const tellings = new Map<number, Telling>();
   return function* (event) {
     const index = event.choice;
+    if (event.type === 'prompt') {
+      yield { index, text: '', logprobs: null, finish_reason: null };
+      return;
+    }
     const telling = tellings.get(index) ?? new Telling(form, index);
     tellings.set(index, telling);
     const piece = telling.piece(event);
@@ -122,6 +126,7 @@ export class CompletionCollector {
   }
 
   take(event: ChoiceEvent): void {
+    if (event.type === 'prompt') return;
     const made = (this.#made[event.choice] ??= {
       telling: new Telling(this.#form, event.choice),
       texts: [],

@@ -9,6 +9,7 @@ import { randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import type { CompletionRequest } from './completions-schema.ts';
 import { outputViolations, toOutput } from './output-schema.ts';
+import { progressAsked } from './request-schema.ts';
 
 /** A prompt, and the text that `echo` puts before its answers. */
 export interface CompletionJob {
@@ -56,6 +57,7 @@ export async function toJobs(engine: Engine, body: CompletionRequest): Promise<C
     grammar: toOutput(body)?.grammar,
     ...(body.ignore_eos ? { ignoreEnd: true } : {}),
     ...logprobsAsked(body),
+    ...progressAsked(body),
   };
   const jobs: CompletionJob[] = [];
   for (const [index, prompt] of prompts.entries()) {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { list } from '../list.ts';
 import { flag, text } from '../turn/members.ts';
+import { promptProgress, timings } from '../turn/timings.ts';
 import { textLogprobs } from './logprobs.ts';
 import { outputMembers } from './output-schema.ts';
 import { answerCount, peerMembers, samplingMembers, streamMembers, tokenLimit } from './request-schema.ts';
@@ -80,6 +81,7 @@ export const completion = z
       }),
     ),
     usage,
+    timings,
   })
   .meta({ id: 'Completion' });
 export type Completion = z.infer<typeof completion>;
@@ -96,6 +98,10 @@ export const completionChunk = z
       }),
     ),
     usage: usage.nullable().optional().describe('Null but on the last chunk, and only with include_usage.'),
+    timings: timings.optional().describe("On an answer's last chunk, with timings_per_token on all."),
+    prompt_progress: promptProgress
+      .optional()
+      .describe('With return_progress, on chunks without text while the prompt is evaluated.'),
   })
   .meta({ id: 'CompletionChunk' });
 export type CompletionChunk = z.infer<typeof completionChunk>;

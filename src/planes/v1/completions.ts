@@ -2,9 +2,10 @@ import { invalidBody } from '../body.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../route.ts';
-import { startChoices } from '../turn/choices.ts';
+import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
 import { answerHead } from '../turn/identity.ts';
 import { sayTexts } from '../turn/said.ts';
+import { toSharedTimings } from '../turn/timings.ts';
 import { watched } from '../turn/watched.ts';
 import { chunkStream } from './chunk-stream.ts';
 import { CompletionCollector, type CompletionForm, toChunkChoices } from './completions-answer.ts';
@@ -13,7 +14,7 @@ import { type Completion, completion, completionChunk, completionRequest } from 
 import { eventStream } from './event-stream.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toOutput } from './output-schema.ts';
-import { type AnswerUsage, toUsage } from './usage.ts';
+import { toUsage } from './usage.ts';
 
 export function completionsRoute(resident: Resident) {
   return defineRoute({
@@ -68,19 +69,20 @@ export function completionsRoute(resident: Resident) {
         const chunks = chunkStream(events, {
           head,
           toChoices: toChunkChoices(form),
-          includeUsage: body.stream_options?.include_usage === true,
           answers: made,
+          body,
         });
         return await eventStream(chunks, asProblem);
       }
       const collector = new CompletionCollector(form);
-      const ends: AnswerUsage[] = [];
+      const ends: Extract<ChoiceEvent, { type: 'end' }>[] = [];
       for await (const event of events) {
         collector.take(event);
         if (event.type === 'end') ends.push(event);
       }
       const usage = toUsage(ends, made);
-      const answer: Completion = { ...head, choices: collector.choices(body.n ?? 1), usage };
+      const timings = toSharedTimings(ends, made);
+      const answer: Completion = { ...head, choices: collector.choices(body.n ?? 1), usage, timings };
       return Response.json(answer);
     },
   });

@@ -51,20 +51,23 @@ const responseFormat = z.discriminatedUnion(
       json_schema: z
         .object(
           {
-            name: z.string({ error: nameForm }).regex(/^[\w-]{1,64}$/, nameForm),
+            name: z
+              .string({ error: nameForm })
+              .regex(/^[\w-]{1,64}$/, nameForm)
+              .nullish()
+              .describe('Of no effect.'),
             description: text.nullish(),
             schema: schema.nullish().describe('Default: any object.'),
             strict: flag.nullish().describe('The schema is kept to the letter in either case.'),
           },
-          { error: 'expected {name, schema}' },
+          { error: 'expected {schema}' },
         )
         .nullish(),
       schema: schema.nullish().describe("llama.cpp's way of writing it, in place of `json_schema`."),
     }),
   ],
   {
-    error:
-      "expected {type: 'text'}, {type: 'json_object'} or {type: 'json_schema', json_schema: {name, schema}}",
+    error: "expected {type: 'text'}, {type: 'json_object'} or {type: 'json_schema', json_schema: {schema}}",
   },
 );
 
@@ -148,7 +151,7 @@ export function outputViolations(body: OutputBody): Violation[] {
   const format = body.response_format;
   const wrong: Violation[] = [];
   if (format?.type === 'json_schema' && !format.json_schema && !format.schema) {
-    wrong.push({ path: 'response_format.json_schema', message: 'expected {name, schema}' });
+    wrong.push({ path: 'response_format.json_schema', message: 'expected {schema}' });
   }
   const [first, second] = outputs(body);
   if (first && second) {

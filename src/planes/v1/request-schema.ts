@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { dictionary, list } from '../list.ts';
 import { emptyList, flag, refused } from '../turn/members.ts';
+import { progressMembers } from '../turn/timings.ts';
 
 const between = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;
@@ -98,7 +99,16 @@ export const streamMembers = {
     .object({ include_usage: flag.nullish() }, { error: 'expected an object' })
     .nullish()
     .describe('With `include_usage` a last chunk without choices tells what the answers took.'),
+  ...progressMembers,
 };
+
+/** Whether the engine has to tell how far it is. */
+export const progressAsked = ({
+  stream,
+  timings_per_token,
+  return_progress,
+}: z.infer<z.ZodObject<typeof streamMembers>>) =>
+  stream && (timings_per_token || return_progress) ? { progress: true } : {};
 
 export type SamplingBody = z.infer<z.ZodObject<typeof samplingMembers>>;
 

@@ -50,6 +50,7 @@ export class ResponseWriter {
   }
 
   *#events(event: ChatEvent): Events {
+    if (event.type === 'prompt') return;
     if (!this.#begun) {
       this.#begun = true;
       yield { type: 'response.created', response: this.#snapshot({}) };

@@ -1,7 +1,7 @@
 import { openaiError } from '../error-schema.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
-import type { Plane } from '../route.ts';
+import type { Plane, Route } from '../route.ts';
 import { chatRoute } from './chat.ts';
 import { completionsRoute } from './completions.ts';
 import { embeddingsRoute } from './embeddings.ts';
@@ -9,11 +9,25 @@ import { openaiEnvelope } from './envelope.ts';
 import { modelRoutes } from './models.ts';
 import { responsesRoutes } from './responses.ts';
 
+/** llama.cpp serves these without `/v1`, too; `/completions`, `/embeddings` and `/models` are of its own wire there. */
+const unprefixed: Readonly<Record<string, string>> = {
+  '/v1/chat/completions': 'llamaCppChatCompletions',
+  '/v1/responses': 'llamaCppResponses',
+};
+
+function withUnprefixed(routes: readonly Route[]): Route[] {
+  const more = routes.flatMap((route) => {
+    const operationId = unprefixed[route.path];
+    return operationId === undefined ? [] : [{ ...route, path: route.path.slice('/v1'.length), operationId }];
+  });
+  return [...routes, ...more];
+}
+
 export function v1Plane(resident: Resident, store: ModelStore): Plane {
   return {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
-    prefixes: ['/v1'],
+    prefixes: ['/v1', '/chat/completions', '/responses'],
     envelope: openaiEnvelope,
     errorSchema: openaiError,
     absent: [
@@ -28,12 +42,12 @@ export function v1Plane(resident: Resident, store: ModelStore): Plane {
         why: 'POST /v1/messages/count_tokens counts the tokens of a conversation, and the usage of every answer tells them',
       },
     ],
-    routes: [
+    routes: withUnprefixed([
       ...modelRoutes(resident, store),
       chatRoute(resident),
       completionsRoute(resident),
       ...responsesRoutes(resident),
       embeddingsRoute(resident),
-    ],
+    ]),
   };
 }

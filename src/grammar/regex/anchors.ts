@@ -1,0 +1,171 @@
+import { GrammarError } from '../types.ts';
+import { choice, empty, type Expression, repeat, sequence } from '../ebnf/expression.ts';
+
+/** Nodes of what a pattern with anchors is rewritten to; each use of a shared node counts. */
+const maxNodes = 100_000;
+
+interface Language {
+  readonly expression: Expression;
+  readonly isNullable: boolean;
+  readonly nodes: number;
+}
+
+/**
+ * What a part of a pattern matches, by what its anchors require: a language for each pair of `isFirst` (nothing stands
+ * before the match) and `isLast` (nothing stands behind it). A pair that cannot match is absent.
+ */
+export type Anchored = readonly Branch[];
+
+interface Branch extends Language {
+  readonly isFirst: boolean;
+  readonly isLast: boolean;
+}
+
+const pairs = [
+  [false, false],
+  [true, false],
+  [false, true],
+  [true, true],
+] as const;
+
+const nothingElse: Language = { expression: empty, isNullable: true, nodes: 1 };
+
+/** `^` */
+export const start: Anchored = [{ ...nothingElse, isFirst: true, isLast: false }];
+/** `$` */
+export const end: Anchored = [{ ...nothingElse, isFirst: false, isLast: true }];
+
+/** A part without anchors. */
+export const plain = (expression: Expression): Anchored => [
+  { ...measured(expression), isFirst: false, isLast: false },
+];
+
+/** The expression of a part without anchors; undefined where it has any. */
+export const plainExpression = (part: Anchored): Expression | undefined =>
+  part.length === 1 && part[0] && !part[0].isFirst && !part[0].isLast ? part[0].expression : undefined;
+
+export function anyOf(parts: readonly Anchored[]): Anchored {
+  const [first] = parts;
+  if (first && parts.length === 1) return first;
+  return merged(parts.flat());
+}
+
+export function inOrder(left: Anchored, right: Anchored): Anchored {
+  const found: Branch[] = [];
+  for (const one of left) {
+    for (const other of right) {
+      // What stands before an anchor `^`, or behind an anchor `$`, must be empty.
+      if (other.isFirst && !one.isNullable) continue;
+      if (one.isLast && !other.isNullable) continue;
+      const language = joined(other.isFirst ? undefined : one, one.isLast ? undefined : other);
+      found.push({ ...language, isFirst: one.isFirst || other.isFirst, isLast: one.isLast || other.isLast });
+    }
+  }
+  return merged(found);
+}
+
+/** A repeated part with anchors: only the first and the last of the copies that are not empty can use them. */
+export function repeated(part: Anchored, min: number, max: number): Anchored {
+  const of = (isFirst: boolean, isLast: boolean) =>
+    part.find((one) => one.isFirst === isFirst && one.isLast === isLast);
+  const [free, first, last, both] = [of(false, false), of(true, false), of(false, true), of(true, true)];
+  const found: Branch[] = [];
+  const add = (language: Language | undefined, isFirst: boolean, isLast: boolean) => {
+    if (language) found.push({ ...language, isFirst, isLast });
+  };
+  /** So many free copies beside `others`; with empty copies to spare, the least count is reached anyway. */
+  const freely = (others: number, spare: readonly (Language | undefined)[]) => {
+    const least = spare.some((one) => one?.isNullable) ? 0 : Math.max(0, min - others);
+    return copies(free, least, max - others);
+  };
+  add(copies(free, min, max), false, false);
+  add(sequenceOf(first, freely(1, [free, first])), true, false);
+  add(sequenceOf(freely(1, [free, last]), last), false, true);
+  add(sequenceOf(sequenceOf(first, freely(2, [free, first, last])), last), true, true);
+  if (max >= 1 && (min <= 1 || [free, first, last].some((one) => one?.isNullable))) add(both, true, true);
+  // All copies are empty; `$` may stand before `^`.
+  const isEmptyAt = (one: Language | undefined) => one?.isNullable === true || both?.isNullable === true;
+  if (max >= 2 && isEmptyAt(first) && isEmptyAt(last)) add(nothingElse, true, true);
+  return merged(found);
+}
+
+/** @param around stands before a match that is not bound to the start, and behind one that is not bound to the end */
+export const textsOf = (part: Anchored, around: Expression): Expression[] =>
+  part.map(({ expression, isFirst, isLast }) =>
+    sequence(isFirst ? empty : around, expression, isLast ? empty : around),
+  );
+
+/** One branch for each pair; the same language twice is one. */
+function merged(branches: readonly Branch[]): Anchored {
+  return pairs.flatMap(([isFirst, isLast]): Branch[] => {
+    const here = branches.filter((one) => one.isFirst === isFirst && one.isLast === isLast);
+    const languages = [...new Map(here.map((one) => [one.expression, one])).values()];
+    const [only] = languages;
+    if (!only || languages.length === 1) return only ? [only] : [];
+    const nodes = total(languages);
+    const isNullable = languages.some((one) => one.isNullable);
+    const expression = choice(...languages.map((one) => one.expression));
+    return [{ expression, isNullable, nodes, isFirst, isLast }];
+  });
+}
+
+function joined(left: Language | undefined, right: Language | undefined): Language {
+  if (!left || !right || isEmpty(left) || isEmpty(right)) {
+    const kept = [left, right].find((one) => one && !isEmpty(one));
+    return kept ?? nothingElse;
+  }
+  return {
+    expression: sequence(left.expression, right.expression),
+    isNullable: left.isNullable && right.isNullable,
+    nodes: total([left, right]),
+  };
+}
+
+const isEmpty = ({ expression }: Language): boolean => expression.kind === 'text' && expression.text === '';
+
+const sequenceOf = (left: Language | undefined, right: Language | undefined): Language | undefined =>
+  left && right && joined(left, right);
+
+function copies(language: Language | undefined, min: number, max: number): Language | undefined {
+  if (max < min) return undefined;
+  if (!language) return min === 0 ? nothingElse : undefined;
+  return {
+    expression: repeat(language.expression, min, max),
+    isNullable: min === 0 || language.isNullable,
+    nodes: total([language]),
+  };
+}
+
+function total(languages: readonly Language[]): number {
+  const nodes = languages.reduce((sum, one) => sum + one.nodes, 1);
+  if (nodes <= maxNodes) return nodes;
+  throw new GrammarError(
+    'grammar_too_complex',
+    "a pattern has too many '^' and '$' for its length; leave out those that do not matter",
+  );
+}
+
+function measured(expression: Expression): Language {
+  const of = (parts: readonly Expression[]) => parts.map(measured);
+  switch (expression.kind) {
+    case 'text':
+      return { expression, isNullable: expression.text === '', nodes: 1 };
+    case 'sequence': {
+      const parts = of(expression.parts);
+      return { expression, isNullable: parts.every((one) => one.isNullable), nodes: sum(parts) };
+    }
+    case 'choice': {
+      const options = of(expression.options);
+      return { expression, isNullable: options.some((one) => one.isNullable), nodes: sum(options) };
+    }
+    case 'repeat': {
+      const [one] = of([expression.of]);
+      const isNullable = expression.min === 0 || one?.isNullable === true;
+      return { expression, isNullable, nodes: (one?.nodes ?? 0) + 1 };
+    }
+    default:
+      return { expression, isNullable: false, nodes: 1 };
+  }
+}
+
+const sum = (languages: readonly Language[]): number => languages.reduce((all, { nodes }) => all + nodes, 1);

@@ -1,0 +1,139 @@
+import { z } from 'zod';
+import { flag } from './members.ts';
+import type {
+  Timings as EngineTimings,
+  PromptProgress as EngineProgress,
+  Usage,
+} from '../../engine/index.ts';
+
+/** llama.cpp's measures of an answer. */
+export const timings = z
+  .object({
+    cache_n: z.int().describe('Prompt tokens that were not computed again.'),
+    prompt_n: z.int().describe('The other prompt tokens.'),
+    prompt_ms: z.number(),
+    prompt_per_token_ms: z.number(),
+    prompt_per_second: z.number(),
+    predicted_n: z.int(),
+    predicted_ms: z.number(),
+    predicted_per_token_ms: z.number(),
+    predicted_per_second: z.number(),
+  })
+  .meta({ id: 'LlamaCppTimings' });
+export type Timings = z.infer<typeof timings>;
+
+/** llama.cpp's `prompt_progress`. */
+export const promptProgress = z
+  .object({
+    total: z.int().describe("The prompt's tokens."),
+    cache: z.int().describe('Of those, what was not computed again.'),
+    processed: z.int().describe('What is evaluated so far, `cache` included.'),
+    time_ms: z.number().describe('Since the evaluation began.'),
+  })
+  .meta({ id: 'LlamaCppPromptProgress' });
+export type PromptProgress = z.infer<typeof promptProgress>;
+
+export const toPromptProgress = (
+  total: number,
+  { cached, processed, ms }: EngineProgress,
+): PromptProgress => ({
+  total,
+  cache: cached,
+  processed,
+  time_ms: ms,
+});
+
+/** llama.cpp's members that ask for them in a stream. */
+export const progressMembers = {
+  timings_per_token: flag.nullish().describe('With `stream`: `timings` in every object.'),
+  return_progress: flag
+    .nullish()
+    .describe('With `stream`: objects with `prompt_progress` while the prompt is evaluated.'),
+};
+
+interface Ended {
+  readonly usage: Usage;
+  readonly timings: EngineTimings;
+}
+
+/** As the engine measured them. */
+export const toTimings = ({ usage, timings: { prefill_ms, decode_ms } }: Ended): Timings =>
+  written(usage.cached_tokens, usage, prefill_ms, decode_ms);
+
+/**
+ * Of the answers to one request: each prompt counts once, and because they are made side by side, the longest time is the
+ * request's.
+ * @param each answers to a prompt
+ */
+export function toSharedTimings(
+  ends: readonly (Ended & { readonly choice: number })[],
+  each: number,
+): Timings {
+  const firsts = ends.filter(({ choice }) => choice % each === 0);
+  const sum = (of: readonly Ended[], member: keyof Usage) =>
+    of.reduce((total, { usage }) => total + usage[member], 0);
+  const longest = (member: keyof EngineTimings) => Math.max(0, ...ends.map((end) => end.timings[member]));
+  const usage = {
+    prompt_tokens: sum(firsts, 'prompt_tokens'),
+    completion_tokens: sum(ends, 'completion_tokens'),
+  };
+  return written(sum(firsts, 'cached_tokens'), usage, longest('prefill_ms'), longest('decode_ms'));
+}
+
+/** Measures an answer while it is made; its request asks the engine for `progress`. */
+export class Watch {
+  readonly #promptTokens: number;
+  readonly #now: () => number;
+  #prompt: EngineProgress = { type: 'prompt', processed: 0, cached: 0, ms: 0 };
+  #first: number | undefined;
+  predicted = 0;
+
+  /** @param now in milliseconds */
+  constructor(promptTokens: number, now: () => number = () => performance.now()) {
+    this.#promptTokens = promptTokens;
+    this.#now = now;
+  }
+
+  get cached(): number {
+    return this.#prompt.cached;
+  }
+
+  take(progress: EngineProgress): PromptProgress {
+    this.#prompt = progress;
+    return toPromptProgress(this.#promptTokens, progress);
+  }
+
+  count(tokens: number): void {
+    this.#first ??= this.#now();
+    this.predicted += tokens;
+  }
+
+  timings(): Timings {
+    const { cached, ms } = this.#prompt;
+    const predictedMs = this.#first === undefined ? 0 : this.#now() - this.#first;
+    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: this.predicted };
+    return written(cached, usage, ms, predictedMs);
+  }
+}
+
+const ratio = (amount: number, of: number): number => (of > 0 ? amount / of : 0);
+
+function written(
+  cached: number,
+  { prompt_tokens, completion_tokens: predicted }: Pick<Usage, 'prompt_tokens' | 'completion_tokens'>,
+  promptMs: number,
+  predictedMs: number,
+): Timings {
+  const computed = prompt_tokens - cached;
+  return {
+    cache_n: cached,
+    prompt_n: computed,
+    prompt_ms: promptMs,
+    prompt_per_token_ms: ratio(promptMs, computed),
+    prompt_per_second: ratio(computed * 1000, promptMs),
+    predicted_n: predicted,
+    predicted_ms: predictedMs,
+    predicted_per_token_ms: ratio(predictedMs, predicted),
+    predicted_per_second: ratio(predicted * 1000, predictedMs),
+  };
+}
