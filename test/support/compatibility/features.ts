@@ -1,5 +1,6 @@
-/** What users of an SDK rely on, in the order of the table. */
 import { until } from '../until.ts';
+
+/** What users of an SDK rely on, in the order of the table. */
 
 export const features = {
   buffered: 'answer in one piece',
