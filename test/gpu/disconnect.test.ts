@@ -3,6 +3,7 @@ import { greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.
 import type { GenerateRequest } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { fixtureModel } from '../support/shared.ts';
+import { until } from '../support/until.ts';
 
 let engine: ResidentEngine;
 beforeAll(async () => {
@@ -19,10 +20,9 @@ const request = (more: Partial<GenerateRequest> = {}): GenerateRequest => ({
   ...more,
 });
 
-/** Turns of the event loop that a step, its read-back and what follows may take. */
+/** A step, its read-back and what follows take their time. */
 async function freed(): Promise<void> {
-  for (let turns = 0; turns < 200 && engine.stats().running + engine.stats().queued > 0; turns++)
-    await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => engine.stats().running + engine.stats().queued === 0);
   const { running, queued, parked, pages } = engine.stats();
   expect([running, queued, parked]).toEqual([0, 0, 0]);
   expect(pages.free + pages.cached).toBe(pages.total);

@@ -10,6 +10,7 @@ import {
   type Sampling,
 } from '../../src/engine/types.ts';
 import { loadFromMemory, loadWithDraft, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
+import { until } from '../support/until.ts';
 
 const large = tinyModel({ architecture: 'llama', type: 'Q8_0', layers: 3, seed: 5 });
 /** The same family of tokens, and nothing else in common; more ids to fill up. */
@@ -217,7 +218,7 @@ it('a device that is lost takes both models with it, and gets both again', async
     const { draft } = engine.runner;
     const running = answer(request({ maxTokens: 400, prompt: bytesOf(8, 20) }), engine);
     running.catch(() => undefined);
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await until(() => engine.stats().running === 1);
     engine.runner.gpu.device.destroy();
     await expect(running).rejects.toMatchObject({ code: 'device_lost' });
     await expect.poll(() => notices.at(-1)).toMatch(/loaded again/);

@@ -31,12 +31,12 @@ describe('peaks of this adapter', () => {
   it('are finite, positive and of a plausible size', async () => {
     const peaks = await measurePeaks(gpu);
     for (const value of Object.values(peaks)) expect(Number.isFinite(value)).toBe(true);
-    // From an old netbook to ten times the fastest card there is.
-    expect(peaks.gbps).toBeGreaterThan(0.1);
+    // From an old netbook that has other work to ten times the fastest card there is.
+    expect(peaks.gbps).toBeGreaterThan(0.01);
     expect(peaks.gbps).toBeLessThan(1e5);
     expect(peaks.cachedGbps).toBeGreaterThanOrEqual(peaks.gbps);
     expect(peaks.cachedGbps).toBeLessThan(1e6);
-    expect(peaks.gflops).toBeGreaterThan(0.5);
+    expect(peaks.gflops).toBeGreaterThan(0.05);
     expect(peaks.gflops).toBeLessThan(1e6);
     expect(peaks.dispatchMs).toBeGreaterThanOrEqual(0);
     expect(peaks.dispatchMs).toBeLessThan(10_000);
@@ -57,7 +57,7 @@ describe('peaks of this adapter', () => {
 
 it('the copy bandwidth says how it was measured', async () => {
   const copied = await measureCopyBandwidth(gpu.device, { software: gpu.caps.software, rounds: 1 });
-  expect(copied.bytesPerSecond).toBeGreaterThan(1e8);
+  expect(copied.bytesPerSecond).toBeGreaterThan(1e7);
   expect(copied.bufferBytes).toBeGreaterThan(2 ** 20);
   expect(['kernel', 'copyBufferToBuffer']).toContain(copied.method);
 });

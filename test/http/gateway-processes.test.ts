@@ -82,7 +82,7 @@ describeDatabases('a gateway process with requests under way', (url) => {
   });
 
   it('lets them end when it is told to stop, takes no more, and exits in order', async () => {
-    const { gateway, witness, begin, goOn, asking } = await atWork(await url());
+    const { gateway, witness, begin, goOn, asking } = await atWork(await url(), ['--grace-secs', '600']);
     const { buffered, streams } = await begin();
     gateway.kill('SIGTERM');
     await gateway.waitFor('stderr', /stopping/);

@@ -252,7 +252,7 @@ describe('refusals and failures at the gateway, as they are told', () => {
     expect(told().map(({ facts }) => facts.costNanousd ?? 0n)).toEqual([...(await rows()), 0n]);
   });
   async function startLeaving() {
-    const world = await start({ limits: { drainSecs: 1 } });
+    const world = await start({ limits: { drainSecs: 5 } });
     const rows = async () =>
       (await world.witness.rows())
         .toSorted((a, b) => (a.ended_at < b.ended_at ? -1 : 1))

@@ -1,4 +1,7 @@
+import { until } from '../until.ts';
+
 /** What users of an SDK rely on, in the order of the table. */
+
 export const features = {
   buffered: 'answer in one piece',
   streamed: 'streamed answer, the same text for the same seed',
@@ -109,14 +112,12 @@ export async function servedAnswers({ url }: Places): Promise<number> {
   return info.completions_served;
 }
 
-/** Nothing runs within a moment, and the answer that was left was not counted as one. */
+/** Nothing runs any more, and the answer that was left was not counted as one. */
 export async function checkFreed(places: Places, servedBefore: number): Promise<void> {
-  for (let tries = 0; ; tries++) {
+  await until(async () => {
     const slots = (await (await fetch(`${places.url}/slots`)).json()) as { is_processing: boolean }[];
-    if (slots.every(({ is_processing }) => !is_processing)) break;
-    if (tries === 40) throw new Error('the model still works for a client that left');
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+    return slots.every(({ is_processing }) => !is_processing);
+  }, 'the model works for nobody that left');
   const served = await servedAnswers(places);
   if (served !== servedBefore) throw new Error('the answer ran to its end though nobody read it');
 }
