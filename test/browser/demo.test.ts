@@ -184,7 +184,8 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   });
 
   it('cancels a download and goes on with it from there', async () => {
-    const slow = await openStaticSite(built, { pauseMs: 60 });
+    const goOn = Promise.withResolvers<void>();
+    const slow = await openStaticSite(built, { held: { after: 2 * 2 ** 20, until: goOn.promise } });
     const { page, faults, close } = await browser.page({
       url: `${slow.url}?model=models/lathe-tiny-q8_0.gguf`,
     });
@@ -194,6 +195,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     expect(Number(await bar.getAttribute('max'))).toBe(statSync(weights).size);
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByText('What came so far is kept').waitFor();
+    goOn.resolve();
     const kept = page.getByRole('region', { name: 'Models kept in this browser' });
     await kept.getByText('Not whole').waitFor();
     await page.getByRole('button', { name: 'Resume', exact: true }).click();
