@@ -11,6 +11,12 @@ import type { HostGuard } from './ingress.ts';
 import { hostEnvelope, Problem } from './problem.ts';
 import { newRequestId } from './request-id.ts';
 
+/**
+ * How long an idle connection is kept, in ms. Longer than clients and proxies keep theirs, mostly 60 s: whoever closes
+ * first must not be the host, whose close may cross a request on its way.
+ */
+const keepAliveMs = 65_000;
+
 /** Takes the port (0: a free one) and serves the app behind the guard. Rejects with Node's error when the port is in use. */
 export async function listen(
   app: { fetch: (request: Request, env: object) => Response | Promise<Response> },
@@ -20,15 +26,18 @@ export async function listen(
   let closing = false;
   const serve = getRequestListener(app.fetch, { overrideGlobalObjects: false });
   // The guard below says what is wrong with a missing Host; Node's own check would answer an empty 400.
-  const server = createServer({ requireHostHeader: false }, (incoming, outgoing) => {
-    if (closing) outgoing.setHeader('connection', 'close');
-    const refusal = guard(incoming.rawHeaders, incoming.url ?? '');
-    if (refusal) {
-      refuse(incoming, outgoing, new Problem(refusal.status, refusal.code, refusal.message));
-      return;
-    }
-    void serve(incoming, outgoing);
-  });
+  const server = createServer(
+    { requireHostHeader: false, keepAliveTimeout: keepAliveMs },
+    (incoming, outgoing) => {
+      if (closing) outgoing.setHeader('connection', 'close');
+      const refusal = guard(incoming.rawHeaders, incoming.url ?? '');
+      if (refusal) {
+        refuse(incoming, outgoing, new Problem(refusal.status, refusal.code, refusal.message));
+        return;
+      }
+      void serve(incoming, outgoing);
+    },
+  );
   // What Node refuses before a request exists; its own answers have neither an id nor a body.
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (socket.destroyed || !socket.writable || error.code === 'ECONNRESET') socket.destroy();
