@@ -10,6 +10,12 @@ import type { HostGuard } from './ingress.ts';
 import { type Envelope, hostEnvelope, Problem } from './problem.ts';
 import { newRequestId } from './request-id.ts';
 
+/**
+ * How long an idle connection is kept, in ms. Longer than clients and proxies keep theirs, mostly 60 s: whoever closes
+ * first must not be the host, whose close may cross a request on its way.
+ */
+const keepAliveMs = 65_000;
+
 export interface ListenOptions {
   /** How the plane of a path writes what is refused before the app has it. Default: as the native planes do. */
   readonly envelopeOf?: (path: string) => Envelope;
@@ -48,6 +54,7 @@ export async function listen(
     },
   });
   const server = createHttpServer({
+    keepAliveTimeout: keepAliveMs,
     ...(headersMs === undefined
       ? {}
       : { headersTimeout: headersMs, connectionsCheckingInterval: Math.min(1000, headersMs) }),

@@ -24,6 +24,25 @@ const below = '/some/where/';
 
 const isReady = (page: Page) => page.getByText('Ready', { exact: true }).waitFor();
 const lastAnswer = (page: Page) => page.getByRole('article', { name: 'Answer of lathe' }).last();
+/** Stops the answer after so many others from within the page: it does not last for as long as the way there takes. */
+const stopAtFirstWord = (page: Page, before: number) =>
+  page.evaluate(
+    (index) =>
+      new Promise<void>((resolve) => {
+        const seen = new MutationObserver(() => {
+          const answer = document.querySelectorAll('article[aria-label="Answer of lathe"]')[index];
+          const stop = Array.from(document.querySelectorAll('button')).find(
+            ({ textContent }) => textContent === 'Stop',
+          );
+          if (!stop || !/\w/.test(answer?.querySelector('p')?.textContent ?? '')) return;
+          seen.disconnect();
+          stop.click();
+          resolve();
+        });
+        seen.observe(document.body, { subtree: true, childList: true, characterData: true });
+      }),
+    before,
+  );
 const message = (page: Page) => page.getByLabel('Your message');
 
 async function asked(page: Page, prompt: string) {
@@ -91,10 +110,10 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
 
     it('stops an answer and keeps what there is of it', async () => {
       await message(page).fill(goldenOf('story').prompt);
+      const answers = page.getByRole('article', { name: 'Answer of lathe' });
+      const stopped = stopAtFirstWord(page, await answers.count());
       await page.getByRole('button', { name: 'Send' }).click();
-      await page.getByRole('button', { name: 'Stop' }).waitFor();
-      await lastAnswer(page).getByText(/\w/).first().waitFor();
-      await page.getByRole('button', { name: 'Stop' }).click();
+      await stopped;
       await lastAnswer(page).getByText('Stopped.').waitFor();
       const text = (await lastAnswer(page).locator('p').first().textContent()) ?? '';
       expect(text).not.toBe('');
@@ -184,7 +203,8 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   });
 
   it('cancels a download and goes on with it from there', async () => {
-    const slow = await openStaticSite(built, { pauseMs: 60 });
+    const goOn = Promise.withResolvers<void>();
+    const slow = await openStaticSite(built, { held: { after: 2 * 2 ** 20, until: goOn.promise } });
     const { page, faults, close } = await browser.page({
       url: `${slow.url}?model=models/lathe-tiny-q8_0.gguf`,
     });
@@ -194,6 +214,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     expect(Number(await bar.getAttribute('max'))).toBe(statSync(weights).size);
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByText('What came so far is kept').waitFor();
+    goOn.resolve();
     const kept = page.getByRole('region', { name: 'Models kept in this browser' });
     await kept.getByText('Not whole').waitFor();
     await page.getByRole('button', { name: 'Resume', exact: true }).click();

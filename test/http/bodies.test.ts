@@ -93,6 +93,12 @@ async function serve(planes: readonly Plane[] = [plane]) {
 }
 
 const form = 'application/x-www-form-urlencoded';
+
+test('an idle connection is kept for longer than clients keep theirs, so that none is closed under a request', async () => {
+  const { url } = await serve();
+  const { headers } = await fetch(`${url}/one/thing`);
+  expect(headers.get('keep-alive')).toBe('timeout=65');
+});
 const foreign: readonly Readonly<Record<string, string>>[] = [
   { origin: 'http://evil.com' },
   { origin: 'null' },

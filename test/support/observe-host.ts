@@ -30,7 +30,7 @@ export async function observing(
   await (await Store.open({ url, endpointId: 'here' })).close();
   await (await GatewayStore.open({ url, replicaId: 'one' })).close();
   // A machine with other work is given more time for the same.
-  const usual = { worker: observeWorker, now: () => now, budgetMs: 20_000 };
+  const usual = { worker: observeWorker, now: () => now, budgetMs: 120_000 };
   const observe = await Observe.open({ database: url, ...usual, ...options });
   undo.push(() => observe.close());
   const path = pathOf(url);

@@ -22,17 +22,25 @@ export interface StaticSiteOptions {
   /** Where the site begins; with a slash at both ends. */
   readonly below?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Between two chunks of 64 KiB of a model. */
-  readonly pauseMs?: number;
+  /** Of a model, so many bytes are sent, and the rest when this resolves. */
+  readonly held?: { readonly after: number; readonly until: Promise<void> };
 }
 
-const paced = (ms: number) =>
-  new Transform({ transform: (chunk, _encoding, done) => void setTimeout(done, ms, null, chunk) });
+function heldStream({ after, until }: NonNullable<StaticSiteOptions['held']>): Transform {
+  let sent = 0;
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      sent += chunk.length;
+      if (sent <= after) done(null, chunk);
+      else void until.then(() => done(null, chunk));
+    },
+  });
+}
 
 /** A folder as any static web server would serve it: files, ranges of them, `index.html` of a folder. */
 export async function openStaticSite(
   folder: string,
-  { below = '/', headers = {}, pauseMs }: StaticSiteOptions = {},
+  { below = '/', headers = {}, held }: StaticSiteOptions = {},
 ): Promise<StaticSite> {
   const asked: string[] = [];
   const ranges: string[] = [];
@@ -56,8 +64,8 @@ export async function openStaticSite(
         });
         if (request.method === 'HEAD') return response.end();
         const stream = createReadStream(path, { start: first, end: last });
-        if (pauseMs === undefined || extname(path) !== '.gguf') stream.pipe(response);
-        else stream.pipe(paced(pauseMs)).pipe(response);
+        if (held === undefined || extname(path) !== '.gguf') stream.pipe(response);
+        else stream.pipe(heldStream(held)).pipe(response);
       },
       () => response.writeHead(404).end(),
     );

@@ -15,7 +15,7 @@ const sandbox = (options: Partial<BuiltinOptions> = {}) => newWorld({ sandbox: f
 
 /** Of a shell, approved at once. */
 async function shell(world: ToolWorld, script: string, args: object = {}, within?: ToolContext) {
-  const call = { argv: ['sh', '-c', script], timeout_secs: 60, ...args };
+  const call = { argv: ['sh', '-c', script], timeout_secs: 600, ...args };
   return await world.apply('run_command', await world.proposed('run_command', call, within));
 }
 

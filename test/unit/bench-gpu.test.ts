@@ -10,7 +10,7 @@ import { runStage } from '../../bench/gpu/stage.ts';
 const node = process.execPath;
 
 describe('a stage', () => {
-  const run = async (script: string, limitMs = 60_000) => {
+  const run = async (script: string, limitMs = 600_000) => {
     const lines: string[] = [];
     const result = await runStage('s', [node, '-e', script], { limitMs, onLine: (line) => lines.push(line) });
     return { ...result, lines };
@@ -32,13 +32,16 @@ describe('a stage', () => {
     const script = `console.log("begun");
       require('child_process').spawn(process.execPath, ['-e', '${hang}'], { stdio: 'inherit' }); ${hang}`;
     // Its child holds the pipe open: the stage is over only when that ended too.
-    const { outcome, lines, note } = await run(script, 3000);
+    const { outcome, lines, note } = await run(script, 10_000);
     expect({ outcome, lines }).toEqual({ outcome: 'timeout', lines: ['begun'] });
     expect(note).not.toContain('did not die');
   });
 
   it('whose program is not there has failed', async () => {
-    const result = await runStage('s', ['/nonexistent/program'], { limitMs: 1000, onLine: () => undefined });
+    const result = await runStage('s', ['/nonexistent/program'], {
+      limitMs: 600_000,
+      onLine: () => undefined,
+    });
     expect(result).toMatchObject({ outcome: 'failed' });
   });
 });

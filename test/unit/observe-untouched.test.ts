@@ -229,7 +229,7 @@ describe('whether a host has a data directory', () => {
         `import { lockDataDir } from ${JSON.stringify(join(repository, 'src/cli/data-dir-lock.ts'))};
          const lock = lockDataDir(${JSON.stringify(dataDir)}); ${then}`,
       ],
-      { cwd: repository, encoding: 'utf8', timeout: 60_000, killSignal: 'SIGKILL' },
+      { cwd: repository, encoding: 'utf8', timeout: 600_000, killSignal: 'SIGKILL' },
     );
 
   test('is seen without a trace', () => {

@@ -1,7 +1,6 @@
 import { until } from '../until.ts';
 
 /** What users of an SDK rely on, in the order of the table. */
-
 export const features = {
   buffered: 'answer in one piece',
   streamed: 'streamed answer, the same text for the same seed',
