@@ -18,7 +18,7 @@ import { perLayerGate, perLayerJoin, scale, softcap } from './per-layer.ts';
 import { rmsNorm } from './rms-norm.ts';
 import { route, routeGroups } from './route.ts';
 import { ropeKvWrite } from './rope-kv-write.ts';
-import { sampleAdjust, samplePick } from './sample.ts';
+import { sampleAdjust, sampledLogits, samplePick } from './sample.ts';
 import { shortConv } from './short-conv.ts';
 import { sigmoidGate } from './sigmoid-gate.ts';
 
@@ -43,6 +43,7 @@ export const kernels: readonly Kernel<Variant, never>[] = [
   pool,
   sampleAdjust,
   samplePick,
+  sampledLogits,
   logprobs,
   route,
   routeGroups,

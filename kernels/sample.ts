@@ -2,7 +2,14 @@ import { ceilDiv, combinations, defineKernel, type AdapterCaps } from './define.
 
 /** 32-bit words of one sample record, see `wgsl/lib/sample_record.wgsl`. */
 export const sampleWords = 12;
-export const sampleFlags = { bias: 1, penalties: 2, mask: 4, logprobs: 8, scored: 16 } as const;
+export const sampleFlags = {
+  bias: 1,
+  penalties: 2,
+  mask: 4,
+  logprobs: 8,
+  scored: 16,
+  afterSampling: 32,
+} as const;
 /** In the flags above it: how many of the likeliest tokens are asked for. */
 export const likeliestShift = 8;
 /** In `results`: no token could be drawn, because the logits are not numbers. */
@@ -52,6 +59,27 @@ export const samplePick = defineKernel({
     1,
     1,
   ],
+  variants: combinations({ WG: [64, 256] }),
+});
+
+/** What tokens were drawn by, of samples whose log probabilities are wanted after sampling. */
+export const sampledLogits = defineKernel({
+  op: 'sampled_logits',
+  source: 'sampled_logits.wgsl',
+  bindings: () => [
+    ['samples', 'read'],
+    ['logits', 'read'],
+    ['results', 'read'],
+    ['raw', 'read_write'],
+    ['params', 'uniform'],
+  ],
+  params: [
+    ['vocabulary', 'u32'],
+    ['rules', 'u32'],
+    ['levels', 'u32'],
+  ],
+  grid: (_variant: { WG: number }, _params: { vocabulary: number } & Record<string, number>, dims) =>
+    dims.logprobs ? [dims.samples, 1, 1] : [0, 0, 0],
   variants: combinations({ WG: [64, 256] }),
 });
 

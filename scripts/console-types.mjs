@@ -28,6 +28,7 @@ try {
     out,
     `// Made by npm run console:types, from the document ${fingerprint(document)}.\n${written}`,
   );
+  spawnSync('npm', ['exec', '--', 'biome', 'format', '--write', out], { stdio: 'inherit' });
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

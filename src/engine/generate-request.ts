@@ -2,7 +2,12 @@ import { mostLikely } from '../../kernels/logprobs.ts';
 import { EngineError, type GenerateRequest } from './types.ts';
 
 /** Refuses members that cannot be honoured whatever the model; all of them at once. */
-export function refuseMembers({ maxTokens, logprobs, promptLogprobs = false }: GenerateRequest): void {
+export function refuseMembers({
+  maxTokens,
+  logprobs,
+  promptLogprobs = false,
+  postSampling = false,
+}: GenerateRequest): void {
   const violations: string[] = [];
   const least = promptLogprobs ? 0 : 1;
   if (maxTokens < least) violations.push(`maxTokens must be at least ${least}`);
@@ -11,5 +16,7 @@ export function refuseMembers({ maxTokens, logprobs, promptLogprobs = false }: G
     violations.push(`logprobs must be an integer of 0 to ${mostLikely}`);
   if (promptLogprobs && logprobs === undefined)
     violations.push('promptLogprobs needs logprobs: how many of the likeliest tokens to report');
+  if (postSampling && (logprobs === undefined || promptLogprobs))
+    violations.push('postSampling needs logprobs, and no promptLogprobs: prompts are not drawn');
   if (violations.length > 0) throw new EngineError('invalid_request', violations.join('; '));
 }

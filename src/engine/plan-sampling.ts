@@ -1,6 +1,6 @@
 /** Dispatches from the logits on: what a step draws, and how likely that was. */
 import { chooseLogprobs, logprobs } from '../../kernels/logprobs.ts';
-import { chooseSamplePick, sampleAdjust, samplePick } from '../../kernels/sample.ts';
+import { chooseSamplePick, sampleAdjust, sampledLogits, samplePick } from '../../kernels/sample.ts';
 import type { PlanContext } from './plan-context.ts';
 import { always, dispatchOf, type Planned } from './plan-dispatch.ts';
 
@@ -33,15 +33,25 @@ export function planDraw(context: PlanContext, { id }: Node): Promise<Planned> {
   );
 }
 
-/** Of the logits as they were before anything was added to them. */
-export function planLogprobs(context: PlanContext, { id }: Node): Promise<Planned> {
-  const { rawLogits, results, logprobs: to } = context.memory;
-  return dispatchOf(
+/** Of the logits as they were before anything was added to them, or as tokens were drawn by them. */
+export async function planLogprobs(context: PlanContext, { id }: Node): Promise<Planned[]> {
+  const { rawLogits, results, buffers, logprobs: to } = context.memory;
+  const { vocabulary } = context.graph.shape;
+  const drawnBy = dispatchOf(
+    context,
+    `${id}.sampled_logits`,
+    always(sampledLogits, chooseSamplePick(context.gpu.caps)),
+    { vocabulary, rules: 2, levels: 4 },
+    { logits: buffers.logits, results, raw: rawLogits },
+    'samples',
+  );
+  const reported = dispatchOf(
     context,
     `${id}.logprobs`,
     always(logprobs, chooseLogprobs(context.gpu.caps)),
-    { vocabulary: context.graph.shape.vocabulary },
+    { vocabulary },
     { logits: rawLogits, results, logprobs: to },
     'samples',
   );
+  return [await drawnBy, await reported];
 }

@@ -151,12 +151,12 @@ async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
       return [
         await planAdjust(context, unit),
         await planDraw(context, unit),
-        await planLogprobs(context, unit),
+        ...(await planLogprobs(context, unit)),
       ];
     case 'sample_adjust':
       return [await planAdjust(context, unit)];
     case 'logprobs':
-      return [await planLogprobs(context, unit)];
+      return planLogprobs(context, unit);
     case 'position_embed':
       return planPositions(context, unit);
     case 'layer_norm':

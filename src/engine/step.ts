@@ -249,7 +249,11 @@ export function flagsOf(sampling: Sampling): number {
 }
 
 /** What a request wants of each of its samples beside the token. */
-export function wantsOf({ constraint, logprobs }: Pick<GenerateRequest, 'constraint' | 'logprobs'>): number {
+export function wantsOf({
+  constraint,
+  logprobs,
+  postSampling = false,
+}: Pick<GenerateRequest, 'constraint' | 'logprobs' | 'postSampling'>): number {
   const reported = logprobs === undefined ? 0 : sampleFlags.logprobs | (logprobs << likeliestShift);
-  return (constraint ? sampleFlags.mask : 0) | reported;
+  return (constraint ? sampleFlags.mask : 0) | reported | (postSampling ? sampleFlags.afterSampling : 0);
 }

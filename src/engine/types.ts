@@ -65,6 +65,11 @@ export interface GenerateRequest {
    * distribution, before temperature, bias, penalties and constraint.
    */
   logprobs?: number;
+  /**
+   * With `logprobs`: of the distribution that tokens are drawn from, after bias, penalties, constraint, temperature and
+   * cuts, instead. Tokens that cannot be drawn are not among the likeliest; where fewer are left, fewer are reported.
+   */
+  postSampling?: boolean;
   /** With `logprobs`: also of the prompt's tokens, on the first event. */
   promptLogprobs?: boolean;
   /** Report how far the prompt is evaluated, in `prompt` events before the first text. */

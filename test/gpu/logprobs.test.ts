@@ -201,6 +201,32 @@ describe('what cannot be honoured is refused, all of it at once', () => {
     throw new Error('nothing was refused');
   };
 
+  it('after sampling are those of what the rules leave, also beside others', async () => {
+    const sampling: Sampling = { ...greedy, temperature: 1.7, topK: 4, seed: 9 };
+    const raw = await answer(request({ sampling, logprobs: 4 }));
+    const [after, , likeliest] = await Promise.all([
+      answer(request({ sampling, logprobs: 20, postSampling: true })),
+      answer(request({ logprobs: 3 })),
+      answer(request({ logprobs: 5, postSampling: true })),
+    ]);
+    expect(after.ids).toEqual(raw.ids);
+    for (const [index, one] of after.logprobs.entries()) {
+      const before = raw.logprobs[index]?.top ?? [];
+      const weights = before.map(({ logprob }) => Math.exp(logprob / 1.7));
+      const sum = weights.reduce((all, weight) => all + weight, 0);
+      expect(one.top.map(({ id }) => id)).toEqual(before.map(({ id }) => id));
+      for (const [rank, { id, logprob }] of one.top.entries()) {
+        expect(logprob).toBeCloseTo(Math.log((weights[rank] ?? 0) / sum), 3);
+        if (id === one.id) expect(one.logprob).toBeCloseTo(logprob, 6);
+      }
+      expect(one.top.some(({ id }) => id === one.id)).toBe(true);
+    }
+    for (const { id, logprob, top } of likeliest.logprobs) {
+      expect(logprob).toBe(0);
+      expect(top).toEqual([{ id, logprob: 0 }]);
+    }
+  });
+
   it('counts out of range, prompts without a count, answers of no tokens', () => {
     for (const logprobs of [-1, 21, 1.5]) {
       expect(refusal({ logprobs }).code).toBe('invalid_request');

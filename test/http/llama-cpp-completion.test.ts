@@ -339,7 +339,6 @@ describe('what /completion takes', () => {
       typical_p: 0.5,
       top_n_sigma: 1,
       min_keep: 5,
-      post_sampling_probs: true,
       lora: [{ id: 0, scale: 1 }],
       image_data: [{ data: '', id: 1 }],
     };

@@ -95,7 +95,9 @@ describe('POST /completion on the embedded model', () => {
       n_probs: 3,
     });
     expect(answer.completion_probabilities).toHaveLength(4);
-    for (const { id, logprob, top_logprobs } of answer.completion_probabilities ?? []) {
+    for (const entry of answer.completion_probabilities ?? []) {
+      if (!('logprob' in entry)) throw new Error('no log probability');
+      const { id, logprob, top_logprobs } = entry;
       expect(top_logprobs).toHaveLength(3);
       expect(top_logprobs[0]?.id).toBe(id);
       expect(logprob).toBeLessThanOrEqual(0);
@@ -103,6 +105,42 @@ describe('POST /completion on the embedded model', () => {
         top_logprobs.map((one) => one.logprob).toSorted((a, b) => b - a),
       );
     }
+  });
+
+  test('probabilities after sampling are those of what is left, and sum to one', async () => {
+    const request = {
+      prompt: 'Once upon',
+      temperature: 1.5,
+      top_k: 3,
+      top_p: 1,
+      min_p: 0,
+      n_predict: 6,
+      seed: 4,
+    };
+    const raw = await ask('/completion', { ...request, n_probs: 3 });
+    const answer = await ask('/completion', { ...request, n_probs: 5, post_sampling_probs: true });
+    expect(answer.content).toBe(raw.content);
+    expect(answer.completion_probabilities).toHaveLength(6);
+    for (const [index, one] of (answer.completion_probabilities ?? []).entries()) {
+      const before = raw.completion_probabilities?.[index];
+      if (!('prob' in one) || !before || !('logprob' in before)) throw new Error('not as asked');
+      const weights = before.top_logprobs.map(({ logprob }) => Math.exp(logprob / 1.5));
+      const sum = weights.reduce((all, weight) => all + weight, 0);
+      expect(one.top_probs.map(({ id }) => id)).toEqual(before.top_logprobs.map(({ id }) => id));
+      for (const [rank, { id, prob }] of one.top_probs.entries()) {
+        expect(prob).toBeCloseTo((weights[rank] ?? 0) / sum, 4);
+        if (id === one.id) expect(one.prob).toBe(prob);
+      }
+    }
+    const greedy = {
+      prompt: 'Once upon',
+      temperature: 0,
+      n_predict: 2,
+      n_probs: 4,
+      post_sampling_probs: true,
+    };
+    for (const one of (await ask('/completion', greedy)).completion_probabilities ?? [])
+      expect(one).toMatchObject({ prob: 1, top_probs: [{ id: one.id, prob: 1 }] });
   });
 
   test('a schema and a grammar hold', async () => {

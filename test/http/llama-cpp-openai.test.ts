@@ -100,6 +100,51 @@ describe.each([chat, completions])('$path as llama.cpp serves it', ({ path, body
   });
 });
 
+describe('post_sampling_probs', () => {
+  test('/v1/chat/completions tells probabilities in place of logarithms, buffered and streamed', async () => {
+    const { post, engine } = await serve({ answer: () => ['a', 'b'] });
+    const body = { messages, logprobs: true, top_logprobs: 3, post_sampling_probs: true };
+    const { choices } = (await json(await post(chat.path, body))) as { choices: Json[] };
+    const a = { token: 'a', bytes: [97], prob: 0.5 };
+    const b = { token: 'b', bytes: [98], prob: 0.5 };
+    const content = [
+      { ...a, top_probs: [a] },
+      { ...b, top_probs: [a] },
+    ];
+    expect(choices[0]?.['logprobs']).toEqual({ content, refusal: null });
+    const chunks = await chunksOf(await post(chat.path, { ...body, stream: true }));
+    const streamed = chunks
+      .flatMap((chunk) => chunk['choices'] as { logprobs: { content: unknown[] } | null }[])
+      .flatMap(({ logprobs }) => logprobs?.content ?? []);
+    expect(streamed).toEqual(content);
+    expect(engine.requests.map((request) => request.postSampling)).toEqual([true, true]);
+  });
+
+  test('/completion likewise, and its settings say so', async () => {
+    const { post } = await serve({ answer: () => ['a'] });
+    const answer = await json(
+      await post('/completion', { prompt: 'hi', n_probs: 2, post_sampling_probs: true }),
+    );
+    const a = { id: 97, token: 'a', bytes: [97], prob: 0.5 };
+    expect(answer['completion_probabilities']).toEqual([{ ...a, top_probs: [a] }]);
+    expect(answer['generation_settings']).toMatchObject({ post_sampling_probs: true });
+  });
+
+  test('/v1/completions writes their logarithms in its own form, but not of an echoed prompt', async () => {
+    const { post } = await serve({ answer: () => ['a'] });
+    const body = { prompt: 'hi', logprobs: 2, post_sampling_probs: true };
+    const { choices } = (await json(await post(completions.path, body))) as { choices: Json[] };
+    expect(choices[0]?.['logprobs']).toMatchObject({
+      tokens: ['a'],
+      token_logprobs: [-Math.LN2],
+      top_logprobs: [{ a: -Math.LN2 }],
+    });
+    const refused = await post(completions.path, { ...body, echo: true });
+    expect(refused.status).toBe(400);
+    expect(await json(refused)).toMatchObject({ error: { param: 'post_sampling_probs' } });
+  });
+});
+
 describe('paths without /v1, as llama.cpp has them', () => {
   test('/chat/completions and /responses are what they are with it', async () => {
     const { post } = await serve();

@@ -201,12 +201,18 @@ export class ScriptedEngine implements Engine {
   }
 
   /** Where log probabilities are asked for, the ids are those of the text; the likelier, the smaller the id. */
-  #text({ logprobs, promptLogprobs, prompt, visible }: GenerateRequest, text: string, index: number) {
+  #text(
+    { logprobs, promptLogprobs, postSampling, prompt, visible }: GenerateRequest,
+    text: string,
+    index: number,
+  ) {
     if (logprobs === undefined) return { type: 'text', text, ids: [index] } as const;
     const told = (id: number) => ({
       id,
-      logprob: -id / 64,
-      top: Array.from({ length: logprobs }, (_, rank) => ({ id: 97 + rank, logprob: -(97 + rank) / 64 })),
+      logprob: postSampling ? -Math.LN2 : -id / 64,
+      top: postSampling
+        ? [{ id: 97, logprob: -Math.LN2 }]
+        : Array.from({ length: logprobs }, (_, rank) => ({ id: 97 + rank, logprob: -(97 + rank) / 64 })),
     });
     const ids = this.tokenizer.encode(text, { parseSpecial: visible !== undefined });
     return {

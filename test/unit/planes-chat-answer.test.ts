@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type ChatEvent, collectChat } from '../../src/planes/turn/chat.ts';
 import { toChatCompletion, toChunkChoices } from '../../src/planes/v1/chat-answer.ts';
+import { toChatLogprobs } from '../../src/planes/v1/logprobs.ts';
+import type { TokenLogprob } from '../../src/engine/types.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
 
 const timings = { queued_ms: 0, prefill_ms: 0, decode_ms: 0 };
@@ -30,10 +32,12 @@ const all: ChatEvent[] = [
 async function* played(events: readonly ChatEvent[]): AsyncGenerator<ChatEvent> {
   yield* events;
 }
+const writer = (tokenizer: ByteTokenizer | undefined) =>
+  tokenizer && ((entries: readonly TokenLogprob[]) => toChatLogprobs(tokenizer, entries));
 const written = async (events: readonly ChatEvent[], tokenizer?: ByteTokenizer) =>
-  toChatCompletion(head, await collectChat(played(events)), tokenizer);
+  toChatCompletion(head, await collectChat(played(events)), writer(tokenizer));
 const streamed = (events: readonly ChatEvent[], tokenizer?: ByteTokenizer) => {
-  const toChoices = toChunkChoices(tokenizer);
+  const toChoices = toChunkChoices(writer(tokenizer));
   return events.flatMap((event) => [...toChoices(event)]);
 };
 

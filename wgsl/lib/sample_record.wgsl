@@ -5,6 +5,7 @@ const HAS_PENALTIES = 2u;
 const HAS_MASK = 4u;
 const HAS_LOGPROBS = 8u;
 const IS_SCORED = 16u;         // the next token is known: `seed` holds it, and nothing is to be drawn
+const IS_AFTER_SAMPLING = 32u; // log probabilities are those of what the token is drawn from
 const LIKELIEST_SHIFT = 8u;    // above it: how many of the likeliest tokens are asked for
 
 struct Sample {

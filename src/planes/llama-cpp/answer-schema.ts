@@ -2,8 +2,15 @@ import { z } from 'zod';
 import { promptProgress, timings } from '../turn/timings.ts';
 import { generationSettings } from './settings.ts';
 
-const token = { id: z.int(), token: z.string(), bytes: z.array(z.int()), logprob: z.number() };
-const probabilities = z.array(z.object({ ...token, top_logprobs: z.array(z.object(token)) }));
+const token = { id: z.int(), token: z.string(), bytes: z.array(z.int()) };
+const byModel = { ...token, logprob: z.number() };
+const bySampling = { ...token, prob: z.number().describe('With post_sampling_probs.') };
+const probabilities = z.array(
+  z.union([
+    z.object({ ...byModel, top_logprobs: z.array(z.object(byModel)) }),
+    z.object({ ...bySampling, top_probs: z.array(z.object(bySampling)) }),
+  ]),
+);
 export type Probabilities = z.infer<typeof probabilities>;
 
 const head = {

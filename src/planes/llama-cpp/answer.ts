@@ -54,9 +54,7 @@ export class AnswerWriter {
     this.#hasNewLine ||= text.includes('\n');
     if (text === '' && ids.length === 0) return;
     const probabilities =
-      logprobs.length > 0
-        ? { completion_probabilities: toProbabilities(this.#engine.tokenizer, logprobs) }
-        : {};
+      logprobs.length > 0 ? { completion_probabilities: this.#probabilities(logprobs) } : {};
     yield { ...head, content: text, tokens: [...ids], ...timings, ...probabilities };
   }
 
@@ -82,12 +80,14 @@ export class AnswerWriter {
       stopping_word: end.stopText ?? '',
       tokens_cached: end.usage.cached_tokens,
       timings: end.told,
-      ...(this.#logprobs.length > 0
-        ? { completion_probabilities: toProbabilities(tokenizer, this.#logprobs) }
-        : {}),
+      ...(this.#logprobs.length > 0 ? { completion_probabilities: this.#probabilities(this.#logprobs) } : {}),
     };
     const fields = this.#body.response_fields ?? [];
     return fields.length === 0 ? answer : picked(answer, fields);
+  }
+
+  #probabilities(logprobs: Part['logprobs']) {
+    return toProbabilities(this.#engine.tokenizer, logprobs, this.#body.post_sampling_probs ?? false);
   }
 
   #settings(): GenerationSettings {

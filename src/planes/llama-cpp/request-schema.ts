@@ -4,6 +4,7 @@ import { list } from '../list.ts';
 import { emptyList, flag, isOneOf, refused, text } from '../turn/members.ts';
 import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';
+import { postSamplingProbs } from '../turn/post-sampling.ts';
 import { progressMembers } from '../turn/timings.ts';
 
 const between = (least: number, most: number) => {
@@ -59,6 +60,7 @@ export const completionMembers = {
   json_schema: jsonObject('expected a JSON schema').nullish().describe('The answer is JSON that fits it.'),
   n_probs: whole(0, 20).describe('Tell the log probabilities of so many tokens at each place. Default 0.'),
   logprobs: whole(0, 20).describe('Another name of `n_probs`, which wins.'),
+  post_sampling_probs: postSamplingProbs,
   return_tokens: flag.nullish().describe("Fill `tokens` with the answer's token ids."),
   response_fields: list(text, {
     error: 'expected an array of names such as generation_settings/n_predict',
@@ -82,10 +84,6 @@ export const completionMembers = {
   top_n_sigma: refused(off('top_n_sigma'), atMost(0)),
   adaptive_target: refused(off('adaptive_p'), (value) => typeof value === 'number' && value < 0),
   min_keep: refused('min_keep is not supported; leave it out', isOneOf(0, 1)),
-  post_sampling_probs: refused(
-    'probabilities after sampling are not known here; leave it out to get those of the model',
-    isOneOf(false),
-  ),
   grammar_lazy: refused('a grammar holds from the first token on here; leave it out', isOneOf(false)),
   lora: refused('adapters are not supported; leave it out', emptyList),
   image_data: refused('images cannot be read by this model; leave it out', emptyList),

@@ -88,7 +88,9 @@ function toJobs({ answering: { engine }, prompts, body }: Order): Job[] {
           maxTokens,
           sampling: drawn,
           ...more,
-          ...(body.n_probs ? { logprobs: body.n_probs } : {}),
+          ...(body.n_probs
+            ? { logprobs: body.n_probs, postSampling: body.post_sampling_probs ?? false }
+            : {}),
           ...(body.ignore_eos ? { ignoreEnd: true } : {}),
         },
         ends: { indent: body.n_indent ?? 0, milliseconds: Math.max(0, body.t_max_predict_ms ?? 0) },

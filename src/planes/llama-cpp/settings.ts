@@ -108,7 +108,7 @@ export function toSettings(
     t_max_predict_ms: body.t_max_predict_ms ?? 0,
     stream: body.stream ?? false,
     timings_per_token: body.timings_per_token ?? false,
-    post_sampling_probs: false,
+    post_sampling_probs: body.post_sampling_probs ?? false,
     lora: [],
   };
 }

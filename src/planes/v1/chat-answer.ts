@@ -1,16 +1,19 @@
-import type { Tokenizer } from '../../engine/index.ts';
+import type { TokenLogprob } from '../../engine/index.ts';
 import type { ChatAnswer, ChatEvent } from '../turn/chat.ts';
 import type { answerHead } from '../turn/identity.ts';
 import type { ChatChunk, ChatCompletion } from './chat-answer-schema.ts';
 import { toSharedTimings } from '../turn/timings.ts';
-import { toChatLogprobs } from './logprobs.ts';
+import type { ChatLogprobs } from './logprobs.ts';
 import { toUsage } from './usage.ts';
 
-/** @param logprobsOf whose tokens they are; undefined where the request asks for none */
+/** How log probabilities are written. */
+export type ToLogprobs = (entries: readonly TokenLogprob[]) => ChatLogprobs;
+
+/** @param toLogprobs undefined where the request asks for none */
 export function toChatCompletion(
   head: ReturnType<typeof answerHead>,
   answers: readonly ChatAnswer[],
-  logprobsOf: Tokenizer | undefined,
+  toLogprobs: ToLogprobs | undefined,
 ): ChatCompletion {
   const ends = answers.map((answer, choice) => ({ ...answer, choice }));
   return {
@@ -19,7 +22,7 @@ export function toChatCompletion(
     choices: answers.map((answer, index) => ({
       index,
       message: toMessage(answer),
-      logprobs: logprobsOf ? toChatLogprobs(logprobsOf, answer.logprobs) : null,
+      logprobs: toLogprobs?.(answer.logprobs) ?? null,
       finish_reason: answer.finishReason,
     })),
     usage: toUsage(ends, answers.length),
@@ -51,7 +54,7 @@ type Delta = ChunkChoice['delta'];
 
 /** The choices of the chunks that an event becomes; an answer's first one carries its role, which clients need. */
 export function toChunkChoices(
-  logprobsOf: Tokenizer | undefined,
+  toLogprobs: ToLogprobs | undefined,
 ): (event: ChatEvent) => Iterable<ChunkChoice> {
   const begun = new Set<number>();
   return function* (event) {
@@ -73,8 +76,8 @@ export function toChunkChoices(
       yield choice({}, { finish_reason: event.finishReason });
       return;
     }
-    const told = event.type === 'content' && logprobsOf !== undefined && event.logprobs !== undefined;
-    yield choice(toDelta(event), told ? { logprobs: toChatLogprobs(logprobsOf, event.logprobs) } : {});
+    const told = event.type === 'content' && toLogprobs !== undefined && event.logprobs !== undefined;
+    yield choice(toDelta(event), told ? { logprobs: toLogprobs(event.logprobs) } : {});
   };
 }
 

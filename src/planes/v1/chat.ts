@@ -8,13 +8,14 @@ import { answerLimit } from '../turn/encode.ts';
 import { answerHead, randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
-import { toChatCompletion, toChunkChoices } from './chat-answer.ts';
+import { toChatCompletion, toChunkChoices, type ToLogprobs } from './chat-answer.ts';
 import { chatChunk, chatCompletion } from './chat-answer-schema.ts';
 import { chatViolations, toChatInput } from './chat-input.ts';
 import { type ChatRequest, chatRequest } from './chat-schema.ts';
 import { chunkStream } from './chunk-stream.ts';
 import { eventStream } from './event-stream.ts';
 import { namingGrammar } from './grammar-refusal.ts';
+import { toChatLogprobs, toChatProbabilities } from './logprobs.ts';
 import { toOutput } from './output-schema.ts';
 import { progressAsked } from './request-schema.ts';
 
@@ -48,6 +49,7 @@ export function chatRoute(resident: Resident) {
       const wrong = chatViolations(body);
       if (wrong.length > 0) throw invalidBody(wrong);
       const n = body.n ?? 1;
+      const postSampling = body.post_sampling_probs ?? false;
       const tokens = body.max_completion_tokens ?? body.max_tokens;
       const share = answerShare({ answers: n, member: 'n', tokens }, model.contextLength);
       const { events } = await startChat(
@@ -58,7 +60,7 @@ export function chatRoute(resident: Resident) {
           sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
           stop: toStops(body.stop),
           maxTokens: (prompt) => answerLimit(prompt, model.contextLength, 'messages', tokens, share),
-          ...(body.logprobs ? { logprobs: body.top_logprobs ?? 0 } : {}),
+          ...(body.logprobs ? { logprobs: body.top_logprobs ?? 0, postSampling } : {}),
           ...(body.ignore_eos ? { ignoreEnd: true } : {}),
           ...progressAsked(body),
         },
@@ -68,17 +70,20 @@ export function chatRoute(resident: Resident) {
         throw namingGrammar(error, () => grammarMember(body));
       });
       const head = answerHead('chatcmpl', model);
-      const logprobsOf = body.logprobs ? tokenizer : undefined;
+      const write = postSampling ? toChatProbabilities : toChatLogprobs;
+      const toLogprobs: ToLogprobs | undefined = body.logprobs
+        ? (entries) => write(tokenizer, entries)
+        : undefined;
       if (body.stream) {
         const chunks = chunkStream(events, {
           head: { ...head, object: 'chat.completion.chunk' as const },
-          toChoices: toChunkChoices(logprobsOf),
+          toChoices: toChunkChoices(toLogprobs),
           answers: n,
           body,
         });
         return await eventStream(chunks, asProblem);
       }
-      return Response.json(toChatCompletion(head, await collectChat(events), logprobsOf));
+      return Response.json(toChatCompletion(head, await collectChat(events), toLogprobs));
     },
   });
 }

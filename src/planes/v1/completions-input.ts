@@ -41,6 +41,10 @@ export function completionViolations(body: CompletionRequest): Violation[] {
   if (body.suffix && body.echo && typeof body.logprobs === 'number') {
     wrong.push({ path: 'logprobs', message: 'of a prompt around a gap cannot be told; leave `echo` out' });
   }
+  if (body.post_sampling_probs && body.echo && typeof body.logprobs === 'number') {
+    const message = 'of a prompt, which is not drawn, cannot be told; leave `echo` out';
+    wrong.push({ path: 'post_sampling_probs', message });
+  }
   return wrong;
 }
 
@@ -82,9 +86,12 @@ function asked(body: CompletionRequest, prompts: number): Asked {
 }
 
 /** The best answers are chosen by their log probabilities, whether or not these are told. */
-function logprobsAsked(body: CompletionRequest): Pick<TextRequest, 'logprobs' | 'promptLogprobs'> {
+function logprobsAsked(
+  body: CompletionRequest,
+): Pick<TextRequest, 'logprobs' | 'postSampling' | 'promptLogprobs'> {
   if (typeof body.logprobs === 'number') {
-    return { logprobs: body.logprobs, ...(body.echo ? { promptLogprobs: true } : {}) };
+    const postSampling = body.post_sampling_probs ?? false;
+    return { logprobs: body.logprobs, postSampling, ...(body.echo ? { promptLogprobs: true } : {}) };
   }
   return answersMade(body) > (body.n ?? 1) ? { logprobs: 0 } : {};
 }

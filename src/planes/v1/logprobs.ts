@@ -1,33 +1,53 @@
 import { z } from 'zod';
 import type { TokenLogprob, Tokenizer } from '../../engine/index.ts';
+import { toProbability } from '../turn/post-sampling.ts';
 
-const token = {
+const tokenText = {
   token: z.string().describe('Its text; U+FFFD where it holds a part of a character.'),
-  logprob: z.number(),
   bytes: z.array(z.int()),
 };
+const token = { ...tokenText, logprob: z.number() };
+const sampled = { ...tokenText, prob: z.number().describe('With post_sampling_probs.') };
 
 export const chatLogprobs = z.object({
-  content: z.array(z.object({ ...token, top_logprobs: z.array(z.object(token)) })),
+  content: z.array(
+    z.union([
+      z.object({ ...token, top_logprobs: z.array(z.object(token)) }),
+      z.object({ ...sampled, top_probs: z.array(z.object(sampled)) }),
+    ]),
+  ),
   refusal: z.null(),
 });
-type ChatLogprobs = z.infer<typeof chatLogprobs>;
+export type ChatLogprobs = z.infer<typeof chatLogprobs>;
 
 /** JSON has no infinity; OpenAI's wire writes what is as good as impossible like this. */
 const leastLogprob = -9999;
 const finite = (logprob: number): number => Math.max(logprob, leastLogprob);
 
-export function toChatLogprobs(tokenizer: Tokenizer, entries: readonly TokenLogprob[]): ChatLogprobs {
-  const written = ({ id, logprob }: { id: number; logprob: number }) => {
-    const bytes = bytesOf(tokenizer, id);
-    return {
-      token: new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes),
-      logprob: finite(logprob),
-      bytes: [...bytes],
-    };
+export function toChatLogprobs(tokenizer: Tokenizer, entries: readonly TokenLogprob[]) {
+  const written = ({ id, logprob }: Entry) => {
+    const { token: text, bytes } = tokenOf(tokenizer, id);
+    return { token: text, logprob: finite(logprob), bytes };
   };
   const content = entries.map((entry) => ({ ...written(entry), top_logprobs: entry.top.map(written) }));
   return { content, refusal: null };
+}
+
+/** llama.cpp's `post_sampling_probs`. */
+export function toChatProbabilities(tokenizer: Tokenizer, entries: readonly TokenLogprob[]) {
+  const written = ({ id, logprob }: Entry) => ({
+    ...tokenOf(tokenizer, id),
+    prob: toProbability(logprob),
+  });
+  const content = entries.map((entry) => ({ ...written(entry), top_probs: entry.top.map(written) }));
+  return { content, refusal: null };
+}
+
+type Entry = Pick<TokenLogprob, 'id' | 'logprob'>;
+
+function tokenOf(tokenizer: Tokenizer, id: number): { token: string; bytes: number[] } {
+  const bytes = bytesOf(tokenizer, id);
+  return { token: new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes), bytes: [...bytes] };
 }
 
 function bytesOf(tokenizer: Tokenizer, id: number): Uint8Array {

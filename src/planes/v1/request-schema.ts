@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { dictionary, list } from '../list.ts';
 import { emptyList, flag, refused } from '../turn/members.ts';
+import { postSamplingProbs } from '../turn/post-sampling.ts';
 import { progressMembers } from '../turn/timings.ts';
 
 const between = (least: number, most: number) => {
@@ -64,6 +65,7 @@ export const samplingMembers = {
 
 /** What peers take beside OpenAI's members, on both completion routes. */
 export const peerMembers = {
+  post_sampling_probs: postSamplingProbs,
   ignore_eos: flag.nullish().describe("Go on after the model's end token."),
   min_tokens: unserved('min_tokens', (value) => value === 0),
   stop_token_ids: unserved('stop_token_ids', emptyList),

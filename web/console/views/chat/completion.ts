@@ -51,7 +51,10 @@ export async function* complete({ id, messages, sampling, signal }: Asked): Asyn
     const { content, reasoning_content: thought } = choice?.delta ?? {};
     if (content || thought) pieces.push(at);
     if (!thought)
-      for (const { token, logprob, bytes, top_logprobs: top } of choice?.logprobs?.content ?? [])
+      for (const one of choice?.logprobs?.content ?? []) {
+        // The other form is of requests with post_sampling_probs, which the console does not send.
+        if (!('logprob' in one)) continue;
+        const { token, logprob, bytes, top_logprobs: top } = one;
         tokens.push({
           token,
           logprob,
@@ -60,6 +63,7 @@ export async function* complete({ id, messages, sampling, signal }: Asked): Asyn
           at,
           text: characters.decode(new Uint8Array(bytes), { stream: true }),
         });
+      }
     answer = {
       ...answer,
       text: answer.text + (content ?? ''),
