@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { extname, join, normalize } from 'node:path';
-import { Transform } from 'node:stream';
+import { Readable } from 'node:stream';
 import { type LocalServer, rangeOf, serve } from './local-server.ts';
 
 const types: Readonly<Record<string, string>> = {
@@ -26,15 +26,16 @@ export interface StaticSiteOptions {
   readonly held?: { readonly after: number; readonly until: Promise<void> };
 }
 
-function heldStream({ after, until }: NonNullable<StaticSiteOptions['held']>): Transform {
+async function* heldParts(
+  parts: AsyncIterable<Buffer>,
+  { after, until }: NonNullable<StaticSiteOptions['held']>,
+): AsyncGenerator<Buffer> {
   let sent = 0;
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      sent += chunk.length;
-      if (sent <= after) done(null, chunk);
-      else void until.then(() => done(null, chunk));
-    },
-  });
+  for await (const part of parts) {
+    sent += part.length;
+    if (sent > after) await until;
+    yield part;
+  }
 }
 
 /** A folder as any static web server would serve it: files, ranges of them, `index.html` of a folder. */
@@ -65,7 +66,7 @@ export async function openStaticSite(
         if (request.method === 'HEAD') return response.end();
         const stream = createReadStream(path, { start: first, end: last });
         if (held === undefined || extname(path) !== '.gguf') stream.pipe(response);
-        else stream.pipe(heldStream(held)).pipe(response);
+        else Readable.from(heldParts(stream, held)).pipe(response);
       },
       () => response.writeHead(404).end(),
     );
