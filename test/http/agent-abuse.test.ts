@@ -50,7 +50,8 @@ describe('the agent plane under abuse', () => {
   const send = ({ method, path, headers = {}, body }: Asked) =>
     new Promise<{ status: number; text: string }>((resolve, reject) => {
       const { hostname, port } = base;
-      const asked = request({ hostname, port, method, path, headers }, (answer) => {
+      // A connection each: the host closes one on which it was silent for long, and one whose body it refused unread.
+      const asked = request({ hostname, port, method, path, headers, agent: false }, (answer) => {
         let text = '';
         answer.setEncoding('utf8').on('data', (part: string) => (text += part));
         answer.on('error', reject);
