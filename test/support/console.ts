@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
+import { expect } from 'vitest';
 import { type PageOptions, TestBrowser, type WatchedPage } from './browser.ts';
 import { buildHost, freshDataDir, startHost, startScriptedHost } from './host.ts';
 
@@ -74,5 +75,11 @@ export async function rewriteLine(editor: Locator, line: number, of: number, tex
   await editor.press('Shift+Home');
   // Once more: the first goes to where the line's text begins.
   await editor.press('Shift+Home');
-  await editor.page().keyboard.insertText(text);
+  // The browser selects what the editor tells it to, on a slow machine a little later; text goes where the browser has it.
+  const page = editor.page();
+  const active = page.locator('.cm-line.cm-activeLine');
+  const selected = () => page.evaluate('String(getSelection())');
+  await expect.poll(async () => (await selected()) === (await active.textContent())).toBe(true);
+  await page.keyboard.insertText(text);
+  await expect.poll(() => active.textContent()).toBe(text);
 }
