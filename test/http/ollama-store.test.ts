@@ -17,7 +17,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
 import { freshDataDir, type HostProcess, startSource } from '../support/host.ts';
 import { modelsPath } from '../support/shared.ts';
-import { eventLoopTurns } from '../support/until.ts';
 
 const tiny = readFileSync(modelsPath('lathe-tiny-q8_0.gguf'));
 const face = fileURLToPath(new URL('../fixtures/architectures/qwen2/hf', import.meta.url));
@@ -89,27 +88,39 @@ describe('pull', () => {
   test('two at a time share one download, and who leaves does not cut the other', async () => {
     await ollama.delete({ model: 'owner--tiny-GGUF/tiny-Q8_0' });
     hub.log.length = 0;
-    const [asked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const goOn = Promise.withResolvers<void>();
+    // Little by little, until both are at it.
     hub.fault = (request, response) => {
       if (!request.url?.endsWith('.gguf')) return false;
-      asked.resolve();
-      void goOn.promise.then(() => sendFile({ path: '', content: tiny }, request, response));
+      response.writeHead(200, { 'content-length': tiny.length });
+      let sent = 0;
+      const more = setInterval(() => response.write(tiny.subarray(sent, (sent += 100))), 20);
+      void goOn.promise.then(() => {
+        clearInterval(more);
+        response.end(tiny.subarray(sent));
+      });
       return true;
     };
     const leaving = await ollama.pull({ model: 'hf:owner/tiny-GGUF', stream: true });
+    const progress = Promise.withResolvers<void>();
     const left = expect(
       (async () => {
-        for await (const line of leaving) expect(line.status).not.toBe('success');
+        for await (const line of leaving) {
+          expect(line.status).not.toBe('success');
+          if (line.digest !== undefined) progress.resolve();
+        }
       })(),
     ).rejects.toThrow();
-    await asked.promise;
-    const staying = ollama.pull({ model: 'hf.co/owner/tiny-GGUF:latest' });
-    await eventLoopTurns(200);
-    leaving.abort();
-    await left;
-    await eventLoopTurns();
-    goOn.resolve();
-    expect(await staying).toEqual({ status: 'success' });
+    await progress.promise;
+    let last = '';
+    for await (const line of await ollama.pull({ model: 'hf.co/owner/tiny-GGUF:latest', stream: true })) {
+      last = line.status;
+      if (line.digest === undefined || line.completed === line.total) continue;
+      leaving.abort();
+      await left;
+      goOn.resolve();
+    }
+    expect(last).toBe('success');
     expect(hub.log.filter((line) => line.includes('.gguf'))).toHaveLength(1);
     hub.fault = () => false;
     expect(await ollama.pull({ model: 'hf.co/owner/tiny-GGUF' })).toEqual({ status: 'success' });
