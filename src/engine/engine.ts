@@ -143,6 +143,8 @@ export class ResidentEngine implements Engine {
   #watchdog: ReturnType<typeof setInterval> | undefined;
   /** Work of `exclusive` runs. */
   #exclusive = false;
+  /** Bindings that are being planned and compiled. */
+  #planning = 0;
   /** Plans that it may still use. */
   readonly #retired: Plans[] = [];
   /** Plans that are no longer bound, but that steps on their way run on. */
@@ -224,15 +226,13 @@ export class ResidentEngine implements Engine {
   async bind(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<void> {
     this.#refuseState();
     const runner = this.#runner;
-    const planned = bindings.length > 0 ? runner.planBindings(bindings, unfused) : undefined;
-    const plans = planned && (await this.#unlessLost(runner, planned));
+    const plans = bindings.length > 0 ? await this.#plan(runner, bindings, unfused) : undefined;
     if (runner !== this.#runner) {
       throw new EngineError('device_lost', 'the GPU was lost while the kernels were being bound');
     }
     const before = runner.bound;
     runner.bound = plans;
-    clearInterval(this.#watchdog);
-    this.#watchdog = setInterval(() => this.#lookForHang(), watchMs);
+    this.#watchForHangs();
     if (!before) return;
     // Until they end, a kernel that hangs is one that is bound.
     this.#leaving = before;
@@ -260,16 +260,39 @@ export class ResidentEngine implements Engine {
     }
   }
 
+  async #plan(
+    runner: Runner,
+    bindings: readonly Binding[],
+    unfused: ReadonlyMap<string, LabKernel>,
+  ): ReturnType<Runner['planBindings']> {
+    this.#planning += 1;
+    // Compiling may hang, too.
+    this.#watchForHangs();
+    try {
+      return await this.#unlessLost(runner, runner.planBindings(bindings, unfused));
+    } finally {
+      this.#planning -= 1;
+    }
+  }
+
+  #watchForHangs(): void {
+    clearInterval(this.#watchdog);
+    this.#watchdog = setInterval(() => this.#lookForHang(), watchMs);
+  }
+
   /** A kernel that never ends is not reported as anything, and its device cannot even be destroyed. */
   #lookForHang(): void {
     const runner = this.#runner;
-    if (!runner.bound && !this.#leaving && this.#retired.length === 0) clearInterval(this.#watchdog);
-    const since = runner.oldestSubmit;
-    const { gpu, weightBytes: bytes } = runner;
-    const allowed =
-      hungMs + (gpu.caps.software ? bytes * hungMsPerByte : 0) + (runner.isCompiling ? compilingMs : 0);
+    const { gpu, weightBytes: bytes, oldestSubmit: step, compilingSince: compiling } = runner;
+    const isIdle = !runner.bound && !this.#leaving && this.#retired.length === 0 && this.#planning === 0;
+    if (isIdle) clearInterval(this.#watchdog);
+    // What was submitted first is what the queue is at.
+    const isStep = step !== undefined && (compiling === undefined || step < compiling);
+    const since = isStep ? step : compiling;
+    const allowed = hungMs + (gpu.caps.software ? bytes * hungMsPerByte : 0) + (isStep ? 0 : compilingMs);
     if (since === undefined || performance.now() - since < allowed) return;
-    const reason = `a step did not end within ${Math.round(allowed / 1000)} s`;
+    const what = isStep ? 'a step' : 'compiling the kernels of a binding';
+    const reason = `${what} did not end within ${Math.round(allowed / 1000)} s`;
     for (const give of this.#abandoned) give(new EngineError('device_lost', `the GPU hangs: ${reason}`));
     void this.#replace(runner, reason, 'hangs');
   }

@@ -52,7 +52,8 @@ export class Runner {
   readonly #submitted: number[] = [];
   /** Every pipeline has run, and the device took it. */
   #warm = false;
-  #compilations = 0;
+  /** When compilations that are under way were submitted, in `performance.now()`. */
+  readonly #compilations: number[] = [];
   #compiledAt = 0;
 
   private constructor(parts: { gpu: Gpu; graph: Graph; plan: Plan; loading: Loading }) {
@@ -152,19 +153,20 @@ export class Runner {
       }
     }
     if (dispatches.length === 0) return;
-    this.#compilations += 1;
+    const since = performance.now();
+    this.#compilations.push(since);
     try {
       submitCompilation(device, dispatches);
       await device.queue.onSubmittedWorkDone();
     } finally {
-      this.#compilations -= 1;
+      this.#compilations.splice(this.#compilations.indexOf(since), 1);
       this.#compiledAt = performance.now();
     }
   }
 
-  /** Whether the driver compiles pipelines, which steps submitted meanwhile wait for. */
-  get isCompiling(): boolean {
-    return this.#compilations > 0;
+  /** Since when the driver compiles pipelines, which steps submitted meanwhile wait for; in `performance.now()`. */
+  get compilingSince(): number | undefined {
+    return this.#compilations[0];
   }
 
   /** The plan that a step of these dims runs on. */

@@ -14,8 +14,8 @@ const silentMs = 120_000;
 
 interface Answer {
   readonly outgoing: ServerResponse;
-  /** Bytes that were written to the connection when its request came. */
-  readonly before: number;
+  /** Bytes that were written to the connection before it. */
+  before: number;
 }
 
 /**
@@ -33,14 +33,21 @@ export function answerHalfClosed(server: Server): void {
     const answer = { outgoing, before: socket.bytesWritten };
     open.set(socket, answers.add(answer));
     outgoing.once('close', () => answers.delete(answer));
+    // Before Node passes on what the next one has written already.
+    outgoing.prependOnceListener('finish', () => {
+      answers.delete(answer);
+      const [next] = answers;
+      if (next) next.before = socket.bytesWritten;
+    });
   });
   server.on('connection', (socket) => {
     socket.once('end', () => {
       const [answer, ...others] = open.get(socket) ?? [];
       if (answer === undefined) return;
-      // Node destroys a connection on which nothing happens for so long. Of pipelined requests nothing is sent early.
+      // Node destroys a connection on which nothing happens for so long. Of pipelined requests only the first one's answer
+      // is sent early.
       if (others.length > 0) socket.setTimeout(silentMs);
-      else sendEarly(socket, answer);
+      sendEarly(socket, answer);
     });
   });
 }

@@ -39,7 +39,8 @@ const lingerMs = 2000;
  * without either, and clients that shut their write side after a whole request.
  */
 export function createHttpServer({ serve, guard, writeRefusal, ...options }: HttpServerOptions): Server {
-  const latest = new WeakMap<Duplex, { incoming: IncomingMessage; outgoing: ServerResponse }>();
+  /** Requests of a connection that are not answered yet, in their order. */
+  const open = new WeakMap<Duplex, Set<{ incoming: IncomingMessage; outgoing: ServerResponse }>>();
   const refuse = (incoming: IncomingMessage, outgoing: ServerResponse, refused: RefusedRequest) => {
     const { headers, body } = writeRefusal(refused, incoming.url ?? '');
     outgoing.writeHead(refused.status, { ...headers, ...framing(body) });
@@ -48,7 +49,10 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
   };
   // Node's own check of the Host header would answer an empty 400.
   const server = createServer({ ...options, requireHostHeader: false }, (incoming, outgoing) => {
-    latest.set(incoming.socket, { incoming, outgoing });
+    const request = { incoming, outgoing };
+    const requests = open.get(incoming.socket) ?? new Set();
+    open.set(incoming.socket, requests.add(request));
+    outgoing.once('close', () => requests.delete(request));
     const fault = guard?.(incoming) ?? faultOfTarget(incoming);
     if (fault) refuse(incoming, outgoing, fault);
     else serve(incoming, outgoing);
@@ -65,12 +69,14 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
     socket.once('close', () => clearTimeout(timer));
   };
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    const { incoming, outgoing } = latest.get(socket) ?? {};
-    const isOpen = outgoing !== undefined && !outgoing.writableFinished;
+    const [first, ...others] = [...(open.get(socket) ?? [])].filter(
+      ({ outgoing }) => !outgoing.writableFinished,
+    );
     const isGone = error.code === 'ECONNRESET' || error.code === 'EPIPE';
-    // A refusal in the middle of an answer would be read as a part of it.
-    if (socket.destroyed || !socket.writable || isGone || (isOpen && outgoing.headersSent)) socket.destroy();
-    else refuseRaw(socket, unreadable(error.code), isOpen ? incoming?.url : undefined);
+    // A refusal in the middle of an answer would be read as a part of it, and before one that is due as that one.
+    const isAnswering = first?.outgoing.headersSent === true || others.length > 0;
+    if (socket.destroyed || !socket.writable || isGone || isAnswering) socket.destroy();
+    else refuseRaw(socket, unreadable(error.code), first?.incoming.url);
   });
   server.on('checkExpectation', (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const expected = (incoming.headers.expect ?? '').slice(0, 80);

@@ -19,27 +19,43 @@ export interface IllFormedName {
 export function illFormedNames(json: string, value: unknown): IllFormedName[] {
   if (!escapedSurrogate.test(json)) return [];
   const found: IllFormedName[] = [];
-  const open: { path: string; value: unknown; names: boolean }[] = [{ path: '', value, names: false }];
+  // Objects and arrays alone, and paths of what is found alone: a body may be millions of numbers.
+  const open: Container[] = [];
+  const look = (parent: Container | undefined, key: string | number, part: unknown, names: boolean) => {
+    if (typeof part === 'object' && part !== null) open.push({ parent, key, part, names });
+    else if (names && typeof part === 'string' && !part.isWellFormed())
+      found.push({ path: pathOf(parent, key), message: 'expected Unicode text, got half a surrogate pair' });
+  };
+  look(undefined, '', value, false);
   for (let one = open.pop(); one !== undefined && found.length < most; one = open.pop()) {
-    const { path, value: part, names } = one;
-    if (typeof part === 'string') {
-      if (names && !part.isWellFormed())
-        found.push({ path, message: 'expected Unicode text, got half a surrogate pair' });
-    } else if (Array.isArray(part)) {
-      part.forEach((each: unknown, at) => open.push({ path: below(path, String(at)), value: each, names }));
-    } else if (typeof part === 'object' && part !== null) {
-      for (const [key, member] of Object.entries(part)) {
-        const inner = below(path, key.toWellFormed());
-        if (!key.isWellFormed())
-          found.push({
-            path: inner,
-            message: 'expected a member name in Unicode, got half a surrogate pair',
-          });
-        else open.push({ path: inner, value: member, names: naming.test(key) });
-      }
+    const { part, names } = one;
+    if (Array.isArray(part)) {
+      for (let at = 0; at < part.length; at++) look(one, at, part[at], names);
+      continue;
+    }
+    for (const key in part) {
+      if (key.isWellFormed()) look(one, key, part[key as keyof typeof part], naming.test(key));
+      else
+        found.push({
+          path: pathOf(one, key.toWellFormed()),
+          message: 'expected a member name in Unicode, got half a surrogate pair',
+        });
     }
   }
-  return found.reverse();
+  return found.slice(0, most).reverse();
 }
 
-const below = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
+interface Container {
+  readonly parent: Container | undefined;
+  /** Its name in the parent. */
+  readonly key: string | number;
+  readonly part: object;
+  /** Its texts are names. */
+  readonly names: boolean;
+}
+
+function pathOf(parent: Container | undefined, key: string | number): string {
+  const path = [key];
+  for (let one = parent; one?.parent !== undefined; one = one.parent) path.unshift(one.key);
+  return path.join('.');
+}

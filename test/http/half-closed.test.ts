@@ -75,6 +75,41 @@ describe('a host', () => {
   });
 });
 
+describe('pipelined requests', () => {
+  const stream = postBytes(chat, { messages, stream: true });
+
+  test('a client that is gone is noticed, not only the one of a single request', async () => {
+    const { port, engine } = await serve({ answer: () => Array<string>(1_000_000).fill('x'), delayMs: 20 });
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    const buffered = postBytes(chat, { messages });
+    socket.write(buffered + buffered);
+    await until(() => engine.running === 2);
+    socket.destroy();
+    await until(() => engine.running === 0);
+  });
+
+  test('what cannot be read behind a request whose answer is under way is no part of that answer', async () => {
+    const { port } = await serve({ answer: () => Array<string>(1_000_000).fill('x'), delayMs: 5 });
+    const socket = connect({ port, host: '127.0.0.1' }).setEncoding('utf8');
+    let said = '';
+    socket.on('data', (text: string) => (said += text));
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.write(stream);
+    await until(() => said.includes('data: '));
+    socket.write(`${stream}no HTTP at all\r\n\r\n`);
+    await closed;
+    expect(said.match(/HTTP\/1\.1 /g)).toHaveLength(1);
+  });
+
+  test('the second of two gets its answer whole where the first one ended before', async () => {
+    const { port } = await serve({ answer: () => Array<string>(20).fill('x'), delayMs: 20 });
+    const get = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n';
+    const said = await sendAndShut(port, get + stream);
+    expect(said.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(2);
+    expect(said).toContain('data: [DONE]');
+  });
+});
+
 describe('a gateway', () => {
   let gateway: Awaited<ReturnType<typeof gatewayWorld>>;
   beforeAll(async () => {

@@ -82,3 +82,9 @@ describe('other texts', () => {
     expect(illFormedNames(json, JSON.parse(json))).toEqual([]);
   });
 });
+
+test('looking for them takes no memory for what cannot be one', () => {
+  // As many objects as numbers would exhaust the heap.
+  const numbers = { e: '\u{1f600}', input: Array<number>(24_000_000).fill(0) };
+  expect(illFormedNames(String.raw`\ud83d\ude00`, numbers)).toEqual([]);
+});

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { GateProcess } from '../../src/lab/gate/gate-process.ts';
 import type { GateJob } from '../../src/lab/gate/protocol.ts';
-import type { TimeLimits } from '../../src/lab/gate/time-limits.ts';
+import { PhaseTimer, type TimeLimits } from '../../src/lab/gate/time-limits.ts';
 import type { KernelRegistration } from '../../src/lab/types.ts';
 import { honest, tricks } from '../support/lab-tricks.ts';
 
@@ -111,6 +111,15 @@ describe('a child that fails otherwise', () => {
 });
 
 describe('time limits', () => {
+  it('a timer that was stopped does not begin again, whatever still arrives from the child', () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const timer = new PhaseTimer({ compile: 10, run: 10, gate: 10 }, () => expect.unreachable());
+    timer.stop();
+    timer.enter('run', 1);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   /** A child that never measures anything: it sends the phases that the script says. */
   const scripted = async (script: string, own: Partial<TimeLimits>, load = 1) => {
     const folder = await mkdtemp(join(tmpdir(), 'lathe-gate-'));

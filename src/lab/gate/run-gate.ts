@@ -67,6 +67,7 @@ export async function runGate(
   if (!op) throw new Error(`unknown op '${registration.op}'`);
   const { contract } = op;
 
+  await phases.measureLoad();
   let module: GPUShaderModule | undefined;
   const parsed = await stage('parse', async () => {
     const result = await phases.during('compile', () => parseStage(device, registration.source));
@@ -136,6 +137,7 @@ export async function runGate(
       throw new Error(`no cases for ${op.contract.op}: at least one weight format is needed`);
     const { told: cases, missing } = tellable(contract, declaredParams(contract, reflection), all);
     const references = new References(bench, op);
+    // Compiling may have taken a while.
     await phases.measureLoad();
     const task = { op, cases, toleranceFor, seed, references, phases };
     const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables

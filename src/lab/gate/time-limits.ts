@@ -22,6 +22,7 @@ export class PhaseTimer {
   #load = 1;
   #since = performance.now();
   #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
 
   constructor(limits: TimeLimits, onExpired: (phase: Phase, load: number) => void) {
     this.#left = { ...limits };
@@ -31,6 +32,7 @@ export class PhaseTimer {
 
   /** @param load how many times as long as on an idle reference machine work takes now */
   enter(phase: Phase, load: number): void {
+    if (this.#isStopped) return;
     const now = performance.now();
     this.#left[this.#phase] -= (now - this.#since) / stretch(this.#load);
     this.#since = now;
@@ -40,6 +42,7 @@ export class PhaseTimer {
   }
 
   stop(): void {
+    this.#isStopped = true;
     clearTimeout(this.#timer);
   }
 
