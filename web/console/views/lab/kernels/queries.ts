@@ -42,7 +42,11 @@ export const fetchStub = (op: string, target: string) =>
 /** After something was registered, bound or unbound. */
 export function useRefresh(): () => Promise<void> {
   const queries = useQueryClient();
-  return () => queries.invalidateQueries({ queryKey: ['lab'] });
+  return async () => {
+    // A first answer that is still on its way would be taken for the new one; it was made before the change.
+    await queries.cancelQueries({ queryKey: ['lab'] });
+    await queries.invalidateQueries({ queryKey: ['lab'] });
+  };
 }
 
 /** `layers.3.attn.norm` as `layers.*.attn.norm`: the host's slots are called so. */

@@ -190,7 +190,8 @@ function useGate(done: (registration: Registration, report: Report) => void) {
       } catch (failure) {
         if (!signal.aborted) throw failure;
       }
-      if (!signal.aborted) await refresh();
+      // Not awaited: the next check need not wait for lists, which take a slow host a while.
+      if (!signal.aborted) void refresh();
     },
   });
   return { send: mutate, isBusy: isPending, error, stop: () => running.current?.abort() };
