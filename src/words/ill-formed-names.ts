@@ -21,17 +21,17 @@ export function illFormedNames(json: string, value: unknown): IllFormedName[] {
   const found: IllFormedName[] = [];
   // Objects and arrays alone, and paths of what is found alone: a body may be millions of numbers.
   const open: Container[] = [];
+  let inner: Container[] = [];
   const look = (parent: Container | undefined, key: string | number, part: unknown, names: boolean) => {
-    if (typeof part === 'object' && part !== null) open.push({ parent, key, part, names });
+    if (typeof part === 'object' && part !== null) inner.push({ parent, key, part, names });
     else if (names && typeof part === 'string' && !part.isWellFormed())
       found.push({ path: pathOf(parent, key), message: 'expected Unicode text, got half a surrogate pair' });
   };
-  look(undefined, '', value, false);
-  for (let one = open.pop(); one !== undefined && found.length < most; one = open.pop()) {
+  const lookInto = (one: Container) => {
     const { part, names } = one;
     if (Array.isArray(part)) {
       for (let at = 0; at < part.length; at++) look(one, at, part[at], names);
-      continue;
+      return;
     }
     for (const key in part) {
       if (key.isWellFormed()) look(one, key, part[key as keyof typeof part], naming.test(key));
@@ -41,8 +41,17 @@ export function illFormedNames(json: string, value: unknown): IllFormedName[] {
           message: 'expected a member name in Unicode, got half a surrogate pair',
         });
     }
+  };
+  look(undefined, '', value, false);
+  while (found.length < most) {
+    // The first one is the next.
+    for (let last = inner.pop(); last !== undefined; last = inner.pop()) open.push(last);
+    const one = open.pop();
+    if (one === undefined) break;
+    inner = [];
+    lookInto(one);
   }
-  return found.slice(0, most).reverse();
+  return found.slice(0, most);
 }
 
 interface Container {

@@ -23,7 +23,7 @@ const expected: Readonly<Record<string, string>> = {
     ollamaRunning ollamaVersion ollamaStatus ollamaHasBlob ollamaTags ollamaPs ollamaShow`,
   infer: `createChatCompletion createCompletion createEmbedding createResponse deleteResponse
     createMessage countMessageTokens
-    llamaCppCompletion llamaCppCompletions llamaCppInfill llamaCppEmbedding llamaCppEmbeddings
+    llamaCppChatCompletions llamaCppResponses llamaCppCompletion llamaCppCompletions llamaCppInfill llamaCppEmbedding llamaCppEmbeddings
     llamaCppTokenize llamaCppDetokenize llamaCppApplyTemplate
     ollamaChat ollamaGenerate ollamaEmbed ollamaEmbeddings`,
   'read agent approve': `listAgents getAgent getTask readTaskEvents listTools listRuns getRun readRunEvents listSessions

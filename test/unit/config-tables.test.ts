@@ -251,8 +251,9 @@ describe('secrets', async () => {
           transport: { kind: 'http', url: 'http://h/mcp', headers: { X: '1', Authorization: 'Bearer z' } },
         },
       ],
+      texts: ['b-token', 'k-1', 'one\ntwo', 'Bearer z', '1', 'Bearer z'],
     });
-    expect(await readSecrets({}, {})).toEqual({ mcp: [] });
+    expect(await readSecrets({}, {})).toEqual({ mcp: [], texts: [] });
   });
 
   test('those that are missing, empty or no single line are told all at once, with what to do, and not repeated', async () => {
