@@ -1,5 +1,5 @@
 /** Gates of every kind, and entries: where a run waits, and what lets it go on. */
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { describeDatabases } from '../support/databases.ts';
 import { agents, Outside, runWorlds, ShiftedClock, step, told } from '../support/run-world.ts';
 
@@ -119,7 +119,16 @@ describeDatabases('gates of runs', (url) => {
   it('waits for a duration no longer because the wall clock went back, and for a time until the wall clock says so', async () => {
     const { outside, run, clock, becomes, detail } = await world();
     outside.define('duration', gated('{ kind = "time", after_secs = 60 }', 'say now'));
+    // A gate that begins to wait after the jump has only the wall clock to go by.
+    const { monotonic } = clock;
+    const { promise: waits, resolve } = Promise.withResolvers<void>();
+    const read = vi.spyOn(clock, 'monotonic').mockImplementation(() => {
+      if (new Error().stack?.includes('untilTime') === true) resolve();
+      return monotonic();
+    });
     const { id } = await run('duration');
+    await waits;
+    read.mockRestore();
     clock.jump(-3_600_000);
     clock.pass(61_000);
     await becomes(id, { state: 'completed' });
