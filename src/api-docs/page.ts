@@ -94,7 +94,7 @@ function contentLinks(content: unknown): string {
     .join('<br>');
 }
 
-/** Of a schema that has no name; what has no members is told by its type. */
+/** The members of a schema without a name; a schema without members is described by its type. */
 const inlineSchema = (schema: Json | undefined): string =>
   schema?.['properties'] ? `<pre>${escape(JSON.stringify(schema, null, 2))}</pre>` : '';
 

@@ -39,7 +39,7 @@ export function ownSecrets(setting: OwnSecretsSetting): string[] {
       ...masterKeys.flatMap(({ key: bytes }) =>
         (['hex', 'base64', 'base64url'] as const).map((encoding) => bytes.toString(encoding)),
       ),
-      // Of `Bearer KEY` also the key alone.
+      // `Bearer KEY` also counts as the key alone.
       ...given.flatMap((text) => [text, ...text.split(/\s+/)]).filter(({ length }) => length >= shortest),
     ]),
   ];

@@ -39,7 +39,7 @@ export interface Host {
 
 const finishMs = 1500;
 const abortMs = 500;
-/** Of callers' credentials, shorter ones may be words, which nobody may take out of what others say. */
+/** Minimum length of a caller's credential that is redacted: a shorter one may be a word of somebody else's text. */
 const shortestOfCallers = 16;
 /** What closing a model takes at the most. */
 const closeMs = 1500;

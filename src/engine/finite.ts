@@ -59,7 +59,7 @@ const firstWord = (words: Int32Array, { exponents, lowest, signs }: Pattern): nu
   return -1;
 };
 
-/** Of floats that lie as words do: all whole words at once, then what is left of the last. */
+/** Checks floats that are aligned as words are: all whole words at once, then the rest of the last one. */
 const firstFloat = (type: TensorType, bytes: Uint8Array): number => {
   const { blockBytes } = tensorTypes[type];
   const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);

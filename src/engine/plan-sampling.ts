@@ -33,7 +33,7 @@ export function planDraw(context: PlanContext, { id }: Node): Promise<Planned> {
   );
 }
 
-/** Of the logits as they were before anything was added to them, or as tokens were drawn by them. */
+/** Log probabilities of the logits before anything was added to them, or as tokens were sampled by them. */
 export async function planLogprobs(context: PlanContext, { id }: Node): Promise<Planned[]> {
   const { rawLogits, results, buffers, logprobs: to } = context.memory;
   const { vocabulary } = context.graph.shape;

@@ -33,7 +33,7 @@ export interface Caller {
   readonly by: string;
   /** On this machine, by the address of the socket. */
   readonly local: boolean;
-  /** Of the peer's token that was shown. Absent: no limit. */
+  /** Scope of the peer's token that was sent. Absent: no limit. */
   readonly scope?: readonly PeerScope[];
 }
 

@@ -67,7 +67,7 @@ const planes: Readonly<Record<string, PlaneScopes>> = {
   },
 };
 
-/** Of all requests below `/gateway`, which ask for a key of the gateway's own besides. */
+/** Scope that all requests under `/gateway` need, besides a key of the gateway. */
 export const gatewayScopes: Needed = ['infer'];
 
 export function neededScopes(plane: string, { method, operationId }: Route): Needed {

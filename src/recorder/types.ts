@@ -53,7 +53,7 @@ export interface Grant {
 
 /** An end of a rack's history: of its file, and of an event in it. */
 export interface Place {
-  /** Of the file: a purge begins the next one. */
+  /** Number of the history file: a purge begins the next one. */
   readonly generation: number;
   readonly seq: number;
 }

@@ -48,7 +48,7 @@ async function damagedLater(
   let found = 0;
   for (const [label, buffer] of buffers) {
     const [key = ''] = label.split('@');
-    // Of floats, of which a row is damaged, there are no scales.
+    // Float weights have no scales: a row is damaged instead.
     if (!key.split('+').includes(tensor) || (row !== undefined && label.endsWith('.scales'))) continue;
     found += 1;
     // Rows of these widths lie as they do in the file.

@@ -60,7 +60,7 @@ describe('grants of a peer', () => {
     expect(before.json.coverage).toMatchObject({ from: null, to: null });
     expect(await send(token, ann.headers, 'three')).toEqual([200, undefined]);
     expect((await read(bob.headers)).ids).toEqual(['three']);
-    // Of two grants the one that allows more counts.
+    // The one of two grants that allows more counts.
     const past = await grant('peer:bob', ' --from beginning');
     expect(past).toMatchObject({ includes_past: true });
     expect((await read(bob.headers)).ids).toEqual(['one', 'two', 'three']);

@@ -5,7 +5,7 @@ import { chromiumPath } from '../../scripts/chromium.mjs';
 export const noBrowser: string | undefined =
   chromiumPath() === undefined ? 'no Chromium here; npm run setup:services installs it' : undefined;
 
-/** Of one wait for a page, whose shaders may have to be compiled meanwhile: it ends only what hangs. */
+/** Limit of one wait for a page, whose shaders may have to compile meanwhile: it ends only what hangs. */
 const limitMs = 300_000;
 
 export interface PageOptions {

@@ -22,7 +22,7 @@ export interface StaticSiteOptions {
   /** Where the site begins; with a slash at both ends. */
   readonly below?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Of a model, so many bytes are sent, and the rest when this resolves. */
+  /** So many bytes of a model are sent, and the rest when this resolves. */
   readonly held?: { readonly after: number; readonly until: Promise<void> };
 }
 

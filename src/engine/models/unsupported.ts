@@ -6,7 +6,7 @@ interface Feature {
   readonly key: string;
   /** In the plural, for the message. */
   readonly what: string;
-  /** Of these architectures the graph follows the key, or their models are right without it. */
+  /** Architectures whose graph follows the key, or whose models are right without it. */
   readonly handledBy?: readonly string[];
   /** Whether the value changes anything. By default: a number that is not 0. */
   readonly isUsed?: (file: ModelFile, key: string) => boolean;
@@ -59,7 +59,7 @@ const features: readonly Feature[] = [
     what: 'feed-forwards beside attention',
     isUsed: (file, key) => fieldOf(file, key) === true,
   },
-  // Of the others, either the window is computed, or configurations name one that their models do not have.
+  // All others compute the window, or have configurations that name one which their models do not use.
   {
     key: 'attention.sliding_window',
     what: 'windows of attention',

@@ -58,7 +58,7 @@ export function isOpenlySent(text: string): boolean {
   return host.includes('.') && !/\.(?:local|localhost|internal|home\.arpa|svc|cluster\.local)$/.test(host);
 }
 
-/** Of a model that thinks, where the file does not say in which levels. */
+/** Remark on a reasoning model for which the file names no levels. */
 function effortAssumed(model: Model): string[] {
   const { id, caps, efforts, provider } = model;
   const hasLevels = provider.wire === 'openai-chat' || provider.wire === 'openai-responses';

@@ -9,7 +9,7 @@ interface Described {
   readonly open?: boolean;
   readonly body?: Schema;
   readonly answer: Schema;
-  /** Of the answer, where it is not JSON. */
+  /** Media type of the answer. Default: JSON. */
   readonly mediaType?: string;
   /** Of a completion: it may also be a stream, and may be refused for money. */
   readonly sold?: boolean;

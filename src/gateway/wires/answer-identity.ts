@@ -3,7 +3,7 @@
  * its own, or leave ids out: ids count only where two chunks in a row had the same one.
  */
 export class AnswerIdentity {
-  /** Of the chunk with which the answer began. */
+  /** The id of the chunk with which the answer began. */
   #first: string | undefined;
   #last: string | undefined;
   #isStable = false;

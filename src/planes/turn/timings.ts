@@ -61,7 +61,7 @@ export const toTimings = ({ usage, timings: { prefill_ms, decode_ms } }: Ended):
   written(usage.cached_tokens, usage, prefill_ms, decode_ms);
 
 /**
- * Of the answers to one request: each prompt counts once, and because they are made side by side, the longest time is the
+ * Timings of all answers to one request: each prompt counts once, and because they are made side by side, the longest time is the
  * request's.
  * @param each answers to a prompt
  */

@@ -21,7 +21,7 @@ interface Grants {
   rack: RackId;
   verbs: Json;
   to: string;
-  /** Of a peer, its identity; null: granted before there were any, or by a recorder that knows none. */
+  /** Identity of the peer; null: granted before identities were stored, or by a recorder that has none. */
   to_id: string | null;
   /** The end of the history when it was granted; null: what is before it may be read, too. */
   after_generation: number | null;

@@ -21,7 +21,7 @@ export class MessagesReader implements UpstreamReader {
   /** By the index of the block, which counts blocks of all kinds. */
   readonly #openCalls = new Map<unknown, OpenCall>();
   #calls = 0;
-  /** Of the message; empty where it has none. Undefined before it begins. */
+  /** The id of the message; empty where it has none. Undefined before it begins. */
   #id: string | undefined;
   #hasContent = false;
   #isFinished = false;
