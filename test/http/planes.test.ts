@@ -94,7 +94,7 @@ describe('what the telemetry measures', () => {
     const body = { ...hi, model: 'scripted', max_tokens: 4, stream: false };
     const other = { prompt: 'hi', input_prefix: 'a', input_suffix: 'b' };
     for (const [index, path] of completions.entries()) {
-      const asked = path === '/v1/responses' ? { input: 'hi', stream: false } : { ...body, ...other };
+      const asked = path.endsWith('/responses') ? { input: 'hi', stream: false } : { ...body, ...other };
       const answer = await post(path, asked);
       expect([path, answer.status, await answer.text()]).toEqual([path, 200, expect.any(String)]);
       const { measured_completions, tokens } = await total();
@@ -258,9 +258,12 @@ describe('the Host-header guard on a real socket', () => {
 
   test('no Host, two Hosts and a foreign absolute target are refused', async () => {
     const { port } = await serve();
-    const absent = await ask(port, ['GET /health HTTP/1.1']);
+    const absent = await ask(port, ['GET /v1/models HTTP/1.1']);
     expect(absent).toMatch(/^HTTP\/1.1 400 /);
     expect(absent).toContain('"code":"bad_host_header"');
+    const onLlamaCpp = await ask(port, ['GET /health HTTP/1.1']);
+    expect(onLlamaCpp).toMatch(/^HTTP\/1.1 400 /);
+    expect(onLlamaCpp).toContain('"code":400');
     expect(await ask(port, ['GET /health HTTP/1.0'])).toMatch(/^HTTP\/1.1 400 /);
     expect(await ask(port, ['GET /health HTTP/1.1', 'Host: localhost', 'Host: evil.com'])).toMatch(
       /^HTTP\/1.1 400 /,
@@ -292,8 +295,12 @@ describe('the Host-header guard on a real socket', () => {
 
 test.each([
   ['GARBAGE\r\n\r\n', 400, 'bad_request'],
-  [`GET /health HTTP/1.1\r\nHost: localhost\r\nx: ${'a'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
-  ['GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\n\r\n', 417, 'expectation_failed'],
+  [
+    `GET /v1/models HTTP/1.1\r\nHost: localhost\r\nx: ${'a'.repeat(20_000)}\r\n\r\n`,
+    431,
+    'headers_too_large',
+  ],
+  ['GET /v1/models HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\n\r\n', 417, 'expectation_failed'],
 ])('what Node itself refuses has a request id and a body too (%#)', async (request, status, code) => {
   const { port, get } = await serve();
   const answer = await new Promise<string>((resolve, reject) => {

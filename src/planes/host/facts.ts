@@ -19,7 +19,7 @@ export interface TelemetrySources {
 
 /** The routes are those with a `completion`, without embeddings. */
 const coverage =
-  'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
+  'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /chat/completions, /responses, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
 
 /** Totals since start-up. */
 export async function telemetry({ served, resident, countWork }: TelemetrySources): Promise<HostTelemetry> {
