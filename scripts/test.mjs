@@ -26,16 +26,35 @@ const vitest = (options, how) =>
 /** Many wait for processes that start or die: on two cores one at a time would leave one idle. */
 const workers = `--maxWorkers=${Math.max(2, availableParallelism() - 1)}`;
 /**
- * What needs the adapter takes a file at a time, which leaves a core idle: the rest runs beside it. What was asked for by
- * options runs as vitest runs it.
+ * Files of a project that needs the adapter run one at a time, which leaves a core idle: two queues run side by side, of
+ * about the same length. What was asked for by options runs as vitest runs it.
  */
+const queues = [[['gpu', 'hosts']], [['unit', 'http'], ['browser']]];
+let stopped = false;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.once(signal, () => {
+    stopped = true;
+  });
+}
+const runQueue = async (queue, how) => {
+  const failed = [];
+  for (const projects of queue) {
+    if (stopped) break;
+    const options = projects.flatMap((project) => ['--project', project]);
+    const code = await vitest(projects.includes('unit') ? [...options, workers] : options, how);
+    if (code !== 0) failed.push({ projects, code });
+  }
+  return failed;
+};
 const runTests = async () => {
   if (asked.length > 0) return await vitest(asked);
-  const codes = await Promise.all([
-    vitest(['--project', 'gpu', '--project', 'hosts', '--project', 'browser']),
-    vitest(['--project', 'unit', '--project', 'http', workers], { hold: true }),
-  ]);
-  return codes.find((code) => code !== 0) ?? 0;
+  const failed = (
+    await Promise.all(queues.map((queue, index) => runQueue(queue, { hold: index > 0 })))
+  ).flat();
+  for (const { projects, code } of failed) {
+    process.stderr.write(`== tests of ${projects.join(' and ')}: failed (exit code ${code})\n`);
+  }
+  return failed[0]?.code ?? 0;
 };
 const steps = [
   { name: 'format and lint', run: () => shell(scripts.lint) },
