@@ -22,7 +22,7 @@ import { openBooks } from '../src/gateway/cli/open-books.ts';
 import { GatewayFile } from '../src/gateway/config/file.ts';
 import { openGateway } from '../src/gateway/open.ts';
 import { openAccess } from '../src/planes/access.ts';
-import { createApp } from '../src/planes/app.ts';
+import { createApp } from '../src/http/app.ts';
 import { hostPlanes } from '../src/planes/mount.ts';
 import { Resident } from '../src/planes/resident.ts';
 import { Served } from '../src/planes/served.ts';

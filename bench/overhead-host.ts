@@ -4,9 +4,9 @@
  */
 import { loadEngine } from '../src/engine/index.ts';
 import { openAccess } from '../src/planes/access.ts';
-import { createApp } from '../src/planes/app.ts';
-import { hostGuard } from '../src/planes/ingress.ts';
-import { listen } from '../src/planes/listen.ts';
+import { createApp } from '../src/http/app.ts';
+import { hostGuard } from '../src/http/host-guard.ts';
+import { listen } from '../src/http/listen.ts';
 import { hostPlanes } from '../src/planes/mount.ts';
 import { Resident } from '../src/planes/resident.ts';
 import { Served } from '../src/planes/served.ts';

@@ -6,10 +6,10 @@ import { shownDatabase } from '../gateway/config/shown-database.ts';
 import { type Gateway, openGateway } from '../gateway/open.ts';
 import type { ModelInfo } from '../engine/index.ts';
 import type { Access } from '../planes/access.ts';
-import { type AppOptions, createApp } from '../planes/app.ts';
+import { type AppOptions, createApp } from '../http/app.ts';
 import { openAccess } from '../planes/access.ts';
-import { hostEnvelope, Problem, problemResponse } from '../planes/problem.ts';
-import { newRequestId } from '../planes/request-id.ts';
+import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
+import { newHostRequestId } from '../http/request-id.ts';
 import type { Resident } from '../planes/resident.ts';
 import { gatewayScopes } from '../planes/scopes.ts';
 
@@ -108,7 +108,7 @@ export function withGateway(planes: App, gateway: Gateway | undefined, access: A
         const { method, headers } = request;
         access.permit(await access.enter({ method, path, headers, remoteAddress }), gatewayScopes);
       } catch (error) {
-        if (error instanceof Problem) return problemResponse(error, hostEnvelope, newRequestId());
+        if (error instanceof HttpError) return errorResponse(error, hostEnvelope, newHostRequestId());
         throw error;
       }
       return await gateway.app.fetch(request, env);

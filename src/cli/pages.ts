@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import type { Access } from '../planes/access.ts';
 import { type PageFiles, Pages } from '../planes/pages/pages.ts';
-import { hostEnvelope, Problem, problemResponse } from '../planes/problem.ts';
-import { newRequestId } from '../planes/request-id.ts';
+import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
+import { newHostRequestId } from '../http/request-id.ts';
 import type { App } from './gateway.ts';
 
 /** What the web build leaves in `dist/web`; nothing where it was not run. */
@@ -41,10 +41,10 @@ export const withPages = (planes: App, pages: Pages | undefined, access: Access)
           try {
             answer = await pages.answer(request, enter);
           } catch (error) {
-            if (error instanceof Problem) return problemResponse(error, hostEnvelope, newRequestId());
+            if (error instanceof HttpError) return errorResponse(error, hostEnvelope, newHostRequestId());
             throw error;
           }
-          answer?.headers.set('x-request-id', newRequestId());
+          answer?.headers.set('x-request-id', newHostRequestId());
           return answer ?? (await planes.fetch(request, env));
         },
       }

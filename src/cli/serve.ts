@@ -2,15 +2,15 @@ import { readSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
 import { Access } from '../planes/access.ts';
 import type { Gateway } from '../gateway/open.ts';
-import { createApp, envelopesOf } from '../planes/app.ts';
-import { hostGuard, isLoopback } from '../planes/ingress.ts';
-import type { Listening } from '../listening/listening.ts';
-import { listen } from '../planes/listen.ts';
+import { createApp, envelopesOf } from '../http/app.ts';
+import { hostGuard, isLoopback } from '../http/host-guard.ts';
+import type { Listening } from '../http/listening.ts';
+import { listen } from '../http/listen.ts';
 import { controlPlanes, hostPlanes } from '../planes/mount.ts';
-import { Problem } from '../planes/problem.ts';
+import { HttpError } from '../http/error.ts';
 import { Resident } from '../planes/resident.ts';
 import type { Pages } from '../planes/pages/pages.ts';
-import type { Plane } from '../planes/route.ts';
+import type { Plane } from '../http/route.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
 import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
@@ -313,7 +313,7 @@ async function stopHost(
   const finished = Promise.all([stored, sold, ...listeners.map((listener) => listener.close())]);
   await atMost(finished, finishMs);
   stopping.abort(
-    new Problem(503, 'shutting_down', 'The host is shutting down.', { headers: { 'retry-after': '5' } }),
+    new HttpError(503, 'shutting_down', 'The host is shutting down.', { headers: { 'retry-after': '5' } }),
   );
   await atMost(finished, abortMs);
   for (const listener of listeners) listener.cut();

@@ -1,7 +1,7 @@
 import { secretFits } from '../signing/secret.ts';
 import type { PeerScope } from '../agent/shapes/peer-scope.ts';
-import { isLoopback } from './ingress.ts';
-import { Problem } from './problem.ts';
+import { isLoopback } from '../http/host-guard.ts';
+import { HttpError } from '../http/error.ts';
 import type { Needed } from './scopes.ts';
 
 /** What a route asks for beyond what its listener does. */
@@ -72,7 +72,7 @@ export class Access {
     if (this.#options.bind === 'loopback') return { by: operator ? 'operator' : 'local', local };
     const door = doors.includes(asked.path) && ['GET', 'HEAD'].includes(asked.method);
     const bearer = await this.#bearerOf(asked.headers);
-    const isRefused = bearer instanceof Problem;
+    const isRefused = bearer instanceof HttpError;
     if (isRefused && !door) throw bearer;
     if (operator) return { by: 'operator', local };
     return isRefused ? { by: 'nobody', local } : { ...bearer, local };
@@ -85,7 +85,7 @@ export class Access {
       return caller;
     }
     const bearer = await this.#bearerOf(headers);
-    if (bearer instanceof Problem) throw bearer;
+    if (bearer instanceof HttpError) throw bearer;
     return caller.by === 'operator' ? caller : { ...caller, ...bearer };
   }
 
@@ -102,7 +102,7 @@ export class Access {
   }
 
   /** Who it is, or the refusal of whom it is not. */
-  async #bearerOf(headers: Headers): Promise<Bearer | Problem> {
+  async #bearerOf(headers: Headers): Promise<Bearer | HttpError> {
     const { bind, bearerHash, findPeer } = this.#options;
     const given = [
       /^Bearer +([\x21-\x7e]+) *$/i.exec(headers.get('authorization') ?? '')?.[1],
@@ -128,7 +128,7 @@ export class Access {
 export const openAccess = new Access({ bind: 'loopback', bearerHash: undefined, operatorHash: undefined });
 
 const bearerMissing = () =>
-  new Problem(
+  new HttpError(
     401,
     'unauthorized',
     "This needs the host's bearer token: send 'Authorization: Bearer TOKEN'. The token is in the file bearer.token of the host's data directory, or where --bearer-token-file says.",
@@ -137,7 +137,7 @@ const bearerMissing = () =>
 
 /** As RFC 6750 has it. */
 const peerExpired = (at: string) =>
-  new Problem(
+  new HttpError(
     401,
     'peer_token_expired',
     `The peer's token expired at ${at}; the operator of this host mints another one.`,
@@ -149,14 +149,14 @@ const peerExpired = (at: string) =>
   );
 
 /** As RFC 6750 has it. */
-function outOfScope(scope: readonly PeerScope[], needed: Exclude<Needed, 'none'>): Problem {
+function outOfScope(scope: readonly PeerScope[], needed: Exclude<Needed, 'none'>): HttpError {
   const has = scope.map((one) => `'${one}'`).join(', ');
   const wants =
     needed === 'all'
       ? 'a token that was minted without a scope'
       : `the scope ${needed.map((one) => `'${one}'`).join(' or ')}`;
   const named = needed === 'all' ? '' : `, scope="${needed.join(' ')}"`;
-  return new Problem(
+  return new HttpError(
     403,
     'insufficient_scope',
     `This needs ${wants}; the peer's token has ${has}. The operator of this host mints another one.`,
@@ -165,7 +165,7 @@ function outOfScope(scope: readonly PeerScope[], needed: Exclude<Needed, 'none'>
 }
 
 const credentialsUnreadable = () =>
-  new Problem(
+  new HttpError(
     503,
     'credentials_unreadable',
     'The credential cannot be checked, because the database cannot be read; come back later.',
@@ -173,14 +173,14 @@ const credentialsUnreadable = () =>
   );
 
 const operatorWrong = () =>
-  new Problem(
+  new HttpError(
     401,
     'operator_wrong',
     "What x-svc-operator holds is not the operator's credential, which is in the file operator.token of the host's data directory. Leave the header out where it is not needed.",
   );
 
 const operatorMissing = () =>
-  new Problem(
+  new HttpError(
     401,
     'operator_required',
     "This needs the operator's credential, from this machine itself: send it in the header x-svc-operator. It is in the file operator.token of the host's data directory.",

@@ -59,10 +59,10 @@ export interface NewModel extends ModelDefaults {
   readonly source: StoredModel | ReadonlyMap<string, string>;
 }
 
-/** The models of the data directory. Refusals are `Problem`s. */
+/** The models of the data directory. Refusals are `HttpError`s. */
 export interface ModelStore {
   list(): Promise<ModelRow[]>;
-  /** Undefined where there is none; a `Problem` where several are called so. */
+  /** Undefined where there is none; a `HttpError` where several are called so. */
   find(name: string): Promise<StoredModel | undefined>;
   /** Whether a model's weights are those at this place, under another name. */
   isSame(model: StoredModel, location: string): Promise<boolean>;

@@ -8,7 +8,7 @@ import { llamaCppPlane } from './llama-cpp/routes.ts';
 import type { ModelStore } from './model-store.ts';
 import { ollamaPlane } from './ollama/routes.ts';
 import type { Resident } from './resident.ts';
-import type { Plane } from './route.ts';
+import type { Plane } from '../http/route.ts';
 import type { MetricsOptions } from './host/metrics.ts';
 import type { Served } from './served.ts';
 import { labPlane } from './lab/routes.ts';

@@ -4,7 +4,7 @@ import { GrammarError, type Grammars } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
 import type { Work } from '../watch/index.ts';
 import type { ModelCard, StoredModel } from './model-store.ts';
-import { Problem } from './problem.ts';
+import { HttpError } from '../http/error.ts';
 import { modelNotFound, requireKind } from './turn/identity.ts';
 import { Turnstile, type Visit } from './turnstile.ts';
 import { plainReason } from '../words/plain-reason.ts';
@@ -144,7 +144,7 @@ export class Resident {
   /**
    * What a name stands for: the resident model, by its id or the name it is stored under, with Ollama's tag or without;
    * where requests may change it, also another stored one, or one that was resident before.
-   * @throws Problem where it is none of these
+   * @throws HttpError where it is none of these
    */
   async named(asked: string): Promise<Named> {
     if (!this.swaps || (this.#state.kind === 'loading' && this.#state.first)) this.require();
@@ -225,13 +225,13 @@ export class Resident {
     return stats === undefined || stats.running + stats.queued + stats.parked === 0;
   }
 
-  #absence(): Problem {
+  #absence(): HttpError {
     const why = this.#state.kind === 'none' ? this.#state.why : undefined;
     const message =
       why === undefined
         ? 'No model is resident: the host was started without --gpu. Start it as: node dist/host.js --gpu'
         : `No model is resident, since the last one could not be loaded: ${why}. Name a stored model to load it.`;
-    return new Problem(503, 'no_resident_model', message, { headers: { 'x-should-retry': 'false' } });
+    return new HttpError(503, 'no_resident_model', message, { headers: { 'x-should-retry': 'false' } });
   }
 
   /** The engine, or a 503 that says why there is none. */
@@ -245,23 +245,23 @@ export class Resident {
   requireLab(): Lab {
     const { lab } = this.require();
     if (lab === undefined)
-      throw new Problem(503, 'lab_unavailable', 'This host serves its model without a kernel lab.');
+      throw new HttpError(503, 'lab_unavailable', 'This host serves its model without a kernel lab.');
     const ready = lab();
     if (ready !== undefined) return ready;
-    throw new Problem(503, 'lab_starting', 'The kernel lab is not ready yet.', {
+    throw new HttpError(503, 'lab_starting', 'The kernel lab is not ready yet.', {
       headers: { 'retry-after': '1' },
     });
   }
 }
 
-export const loading = (): Problem =>
-  new Problem(503, 'model_loading', 'Loading model', { headers: { 'retry-after': '1' } });
+export const loading = (): HttpError =>
+  new HttpError(503, 'model_loading', 'Loading model', { headers: { 'retry-after': '1' } });
 
 /** Ollama's clients name the default tag, which means nothing here. */
 export const plainName = (asked: string): string => asked.replace(/:latest$/, '');
 
-const notResident = (asked: string, resident: string): Problem =>
-  new Problem(
+const notResident = (asked: string, resident: string): HttpError =>
+  new HttpError(
     404,
     'model_not_resident',
     `The model '${asked.slice(0, 200)}' is stored but not resident; the resident model is '${resident}'. Start the host ` +
@@ -269,43 +269,43 @@ const notResident = (asked: string, resident: string): Problem =>
     { param: 'model' },
   );
 
-const loadFailed = (asked: string, why: string): Problem =>
-  new Problem(500, 'model_load_failed', `The model '${asked.slice(0, 200)}' cannot be loaded: ${why}`, {
+const loadFailed = (asked: string, why: string): HttpError =>
+  new HttpError(500, 'model_load_failed', `The model '${asked.slice(0, 200)}' cannot be loaded: ${why}`, {
     param: 'model',
     headers: { 'x-should-retry': 'false' },
   });
 
 /** A refusal of the engine, of a conversation or of a grammar as an answer; anything else passes through. */
-export function toProblem(error: unknown): unknown {
-  if (error instanceof ChatError) return new Problem(400, error.code, error.message, { param: 'messages' });
+export function toHttpError(error: unknown): unknown {
+  if (error instanceof ChatError) return new HttpError(400, error.code, error.message, { param: 'messages' });
   if (error instanceof GrammarError) {
     const { code, message, path } = error;
-    return new Problem(400, code, message, path === undefined ? {} : { param: path });
+    return new HttpError(400, code, message, path === undefined ? {} : { param: path });
   }
   if (!(error instanceof EngineError)) return error;
   const { code, message, cause } = error;
   // What was asked for turned out to be too much in the middle of the answer.
-  if (cause instanceof GrammarError) return toProblem(cause);
+  if (cause instanceof GrammarError) return toHttpError(cause);
   switch (code) {
     case 'queue_full':
-      return new Problem(429, code, message, { headers: { 'retry-after': '1' } });
+      return new HttpError(429, code, message, { headers: { 'retry-after': '1' } });
     case 'context_length_exceeded':
     case 'invalid_request':
-      return new Problem(400, code, message);
+      return new HttpError(400, code, message);
     case 'device_lost':
     case 'shutting_down':
-      return new Problem(503, code, message, { headers: { 'retry-after': '1' } });
+      return new HttpError(503, code, message, { headers: { 'retry-after': '1' } });
     // Without a cause nothing broke: the grammar asks for what this model's tokens cannot write.
     case 'constraint_failed':
-      return new Problem(cause === undefined ? 400 : 500, code, message);
+      return new HttpError(cause === undefined ? 400 : 500, code, message);
     case 'broken_model':
     case 'model_unreadable':
-      return new Problem(500, code, message);
+      return new HttpError(500, code, message);
     case 'reader_stalled':
-      return new Problem(408, code, message);
+      return new HttpError(408, code, message);
     case 'no_adapter':
     case 'model_too_large':
     case 'unsupported_model':
-      return new Problem(503, code, message);
+      return new HttpError(503, code, message);
   }
 }

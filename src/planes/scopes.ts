@@ -1,5 +1,5 @@
 import type { PeerScope } from '../agent/shapes/peer-scope.ts';
-import type { Route } from './route.ts';
+import type { Route } from '../http/route.ts';
 
 /**
  * What a peer's token must have for a route: one of these scopes; `none`, any token; `all`, a token that was minted without

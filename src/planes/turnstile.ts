@@ -1,5 +1,5 @@
-import { unlessAborted } from './abort.ts';
-import { Problem } from './problem.ts';
+import { unlessAborted } from '../util/abort.ts';
+import { HttpError } from '../http/error.ts';
 
 /** Requests that may wait for another model to be loaded. */
 const mostWaiting = 256;
@@ -61,7 +61,7 @@ export class Turnstile<Model> {
     }
     if (this.#waiting.length >= mostWaiting) {
       const message = `${mostWaiting} requests wait for another model to be loaded; come back later.`;
-      throw new Problem(429, 'queue_full', message, { headers: { 'retry-after': '1' } });
+      throw new HttpError(429, 'queue_full', message, { headers: { 'retry-after': '1' } });
     }
     const { promise, resolve, reject } = Promise.withResolvers<Model>();
     const one: Waiting<Model> = { wanted, visit, admit: resolve, refuse: reject };

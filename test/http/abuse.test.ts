@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import type { Plane, Route } from '../../src/planes/route.ts';
+import type { Plane, Route } from '../../src/http/route.ts';
 import { serveScripted } from '../support/serve.ts';
 import { until } from '../support/until.ts';
 

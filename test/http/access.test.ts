@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { Access, type AccessOptions } from '../../src/planes/access.ts';
-import { createApp } from '../../src/planes/app.ts';
+import { createApp } from '../../src/http/app.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
-import { hostGuard } from '../../src/planes/ingress.ts';
-import { listen } from '../../src/planes/listen.ts';
-import { hostEnvelope } from '../../src/planes/problem.ts';
-import { defineRoute, type Plane } from '../../src/planes/route.ts';
+import { hostGuard } from '../../src/http/host-guard.ts';
+import { listen } from '../../src/http/listen.ts';
+import { hostEnvelope } from '../../src/http/error.ts';
+import { defineRoute, type Plane } from '../../src/http/route.ts';
 import { secretHash } from '../../src/signing/secret.ts';
 import { freshDataDir, type HostProcess, startScriptedHost } from '../support/host.ts';
 

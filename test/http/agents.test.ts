@@ -4,7 +4,7 @@ import { afterEach, expect, it } from 'vitest';
 import { StoredAgents } from '../../src/agent/agents/stored-agents.ts';
 import type { ToolCatalogEntry } from '../../src/agent/shapes/tool.ts';
 import { agentsRoutes } from '../../src/planes/agent/agents-routes.ts';
-import { openapiDocument } from '../../src/planes/openapi.ts';
+import { openapiDocument } from '../../src/http/openapi.ts';
 import { agentPlane } from '../../src/planes/agent/plane.ts';
 import { Store } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';

@@ -2,12 +2,12 @@ import { request } from 'node:http';
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { openAccess } from '../../src/planes/access.ts';
-import { createApp } from '../../src/planes/app.ts';
+import { createApp } from '../../src/http/app.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
-import { hostGuard } from '../../src/planes/ingress.ts';
-import { listen } from '../../src/planes/listen.ts';
-import { openapiDocument } from '../../src/planes/openapi.ts';
-import { defineRoute, type Plane } from '../../src/planes/route.ts';
+import { hostGuard } from '../../src/http/host-guard.ts';
+import { listen } from '../../src/http/listen.ts';
+import { openapiDocument } from '../../src/http/openapi.ts';
+import { defineRoute, type Plane } from '../../src/http/route.ts';
 
 const body = z.object({ a: z.int().optional() }, { error: 'expected an object' }).meta({ id: 'TestBody' });
 const echoed = z.object({ got: z.unknown() }).meta({ id: 'TestEcho' });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
-import { Problem } from '../../src/planes/problem.ts';
+import { HttpError } from '../../src/http/error.ts';
 import type { CompletionFacts } from '../../src/watch/index.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';
@@ -221,7 +221,7 @@ describe.each(wires)('$path is watched', ({ path, body, wire, operation, wrong, 
     });
     const sent = host.post(path, { ...body, stream }).then((response) => response.text());
     await until(() => host.engine.produced > 3);
-    host.stopping.abort(new Problem(503, 'shutting_down', 'The host is shutting down.'));
+    host.stopping.abort(new HttpError(503, 'shutting_down', 'The host is shutting down.'));
     await sent;
     const status = stream ? 200 : 503;
     expect(only(host).ending).toEqual({ outcome: 'failed', status, code: 'shutting_down' });

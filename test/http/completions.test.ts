@@ -112,9 +112,9 @@ test('a reader that stops reading stops the production of chunks', async () => {
 test('requests in flight and new ones get a 503 when the host stops, also behind a hung device', async () => {
   const { get, post, engine, stopping } = await serve({ hang: true });
   const request = post(chat, hi);
-  const { Problem } = await import('../../src/planes/problem.ts');
+  const { HttpError } = await import('../../src/http/error.ts');
   await until(() => engine.running === 1);
-  stopping.abort(new Problem(503, 'shutting_down', 'The host is shutting down.'));
+  stopping.abort(new HttpError(503, 'shutting_down', 'The host is shutting down.'));
   const response = await request;
   expect(response.status).toBe(503);
   expect(openaiError.parse(await response.json()).error.code).toBe('shutting_down');

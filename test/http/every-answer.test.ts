@@ -1,7 +1,7 @@
 /** Every answer of a host and of a gateway has a request id and the error shape of its path, whatever was sent. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createHttpServer } from '../../src/listening/http-server.ts';
-import { listening } from '../../src/listening/listening.ts';
+import { createHttpServer } from '../../src/http/server.ts';
+import { listening } from '../../src/http/listening.ts';
 import { gatewayWorld } from '../support/gateway/world.ts';
 import { readRaw, sendRaw } from '../support/raw-http.ts';
 import { serveScripted } from '../support/serve.ts';

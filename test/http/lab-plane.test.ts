@@ -16,7 +16,7 @@ import {
   registrationReport,
   validationReport,
 } from '../../src/planes/lab/answer-schema.ts';
-import { Problem } from '../../src/planes/problem.ts';
+import { HttpError } from '../../src/http/error.ts';
 import { ScriptedLab } from '../support/scripted-lab.ts';
 import { serveScripted } from '../support/serve.ts';
 
@@ -592,7 +592,7 @@ describe('a client that leaves', () => {
     lab.hang = 'deaf';
     const answer = send('POST', path, body);
     await expect.poll(() => lab.calls).toHaveLength(1);
-    stopping.abort(new Problem(503, 'shutting_down', 'The host is shutting down.'));
+    stopping.abort(new HttpError(503, 'shutting_down', 'The host is shutting down.'));
     expect((await answer).status).toBe(503);
   });
 });

@@ -1,10 +1,10 @@
 import { afterEach } from 'vitest';
 import { agentPlane } from '../../src/planes/agent/plane.ts';
 import { type Access, openAccess } from '../../src/planes/access.ts';
-import { createApp } from '../../src/planes/app.ts';
-import { hostGuard } from '../../src/planes/ingress.ts';
-import { listen } from '../../src/planes/listen.ts';
-import type { Route } from '../../src/planes/route.ts';
+import { createApp } from '../../src/http/app.ts';
+import { hostGuard } from '../../src/http/host-guard.ts';
+import { listen } from '../../src/http/listen.ts';
+import type { Route } from '../../src/http/route.ts';
 
 /** Serves routes of the agent plane on a real port; closed after each test of the file. */
 export function routeServers() {

@@ -1,8 +1,8 @@
 import { afterEach } from 'vitest';
 import { openAccess } from '../../src/planes/access.ts';
-import { createApp, envelopesOf } from '../../src/planes/app.ts';
-import { hostGuard } from '../../src/planes/ingress.ts';
-import { listen } from '../../src/planes/listen.ts';
+import { createApp, envelopesOf } from '../../src/http/app.ts';
+import { hostGuard } from '../../src/http/host-guard.ts';
+import { listen } from '../../src/http/listen.ts';
 import { controlPlanes, hostPlanes } from '../../src/planes/mount.ts';
 import { type LabSource, Resident } from '../../src/planes/resident.ts';
 import { Served } from '../../src/planes/served.ts';

@@ -1,12 +1,12 @@
 import { openAccess } from '../../src/planes/access.ts';
-import { createApp } from '../../src/planes/app.ts';
-import { listen } from '../../src/planes/listen.ts';
+import { createApp } from '../../src/http/app.ts';
+import { listen } from '../../src/http/listen.ts';
 import type { StoredModel } from '../../src/planes/model-store.ts';
 import { hostPlanes } from '../../src/planes/mount.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { Served } from '../../src/planes/served.ts';
 import { Watch } from '../../src/watch/index.ts';
-import { hostGuard } from '../../src/planes/ingress.ts';
+import { hostGuard } from '../../src/http/host-guard.ts';
 import { freshDataDir } from './host.ts';
 import { storeAt } from './model-store.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';

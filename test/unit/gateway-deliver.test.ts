@@ -2,9 +2,9 @@ import { createServer, request as httpRequest, type IncomingMessage } from 'node
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Answer, type LiveFrames } from '../../src/gateway/serve/answers.ts';
-import { deliver } from '../../src/gateway/serve/deliver.ts';
+import { deliver } from '../../src/http/deliver.ts';
 import { Relay } from '../../src/gateway/serve/relay.ts';
-import { newRequestId } from '../../src/gateway/serve/request-id.ts';
+import { newRequestId } from '../../src/http/request-id.ts';
 import type { Frames } from '../../src/gateway/upstream/types.ts';
 import type { SseFrame } from '../../src/gateway/wires/wire.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { toChatInput } from '../../src/planes/messages/input.ts';
 import { messageRequest } from '../../src/planes/messages/request-schema.ts';
-import { Problem } from '../../src/planes/problem.ts';
+import { HttpError } from '../../src/http/error.ts';
 
 const hi = { role: 'user', content: 'hi' };
 const inputOf = (request: object) =>
@@ -10,7 +10,7 @@ const refusalOf = (request: object) => {
   try {
     inputOf(request);
   } catch (error) {
-    if (error instanceof Problem) return error;
+    if (error instanceof HttpError) return error;
     throw error;
   }
   throw new Error('it was not refused');

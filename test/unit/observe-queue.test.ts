@@ -3,7 +3,7 @@ import type { Observe } from '../../src/observe/open.ts';
 import { Turns } from '../../src/observe/turns.ts';
 import type { ObserveEnvelope } from '../../src/observe/types.ts';
 import { Access } from '../../src/planes/access.ts';
-import { createApp } from '../../src/planes/app.ts';
+import { createApp } from '../../src/http/app.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
 import { observePlane } from '../../src/planes/observe/routes.ts';
 import { secretHash } from '../../src/signing/secret.ts';

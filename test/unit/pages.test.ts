@@ -2,7 +2,7 @@ import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { Access } from '../../src/planes/access.ts';
 import { Pages } from '../../src/planes/pages/pages.ts';
-import { Problem } from '../../src/planes/problem.ts';
+import { HttpError } from '../../src/http/error.ts';
 import { newSecret, secretHash } from '../../src/signing/secret.ts';
 
 const files = new Map([
@@ -200,7 +200,7 @@ describe('pages of a listener that asks for the bearer', () => {
       expect(await asked?.text()).toMatch(/<form>/);
     }
     for (const path of ['/assets/console-1a.js', '/engine/lathe.js', '/models/tiny.gguf'])
-      await expect(get(path, { bind, headers: { accept: '*/*' } })).rejects.toThrow(Problem);
+      await expect(get(path, { bind, headers: { accept: '*/*' } })).rejects.toThrow(HttpError);
     expect(await statusOf(get('/models/tiny.gguf', { bind, headers: bearer }))).toBe(200);
   });
 
@@ -208,8 +208,8 @@ describe('pages of a listener that asks for the bearer', () => {
     const pages = open();
     const door = (headers: Record<string, string>) =>
       get('/console/door', { pages, bind, method: 'POST', headers });
-    await expect(door({})).rejects.toThrow(Problem);
-    await expect(door({ authorization: 'Bearer wrong' })).rejects.toThrow(Problem);
+    await expect(door({})).rejects.toThrow(HttpError);
+    await expect(door({ authorization: 'Bearer wrong' })).rejects.toThrow(HttpError);
     await expect(door({ ...bearer, origin: 'http://elsewhere' })).rejects.toThrow(/another origin/);
     await expect(door({ ...bearer, origin: 'null' })).rejects.toThrow(/another origin/);
     const given = (await door({ ...bearer, origin: 'http://host:8080' }))?.headers.get('set-cookie') ?? '';

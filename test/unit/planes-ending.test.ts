@@ -1,11 +1,11 @@
 import { describe, expect, it, test } from 'vitest';
 import { endingOf } from '../../src/planes/ending.ts';
-import { ClientGone, Problem } from '../../src/planes/problem.ts';
+import { ClientGone, HttpError } from '../../src/http/error.ts';
 import { Served } from '../../src/planes/served.ts';
 import { type CompletionFacts, type Ending, Watch } from '../../src/watch/index.ts';
 
 describe('what an answer that broke was', () => {
-  const problem = (status: number, code: string) => new Problem(status, code, 'why');
+  const problem = (status: number, code: string) => new HttpError(status, code, 'why');
   const cases: readonly (readonly [string, unknown, boolean, number | undefined, Ending])[] = [
     ['a refusal', problem(400, 'c'), false, undefined, { outcome: 'refused', status: 400, code: 'c' }],
     [

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { hostGuard, isLoopback } from '../../src/planes/ingress.ts';
+import { hostGuard, isLoopback } from '../../src/http/host-guard.ts';
 
 const guard = hostGuard('127.0.0.1', ['My.Box']);
 const enter = (hosts: readonly string[], target = '/') =>

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { openAccess } from '../../src/planes/access.ts';
-import { createApp, honoPath } from '../../src/planes/app.ts';
+import { createApp, honoPath } from '../../src/http/app.ts';
 import { hostPlanes } from '../../src/planes/mount.ts';
-import { openapiDocument } from '../../src/planes/openapi.ts';
+import { openapiDocument } from '../../src/http/openapi.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { Served } from '../../src/planes/served.ts';
 import { storeAt } from '../support/model-store.ts';

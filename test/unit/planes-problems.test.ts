@@ -1,22 +1,22 @@
 import { describe, expect, it } from 'vitest';
 import { EngineError } from '../../src/engine/index.ts';
 import { GrammarError } from '../../src/grammar/types.ts';
-import { Problem } from '../../src/planes/problem.ts';
-import { toProblem } from '../../src/planes/resident.ts';
+import { HttpError } from '../../src/http/error.ts';
+import { toHttpError } from '../../src/planes/resident.ts';
 
 describe('a failure as an answer', () => {
   it('names the request where its grammar was too much in the middle of an answer, else the host', () => {
     const cause = new GrammarError('grammar_too_complex', 'the grammar took more than 10 s');
-    const tooMuch = toProblem(
+    const tooMuch = toHttpError(
       new EngineError('constraint_failed', `the constraint of the answer failed: ${cause.message}`, {
         cause,
       }),
     );
-    expect(tooMuch).toBeInstanceOf(Problem);
+    expect(tooMuch).toBeInstanceOf(HttpError);
     expect(tooMuch).toMatchObject({ status: 400, code: 'grammar_too_complex', message: cause.message });
-    const nothing = toProblem(new EngineError('constraint_failed', 'the grammar allows nothing'));
+    const nothing = toHttpError(new EngineError('constraint_failed', 'the grammar allows nothing'));
     expect(nothing).toMatchObject({ status: 400, code: 'constraint_failed' });
-    const broken = toProblem(new EngineError('constraint_failed', 'lost', { cause: new Error('gone') }));
+    const broken = toHttpError(new EngineError('constraint_failed', 'lost', { cause: new Error('gone') }));
     expect(broken).toMatchObject({ status: 500, code: 'constraint_failed' });
   });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Problem } from '../../src/planes/problem.ts';
+import { HttpError } from '../../src/http/error.ts';
 import { prepareChat } from '../../src/chat/index.ts';
 import { toChatInput, toChatTurns } from '../../src/planes/v1/chat-input.ts';
 import type { Message } from '../../src/planes/v1/chat-message-schema.ts';
@@ -190,9 +190,9 @@ describe('the context', () => {
     const error = await refuseOverlong(tokenizer, 'x'.repeat(10_000_000), 50_000, 'prompt').catch(
       (thrown: unknown) => thrown,
     );
-    expect(error).toBeInstanceOf(Problem);
+    expect(error).toBeInstanceOf(HttpError);
     expect(error).toMatchObject({ code: 'context_length_exceeded', param: 'prompt' });
-    expect((error as Problem).message).toMatch(/50000 tokens.*about 99\d{5}/);
+    expect((error as HttpError).message).toMatch(/50000 tokens.*about 99\d{5}/);
     expect(encoded).toBeLessThan(70_000);
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Access } from '../../src/planes/access.ts';
-import { createApp } from '../../src/planes/app.ts';
-import { openapiDocument } from '../../src/planes/openapi.ts';
+import { createApp } from '../../src/http/app.ts';
+import { openapiDocument } from '../../src/http/openapi.ts';
 import { recorderRefusal } from '../../src/planes/recorder/envelope.ts';
 import { grantsAnswer, reviewAnswer } from '../../src/planes/recorder/grant-schema.ts';
 import { ingestAnswer } from '../../src/planes/recorder/ingest-schema.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import { describe, expect, test } from 'vitest';
-import { Problem } from '../../src/planes/problem.ts';
+import { HttpError } from '../../src/http/error.ts';
 import type { ChatEvent } from '../../src/planes/turn/chat.ts';
 import { ResponseWriter } from '../../src/planes/v1/responses-events.ts';
 import { responseHead } from '../../src/planes/v1/responses-head.ts';
@@ -178,7 +178,7 @@ describe('the events of a response', () => {
   test('a failure is told twice: as an error, and as a failed response with what there was', () => {
     const writer = newWriter();
     const before = written(chatEvents(mixed.slice(0, 2)).slice(0, -1), writer);
-    const after = [...writer.fail(new Problem(503, 'device_lost', 'the GPU was lost'))];
+    const after = [...writer.fail(new HttpError(503, 'device_lost', 'the GPU was lost'))];
     expect(after).toEqual([
       {
         type: 'error',

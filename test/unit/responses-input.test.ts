@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Problem } from '../../src/planes/problem.ts';
+import { HttpError } from '../../src/http/error.ts';
 import { toChatInput } from '../../src/planes/v1/responses-input.ts';
 import { responseRequest } from '../../src/planes/v1/responses-request.ts';
 
@@ -8,7 +8,7 @@ const refusalOf = (request: object) => {
   try {
     inputOf(request);
   } catch (error) {
-    if (error instanceof Problem) return error;
+    if (error instanceof HttpError) return error;
     throw error;
   }
   throw new Error('it was not refused');

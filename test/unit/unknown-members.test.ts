@@ -1,8 +1,8 @@
 /** docs/decisions/requests.md says where unknown members are refused. */
 import { expect, test } from 'vitest';
 import { controlPlanes, type HostFacts, hostPlanes } from '../../src/planes/mount.ts';
-import { openapiDocument } from '../../src/planes/openapi.ts';
-import type { Plane } from '../../src/planes/route.ts';
+import { openapiDocument } from '../../src/http/openapi.ts';
+import type { Plane } from '../../src/http/route.ts';
 import { runRequest } from '../../src/planes/agent/runs-schema.ts';
 
 /** Stands for whatever planes are made of: no route is called. */

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Problem } from '../../planes/problem.ts';
+import { HttpError } from '../../http/error.ts';
 import { explainWriteFailure } from '../../pull/errors.ts';
 
 const form = /^sha256[:-]([0-9a-f]{64})$/i;
@@ -38,7 +38,7 @@ export class Blobs {
       const found = await this.#write(partial, bytes);
       if (!target.endsWith(found)) {
         const message = `the content has the digest sha256:${found}, not ${digest}; send the file that the digest was made of`;
-        throw new Problem(400, 'digest_mismatch', message, { param: 'digest' });
+        throw new HttpError(400, 'digest_mismatch', message, { param: 'digest' });
       }
       await rename(partial, target);
     } catch (error) {
@@ -79,7 +79,7 @@ export class Blobs {
     const { bavail, bsize } = await statfs(this.#folder);
     if (bavail * bsize > reserveBytes + lookBytes) return;
     const message = `the disk has ${bavail * bsize} bytes free, too few for an upload; free some space or name another --data-dir`;
-    throw new Problem(507, 'disk_full', message);
+    throw new HttpError(507, 'disk_full', message);
   }
 
   async #sweep(): Promise<void> {
@@ -94,6 +94,6 @@ export class Blobs {
     const hex = form.exec(digest)?.[1]?.toLowerCase();
     if (hex !== undefined) return join(this.#folder, `sha256-${hex}`);
     const message = `'${digest.slice(0, 100)}' is no digest: expected sha256: and 64 hex digits`;
-    throw new Problem(400, 'invalid_digest', message, { param: 'digest' });
+    throw new HttpError(400, 'invalid_digest', message, { param: 'digest' });
   }
 }

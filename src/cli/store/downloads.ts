@@ -1,4 +1,4 @@
-import { unlessAborted } from '../../planes/abort.ts';
+import { unlessAborted } from '../../util/abort.ts';
 import type { PullProgress } from '../../pull/index.ts';
 import type { Reference } from '../../pull/reference.ts';
 

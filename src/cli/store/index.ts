@@ -12,7 +12,7 @@ import type {
   PullListener,
   StoredModel,
 } from '../../planes/model-store.ts';
-import { Problem } from '../../planes/problem.ts';
+import { HttpError } from '../../http/error.ts';
 import { modelsDir } from '../data-dir.ts';
 import { type PulledModel, pulledModels } from '../models/pulled.ts';
 import { deleteModel } from '../models/remove.ts';
@@ -127,7 +127,7 @@ export class DataDirStore implements ModelStore {
     if (!found) throw gone(name);
     if (found.files.length === 0) {
       const message = `'${name}' is part of the host and cannot be deleted`;
-      throw new Problem(400, 'embedded_model', message, { param: 'model' });
+      throw new HttpError(400, 'embedded_model', message, { param: 'model' });
     }
     this.#refuseInUse(found);
     await deleteModel(this.#folder, found);
@@ -201,7 +201,7 @@ export class DataDirStore implements ModelStore {
       const problem = await this.#catalog.problemOf(join(staged, ...entry));
       if (problem === undefined) return;
       const message = `this cannot be served: ${problem.replaceAll(`${basename(staged)}/`, '')}`;
-      throw new Problem(400, 'unusable_model', message);
+      throw new HttpError(400, 'unusable_model', message);
     };
     const settle = () => keepDefaults(this.#folder, files.map(({ to }) => to).toSorted(), defaults);
     try {
@@ -219,17 +219,17 @@ export class DataDirStore implements ModelStore {
     const found = new Map<string, string>();
     for (const [name, digest] of files) {
       if (!isPortableName(name))
-        throw new Problem(400, 'invalid_value', `files: '${name.slice(0, 100)}' is no name of a file`);
+        throw new HttpError(400, 'invalid_value', `files: '${name.slice(0, 100)}' is no name of a file`);
       const path = await this.#blobs.path(digest);
       if (path === undefined) {
         const message = `files: there is no upload ${digest}; send it with POST /api/blobs/${digest} first`;
-        throw new Problem(400, 'no_such_blob', message);
+        throw new HttpError(400, 'no_such_blob', message);
       }
       found.set(name, path);
     }
     const [only = ''] = found.keys();
     if (found.size === 1 && !isGgufModel(only))
-      throw new Problem(
+      throw new HttpError(
         400,
         'invalid_value',
         `files: '${only}' is no GGUF file; name one that ends in .gguf`,
@@ -240,7 +240,7 @@ export class DataDirStore implements ModelStore {
   #refuseInUse({ name, path }: PulledModel): void {
     if (!this.#inUse(path)) return;
     const message = `'${name}' is the resident model; load another one first`;
-    throw new Problem(409, 'model_in_use', message, { param: 'model' });
+    throw new HttpError(409, 'model_in_use', message, { param: 'model' });
   }
 }
 
@@ -250,12 +250,12 @@ const isFile = (path: string): Promise<boolean> =>
     () => false,
   );
 
-const gone = (name: string): Problem =>
-  new Problem(404, 'model_not_found', `there are no files of '${name.slice(0, 200)}' here`, {
+const gone = (name: string): HttpError =>
+  new HttpError(404, 'model_not_found', `there are no files of '${name.slice(0, 200)}' here`, {
     param: 'model',
   });
 
-const noRepository = (name: string): Problem =>
-  new Problem(400, 'invalid_reference', `'${name.slice(0, 200)}' is no repository; write hf.co/OWNER/NAME`, {
+const noRepository = (name: string): HttpError =>
+  new HttpError(400, 'invalid_reference', `'${name.slice(0, 200)}' is no repository; write hf.co/OWNER/NAME`, {
     param: 'model',
   });

@@ -1,6 +1,6 @@
 /** Names that requests have for models: Ollama's, a hub's, and ours. */
 import { isGgufModel, splitNameOf } from '../../engine/index.ts';
-import { Problem } from '../../planes/problem.ts';
+import { HttpError } from '../../http/error.ts';
 import { hubName } from '../../planes/turn/identity.ts';
 import { hubPrefix, parseReference, type Reference } from '../../pull/reference.ts';
 import { isPortableName } from '../../words/portable-name.ts';
@@ -31,7 +31,7 @@ const part = /^(?!.*\.\.)[a-z0-9_][a-z0-9._-]{0,79}$/i;
 
 /**
  * Where a model of this name lies below the folder of models, with slashes and without an ending.
- * @throws Problem for what is no name
+ * @throws HttpError for what is no name
  */
 export function placeOfName(name: string): string {
   const parts = (storedNames(name).at(-1) ?? '').split('/');
@@ -43,7 +43,7 @@ export function placeOfName(name: string): string {
     splitNameOf(file) === undefined &&
     !/\.gguf$/i.test(parts.at(-1) ?? '');
   if (fits) return parts.join('/');
-  throw new Problem(
+  throw new HttpError(
     400,
     'invalid_model_name',
     `'${name.slice(0, 200)}' is no name for a model: expected NAME, OWNER/NAME or either with :TAG, of letters, digits, '.', '_' and '-', none of it a name that Windows reserves (CON, AUX, NUL, COM1 ...).`,

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, link, mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { Problem } from '../../planes/problem.ts';
+import { HttpError } from '../../http/error.ts';
 import { explainWriteFailure } from '../../pull/errors.ts';
 import type { PulledModel } from '../models/pulled.ts';
 import { removeEmpty } from '../models/remove.ts';
@@ -72,7 +72,7 @@ const below = (folder: string, path: string): string => join(folder, ...path.spl
 async function refuseExisting(folder: string, path: string): Promise<void> {
   if ((await stat(below(folder, path)).catch(() => undefined)) === undefined) return;
   const message = `there is already a model of this name (${path}); delete it first, or choose another name`;
-  throw new Problem(409, 'model_exists', message, { param: 'destination' });
+  throw new HttpError(409, 'model_exists', message, { param: 'destination' });
 }
 
 async function linkOrCopy(from: string, to: string): Promise<void> {

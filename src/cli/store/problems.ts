@@ -1,5 +1,5 @@
 /** What the command line says of models and downloads, as answers. */
-import { Problem } from '../../planes/problem.ts';
+import { HttpError } from '../../http/error.ts';
 import { PullError, type PullErrorCode } from '../../pull/errors.ts';
 import { StartError } from '../start-error.ts';
 
@@ -17,7 +17,7 @@ const statusOf: Readonly<Record<PullErrorCode, number>> = {
 
 /** Anything else stays what it is: a fault of ours. */
 export function toStoreProblem(error: unknown): unknown {
-  if (error instanceof PullError) return new Problem(statusOf[error.code], error.code, error.message);
-  if (error instanceof StartError) return new Problem(400, 'ambiguous_model', error.message);
+  if (error instanceof PullError) return new HttpError(statusOf[error.code], error.code, error.message);
+  if (error instanceof StartError) return new HttpError(400, 'ambiguous_model', error.message);
   return error;
 }

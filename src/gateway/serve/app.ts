@@ -2,7 +2,7 @@ import { Hono } from 'hono';
 import { GatewayError } from '../errors.ts';
 import { errorAnswer, errorBodyAt, plainErrorBody } from './answers.ts';
 import { type Asked, askedOf, type Setting } from './asked.ts';
-import { deliver } from './deliver.ts';
+import { deliver } from '../../http/deliver.ts';
 import { stopping } from './in-flight.ts';
 import type { GatewayParts } from './parts.ts';
 import { noSuchRoute } from './no-such-route.ts';

@@ -4,8 +4,8 @@ import {
   type RefusedRequest,
   unreadableRequest,
   type WrittenRefusal,
-} from '../../listening/http-server.ts';
-import { type Listening, listening } from '../../listening/listening.ts';
+} from '../../http/server.ts';
+import { type Listening, listening } from '../../http/listening.ts';
 import { GatewayError } from '../errors.ts';
 import { errorAnswer, errorBodyAt } from './answers.ts';
 import { newReceipt } from './receipt.ts';

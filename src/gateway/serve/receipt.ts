@@ -1,5 +1,5 @@
 import type { Cost, ReceiptReason } from '../catalog/types.ts';
-import { newRequestId } from './request-id.ts';
+import { newRequestId } from '../../http/request-id.ts';
 
 /** What every response says of the request that it answers; filled in as it becomes known. */
 export interface Receipt {

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import type { StoredAgents } from '../../agent/agents/stored-agents.ts';
 import { agentSpec } from '../../agent/shapes/agent-spec.ts';
 import { hostError } from '../error-schema.ts';
-import { jsonObject } from '../json-object.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
 
 const refusal = (description: string) => ({ description, content: { 'application/json': hostError } });
 const json = (description: string, schema: z.ZodType) => ({

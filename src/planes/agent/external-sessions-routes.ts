@@ -2,8 +2,8 @@ import { z } from 'zod';
 import type { ExternalSessions } from '../../agent/sessions/external-sessions.ts';
 import { externalEnd, externalHeartbeat, externalRegistration } from '../../agent/shapes/external-session.ts';
 import { hostError } from '../error-schema.ts';
-import { Problem } from '../problem.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { HttpError } from '../../http/error.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
 
 const registered = z
   .object({
@@ -37,7 +37,7 @@ function requireJson(headers: Headers): void {
   if (/^application\/json\s*(?:;|$)/i.test(type ?? '')) return;
   const got = type === null ? 'none' : `'${type.slice(0, 80)}'`;
   const message = `This needs 'Content-Type: application/json' (got ${got}).`;
-  throw new Problem(415, 'unsupported_media_type', message);
+  throw new HttpError(415, 'unsupported_media_type', message);
 }
 
 /** Work that others do and make known here. */

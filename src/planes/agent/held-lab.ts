@@ -4,7 +4,7 @@ import type { Resident } from '../resident.ts';
 
 /**
  * The lab as agents have it: as long as it registers, compares or measures for one, no request takes the model away
- * under it. @throws Problem as long as there is none
+ * under it. @throws HttpError as long as there is none
  */
 export function heldLab(resident: Pick<Resident, 'requireLab' | 'hold'>): LabReader {
   const lab: Lab = resident.requireLab();

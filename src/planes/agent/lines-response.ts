@@ -1,16 +1,16 @@
-import { invalidBody } from '../body.ts';
-import { hostEnvelope, type Problem } from '../problem.ts';
-import { jsonLines, streamResponse } from '../stream.ts';
+import { invalidBody } from '../../http/body.ts';
+import { hostEnvelope, type HttpError } from '../../http/error.ts';
+import { jsonLines, streamResponse } from '../../http/stream.ts';
 import { agentProblem } from './plane.ts';
 
 /** Stored lines as an answer. What goes wrong in the middle is its last line. */
 export async function linesResponse(
   stored: AsyncGenerator<string, void, undefined>,
-  asProblem: (error: unknown) => Problem,
+  asHttpError: (error: unknown) => HttpError,
 ): Promise<Response> {
   return await streamResponse(ended(stored), {
     contentType: jsonLines,
-    failure: (error) => `${JSON.stringify(hostEnvelope(asProblem(agentProblem(error))))}\n`,
+    failure: (error) => `${JSON.stringify(hostEnvelope(asHttpError(agentProblem(error))))}\n`,
   });
 }
 

@@ -1,8 +1,8 @@
 import { AgentError, type AgentErrorKind } from '../../agent/errors.ts';
 import { StoreError } from '../../store/index.ts';
 import { hostError } from '../error-schema.ts';
-import { hostEnvelope, Problem } from '../problem.ts';
-import type { Plane, Route } from '../route.ts';
+import { hostEnvelope, HttpError } from '../../http/error.ts';
+import type { Plane, Route } from '../../http/route.ts';
 
 const statuses: Readonly<Record<AgentErrorKind, number>> = {
   invalid: 400,
@@ -18,7 +18,7 @@ export function agentProblem(error: unknown): unknown {
   if (error instanceof AgentError) {
     const { kind, code, message, faults } = error;
     const retry = kind === 'too_many' || kind === 'unavailable';
-    return new Problem(statuses[kind], code, message, {
+    return new HttpError(statuses[kind], code, message, {
       ...(faults ? { violations: faults } : {}),
       ...(retry ? { headers: { 'retry-after': '5' } } : {}),
     });
@@ -26,11 +26,11 @@ export function agentProblem(error: unknown): unknown {
   if (!(error instanceof StoreError)) return error;
   if (error.code === 'storage_full') {
     const message = `Nothing was changed, because ${error.message}. Make room, and send it again.`;
-    return new Problem(503, error.code, message, { headers: { 'retry-after': '30' } });
+    return new HttpError(503, error.code, message, { headers: { 'retry-after': '30' } });
   }
   const outcome =
     error.code === 'storage_unsure' ? 'It is not known whether this was done' : 'Nothing was changed';
-  return new Problem(500, error.code, `${outcome}, because ${error.message}.`);
+  return new HttpError(500, error.code, `${outcome}, because ${error.message}.`);
 }
 
 const storeRefusal = {

@@ -1,7 +1,7 @@
 import { AgentError } from '../../agent/errors.ts';
 import { type Gateway, GatewayPlanner } from '../../agent/gateway-planner.ts';
 import type { Planner, Planners } from '../../agent/planner.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { requireKind } from '../turn/identity.ts';
 import { ResidentPlanner } from './resident-planner.ts';
@@ -53,7 +53,7 @@ export class HostPlanners implements Planners {
       requireKind(model, 'generate');
       return model.id;
     } catch (error) {
-      if (error instanceof Problem)
+      if (error instanceof HttpError)
         throw new AgentError('unavailable', error.code, error.message, { cause: error });
       throw error;
     }

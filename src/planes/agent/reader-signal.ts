@@ -1,4 +1,4 @@
-import { ClientGone } from '../problem.ts';
+import { ClientGone } from '../../http/error.ts';
 
 /**
  * When the host stops: how long readers still wait for the last line of what is ended with it. Less than the host waits

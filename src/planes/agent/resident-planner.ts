@@ -2,7 +2,7 @@ import { AgentError } from '../../agent/errors.ts';
 import type { Planner, PlannerEvent, PlannerMessage, PlannerRequest } from '../../agent/planner.ts';
 import type { ChatInput, ChatTurn, ToolDefinition } from '../../chat/index.ts';
 import type { GrammarErrorCode } from '../../grammar/types.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
 import { type ChatEvent, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
@@ -71,7 +71,7 @@ async function begin(ready: ReadyModel, request: PlannerRequest, signal: AbortSi
   try {
     return await start(request.tools.map((tool) => toDefinition(tool, most)));
   } catch (error) {
-    if (!(error instanceof Problem) || !grammarCodes.has(error.code) || request.tools.length === 0)
+    if (!(error instanceof HttpError) || !grammarCodes.has(error.code) || request.tools.length === 0)
       throw error;
     return await start(request.tools.map((tool) => toLooseDefinition(tool, most)));
   }
@@ -163,7 +163,7 @@ function toLooseDefinition({ name, description, inputSchema }: Tool, most: numbe
 
 /** A refusal of the planes as the agents know it; what is a fault of ours passes through. */
 function toAgentError(error: unknown): unknown {
-  if (!(error instanceof Problem)) return error;
+  if (!(error instanceof HttpError)) return error;
   const { status, code, message } = error;
   if (code === 'context_length_exceeded') return new AgentError('invalid', code, message, { cause: error });
   return new AgentError(status === 429 ? 'too_many' : 'unavailable', code, message, { cause: error });

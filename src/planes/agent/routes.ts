@@ -1,5 +1,5 @@
 import type { AgentHost } from '../../agent/open.ts';
-import type { Plane, Route } from '../route.ts';
+import type { Plane, Route } from '../../http/route.ts';
 import { agentsRoutes } from './agents-routes.ts';
 import { externalSessionsRoutes } from './external-sessions-routes.ts';
 import { pendingRoutes } from './pending-routes.ts';

@@ -3,8 +3,8 @@ import { runDetail, runEvent, runRecord } from '../../agent/shapes/run.ts';
 import { traceparentOf } from '../../watch/index.ts';
 import type { Runs } from '../../agent/workflows/running/runs.ts';
 import { hostError } from '../error-schema.ts';
-import { type AnswerSpec, defineRoute, type Route } from '../route.ts';
-import { jsonLines } from '../stream.ts';
+import { type AnswerSpec, defineRoute, type Route } from '../../http/route.ts';
+import { jsonLines } from '../../http/stream.ts';
 import { afterOf, linesResponse } from './lines-response.ts';
 import { readerSignal } from './reader-signal.ts';
 import {
@@ -55,11 +55,11 @@ function startRoutes(runs: Runs): Route[] {
       ),
     },
     before: async ({ params: { name = '' } }) => await runs.requireCallable(name),
-    async handle({ params: { name = '' }, body, by, headers, signal, asProblem }) {
+    async handle({ params: { name = '' }, body, by, headers, signal, asHttpError }) {
       const trace = traceparentOf(headers.get('traceparent'));
       const { id, sessionId, capability } = await runs.start(name, body, by, trace);
       const stored = await runs.events(id, -1, readerSignal(signal));
-      const response = await linesResponse(oneSegment(stored), asProblem);
+      const response = await linesResponse(oneSegment(stored), asHttpError);
       response.headers.set('x-svc-session', sessionId);
       response.headers.set('x-svc-session-secret', capability);
       return response;
@@ -122,8 +122,8 @@ function readRoutes(runs: Runs): Route[] {
       400: refusal('`after` is no number of a line.'),
       404: unknown,
     },
-    async handle({ params: { id = '' }, query, signal, asProblem }) {
-      return await linesResponse(await runs.events(id, afterOf(query), readerSignal(signal)), asProblem);
+    async handle({ params: { id = '' }, query, signal, asHttpError }) {
+      return await linesResponse(await runs.events(id, afterOf(query), readerSignal(signal)), asHttpError);
     },
   });
   return [list, one, events];

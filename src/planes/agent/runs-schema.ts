@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { jsonObject } from '../json-object.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
 
 const text = z.string({ error: 'expected a text' });
 const longest = 1_000_000;

@@ -7,8 +7,8 @@ import { workReceipt } from '../../agent/shapes/receipt.ts';
 import { session } from '../../agent/shapes/session.ts';
 import { StoreError } from '../../store/index.ts';
 import { hostError } from '../error-schema.ts';
-import { Problem } from '../problem.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { HttpError } from '../../http/error.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
 import { wholeQuery } from './whole-query.ts';
 
 export interface SessionRoutesOptions extends CancelOptions {
@@ -114,5 +114,5 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
 function asUnreadable(error: unknown): unknown {
   if (!(error instanceof StoreError || error instanceof SyntaxError)) return error;
   const message = `The journal cannot be read, so nothing is shown rather than a part of it: ${error.message.slice(0, 300)}.`;
-  return new Problem(500, 'journal_unreadable', message);
+  return new HttpError(500, 'journal_unreadable', message);
 }

@@ -2,10 +2,10 @@ import { traceparentOf } from '../../watch/index.ts';
 import type { TaskService } from '../../agent/tasks/index.ts';
 import { taskDetail, taskRequest } from '../../agent/shapes/task.ts';
 import { turnEvent } from '../../agent/shapes/turn-event.ts';
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 import { hostError } from '../error-schema.ts';
-import { defineRoute, type Route } from '../route.ts';
-import { jsonLines } from '../stream.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
+import { jsonLines } from '../../http/stream.ts';
 import { afterOf, linesResponse } from './lines-response.ts';
 import { readerSignal } from './reader-signal.ts';
 
@@ -33,11 +33,11 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       429: refusal('Too many tasks are at work.'),
       503: refusal('The model of the agent is not there.'),
     },
-    async handle({ body, headers, by, signal, asProblem }) {
+    async handle({ body, headers, by, signal, asHttpError }) {
       const traceparent = traceparentOf(headers.get('traceparent'));
       const task = await tasks.create(body, idempotencyKey(headers), { by, traceparent });
       const frames = await tasks.events(task.id, -1, readerSignal(signal));
-      const response = await linesResponse(frames, asProblem);
+      const response = await linesResponse(frames, asHttpError);
       if (task.sessionId !== undefined) response.headers.set('x-svc-session', task.sessionId);
       if (task.capability !== undefined) response.headers.set('x-svc-session-secret', task.capability);
       return response;
@@ -70,8 +70,8 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       400: refusal('`after` is no number of a line.'),
       404: refusal('There is no such task.'),
     },
-    async handle({ params: { id = '' }, query, signal, asProblem }) {
-      return await linesResponse(await tasks.events(id, afterOf(query), readerSignal(signal)), asProblem);
+    async handle({ params: { id = '' }, query, signal, asHttpError }) {
+      return await linesResponse(await tasks.events(id, afterOf(query), readerSignal(signal)), asHttpError);
     },
   });
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Toolbox } from '../../agent/services.ts';
 import { toolCatalogEntry } from '../../agent/shapes/tool.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
 
 const catalog = z.array(toolCatalogEntry).meta({ id: 'ToolCatalog' });
 

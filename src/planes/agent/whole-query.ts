@@ -1,4 +1,4 @@
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 
 /** A whole number behind the question mark. Refuses with 400 what is none. */
 export function wholeQuery(

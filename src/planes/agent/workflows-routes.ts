@@ -6,7 +6,7 @@ import { sourceLimitBytes } from '../../agent/workflows/definition/parse.ts';
 import { notText } from '../../agent/workflows/definition/not-text.ts';
 import { type Ensembles, LintRefusal } from '../../agent/workflows/ensembles.ts';
 import { hostError } from '../error-schema.ts';
-import { type AnswerSpec, defineRoute, type Route } from '../route.ts';
+import { type AnswerSpec, defineRoute, type Route } from '../../http/route.ts';
 
 const workflowSource = z.string().meta({ id: 'WorkflowSource' });
 const workflowList = z.array(ensembleRecord).meta({ id: 'WorkflowList' });

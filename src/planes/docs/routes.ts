@@ -1,7 +1,7 @@
 import { hostError } from '../error-schema.ts';
-import { hostEnvelope } from '../problem.ts';
-import { openapiDocument } from '../openapi.ts';
-import { defineRoute, type Plane } from '../route.ts';
+import { hostEnvelope } from '../../http/error.ts';
+import { openapiDocument } from '../../http/openapi.ts';
+import { defineRoute, type Plane } from '../../http/route.ts';
 import { docsPage } from '../../api-docs/page.ts';
 import { htmlPage, openapi } from './schema.ts';
 

@@ -1,7 +1,7 @@
 import { llamaError } from '../error-schema.ts';
 import { llamaEnvelope } from '../llama-cpp/envelope.ts';
 import { loading, type Resident } from '../resident.ts';
-import { defineRoute, type Plane } from '../route.ts';
+import { defineRoute, type Plane } from '../../http/route.ts';
 import { health } from './schema.ts';
 
 /** @param planes the names of what is mounted beside it */

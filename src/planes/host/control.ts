@@ -4,11 +4,11 @@ import { peerScope } from '../../agent/shapes/peer-scope.ts';
 import type { Peers } from '../../agent/sessions/peers.ts';
 import type { RecorderService } from '../../recorder/services.ts';
 import { asRecorderProblems } from '../recorder/refusal.ts';
-import { strict } from '../strict.ts';
+import { strict } from '../../http/schema/strict.ts';
 import { refusing } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
-import { hostEnvelope } from '../problem.ts';
-import { defineRoute, type Plane, type Route } from '../route.ts';
+import { hostEnvelope } from '../../http/error.ts';
+import { defineRoute, type Plane, type Route } from '../../http/route.ts';
 import { metricsRoute, type MetricsOptions } from './metrics.ts';
 
 const shownScope = z

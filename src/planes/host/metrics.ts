@@ -3,7 +3,7 @@ import type { LiveRows } from '../../agent/services.ts';
 import type { WorkCounts } from '../../agent/sessions/observed.ts';
 import { exposition, type Family, type Labels } from '../../telemetry/exposition.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
 import type { Served } from '../served.ts';
 
 export interface MetricsOptions {

@@ -1,7 +1,7 @@
 import { harnesses, openSessions, recentTurns } from '../../agent/sessions/observed.ts';
 import type { Store } from '../../store/index.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
 import { servedCapabilities, servedHarnesses, servedSessions } from './schema.ts';
 
 /** How the host can be reached. */

@@ -1,15 +1,15 @@
 import type { BenchProgress, BenchResult } from '../../lab/types.ts';
-import { hostEnvelope, type Problem } from '../problem.ts';
-import { jsonLines, streamResponse } from '../stream.ts';
+import { hostEnvelope, type HttpError } from '../../http/error.ts';
+import { jsonLines, streamResponse } from '../../http/stream.ts';
 
 /** A bench as it goes on: a line for what it is at, and its outcome as the last one. */
 export const benchLines = (
   bench: (onProgress: (progress: BenchProgress) => void) => Promise<BenchResult>,
-  asProblem: (error: unknown) => Problem,
+  asHttpError: (error: unknown) => HttpError,
 ): Promise<Response> =>
   streamResponse(linesOf(bench), {
     contentType: jsonLines,
-    failure: (error) => line(hostEnvelope(asProblem(error))),
+    failure: (error) => line(hostEnvelope(asHttpError(error))),
   });
 
 const line = (value: unknown): string => `${JSON.stringify(value)}\n`;

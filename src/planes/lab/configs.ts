@@ -1,8 +1,8 @@
 import { isConfigName } from '../../lab/types.ts';
 import { hostError } from '../error-schema.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { configNames, configSaved, savedConfig, validationReport } from './answer-schema.ts';
 import { asked } from './refusal.ts';
 import { saveConfigRequest, validateRequest } from './request-schema.ts';
@@ -82,5 +82,5 @@ function safeName(name: string): string {
   const wanted =
     "1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit, without '..', not ending in '.', and none that Windows reserves (CON, AUX, NUL, COM1 ...)";
   const message = `expected ${wanted}, got ${JSON.stringify(name.slice(0, 80))}`;
-  throw new Problem(400, 'invalid_name', `name: ${message}.`, { violations: [{ path: 'name', message }] });
+  throw new HttpError(400, 'invalid_name', `name: ${message}.`, { violations: [{ path: 'name', message }] });
 }

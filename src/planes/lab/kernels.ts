@@ -1,8 +1,8 @@
-import { unlessAborted } from '../abort.ts';
+import { unlessAborted } from '../../util/abort.ts';
 import { hostError } from '../error-schema.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import {
   bindOutcome,
   cleared,
@@ -89,7 +89,7 @@ export function kernelRoutes(resident: Resident) {
     async handle({ params, query }) {
       const targets = query.getAll('target');
       if (targets.length > 1)
-        throw new Problem(400, 'invalid_target', `target: expected one, got ${targets.length}.`);
+        throw new HttpError(400, 'invalid_target', `target: expected one, got ${targets.length}.`);
       const lab = resident.requireLab();
       return Response.json(await asked(() => lab.stub(params['op'] ?? '', targets[0])));
     },

@@ -1,7 +1,7 @@
-import { unlessAborted } from '../abort.ts';
+import { unlessAborted } from '../../util/abort.ts';
 import type { BenchProgress } from '../../lab/types.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { benchLine, benchResult, parityRunResult } from './answer-schema.ts';
 import { benchLines } from './bench-lines.ts';
 import { asked } from './refusal.ts';
@@ -59,12 +59,12 @@ export function measureRoutes(resident: Resident) {
         content: { 'application/json': benchResult, 'application/x-ndjson': benchLine },
       },
     },
-    async handle({ body, signal, asProblem }) {
+    async handle({ body, signal, asHttpError }) {
       const lab = resident.requireLab();
       const { stream = false, ...request } = body;
       const measured = (onProgress?: (progress: BenchProgress) => void) =>
         asked(() => unlessAborted(lab.bench(request, signal, onProgress), signal));
-      if (stream) return await benchLines(measured, asProblem);
+      if (stream) return await benchLines(measured, asHttpError);
       return Response.json(await measured());
     },
   });

@@ -1,6 +1,6 @@
 import { LabError, type LabErrorCode } from '../../lab/types.ts';
-import { Problem } from '../problem.ts';
-import { toProblem } from '../resident.ts';
+import { HttpError } from '../../http/error.ts';
+import { toHttpError } from '../resident.ts';
 
 const statuses: Readonly<Record<LabErrorCode, number>> = {
   unknown_op: 404,
@@ -26,8 +26,8 @@ export async function asked<Value>(work: () => Value | Promise<Value>): Promise<
   } catch (error) {
     if (error instanceof LabError) {
       const headers = error.code === 'lab_busy' ? { 'retry-after': retryAfter } : {};
-      throw new Problem(statuses[error.code], error.code, error.message, { headers });
+      throw new HttpError(statuses[error.code], error.code, error.message, { headers });
     }
-    throw toProblem(error);
+    throw toHttpError(error);
   }
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { didYouMean } from '../../words/nearest.ts';
 import { formatNames, kernelName } from '../../lab/types.ts';
-import { dictionary, list } from '../list.ts';
+import { dictionary, list } from '../../http/schema/list.ts';
 
 /** What was expected, and the value that came instead. */
 const expected = (what: string) => ({

@@ -1,7 +1,7 @@
 import { hostError } from '../error-schema.ts';
-import { hostEnvelope } from '../problem.ts';
+import { hostEnvelope } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
-import type { Plane } from '../route.ts';
+import type { Plane } from '../../http/route.ts';
 import { configRoutes } from './configs.ts';
 import { kernelRoutes } from './kernels.ts';
 import { measureRoutes } from './measure.ts';

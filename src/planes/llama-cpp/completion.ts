@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { llamaError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
-import { type AnswerSpec, defineRoute } from '../route.ts';
+import { type AnswerSpec, defineRoute } from '../../http/route.ts';
 import { completionBody, completionEvent } from './answer-schema.ts';
 import { encodePrompt, prompts } from './prompt.ts';
 import { byFirstNames, completionMembers } from './request-schema.ts';
@@ -42,7 +42,7 @@ export function completionRoutes(resident: Resident) {
       looseBody: true,
       completion: { wire: 'llama-cpp', operation: 'text_completion' },
       answers: answerSpecs,
-      async handle({ body: given, signal, over, asProblem, work }) {
+      async handle({ body: given, signal, over, asHttpError, work }) {
         const body = byFirstNames(given);
         const answering = await resident.use(body.model || undefined, { signal, over, work }, 'generate');
         const { engine } = answering;
@@ -50,7 +50,7 @@ export function completionRoutes(resident: Resident) {
         const encoded: (readonly number[])[] = [];
         for (const [index, prompt] of texts.entries())
           encoded.push(await encodePrompt(engine, prompt, several ? `prompt.${index}` : 'prompt'));
-        return await respond({ answering, prompts: encoded, body, several }, { signal, asProblem, work });
+        return await respond({ answering, prompts: encoded, body, several }, { signal, asHttpError, work });
       },
     }),
   );

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 import { llamaError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, written } from '../turn/embedding.ts';
 import { refused, text } from '../turn/members.ts';
 import { toInputs } from '../v1/embeddings.ts';

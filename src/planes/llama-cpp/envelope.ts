@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { llamaError } from '../error-schema.ts';
-import type { Envelope, Problem } from '../problem.ts';
+import type { Envelope, HttpError } from '../../http/error.ts';
 
 /** llama.cpp's envelope: the status as a number, and a type that goes with it. */
 export const llamaEnvelope: Envelope = (problem) =>
@@ -8,7 +8,7 @@ export const llamaEnvelope: Envelope = (problem) =>
     error: { code: problem.status, message: problem.message, type: errorType(problem) },
   }) satisfies z.infer<typeof llamaError>;
 
-function errorType({ status, code }: Problem): z.infer<typeof llamaError>['error']['type'] {
+function errorType({ status, code }: HttpError): z.infer<typeof llamaError>['error']['type'] {
   if (code === 'context_length_exceeded') return 'exceed_context_size_error';
   switch (status) {
     case 401:

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { llamaError } from '../error-schema.ts';
-import { list } from '../list.ts';
+import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { fimPrompt, requireFim } from '../turn/fim.ts';
 import { answerSpecs } from './completion.ts';
 import { byFirstNames, completionMembers } from './request-schema.ts';
@@ -65,7 +65,7 @@ export function infillRoute(resident: Resident) {
         content: { 'application/json': llamaError },
       },
     },
-    async handle({ body: given, signal, over, asProblem, work }) {
+    async handle({ body: given, signal, over, asHttpError, work }) {
       const body = byFirstNames(given);
       const answering = await resident.use(body.model || undefined, { signal, over, work }, 'generate');
       const { engine } = answering;
@@ -79,7 +79,7 @@ export function infillRoute(resident: Resident) {
       // Half of the context at most, so that the text around the gap keeps the other.
       const leave = wanted < 0 ? undefined : Math.min(wanted, engine.model.contextLength >> 1);
       const prompts = [fimPrompt(engine, parts, leave)];
-      return await respond({ answering, prompts, body, several: false }, { signal, asProblem, work });
+      return await respond({ answering, prompts, body, several: false }, { signal, asHttpError, work });
     },
   });
 }

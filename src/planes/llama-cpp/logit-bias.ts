@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Tokenizer } from '../../engine/index.ts';
-import { invalidBody, mostViolations } from '../body.ts';
+import { invalidBody, mostViolations } from '../../http/body.ts';
 
 type Entry = readonly [token: number | string, bias: number];
 

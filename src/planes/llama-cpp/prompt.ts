@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody, mostViolations } from '../body.ts';
+import { invalidBody, mostViolations } from '../../http/body.ts';
 import { contextExceeded, refuseOverlong } from '../turn/encode.ts';
 
 /** A text, or token ids and texts in any order. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { jsonObject } from '../json-object.ts';
-import { list } from '../list.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { list } from '../../http/schema/list.ts';
 import { emptyList, flag, isOneOf, refused, text } from '../turn/members.ts';
 import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';

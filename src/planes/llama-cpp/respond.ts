@@ -1,8 +1,8 @@
 import type { Sampling } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
-import { invalidBody } from '../body.ts';
-import type { Problem } from '../problem.ts';
-import { serverSentEvents, sse, streamResponse } from '../stream.ts';
+import { invalidBody } from '../../http/body.ts';
+import type { HttpError } from '../../http/error.ts';
+import { serverSentEvents, sse, streamResponse } from '../../http/stream.ts';
 import { answerShare } from '../turn/bounds.ts';
 import { type Answering, answersAtOnce } from '../turn/choices.ts';
 import { contextExceeded } from '../turn/encode.ts';
@@ -29,12 +29,12 @@ export interface Order {
 
 interface Reading {
   readonly signal: AbortSignal;
-  readonly asProblem: (error: unknown) => Problem;
+  readonly asHttpError: (error: unknown) => HttpError;
   readonly work: Work<'completion'>;
 }
 
 /** Answers all prompts: as one body, or as server-sent events without a `[DONE]`. */
-export async function respond(order: Order, { signal, asProblem, work }: Reading): Promise<Response> {
+export async function respond(order: Order, { signal, asHttpError, work }: Reading): Promise<Response> {
   const { answering, prompts, body } = order;
   const { engine } = answering;
   sayTexts(work, engine.tokenizer, prompts);
@@ -54,7 +54,7 @@ export async function respond(order: Order, { signal, asProblem, work }: Reading
     }
     return await streamResponse(frames(), {
       contentType: serverSentEvents,
-      failure: (error) => sse(llamaEnvelope(asProblem(error))),
+      failure: (error) => sse(llamaEnvelope(asHttpError(error))),
     });
   }
   const bodies: Partial<CompletionAnswer>[] = [];

@@ -2,7 +2,7 @@ import { llamaError } from '../error-schema.ts';
 import { healthRoute } from '../health/routes.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
-import type { Plane } from '../route.ts';
+import type { Plane } from '../../http/route.ts';
 import { completionRoutes } from './completion.ts';
 import { embeddingRoutes } from './embedding.ts';
 import { llamaEnvelope } from './envelope.ts';

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
 import { llamaError } from '../error-schema.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
 import { modelRoutes } from '../v1/models.ts';
 import { completionMembers } from './request-schema.ts';
 import { type Props, props, type Slots, slots } from './server-schema.ts';
@@ -34,7 +34,7 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     summary: 'Refused: they cannot be changed',
     answers: { 501: { description: 'Always.', content: { 'application/json': llamaError } } },
     handle() {
-      throw new Problem(501, 'not_supported', 'The properties of this server cannot be changed by requests.');
+      throw new HttpError(501, 'not_supported', 'The properties of this server cannot be changed by requests.');
     },
   });
   const getSlots = defineRoute({
@@ -51,7 +51,7 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     handle({ query }) {
       const all = toSlots(resident.require().engine);
       if (query.get('fail_on_no_slot') === '1' && all.every((slot) => slot.is_processing)) {
-        throw new Problem(503, 'no_slot_available', 'no slot available', { headers: { 'retry-after': '1' } });
+        throw new HttpError(503, 'no_slot_available', 'no slot available', { headers: { 'retry-after': '1' } });
       }
       return Response.json(all);
     },

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { prepareChat } from '../../chat/index.ts';
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 import { llamaError } from '../error-schema.ts';
-import { type Resident, toProblem } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { type Resident, toHttpError } from '../resident.ts';
+import { defineRoute } from '../../http/route.ts';
 import { chatViolations, toChatInput } from '../v1/chat-input.ts';
 import { chatRequest } from '../v1/chat-schema.ts';
 
@@ -35,7 +35,7 @@ export function templateRoute(resident: Resident) {
         const { text } = await prepareChat(engine, toChatInput(body));
         return Response.json({ prompt: text } satisfies z.infer<typeof rendered>);
       } catch (error) {
-        throw toProblem(error);
+        throw toHttpError(error);
       }
     },
   });

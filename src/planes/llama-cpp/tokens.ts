@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import type { Tokenizer } from '../../engine/index.ts';
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 import { llamaError } from '../error-schema.ts';
-import { list } from '../list.ts';
+import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { flag, text } from '../turn/members.ts';
 
 /** What a request may encode or decode: nothing else runs meanwhile. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { jsonObject } from '../json-object.ts';
-import { list } from '../list.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { list } from '../../http/schema/list.ts';
 import { flag, text, toolName, typeOf } from '../turn/members.ts';
 
 /** Blocks that the wire knows in conversations and that hold something else than text. */

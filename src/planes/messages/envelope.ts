@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Envelope } from '../problem.ts';
+import type { Envelope } from '../../http/error.ts';
 
 export const messagesError = z
   .object({

@@ -1,6 +1,6 @@
 import type { ChatInput, Thinking, ToolChoice, ToolDefinition } from '../../chat/index.ts';
-import { invalidBody } from '../body.ts';
-import type { Violation } from '../problem.ts';
+import { invalidBody } from '../../http/body.ts';
+import type { Violation } from '../../http/error.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
 import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';

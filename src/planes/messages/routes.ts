@@ -1,8 +1,8 @@
 import { prepareChat } from '../../chat/index.ts';
-import { Problem } from '../problem.ts';
-import { type Resident, toProblem } from '../resident.ts';
-import { defineRoute, type Plane, type Route } from '../route.ts';
-import { serverSentEvents, sse, streamResponse } from '../stream.ts';
+import { HttpError } from '../../http/error.ts';
+import { type Resident, toHttpError } from '../resident.ts';
+import { defineRoute, type Plane, type Route } from '../../http/route.ts';
+import { serverSentEvents, sse, streamResponse } from '../../http/stream.ts';
 import { type ChatEvent, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
@@ -53,7 +53,7 @@ function createRoute(resident: Resident): Route {
       429: refusal('The queue is full; `Retry-After` tells when to come back.'),
       ...refusals,
     },
-    async handle({ body, signal, over, requestId, asProblem, work }) {
+    async handle({ body, signal, over, requestId, asHttpError, work }) {
       refuseThread(body);
       const ready = await resident.use(body.model, { signal, over, work }, 'generate');
       const { model, tokenizer } = ready.engine;
@@ -86,7 +86,7 @@ function createRoute(resident: Resident): Route {
       if (!body.stream) return Response.json(await collected(events, writer));
       return await streamResponse(framed(events, writer), {
         contentType: serverSentEvents,
-        failure: (error) => sse(messagesEnvelope(asProblem(error), requestId), 'error'),
+        failure: (error) => sse(messagesEnvelope(asHttpError(error), requestId), 'error'),
       });
     },
   });
@@ -96,7 +96,7 @@ function refuseThread({ thread }: MessageRequest): void {
   if (thread === undefined || thread === null) return;
   const message =
     'thread: this host stores no conversations; leave it out and send all messages with every request.';
-  throw new Problem(400, noThreads, message, { param: 'thread' });
+  throw new HttpError(400, noThreads, message, { param: 'thread' });
 }
 
 /** The member that the answer's grammar comes from, or what of it is at fault. */
@@ -142,7 +142,7 @@ function countRoute(resident: Resident): Route {
     async handle({ body, signal, over }) {
       const { engine } = await resident.use(body.model, { signal, over }, 'generate');
       const { prompt } = await prepareChat(engine, toChatInput(body)).catch((error: unknown) => {
-        throw toProblem(error);
+        throw toHttpError(error);
       });
       return Response.json({ input_tokens: prompt.length });
     },

@@ -1,6 +1,6 @@
 import { ObserveError, type ObserveErrorKind } from '../../observe/errors.ts';
-import { Problem } from '../problem.ts';
-import type { Route } from '../route.ts';
+import { HttpError } from '../../http/error.ts';
+import type { Route } from '../../http/route.ts';
 
 const statuses: Readonly<Record<ObserveErrorKind, number>> = {
   invalid: 400,
@@ -26,7 +26,7 @@ export const refusing = (routes: readonly Route[]): Route[] =>
 function observeProblem(error: unknown): unknown {
   if (!(error instanceof ObserveError)) return error;
   const { kind, code, message, violations } = error;
-  return new Problem(statuses[kind], code, message, {
+  return new HttpError(statuses[kind], code, message, {
     ...(violations.length > 0 ? { violations } : {}),
     ...(kind === 'unavailable' ? { headers: { 'retry-after': '1' } } : {}),
   });

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import type { Observe } from '../../observe/open.ts';
 import { observeQuery } from '../../observe/query/shape.ts';
 import { hostError } from '../error-schema.ts';
-import { described } from '../list.ts';
-import { hostEnvelope } from '../problem.ts';
-import { defineRoute, type Plane } from '../route.ts';
+import { described } from '../../http/schema/list.ts';
+import { hostEnvelope } from '../../http/error.ts';
+import { defineRoute, type Plane } from '../../http/route.ts';
 import { refusing } from './refusal.ts';
 import { observeEnvelope, surfaceList, surfaceSchema } from './schema.ts';
 

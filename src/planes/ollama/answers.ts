@@ -1,4 +1,4 @@
-import type { AnswerSpec } from '../route.ts';
+import type { AnswerSpec } from '../../http/route.ts';
 import { ollamaError } from './envelope.ts';
 
 const content = { 'application/json': ollamaError };

@@ -1,6 +1,6 @@
 import type { ModelStore } from '../model-store.ts';
-import { Problem } from '../problem.ts';
-import { defineRoute } from '../route.ts';
+import { HttpError } from '../../http/error.ts';
+import { defineRoute } from '../../http/route.ts';
 import { ollamaError } from './envelope.ts';
 
 /** No model is larger; the disk is asked, too. */
@@ -48,5 +48,5 @@ async function* untilGone(bytes: AsyncIterable<Uint8Array>, signal: AbortSignal)
     signal.throwIfAborted();
     yield part;
   }
-  if (signal.aborted) throw new Problem(400, 'upload_cut', 'the upload broke off; send it again');
+  if (signal.aborted) throw new HttpError(400, 'upload_cut', 'the upload broke off; send it again');
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { list } from '../list.ts';
-import { jsonObject } from '../json-object.ts';
+import { list } from '../../http/schema/list.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
 import { flag, text, toolList, toolName } from '../turn/members.ts';
 import { modelMembers } from './model.ts';
 import { format, images, keepAlive, logprobMembers, optionsMember, stream, think } from './options-schema.ts';

@@ -1,6 +1,6 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { startChat } from '../turn/chat.ts';
 import { modelRefusals } from './answers.ts';
 import { toChatInput } from './chat-input.ts';
@@ -32,7 +32,7 @@ export function chatRoute(resident: Resident, store: ModelStore) {
       },
       ...modelRefusals,
     },
-    async handle({ body, signal, over, asProblem, work }) {
+    async handle({ body, signal, over, asHttpError, work }) {
       const clock = new Clock();
       const model = nameOf(body);
       const asksNothing = (body.messages ?? []).length === 0;
@@ -49,7 +49,7 @@ export function chatRoute(resident: Resident, store: ModelStore) {
       const input = body.truncate === false ? asked : await withinContext(engine, asked, drawing.maxTokens);
       const { events } = await startChat(ready, { ...drawing, input }, signal, work);
       const form = { model, clock, tokenizer: engine.tokenizer, body: message };
-      return await answerInLines(toPieces(events), form, { stream: body.stream !== false, asProblem });
+      return await answerInLines(toPieces(events), form, { stream: body.stream !== false, asHttpError });
     },
   });
 }

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { invalidBody } from '../body.ts';
-import { dictionary } from '../list.ts';
+import { invalidBody } from '../../http/body.ts';
+import { dictionary } from '../../http/schema/list.ts';
 import type { ModelStore } from '../model-store.ts';
-import type { Violation } from '../problem.ts';
+import type { Violation } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { emptyList, flag, refused, text } from '../turn/members.ts';
 import { storeRefusals } from './answers.ts';
 import { lineStream } from './lines.ts';
@@ -69,12 +69,12 @@ export function createRoute(resident: Resident, store: ModelStore) {
       },
       ...storeRefusals,
     },
-    async handle({ body, asProblem }) {
+    async handle({ body, asHttpError }) {
       const name = nameOf(body);
       refuseMixtures(body);
       const lines = creating(resident, store, name, body);
       if (body.stream === false) return Response.json(await lastLine(lines));
-      return await lineStream(lines, asProblem);
+      return await lineStream(lines, asHttpError);
     },
   });
 }

@@ -1,6 +1,6 @@
 import type { Engine, Tokenizer } from '../../engine/index.ts';
-import { invalidBody } from '../body.ts';
-import type { Violation } from '../problem.ts';
+import { invalidBody } from '../../http/body.ts';
+import type { Violation } from '../../http/error.ts';
 import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';
 
 /** No token stands for more text than this, on the average: what lies behind that is not encoded. */

@@ -1,7 +1,7 @@
 import type { Engine } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';

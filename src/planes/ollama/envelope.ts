@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Envelope } from '../problem.ts';
+import type { Envelope } from '../../http/error.ts';
 
 /** Ollama's: a text. */
 export const ollamaError = z.object({ error: z.string() }).meta({ id: 'OllamaError' });

@@ -1,9 +1,9 @@
 import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 import type { ModelDefaults } from '../model-store.ts';
-import { Problem } from '../problem.ts';
-import { toProblem } from '../resident.ts';
+import { HttpError } from '../../http/error.ts';
+import { toHttpError } from '../resident.ts';
 import { refuseOverlong } from '../turn/encode.ts';
 import { fimPrompt } from '../turn/fim.ts';
 import type { GenerateRequest } from './generate-schema.ts';
@@ -96,7 +96,7 @@ async function goOn(engine: Engine, input: ChatInput, context: readonly number[]
   if (!begins || open.prompt.length >= whole.prompt.length) {
     const message =
       "this model's template cannot go on from a context; send the conversation to POST /api/chat";
-    throw new Problem(400, 'unsupported_parameter', `context: ${message}`, { param: 'context' });
+    throw new HttpError(400, 'unsupported_parameter', `context: ${message}`, { param: 'context' });
   }
   return { ...whole, prompt: [...before, ...whole.prompt.slice(open.prompt.length)] };
 }
@@ -110,5 +110,5 @@ function knownIds({ tokenizer }: Engine, ids: readonly number[]): readonly numbe
 
 const prepare = (engine: Engine, input: ChatInput): Promise<PreparedChat> =>
   prepareChat(engine, input).catch((error: unknown) => {
-    throw toProblem(error);
+    throw toHttpError(error);
   });

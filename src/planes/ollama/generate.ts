@@ -1,6 +1,6 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { parsedChoices } from '../turn/chat.ts';
 import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
 import { sayTexts } from '../turn/said.ts';
@@ -34,7 +34,7 @@ export function generateRoute(resident: Resident, store: ModelStore) {
       },
       ...modelRefusals,
     },
-    async handle({ body, signal, over, asProblem, work }) {
+    async handle({ body, signal, over, asHttpError, work }) {
       const clock = new Clock();
       const model = nameOf(body);
       const asksNothing = !body.prompt && !body.suffix;
@@ -66,7 +66,7 @@ export function generateRoute(resident: Resident, store: ModelStore) {
             ? {}
             : { context: [...prompt, ...withoutEnd(answered, engine.tokenizer.endIds)] },
       };
-      return await answerInLines(events, form, { stream: body.stream !== false, asProblem });
+      return await answerInLines(events, form, { stream: body.stream !== false, asHttpError });
     },
   });
 }

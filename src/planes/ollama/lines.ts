@@ -1,6 +1,6 @@
 import type { Tokenizer } from '../../engine/index.ts';
-import type { Problem } from '../problem.ts';
-import { jsonLines, streamResponse } from '../stream.ts';
+import type { HttpError } from '../../http/error.ts';
+import { jsonLines, streamResponse } from '../../http/stream.ts';
 import type { ChatEnd } from '../turn/chat.ts';
 import { toChatLogprobs } from '../v1/logprobs.ts';
 import type { Clock } from './clock.ts';
@@ -25,11 +25,11 @@ const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
 /** Lines of JSON; what breaks in the middle is a last line with the error. */
 export const lineStream = (
   values: AsyncGenerator<unknown, void, undefined>,
-  asProblem: (error: unknown) => Problem,
+  asHttpError: (error: unknown) => HttpError,
 ): Promise<Response> =>
   streamResponse(written(values), {
     contentType: jsonLines,
-    failure: (error) => line(ollamaEnvelope(asProblem(error))),
+    failure: (error) => line(ollamaEnvelope(asHttpError(error))),
   });
 
 async function* written(
@@ -42,9 +42,9 @@ async function* written(
 export async function answerInLines(
   events: AsyncGenerator<PieceEvent, void, undefined>,
   form: AnswerForm,
-  { stream, asProblem }: { stream: boolean; asProblem: (error: unknown) => Problem },
+  { stream, asHttpError }: { stream: boolean; asHttpError: (error: unknown) => HttpError },
 ): Promise<Response> {
-  if (stream) return await lineStream(streamed(events, form), asProblem);
+  if (stream) return await lineStream(streamed(events, form), asHttpError);
   const { piece, end } = await collectPieces(events);
   return Response.json({ ...partOf(piece, form), ...lastOf(end, form) });
 }

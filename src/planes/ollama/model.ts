@@ -1,6 +1,6 @@
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 import type { ModelCard, ModelDefaults, ModelStore, StoredModel } from '../model-store.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import type { ReadyModel, Resident, Visitor } from '../resident.ts';
 import { hubName } from '../turn/identity.ts';
 import { text } from '../turn/members.ts';
@@ -35,7 +35,7 @@ export async function useModel(
   try {
     return await resident.use(asked, visit, kind);
   } catch (error) {
-    throw error instanceof Problem && error.code === 'model_not_found'
+    throw error instanceof HttpError && error.code === 'model_not_found'
       ? notFound(asked, resident.engine?.model.id)
       : error;
   }
@@ -62,11 +62,11 @@ export async function requireKnown(
 }
 
 /** Clients look for the first words, which are Ollama's. */
-function notFound(asked: string, resident?: string): Problem {
+function notFound(asked: string, resident?: string): HttpError {
   const next = hubName.test(asked) ? 'pull it first, with POST /api/pull' : 'GET /api/tags lists the models';
   const there = resident === undefined ? '' : `the resident model is '${resident}'; `;
   const message = `model '${asked.slice(0, 200)}' not found; ${there}${next}`;
-  return new Problem(404, 'model_not_found', message, { param: 'model' });
+  return new HttpError(404, 'model_not_found', message, { param: 'model' });
 }
 
 const residentDefaults = new WeakMap<ReadyModel, Promise<ModelDefaults>>();

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { list } from '../list.ts';
-import { jsonObject } from '../json-object.ts';
+import { list } from '../../http/schema/list.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
 import { flag, isOneOf, refused, text } from '../turn/members.ts';
 
 const number = (least: number, most: number) => {

@@ -1,5 +1,5 @@
 import type { PullListener, PullProgress } from '../model-store.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 
 /** A line of a long operation. */
 export interface ProgressLine {
@@ -63,6 +63,6 @@ const nameOf = (digest: string): string => `pulling ${(digest.split(':').at(-1) 
 export async function lastLine(lines: AsyncIterable<ProgressLine>): Promise<ProgressLine> {
   let last: ProgressLine | undefined;
   for await (const line of lines) last = line;
-  if (!last) throw new Problem(500, 'internal_error', 'The operation ended without a word.');
+  if (!last) throw new HttpError(500, 'internal_error', 'The operation ended without a word.');
   return last;
 }

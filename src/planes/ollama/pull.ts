@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ModelStore } from '../model-store.ts';
-import { Problem } from '../problem.ts';
-import { defineRoute } from '../route.ts';
+import { HttpError } from '../../http/error.ts';
+import { defineRoute } from '../../http/route.ts';
 import { flag, text } from '../turn/members.ts';
 import { ollamaError } from './envelope.ts';
 import { lineStream } from './lines.ts';
@@ -43,13 +43,13 @@ export function pullRoute(store: ModelStore) {
       502: { description: 'The hub refuses or breaks off.', content: { 'application/json': ollamaError } },
       507: { description: 'The disk is full.', content: { 'application/json': ollamaError } },
     },
-    async handle({ body, signal, asProblem }) {
+    async handle({ body, signal, asHttpError }) {
       const name = nameOf(body);
       const lines = isHubName(name)
         ? pullLines((listener) => store.pull(name, listener, signal))
         : stored(store, name);
       if (body.stream === false) return Response.json(await lastLine(lines));
-      return await lineStream(lines, asProblem);
+      return await lineStream(lines, asHttpError);
     },
   });
 }
@@ -65,8 +65,8 @@ async function* stored(store: ModelStore, name: string): AsyncGenerator<Progress
 const isHubName = (name: string): boolean =>
   /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i.test(name);
 
-const noHub = (name: string): Problem =>
-  new Problem(
+const noHub = (name: string): HttpError =>
+  new HttpError(
     400,
     'unsupported_registry',
     `'${name.slice(0, 200)}' is not stored, and models of Ollama's own registry cannot be pulled: name a repository of a ` +

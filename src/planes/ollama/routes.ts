@@ -1,6 +1,6 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
-import type { Plane } from '../route.ts';
+import type { Plane } from '../../http/route.ts';
 import { blobRoutes } from './blobs.ts';
 import { chatRoute } from './chat.ts';
 import { createRoute } from './create.ts';

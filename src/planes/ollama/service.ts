@@ -1,5 +1,5 @@
-import { Problem } from '../problem.ts';
-import { defineRoute } from '../route.ts';
+import { HttpError } from '../../http/error.ts';
+import { defineRoute } from '../../http/route.ts';
 import { ollamaError } from './envelope.ts';
 import { runningText, statusAnswer, versionAnswer } from './model-schema.ts';
 
@@ -44,7 +44,7 @@ export function serviceRoutes(version: string) {
         summary,
         answers: { 501: { description: why, content: { 'application/json': ollamaError } } },
         handle: () => {
-          throw new Problem(501, 'not_supported', why);
+          throw new HttpError(501, 'not_supported', why);
         },
       }),
     ),

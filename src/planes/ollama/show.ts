@@ -1,9 +1,9 @@
 import { chatTraits } from '../../chat/index.ts';
 import { z } from 'zod';
 import type { ModelCard, ModelStore } from '../model-store.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { flag, text } from '../turn/members.ts';
 import { storeRefusals } from './answers.ts';
 import { type Capability, showAnswer } from './model-schema.ts';
@@ -37,7 +37,7 @@ export function showRoute(resident: Resident, store: ModelStore) {
       const stored = await requireKnown(store, resident, nameOf(body));
       const card = await store.card(stored, body.verbose === true);
       if (card.problem !== undefined)
-        throw new Problem(500, 'unusable_model', `'${stored.name}' cannot be used: ${card.problem}`);
+        throw new HttpError(500, 'unusable_model', `'${stored.name}' cannot be used: ${card.problem}`);
       const { system, parameters = {} } = card.defaults;
       const written = parametersOf(parameters);
       return Response.json({

@@ -1,6 +1,6 @@
 import type { ModelRow, ModelStore } from '../model-store.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { type Details, psAnswer, tagsAnswer } from './model-schema.ts';
 
 /** The host keeps its model; clients take a date far away for never. */

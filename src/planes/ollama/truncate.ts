@@ -1,7 +1,7 @@
 import { type ChatInput, prepareChat } from '../../chat/index.ts';
 import type { Engine } from '../../engine/index.ts';
-import { Problem } from '../problem.ts';
-import { toProblem } from '../resident.ts';
+import { HttpError } from '../../http/error.ts';
+import { toHttpError } from '../resident.ts';
 
 /**
  * A conversation without its oldest turns where the context cannot hold them all. What the system says stays, and the
@@ -13,13 +13,13 @@ export async function withinContext(
   input: ChatInput,
   maxTokens: (promptTokens: number) => number,
 ): Promise<ChatInput> {
-  const fault = async (candidate: ChatInput): Promise<Problem | undefined> => {
+  const fault = async (candidate: ChatInput): Promise<HttpError | undefined> => {
     try {
       maxTokens((await prepareChat(engine, candidate)).prompt.length);
       return undefined;
     } catch (error) {
-      const problem = toProblem(error);
-      if (problem instanceof Problem && problem.code === 'context_length_exceeded') return problem;
+      const problem = toHttpError(error);
+      if (problem instanceof HttpError && problem.code === 'context_length_exceeded') return problem;
       throw problem;
     }
   };

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { newSecret, secretHash } from '../../signing/secret.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import { consolePolicy, demoPolicy } from './policy.ts';
 import { signInPage, signInScript } from './sign-in.ts';
 
@@ -74,7 +74,7 @@ export class Pages {
       const pass = request.headers.has('x-svc-operator') ? undefined : this.#passOf(request, url);
       await (pass ?? enter)();
     } catch (error) {
-      if (!(error instanceof Problem && error.status === 401 && wantsPage)) throw error;
+      if (!(error instanceof HttpError && error.status === 401 && wantsPage)) throw error;
       const nonce = newNonce();
       return page(signInPage(nonce), consolePolicy(nonce, signInScript), 401, error.headers);
     }
@@ -82,7 +82,7 @@ export class Pages {
       // What else `/` takes, or does not, is for the planes to say.
       if (pathname === '/') return undefined;
       const message = `${request.method} does not apply to ${pathname.slice(0, 200)}; use GET or HEAD.`;
-      throw new Problem(405, 'method_not_allowed', message, { headers: { allow: 'GET, HEAD' } });
+      throw new HttpError(405, 'method_not_allowed', message, { headers: { allow: 'GET, HEAD' } });
     }
     if (pathname === '/demo')
       return new Response(null, { status: 308, headers: { location: `/demo/${url.search}` } });
@@ -93,7 +93,7 @@ export class Pages {
     await enter();
     const from = request.headers.get('origin');
     if (from !== null && !isOwn(from, request.url))
-      throw new Problem(403, 'foreign_page', 'A page of another origin opens nothing here.');
+      throw new HttpError(403, 'foreign_page', 'A page of another origin opens nothing here.');
     const pass = newSecret('session');
     const [first] = this.#passes.keys();
     if (first !== undefined && this.#passes.size >= mostPasses) this.#passes.delete(first);
@@ -194,7 +194,7 @@ export class Pages {
       // It may be there again the next time.
       this.#held.delete(file);
       const message = `${file} of the host's pages cannot be read; if they were built again meanwhile, load the page again.`;
-      throw new Problem(503, 'page_unreadable', message, { headers: { 'retry-after': '2' } });
+      throw new HttpError(503, 'page_unreadable', message, { headers: { 'retry-after': '2' } });
     }
   }
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { RecorderEnvelope } from '../../recorder/types.ts';
-import type { Envelope } from '../problem.ts';
+import type { Envelope } from '../../http/error.ts';
 
 type Noun = RecorderEnvelope['noun'];
 

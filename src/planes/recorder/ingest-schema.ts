@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { racks } from '../../watch/index.ts';
-import { jsonObject } from '../json-object.ts';
-import { described } from '../list.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { described } from '../../http/schema/list.ts';
 import { envelopeOf } from './envelope.ts';
 
 /** What one request may bring, in bytes but for the events. */

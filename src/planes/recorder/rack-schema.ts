@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Rack, Tombstone } from '../../recorder/types.ts';
 import { racks } from '../../watch/index.ts';
 import { envelopeOf } from './envelope.ts';
-import { strict } from '../strict.ts';
+import { strict } from '../../http/schema/strict.ts';
 
 const time = z.iso.datetime();
 const count = z.int().min(0);

@@ -1,7 +1,7 @@
 import type { RecorderService } from '../../recorder/services.ts';
 import type { Rack } from '../../recorder/types.ts';
 import { racks } from '../../watch/index.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
 import { answer, json, refusal } from './envelope.ts';
 import { ownerOnly } from './owner-only.ts';
 import { rackAnswer, rackChange, racksAnswer, tombstoneAnswer } from './rack-schema.ts';

@@ -1,6 +1,6 @@
 import { RecorderError, type RecorderErrorKind } from '../../recorder/errors.ts';
-import { Problem } from '../problem.ts';
-import type { Route } from '../route.ts';
+import { HttpError } from '../../http/error.ts';
+import type { Route } from '../../http/route.ts';
 
 const statuses: Readonly<Record<RecorderErrorKind, number>> = {
   invalid: 400,
@@ -43,7 +43,7 @@ function recorderProblem(error: unknown): unknown {
   }));
   const faults = violations.map(({ path, message }) => `${path}: ${message}`).join('; ');
   const seconds = retryAfter[kind];
-  return new Problem(statuses[kind], code, faults === '' ? error.message : `${error.message} ${faults}.`, {
+  return new HttpError(statuses[kind], code, faults === '' ? error.message : `${error.message} ${faults}.`, {
     ...(violations.length > 0 ? { violations } : {}),
     ...(seconds === undefined ? {} : { headers: { 'retry-after': seconds } }),
   });

@@ -1,7 +1,7 @@
 import { racks } from '../../watch/index.ts';
 import type { RecorderService } from '../../recorder/services.ts';
 import { wholeQuery } from '../agent/whole-query.ts';
-import { defineRoute, type Plane } from '../route.ts';
+import { defineRoute, type Plane } from '../../http/route.ts';
 import { answer, json, recorderRefusal, recorderRefusalEnvelope, refusal } from './envelope.ts';
 import { grantsAnswer, reviewAnswer } from './grant-schema.ts';
 import { ingestAnswer, ingestLimits, ingestRequest } from './ingest-schema.ts';

@@ -8,7 +8,7 @@ import type {
   Usage,
 } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
-import { toProblem } from '../resident.ts';
+import { toHttpError } from '../resident.ts';
 import {
   type Answering,
   type ChoiceEvent,
@@ -49,7 +49,7 @@ export interface StartedChat {
 }
 
 /**
- * Renders and encodes a conversation and begins to answer it; refusals are `Problem`s.
+ * Renders and encodes a conversation and begins to answer it; refusals are `HttpError`s.
  * @param work of the request, where it is watched as a completion
  */
 export async function startChat(
@@ -60,7 +60,7 @@ export async function startChat(
 ): Promise<StartedChat> {
   if (work) sayConversation(work, input);
   const prepared = await prepareChat(answering.engine, input).catch((error: unknown) => {
-    throw toProblem(error);
+    throw toHttpError(error);
   });
   const request: TextRequest = {
     ...ask,

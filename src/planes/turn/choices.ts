@@ -1,7 +1,7 @@
 import type { Engine, GenerateRequest, GenerationEvent } from '../../engine/index.ts';
 import type { Grammar, Grammars, GrammarSource } from '../../grammar/types.ts';
-import { Problem } from '../problem.ts';
-import { toProblem } from '../resident.ts';
+import { HttpError } from '../../http/error.ts';
+import { toHttpError } from '../resident.ts';
 import { generate } from './generation.ts';
 import { sideBySide } from './side-by-side.ts';
 import { type Timings, Watch } from './timings.ts';
@@ -32,7 +32,7 @@ export interface Measured {
 
 /**
  * Runs the answers of one request or several side by side; their events come as they are made, each with the index of
- * its answer. Refusals become `Problem`s. Leaving the loop stops all of them.
+ * its answer. Refusals become `HttpError`s. Leaving the loop stops all of them.
  */
 export async function* generateChoices(
   answering: Answering,
@@ -88,10 +88,10 @@ async function compile(
   visible: ReadonlySet<number> | undefined,
   signal: AbortSignal,
 ): Promise<Grammar> {
-  if (!grammars) throw new Problem(501, 'not_supported', 'This host serves its model without grammars.');
+  if (!grammars) throw new HttpError(501, 'not_supported', 'This host serves its model without grammars.');
   try {
     return await grammars.compile(source, { ...(visible ? { visible } : {}), signal });
   } catch (error) {
-    throw toProblem(error);
+    throw toHttpError(error);
   }
 }

@@ -1,8 +1,8 @@
 import type { Embeddings, Engine, ModelInfo } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
-import { unlessAborted } from '../abort.ts';
-import { invalidBody } from '../body.ts';
-import { toProblem } from '../resident.ts';
+import { unlessAborted } from '../../util/abort.ts';
+import { invalidBody } from '../../http/body.ts';
+import { toHttpError } from '../resident.ts';
 import { sayTexts } from './said.ts';
 
 /** Vectors that are written before others get their turn. */
@@ -18,7 +18,7 @@ export function requireDimensions({ embeddingDimensions: most = 0 }: ModelInfo, 
   throw invalidBody([{ path: 'dimensions', message }]);
 }
 
-/** A vector for each input; refusals are `Problem`s. */
+/** A vector for each input; refusals are `HttpError`s. */
 export async function embed(
   engine: Engine,
   inputs: readonly (readonly number[])[],
@@ -32,7 +32,7 @@ export async function embed(
     work.facts.promptTokens = made.promptTokens;
     return made;
   } catch (error) {
-    throw toProblem(error);
+    throw toHttpError(error);
   }
 }
 

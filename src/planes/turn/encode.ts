@@ -1,6 +1,6 @@
 import { overlong } from '../../chat/overlong.ts';
 import type { Tokenizer } from '../../engine/index.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 
 /** Refuses a text that cannot fit before it is encoded as a whole; see `overlong`. */
 export async function refuseOverlong(
@@ -16,11 +16,11 @@ export async function refuseOverlong(
 }
 
 /** @param what the other number, as a part of the sentence */
-export function contextExceeded(limit: number, what: string, param: Param): Problem {
+export function contextExceeded(limit: number, what: string, param: Param): HttpError {
   const message = isInput(param)
     ? `This model embeds texts of up to ${limit} tokens, but ${what}. Cut them into shorter pieces.`
     : `This model's context holds ${limit} tokens, but ${what}. Shorten the prompt or ask for a shorter answer.`;
-  return new Problem(400, 'context_length_exceeded', message, { param });
+  return new HttpError(400, 'context_length_exceeded', message, { param });
 }
 
 /** The member that holds the text: what goes on with an answer, or a text to embed. */

@@ -1,5 +1,5 @@
 import type { Engine, FillInTheMiddle, Tokenizer } from '../../engine/index.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import { contextExceeded } from './encode.ts';
 
 /** What stands around the gap. None of it is read as control tokens. */
@@ -27,7 +27,7 @@ const usualAnswer = 512;
  * it are trained. What does not fit the context is left out: of the prefix its beginning, of the suffix its end, of
  * the other files the first.
  * @param answer tokens to leave for the answer; the default is 512, at most a quarter of the context
- * @throws Problem 501 where the model has no tokens for it, 400 where not even the frame fits
+ * @throws HttpError 501 where the model has no tokens for it, 400 where not even the frame fits
  */
 export function fimPrompt(engine: Engine, parts: FimParts, answer?: number): readonly number[] {
   const { tokenizer, model } = engine;
@@ -62,7 +62,7 @@ export function fimPrompt(engine: Engine, parts: FimParts, answer?: number): rea
 /** The tokens for it, or a 501 that says what the model lacks. */
 export function requireFim({ tokenizer, model }: Engine): FillInTheMiddle {
   if (tokenizer.fim) return tokenizer.fim;
-  throw new Problem(
+  throw new HttpError(
     501,
     'not_supported',
     `The model '${model.id}' cannot fill in the middle of a text: its vocabulary has no tokens for prefix, suffix and middle. Load one that was trained for it, such as Qwen2.5-Coder.`,

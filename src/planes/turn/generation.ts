@@ -1,9 +1,9 @@
 import type { Engine, GenerateRequest, GenerationEvent } from '../../engine/index.ts';
-import { unlessAborted } from '../abort.ts';
-import { toProblem } from '../resident.ts';
+import { unlessAborted } from '../../util/abort.ts';
+import { toHttpError } from '../resident.ts';
 
 /**
- * Runs one generation. Engine refusals become `Problem`s; an aborted signal ends it at once with the signal's reason,
+ * Runs one generation. Engine refusals become `HttpError`s; an aborted signal ends it at once with the signal's reason,
  * also when the device no longer answers. Leaving the loop stops the engine. The constraint is closed in any case: by
  * the engine, or here where the engine did not take the request.
  */
@@ -26,7 +26,7 @@ export async function* generate(
       yield next.value;
     }
   } catch (error) {
-    throw toProblem(error);
+    throw toHttpError(error);
   } finally {
     if (!iterator) request.constraint?.close();
     iterator?.return?.().catch(() => undefined);

@@ -1,6 +1,6 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import type { ModelInfo } from '../../engine/index.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 
 /** What all bodies and chunks of one answer share. */
 export function answerHead(prefix: 'chatcmpl' | 'cmpl', model: ModelInfo) {
@@ -26,7 +26,7 @@ export function requireKind(
     kind === 'embed'
       ? 'generates text and lacks the capability `embeddings`; load a model for embeddings'
       : 'makes embeddings and generates no text; use POST /v1/embeddings';
-  throw new Problem(400, 'unsupported_capability', `The ${which} model '${model.id.slice(0, 200)}' ${why}.`, {
+  throw new HttpError(400, 'unsupported_capability', `The ${which} model '${model.id.slice(0, 200)}' ${why}.`, {
     param: 'model',
   });
 }
@@ -35,7 +35,7 @@ export function requireKind(
 export const hubName = /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i;
 
 /** @param list where the names are that a request may use */
-export function modelNotFound(asked: string, resident: string | undefined, list?: string): Problem {
+export function modelNotFound(asked: string, resident: string | undefined, list?: string): HttpError {
   const there = resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`;
   const next = hubName.test(asked)
     ? ' Requests download nothing: pull it first, with POST /api/pull.'
@@ -43,5 +43,5 @@ export function modelNotFound(asked: string, resident: string | undefined, list?
       ? ''
       : ` ${list} lists the models that requests may name.`;
   const message = `The model '${asked.slice(0, 200)}' does not exist; ${there}.${next}`;
-  return new Problem(404, 'model_not_found', message, { param: 'model' });
+  return new HttpError(404, 'model_not_found', message, { param: 'model' });
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { unsupportedMark } from '../body.ts';
-import { list } from '../list.ts';
+import { unsupportedMark } from '../../http/body.ts';
+import { list } from '../../http/schema/list.ts';
 
 /** Members of request bodies that several wires share. */
 

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 
 /** Before the next try where the queue is full of what others asked. */
 const retryMs = 50;
@@ -75,4 +75,4 @@ const turnOf = <Event>(of: Running<Event>): Promise<Turn<Event>> =>
     (error: unknown) => ({ of, error }),
   );
 
-const isFull = (error: unknown): boolean => error instanceof Problem && error.code === 'queue_full';
+const isFull = (error: unknown): boolean => error instanceof HttpError && error.code === 'queue_full';

@@ -1,6 +1,6 @@
 import { translate } from '../../grammar/translate.ts';
 import { GrammarError } from '../../grammar/types.ts';
-import type { JsonObject } from '../json-object.ts';
+import type { JsonObject } from '../../http/schema/json-object.ts';
 
 interface StrictTool {
   readonly strict?: boolean | null | undefined;

@@ -1,5 +1,5 @@
-import { exceeds, type Size } from '../json-object.ts';
-import type { Violation } from '../problem.ts';
+import { exceeds, type Size } from '../../http/schema/json-object.ts';
+import type { Violation } from '../../http/error.ts';
 
 interface Named {
   readonly name: string;

@@ -1,5 +1,5 @@
 import type { ChatInput, ChatTurn } from '../../chat/index.ts';
-import type { Violation } from '../problem.ts';
+import type { Violation } from '../../http/error.ts';
 import type { ContentPart, Message } from './chat-message-schema.ts';
 import type { ChatRequest } from './chat-schema.ts';
 import { outputViolations, toOutput } from './output-schema.ts';

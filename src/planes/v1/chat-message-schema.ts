@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { list } from '../list.ts';
+import { list } from '../../http/schema/list.ts';
 import { text, typeOf } from '../turn/members.ts';
 import { unserved } from './request-schema.ts';
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { jsonObject } from '../json-object.ts';
-import { list } from '../list.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { list } from '../../http/schema/list.ts';
 import { emptyList, flag, foreign, refused, text, verbosity } from '../turn/members.ts';
 import { message } from './chat-message-schema.ts';
 import { outputMembers } from './output-schema.ts';

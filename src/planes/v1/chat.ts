@@ -1,7 +1,7 @@
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { answerShare } from '../turn/bounds.ts';
 import { collectChat, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
@@ -43,7 +43,7 @@ export function chatRoute(resident: Resident) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, over, asProblem, work }) {
+    async handle({ body, signal, over, asHttpError, work }) {
       const ready = await resident.use(body.model, { signal, over, work }, 'generate');
       const { model, tokenizer } = ready.engine;
       const wrong = chatViolations(body);
@@ -81,7 +81,7 @@ export function chatRoute(resident: Resident) {
           answers: n,
           body,
         });
-        return await eventStream(chunks, asProblem);
+        return await eventStream(chunks, asHttpError);
       }
       return Response.json(toChatCompletion(head, await collectChat(events), toLogprobs));
     },

@@ -1,6 +1,6 @@
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../body.ts';
-import { Problem, type Violation } from '../problem.ts';
+import { invalidBody } from '../../http/body.ts';
+import { HttpError, type Violation } from '../../http/error.ts';
 import { type Asked, answerShare } from '../turn/bounds.ts';
 import type { TextRequest } from '../turn/choices.ts';
 import { answerLimit, refuseOverlong } from '../turn/encode.ts';
@@ -127,5 +127,5 @@ async function encodeText({ tokenizer, model }: Engine, text: string): Promise<r
   if (ids.length > 0) return ids;
   // A model without BOS has nothing to begin an empty text with.
   if (tokenizer.bosId !== undefined) return [tokenizer.bosId];
-  throw new Problem(400, 'invalid_value', 'prompt: must not be empty for this model.', { param: 'prompt' });
+  throw new HttpError(400, 'invalid_value', 'prompt: must not be empty for this model.', { param: 'prompt' });
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { list } from '../list.ts';
+import { list } from '../../http/schema/list.ts';
 import { flag, text } from '../turn/members.ts';
 import { promptProgress, timings } from '../turn/timings.ts';
 import { textLogprobs } from './logprobs.ts';

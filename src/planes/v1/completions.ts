@@ -1,7 +1,7 @@
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
 import { answerHead } from '../turn/identity.ts';
 import { sayTexts } from '../turn/said.ts';
@@ -45,7 +45,7 @@ export function completionsRoute(resident: Resident) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, over, asProblem, work }) {
+    async handle({ body, signal, over, asHttpError, work }) {
       const ready = await resident.use(body.model, { signal, over, work }, 'generate');
       const { engine } = ready;
       const wrong = completionViolations(body);
@@ -72,7 +72,7 @@ export function completionsRoute(resident: Resident) {
           answers: made,
           body,
         });
-        return await eventStream(chunks, asProblem);
+        return await eventStream(chunks, asHttpError);
       }
       const collector = new CompletionCollector(form);
       const ends: Extract<ChoiceEvent, { type: 'end' }>[] = [];

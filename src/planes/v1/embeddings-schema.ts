@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { list } from '../list.ts';
+import { list } from '../../http/schema/list.ts';
 
 const inputForm = 'expected a text, an array of texts, an array of token ids, or an array of those';
 const text = z.string({ error: 'expected a text' }).min(1, 'must not be empty');

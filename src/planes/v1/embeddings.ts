@@ -1,9 +1,9 @@
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../body.ts';
+import { invalidBody } from '../../http/body.ts';
 import { openaiError } from '../error-schema.ts';
-import type { Violation } from '../problem.ts';
+import type { Violation } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import {
   type EmbeddingList,
   type EmbeddingRequest,

@@ -1,9 +1,9 @@
-import type { Envelope, Problem } from '../problem.ts';
+import type { Envelope, HttpError } from '../../http/error.ts';
 
 /** OpenAI's envelope: all four members always there. */
 export const openaiEnvelope: Envelope = (problem) => ({ error: toOpenAIError(problem) });
 
-export const toOpenAIError = ({ status, code, message, param, violations }: Problem) => ({
+export const toOpenAIError = ({ status, code, message, param, violations }: HttpError) => ({
   message,
   type: errorType(status),
   param: param ?? null,

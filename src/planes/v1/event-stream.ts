@@ -1,5 +1,5 @@
-import type { Problem } from '../problem.ts';
-import { serverSentEvents, sse, streamResponse } from '../stream.ts';
+import type { HttpError } from '../../http/error.ts';
+import { serverSentEvents, sse, streamResponse } from '../../http/stream.ts';
 import { openaiEnvelope } from './envelope.ts';
 
 /**
@@ -8,11 +8,11 @@ import { openaiEnvelope } from './envelope.ts';
  */
 export function eventStream(
   chunks: AsyncGenerator<unknown, void, undefined>,
-  asProblem: (error: unknown) => Problem,
+  asHttpError: (error: unknown) => HttpError,
 ): Promise<Response> {
   return streamResponse(framed(chunks), {
     contentType: serverSentEvents,
-    failure: (error) => sse(openaiEnvelope(asProblem(error))),
+    failure: (error) => sse(openaiEnvelope(asHttpError(error))),
   });
 }
 

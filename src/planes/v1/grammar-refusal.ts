@@ -1,5 +1,5 @@
 import type { GrammarErrorCode } from '../../grammar/types.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 
 const codes: readonly string[] = [
   'unsupported_schema',
@@ -12,6 +12,6 @@ const codes: readonly string[] = [
  * @param memberOf asked only where a grammar was refused: to find a tool at fault takes a while
  */
 export function namingGrammar(error: unknown, memberOf: () => string): unknown {
-  if (!(error instanceof Problem) || !codes.includes(error.code)) return error;
-  return new Problem(error.status, error.code, error.message, { param: `${memberOf()}${error.param ?? ''}` });
+  if (!(error instanceof HttpError) || !codes.includes(error.code)) return error;
+  return new HttpError(error.status, error.code, error.message, { param: `${memberOf()}${error.param ?? ''}` });
 }

@@ -1,7 +1,7 @@
 import { openaiError } from '../error-schema.ts';
 import type { ModelRow, ModelStore } from '../model-store.ts';
 import { loading, plainName, type ReadyModel, type Resident } from '../resident.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute } from '../../http/route.ts';
 import { modelNotFound } from '../turn/identity.ts';
 import { type ModelEntry, type ModelList, modelEntry, modelList } from './models-schema.ts';
 

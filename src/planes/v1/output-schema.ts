@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { GrammarSource } from '../../grammar/types.ts';
-import { type JsonObject, jsonObject } from '../json-object.ts';
-import { list } from '../list.ts';
-import { refuseHeavyJson } from '../heavy-json.ts';
-import type { Violation } from '../problem.ts';
+import { type JsonObject, jsonObject } from '../../http/schema/json-object.ts';
+import { list } from '../../http/schema/list.ts';
+import { refuseHeavyJson } from '../../http/json-limits.ts';
+import type { Violation } from '../../http/error.ts';
 import { flag, text } from '../turn/members.ts';
 import { unserved } from './request-schema.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { dictionary, list } from '../list.ts';
+import { dictionary, list } from '../../http/schema/list.ts';
 import { emptyList, flag, refused } from '../turn/members.ts';
 import { postSamplingProbs } from '../turn/post-sampling.ts';
 import { progressMembers } from '../turn/timings.ts';

@@ -1,5 +1,5 @@
 import type { TokenLogprob, Usage } from '../../engine/index.ts';
-import type { Problem } from '../problem.ts';
+import type { HttpError } from '../../http/error.ts';
 import type { ChatEnd, ChatEvent } from '../turn/chat.ts';
 import { toOpenAIError } from './envelope.ts';
 import { OpenCall, type OpenItem, OpenMessage, OpenReasoning, type Unnumbered } from './responses-output.ts';
@@ -33,7 +33,7 @@ export class ResponseWriter {
   }
 
   /** What broke the answer, and what there was of it. */
-  *fail(problem: Problem): Generator<ResponseEvent, void, undefined> {
+  *fail(problem: HttpError): Generator<ResponseEvent, void, undefined> {
     const { type, code, message, param } = toOpenAIError(problem);
     yield this.#numbered({ type: 'error', error: { type, code, message, param } });
     if (this.#open) this.#done.push(this.#open.item('incomplete'));

@@ -1,7 +1,7 @@
 import type { ChatInput, ChatTurn, ToolChoice, ToolDefinition } from '../../chat/index.ts';
 import type { GrammarSource } from '../../grammar/types.ts';
-import { invalidBody } from '../body.ts';
-import type { Violation } from '../problem.ts';
+import { invalidBody } from '../../http/body.ts';
+import type { Violation } from '../../http/error.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
 import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';

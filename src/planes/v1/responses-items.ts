@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { list } from '../list.ts';
+import { list } from '../../http/schema/list.ts';
 import { text, toolName, typeOf } from '../turn/members.ts';
 
 const part = z.discriminatedUnion(

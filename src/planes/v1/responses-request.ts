@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { jsonObject } from '../json-object.ts';
-import { dictionary, list } from '../list.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { dictionary, list } from '../../http/schema/list.ts';
 import { emptyList, flag, foreign, plainFormat, refused, text, verbosity } from '../turn/members.ts';
 import { efforts } from '../turn/thinking.ts';
 import { samplingMembers, tokenLimit } from './request-schema.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { jsonObject } from '../json-object.ts';
-import { list } from '../list.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { list } from '../../http/schema/list.ts';
 import { flag, mostTools, refused, text, toolList, toolName, typeOf } from '../turn/members.ts';
 
 const functionTool = z.discriminatedUnion(

@@ -1,8 +1,8 @@
 import { openaiError } from '../error-schema.ts';
-import { Problem } from '../problem.ts';
+import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute, type Route } from '../route.ts';
-import { serverSentEvents, sse, streamResponse } from '../stream.ts';
+import { defineRoute, type Route } from '../../http/route.ts';
+import { serverSentEvents, sse, streamResponse } from '../../http/stream.ts';
 import { type ChatEvent, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
@@ -43,7 +43,7 @@ function createRoute(resident: Resident): Route {
       429: refusal('The queue is full; `Retry-After` tells when to come back.'),
       503: refusal('No resident model, or it is loading, or the GPU was lost.'),
     },
-    async handle({ body, signal, over, asProblem, work }) {
+    async handle({ body, signal, over, asHttpError, work }) {
       const ready = await resident.use(body.model, { signal, over, work }, 'generate');
       const { model, tokenizer } = ready.engine;
       const logprobs = body.top_logprobs || body.include?.includes('message.output_text.logprobs');
@@ -65,7 +65,7 @@ function createRoute(resident: Resident): Route {
       if (body.stream) {
         return await streamResponse(framed(events, writer), {
           contentType: serverSentEvents,
-          failure: (error) => [...writer.fail(asProblem(error))].map(frame).join(''),
+          failure: (error) => [...writer.fail(asHttpError(error))].map(frame).join(''),
         });
       }
       return Response.json(await lastSnapshot(events, writer));
@@ -102,9 +102,9 @@ async function lastSnapshot(events: AsyncIterable<ChatEvent>, writer: ResponseWr
 
 /** On this wire the conversation's member has another name. */
 function asInput(error: unknown): unknown {
-  if (!(error instanceof Problem) || error.param !== 'messages') return error;
+  if (!(error instanceof HttpError) || error.param !== 'messages') return error;
   const { status, code, message, violations, headers } = error;
-  return new Problem(status, code, message, {
+  return new HttpError(status, code, message, {
     param: 'input',
     headers,
     ...(violations ? { violations } : {}),
@@ -128,7 +128,7 @@ function storedRoutes(): Route[] {
       params: { id: "A response's id." },
       answers: { 404: refusal('This host stores no responses.') },
       handle({ params }) {
-        throw new Problem(
+        throw new HttpError(
           404,
           'response_not_found',
           `There is no response '${params['id']?.slice(0, 100)}': this host stores none. Keep what POST ${path} answers, and send the whole conversation with the next request.`,

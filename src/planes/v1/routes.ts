@@ -1,7 +1,7 @@
 import { openaiError } from '../error-schema.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
-import type { Plane, Route } from '../route.ts';
+import type { Plane, Route } from '../../http/route.ts';
 import { chatRoute } from './chat.ts';
 import { completionsRoute } from './completions.ts';
 import { embeddingsRoute } from './embeddings.ts';

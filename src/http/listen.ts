@@ -4,11 +4,11 @@ import {
   type RefusedRequest,
   unreadableRequest,
   type WrittenRefusal,
-} from '../listening/http-server.ts';
-import { type Listening, listening } from '../listening/listening.ts';
-import type { HostGuard } from './ingress.ts';
-import { type Envelope, hostEnvelope, Problem } from './problem.ts';
-import { newRequestId } from './request-id.ts';
+} from './server.ts';
+import { type Listening, listening } from './listening.ts';
+import type { HostGuard } from './host-guard.ts';
+import { type Envelope, hostEnvelope, HttpError } from './error.ts';
+import { newHostRequestId } from './request-id.ts';
 
 /**
  * How long an idle connection is kept, in ms. Longer than clients and proxies keep theirs, mostly 60 s: whoever closes
@@ -34,9 +34,9 @@ export async function listen(
   let closing = false;
   const writeRefusal = ({ status, code, message }: RefusedRequest, target: string): WrittenRefusal => {
     const path = target.replace(/^https?:\/\/[^/?#]*/i, '').split('?', 1)[0] ?? '';
-    const requestId = newRequestId();
+    const requestId = newHostRequestId();
     return {
-      body: JSON.stringify(envelopeOf(path)(new Problem(status, code, message), requestId, path)),
+      body: JSON.stringify(envelopeOf(path)(new HttpError(status, code, message), requestId, path)),
       headers: {
         'content-type': 'application/json',
         'x-content-type-options': 'nosniff',

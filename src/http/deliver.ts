@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
-import type { Answer, LiveFrames } from './answers.ts';
-import { CallerGone } from './request-body.ts';
+import type { Answer, LiveFrames } from '../gateway/serve/answers.ts';
+import { CallerGone } from '../gateway/serve/request-body.ts';
 
 /** How an answer goes out: straight into Node's own where there is one, which is faster than a web stream. */
 export interface Way {

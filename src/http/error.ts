@@ -5,7 +5,7 @@ export interface Violation {
 }
 
 /** A refusal that a handler throws; each plane writes it in its own envelope. */
-export class Problem extends Error {
+export class HttpError extends Error {
   readonly status: number;
   /** snake_case, stable. */
   readonly code: string;
@@ -24,7 +24,7 @@ export class Problem extends Error {
     } = {},
   ) {
     super(message);
-    this.name = 'Problem';
+    this.name = 'HttpError';
     this.status = status;
     this.code = code;
     this.param = more.param;
@@ -42,15 +42,15 @@ export class ClientGone extends Error {
 }
 
 /** How a plane writes a refusal; some wires name the request in it, and one says by the path what it is about. */
-export type Envelope = (problem: Problem, requestId?: string, path?: string) => unknown;
+export type Envelope = (problem: HttpError, requestId?: string, path?: string) => unknown;
 
 /** The native planes' envelope. */
 export const hostEnvelope: Envelope = ({ code, message, violations }) => ({
   error: { code, message, ...(violations ? { violations } : {}) },
 });
 
-export function problemResponse(
-  problem: Problem,
+export function errorResponse(
+  problem: HttpError,
   envelope: Envelope,
   requestId: string,
   path?: string,

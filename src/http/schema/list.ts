@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { mostViolations } from './body.ts';
+import { mostViolations } from '../body.ts';
 
 /**
  * An array whose length is checked before its elements, and these only until enough faults are found.

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { didYouMean } from '../words/nearest.ts';
+import { didYouMean } from '../../words/nearest.ts';
 
 /**
  * An object without other members: a mistyped one would be dropped, and what it was to keep or to hide would not be.

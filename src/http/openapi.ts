@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { Gate } from './access.ts';
+import type { Gate } from '../planes/access.ts';
 import type { AnswerSpec, Plane, Route } from './route.ts';
-import { neededScopes } from './scopes.ts';
+import { neededScopes } from '../planes/scopes.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 const uri = (id: string) => `#/components/schemas/${id}`;

@@ -1,4 +1,4 @@
-import { ClientGone } from './problem.ts';
+import { ClientGone } from './error.ts';
 
 /** How long the status line waits for the first frame, so that a refusal is still an HTTP status. */
 const patienceMs = 1000;

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
 import { illFormedNames } from '../words/ill-formed-names.ts';
-import { refuseHeavyJson } from './heavy-json.ts';
-import { Problem, type Violation } from './problem.ts';
+import { refuseHeavyJson } from './json-limits.ts';
+import { HttpError, type Violation } from './error.ts';
 import { bodyLimitBytes, type Route } from './route.ts';
 
 /** Reads and checks the JSON body of a route. Refuses with 413, 415 or 400; a 400 names every violation. */
@@ -31,7 +31,7 @@ export async function readJsonBody(
     value = JSON.parse(text);
   } catch (error) {
     const why = error instanceof SyntaxError ? error.message.slice(0, 200) : 'it is not UTF-8';
-    throw new Problem(400, 'invalid_json', `The body is not valid JSON: ${why}.`);
+    throw new HttpError(400, 'invalid_json', `The body is not valid JSON: ${why}.`);
   }
   const illFormed = illFormedNames(text, value);
   if (illFormed.length > 0) throw invalidBody(illFormed);
@@ -51,7 +51,7 @@ export async function readTextBody(request: Request, limitBytes: number): Promis
   const type = request.headers.get('content-type');
   if (type !== null && !/^(?:text\/plain|application\/toml)\s*(?:;|$)/i.test(type)) {
     const message = `The body must be text: send 'Content-Type: text/plain' (got '${type.slice(0, 80)}').`;
-    throw new Problem(415, 'unsupported_media_type', message);
+    throw new HttpError(415, 'unsupported_media_type', message);
   }
   refuseEncoded(request);
   const bytes = await readBytes(request, limitBytes);
@@ -72,7 +72,7 @@ function requireJsonType(request: Request, loose: boolean): void {
     refuseForeignPage(request);
     return;
   }
-  throw new Problem(
+  throw new HttpError(
     415,
     'unsupported_media_type',
     `The body must be JSON: send 'Content-Type: application/json' (got ${type ? `'${type.slice(0, 80)}'` : 'none'}).`,
@@ -82,7 +82,7 @@ function requireJsonType(request: Request, loose: boolean): void {
 function refuseEncoded(request: Request): void {
   const encoding = request.headers.get('content-encoding');
   if (encoding === null || encoding.toLowerCase() === 'identity') return;
-  throw new Problem(
+  throw new HttpError(
     415,
     'unsupported_encoding',
     `The body is encoded as '${encoding.slice(0, 80)}'; send it as it is, without Content-Encoding.`,
@@ -105,21 +105,21 @@ export function refuseForeignPage(request: Request): void {
   if (!crossSite && (origin === null || origin === new URL(request.url).origin)) return;
   const page = origin === null ? '' : ` '${origin.slice(0, 100)}'`;
   const message = `A page of another origin${page} may not use this host; send the request without Origin.`;
-  throw new Problem(403, 'foreign_origin', message);
+  throw new HttpError(403, 'foreign_origin', message);
 }
 
 /** A refusal names no more of them; what checks a body may stop at the next one. */
 export const mostViolations = 50;
 
 /** A 400 whose message is every violation. */
-export function invalidBody(violations: readonly Violation[], unsupported = false): Problem {
+export function invalidBody(violations: readonly Violation[], unsupported = false): HttpError {
   const shown = violations.slice(0, mostViolations);
   const message = shown
     .map((one) => (one.path === '' ? one.message : `${one.path}: ${one.message}`))
     .join('; ');
   const more = violations.length > shown.length ? '; and more' : '';
   const param = violations[0]?.path;
-  return new Problem(400, unsupported ? 'unsupported_parameter' : 'invalid_value', `${message}${more}.`, {
+  return new HttpError(400, unsupported ? 'unsupported_parameter' : 'invalid_value', `${message}${more}.`, {
     ...(param ? { param } : {}),
     violations: shown,
   });
@@ -162,7 +162,7 @@ async function* boundedParts(
   limitBytes: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const tooLarge = () =>
-    new Problem(413, 'body_too_large', `The body is larger than the limit of ${limitBytes} bytes.`);
+    new HttpError(413, 'body_too_large', `The body is larger than the limit of ${limitBytes} bytes.`);
   if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge();
   const reader = request.body?.getReader();
   if (!reader) return;

@@ -1,4 +1,4 @@
-import { Problem } from './problem.ts';
+import { HttpError } from './error.ts';
 
 const most = {
   /** Levels of arrays and objects; schemas and conversations of real clients have a few dozen. */
@@ -34,7 +34,7 @@ export function refuseHeavyJson(json: Uint8Array): void {
       parts++;
       if (++depth > most.levels) {
         const message = `The body nests arrays and objects more than ${most.levels} deep; send a flatter one.`;
-        throw new Problem(400, 'nested_too_deep', message);
+        throw new HttpError(400, 'nested_too_deep', message);
       }
     } else if (byte === colon) {
       parts++;
@@ -44,5 +44,5 @@ export function refuseHeavyJson(json: Uint8Array): void {
   }
   if (parts <= most.parts) return;
   const message = `The body has more than ${most.parts} arrays, objects and members; send a smaller one.`;
-  throw new Problem(400, 'too_many_parts', message);
+  throw new HttpError(400, 'too_many_parts', message);
 }

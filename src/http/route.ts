@@ -1,14 +1,14 @@
 import type { z } from 'zod';
 import type { CompletionFacts, Work } from '../watch/index.ts';
-import type { Caller, Gate } from './access.ts';
-import type { Envelope, Problem } from './problem.ts';
+import type { Caller, Gate } from '../planes/access.ts';
+import type { Envelope, HttpError } from './error.ts';
 
 /** What a handler gets: the checked body, the parameters of path and query, and a signal that ends with the client or the host. */
 interface PlaneRequest<Body = unknown, Watched = Work<'completion'> | undefined> extends Caller {
   readonly body: Body;
   /** Of a route with `completion`: begun when the request came, and ended with its answer. */
   readonly work: Watched;
-  /** Of a route with `rawBody`, else empty: breaks with a `Problem` where there are too many. */
+  /** Of a route with `rawBody`, else empty: breaks with a `HttpError` where there are too many. */
   readonly bytes: AsyncIterable<Uint8Array>;
   /** Of a route with `textBody`, else empty. */
   readonly text: string;
@@ -20,8 +20,8 @@ interface PlaneRequest<Body = unknown, Watched = Work<'completion'> | undefined>
   readonly over: Promise<void>;
   /** What the answer's `x-request-id` says. */
   readonly requestId: string;
-  /** Makes any error an answer: one that is no `Problem` is a fault of ours, logged and told as a 500. */
-  readonly asProblem: (error: unknown) => Problem;
+  /** Makes any error an answer: one that is no `HttpError` is a fault of ours, logged and told as a 500. */
+  readonly asHttpError: (error: unknown) => HttpError;
 }
 
 /** What those hear who watch the resident model's answers. */

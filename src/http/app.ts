@@ -1,14 +1,14 @@
 import { Hono } from 'hono';
 import { matchedRoutes } from 'hono/route';
 import { traceparentOf, unwatched, type Watch } from '../watch/index.ts';
-import type { Access, Caller } from './access.ts';
+import type { Access, Caller } from '../planes/access.ts';
 import { readJsonBody, readRawBody, readTextBody, refuseForeignPage } from './body.ts';
 import { meantPath } from './did-you-mean.ts';
-import { endingOf } from './ending.ts';
-import { ClientGone, type Envelope, hostEnvelope, Problem, problemResponse } from './problem.ts';
-import { newRequestId } from './request-id.ts';
+import { endingOf } from '../planes/ending.ts';
+import { ClientGone, type Envelope, hostEnvelope, HttpError, errorResponse } from './error.ts';
+import { newHostRequestId } from './request-id.ts';
 import type { Plane, Route } from './route.ts';
-import { neededScopes } from './scopes.ts';
+import { neededScopes } from '../planes/scopes.ts';
 import { streamEnd } from './stream.ts';
 
 export interface AppOptions {
@@ -39,10 +39,10 @@ export function createApp({
 }: AppOptions): Hono<Setting> {
   const app = new Hono<Setting>();
   const envelopeOf = envelopesOf(planes);
-  const asProblem = (error: unknown, requestId: string): Problem => {
-    if (error instanceof Problem) return error;
+  const asHttpError = (error: unknown, requestId: string): HttpError => {
+    if (error instanceof HttpError) return error;
     onFault(requestId, error);
-    return new Problem(500, 'internal_error', `The host failed on this request; its log names ${requestId}.`);
+    return new HttpError(500, 'internal_error', `The host failed on this request; its log names ${requestId}.`);
   };
 
   const judgesOperator = new Set(
@@ -53,7 +53,7 @@ export function createApp({
   );
 
   app.use(async (context, next) => {
-    const requestId = newRequestId();
+    const requestId = newHostRequestId();
     context.set('requestId', requestId);
     await next();
     context.res.headers.set('x-request-id', requestId);
@@ -80,7 +80,7 @@ export function createApp({
   const absent = planes.flatMap((plane) => plane.absent ?? []);
   for (const { method, path, why } of absent) {
     app.on(method, path, () => {
-      throw new Problem(404, 'not_found', `There is no ${method} ${path}: ${why}.`);
+      throw new HttpError(404, 'not_found', `There is no ${method} ${path}: ${why}.`);
     });
   }
   const methods = new Map<string, string[]>();
@@ -103,7 +103,7 @@ export function createApp({
         params: context.req.param(),
         stopping,
         requestId,
-        asProblem: (error) => asProblem(error, requestId),
+        asHttpError: (error) => asHttpError(error, requestId),
         watch,
       });
     });
@@ -111,7 +111,7 @@ export function createApp({
   for (const [path, allowed] of methods) {
     app.all(path, ({ req }) => {
       const message = `${req.method} does not apply to ${req.path}; use ${allowed.join(' or ')}.`;
-      throw new Problem(405, 'method_not_allowed', message, { headers: { allow: allowed.join(', ') } });
+      throw new HttpError(405, 'method_not_allowed', message, { headers: { allow: allowed.join(', ') } });
     });
   }
 
@@ -124,15 +124,15 @@ export function createApp({
     const other = meant(req.path);
     const hint = other === undefined ? 'GET /openapi.json lists every route.' : `did you mean ${other}?`;
     const message = `There is no ${req.path.slice(0, 200)}; ${hint}`;
-    const problem = new Problem(404, 'not_found', message);
-    return problemResponse(problem, envelopeOf(req.path), context.get('requestId'), req.path);
+    const problem = new HttpError(404, 'not_found', message);
+    return errorResponse(problem, envelopeOf(req.path), context.get('requestId'), req.path);
   });
   app.onError((error, context) => {
     // The status is for the log only: the connection is gone.
     if (error instanceof ClientGone) return new Response(null, { status: 499 });
     const requestId = context.get('requestId');
     const { path } = context.req;
-    return problemResponse(asProblem(error, requestId), envelopeOf(path), requestId, path);
+    return errorResponse(asHttpError(error, requestId), envelopeOf(path), requestId, path);
   });
   return app;
 }
@@ -155,14 +155,14 @@ interface Circumstances {
   readonly params: Readonly<Record<string, string>>;
   readonly stopping: AbortSignal;
   readonly requestId: string;
-  readonly asProblem: (error: unknown) => Problem;
+  readonly asHttpError: (error: unknown) => HttpError;
   readonly watch: Watch;
 }
 
 async function answer(
   route: Route,
   request: Request,
-  { caller: { by, local }, params, stopping, requestId, asProblem, watch }: Circumstances,
+  { caller: { by, local }, params, stopping, requestId, asHttpError, watch }: Circumstances,
 ): Promise<Response> {
   const { completion } = route;
   const traceparent = traceparentOf(request.headers.get('traceparent'));
@@ -207,7 +207,7 @@ async function answer(
       signal,
       over: over.promise,
       requestId,
-      asProblem,
+      asHttpError,
       work,
     };
     const response = await route.handle({ body, bytes, ...about });
@@ -245,5 +245,5 @@ export function honoPath({ path, rest }: Pick<Route, 'path' | 'rest'>): string {
  */
 function refuseDotSegments(target: string): void {
   if (!/[/\\](?:\.|%2e){1,2}(?:[/\\?#]|$)/i.test(target.split('?')[0] ?? '')) return;
-  throw new Problem(400, 'unsafe_path', "The path has a segment '.' or '..'; write it without.");
+  throw new HttpError(400, 'unsafe_path', "The path has a segment '.' or '..'; write it without.");
 }
