@@ -1,5 +1,6 @@
 import { free } from '../gateway/catalog/rate-card.ts';
-import type { Cap, Model, Provider } from '../gateway/catalog/types.ts';
+import type { Model, Provider } from '../gateway/catalog/types.ts';
+import type { Cap } from '../wires/core/types.ts';
 import { GatewayFile } from '../gateway/config/file.ts';
 import type { GatewayConfig } from '../gateway/config/types.ts';
 import { shownDatabase } from '../gateway/config/shown-database.ts';

@@ -42,7 +42,11 @@ export function createApp({
   const asHttpError = (error: unknown, requestId: string): HttpError => {
     if (error instanceof HttpError) return error;
     onFault(requestId, error);
-    return new HttpError(500, 'internal_error', `The host failed on this request; its log names ${requestId}.`);
+    return new HttpError(
+      500,
+      'internal_error',
+      `The host failed on this request; its log names ${requestId}.`,
+    );
   };
 
   const judgesOperator = new Set(

@@ -4,32 +4,36 @@ export interface Violation {
   readonly message: string;
 }
 
-/** A refusal that a handler throws; each plane writes it in its own envelope. */
+export interface HttpErrorOptions extends ErrorOptions {
+  /** The member of the request that it is about. */
+  readonly param?: string;
+  /** All that is wrong with a body, when it is more than one thing. */
+  readonly violations?: readonly Violation[];
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A refusal that a handler throws; each wire and plane writes it in its own envelope. */
 export class HttpError extends Error {
   readonly status: number;
-  /** snake_case, stable. */
-  readonly code: string;
+  /** snake_case, stable. Undefined only on the gateway, where the type says it all. */
+  readonly code: string | undefined;
   readonly param: string | undefined;
   readonly violations: readonly Violation[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
     status: number,
-    code: string,
+    code: string | undefined,
     message: string,
-    more: {
-      param?: string;
-      violations?: readonly Violation[];
-      headers?: Readonly<Record<string, string>>;
-    } = {},
+    { param, violations, headers = {}, ...options }: HttpErrorOptions = {},
   ) {
-    super(message);
+    super(message, options);
     this.name = 'HttpError';
     this.status = status;
     this.code = code;
-    this.param = more.param;
-    this.violations = more.violations;
-    this.headers = more.headers ?? {};
+    this.param = param;
+    this.violations = violations;
+    this.headers = headers;
   }
 }
 

@@ -1,10 +1,5 @@
 import { getRequestListener } from '@hono/node-server';
-import {
-  createHttpServer,
-  type RefusedRequest,
-  unreadableRequest,
-  type WrittenRefusal,
-} from './server.ts';
+import { createHttpServer, type RefusedRequest, unreadableRequest, type WrittenRefusal } from './server.ts';
 import { type Listening, listening } from './listening.ts';
 import type { HostGuard } from './host-guard.ts';
 import { type Envelope, hostEnvelope, HttpError } from './error.ts';

@@ -12,7 +12,7 @@ export function endingOf(
 ): Ending {
   const said = sent === undefined ? {} : { status: sent };
   if (broken instanceof ClientGone) return { outcome: 'abandoned', code: 'client_gone', ...said };
-  const { status, code } = broken instanceof HttpError ? broken : { status: 500, code: 'internal_error' };
+  const { status, code = 'internal_error' } = broken instanceof HttpError ? broken : { status: 500 };
   // Who reads nothing for long is as good as gone.
   if (code === 'reader_stalled') return { outcome: 'abandoned', code, ...said };
   const isAskers = status < 500 || status === 501;

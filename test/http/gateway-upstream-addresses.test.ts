@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Resolve } from '../../src/addresses/resolve.ts';
 import type { ByokProvider } from '../../src/gateway/config/types.ts';
 import { UndiciTransport } from '../../src/gateway/upstream/transport.ts';
-import { UpstreamFailure } from '../../src/gateway/upstream/types.ts';
+import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
 import { vettedGet } from '../../src/gateway/upstream/vetted-get.ts';
 import { AddressRefused } from '../../src/gateway/upstream/vetting.ts';
 import { aCandidate, aSending, ownCandidate } from '../support/gateway/candidates.ts';

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { UpstreamRouter } from '../../src/gateway/upstream/router.ts';
 import { UndiciTransport } from '../../src/gateway/upstream/transport.ts';
-import { UpstreamFailure } from '../../src/gateway/upstream/types.ts';
+import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
 import { aCandidate, aSending } from '../support/gateway/candidates.ts';
 
 const closing: (() => unknown)[] = [];

@@ -4,10 +4,11 @@ import { once } from 'node:events';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { WireKind } from '../../src/gateway/catalog/types.ts';
+import type { WireKind } from '../../src/wires/core/types.ts';
 import { UndiciTransport, type TransportOptions } from '../../src/gateway/upstream/transport.ts';
-import { type Sending, UpstreamFailure, type UpstreamReply } from '../../src/gateway/upstream/types.ts';
-import type { SseFrame } from '../../src/gateway/wires/wire.ts';
+import { type Sending, type UpstreamReply } from '../../src/gateway/upstream/types.ts';
+import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
+import type { SseFrame } from '../../src/wires/core/wire.ts';
 import { aCandidate, aSending } from '../support/gateway/candidates.ts';
 import { serve } from '../support/local-server.ts';
 

@@ -1,12 +1,8 @@
-import type { Cap, Effort, Model, WireKind } from '../../src/gateway/catalog/types.ts';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
-import type {
-  AnswerAbout,
-  ClientRequest,
-  StreamReceipt,
-  StreamWriter,
-} from '../../src/gateway/wires/wire.ts';
+import type { Model } from '../../src/gateway/catalog/types.ts';
+import type { Cap, Effort, WireKind } from '../../src/wires/core/types.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
+import type { AnswerAbout, ClientRequest, StreamReceipt, StreamWriter } from '../../src/wires/core/wire.ts';
 
 const price = {
   input: 1n,

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { openAuthenticator } from '../../src/gateway/access/authenticator.ts';
 import { ShortMemory } from '../../src/gateway/access/short-memory.ts';
-import type { GatewayError } from '../../src/gateway/errors.ts';
+import type { WireError } from '../../src/wires/core/error.ts';
 import { openLedger } from '../../src/gateway/ledger/index.ts';
 import type { KeyRow } from '../../src/gateway/ledger/types.ts';
 import { newSecret, secretHash } from '../../src/signing/secret.ts';
@@ -59,7 +59,7 @@ const refusalOf = (work: Promise<unknown>) =>
   work.then(
     () => 'let in',
     (error: unknown) => {
-      const { name, status, body, headers } = error as GatewayError;
+      const { name, status, body, headers } = error as WireError;
       return JSON.stringify({ name, status, body, headers });
     },
   );
@@ -124,7 +124,7 @@ describe('whoever has no key is refused', () => {
     const refusals = await Promise.all(tries.map((headers) => refusalOf(ask(headers))));
     expect([...new Set(refusals)]).toEqual([
       JSON.stringify({
-        name: 'GatewayError',
+        name: 'WireError',
         status: 401,
         body: {
           message:

@@ -72,7 +72,7 @@ describe('the pace of a key', () => {
 });
 
 const refusal = (message: string) => ({
-  name: 'GatewayError',
+  name: 'WireError',
   status: 429,
   type: 'rate_limit_error',
   code: 'rate_limit_exceeded',

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { AnswerIdentity } from '../../src/gateway/wires/answer-identity.ts';
+import { AnswerIdentity } from '../../src/wires/core/answer-identity.ts';
 
 /** Whether the last of the chunks shows that another answer began; none before it may. */
 function isOther(...chunks: readonly (readonly [id: unknown, begins?: boolean])[]): boolean {

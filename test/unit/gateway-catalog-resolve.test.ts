@@ -4,7 +4,7 @@ import type { OwnCredential } from '../../src/gateway/access/types.ts';
 import { balanceBody, listBody, modelBody } from '../../src/gateway/catalog/bodies.ts';
 import { Catalog } from '../../src/gateway/catalog/catalog.ts';
 import { GatewayFile } from '../../src/gateway/config/file.ts';
-import { GatewayError } from '../../src/gateway/errors.ts';
+import { WireError } from '../../src/wires/core/error.ts';
 
 const model = (id: string, provider: string, more = '') => `[[models]]
 id = "${id}"
@@ -62,12 +62,12 @@ const own = (provider: string, baseUrl?: string): OwnCredential => ({
   baseUrl,
 });
 
-const refused = async (work: Promise<unknown>): Promise<GatewayError> => {
+const refused = async (work: Promise<unknown>): Promise<WireError> => {
   const error = await work.then(
     () => undefined,
     (thrown: unknown) => thrown,
   );
-  if (error instanceof GatewayError) return error;
+  if (error instanceof WireError) return error;
   throw new Error('was not refused', { cause: error });
 };
 const idsOf = (candidates: readonly { model: { id: string } }[]) => candidates.map((one) => one.model.id);

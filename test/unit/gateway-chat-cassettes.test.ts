@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { Usage } from '../../src/gateway/catalog/types.ts';
-import { chatWire } from '../../src/gateway/wires/chat/client.ts';
-import { chatSame } from '../../src/gateway/wires/chat/same.ts';
-import { openaiChat } from '../../src/gateway/wires/chat/upstream.ts';
-import { completionsWire } from '../../src/gateway/wires/completions/client.ts';
-import { completionsSame } from '../../src/gateway/wires/completions/same.ts';
-import { translated } from '../../src/gateway/wires/translated.ts';
+import type { Usage } from '../../src/wires/core/types.ts';
+import { chatWire } from '../../src/wires/chat/client.ts';
+import { chatSame } from '../../src/wires/chat/same.ts';
+import { openaiChat } from '../../src/wires/chat/upstream.ts';
+import { completionsWire } from '../../src/wires/completions/client.ts';
+import { completionsSame } from '../../src/wires/completions/same.ts';
+import { translated } from '../../src/wires/core/translated.ts';
 import { cassettesPath, interactions, recordedBody, recordedFrames } from '../support/gateway/cassettes.ts';
 import { aboutOf, askedOn, contentsOf, through } from '../support/gateway/chat.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import { chatWire } from '../../src/gateway/wires/chat/client.ts';
-import { openaiChat } from '../../src/gateway/wires/chat/upstream.ts';
-import type { Conversation, Message, Part } from '../../src/gateway/wires/conversation.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { chatWire } from '../../src/wires/chat/client.ts';
+import { openaiChat } from '../../src/wires/chat/upstream.ts';
+import type { Conversation, Message, Part } from '../../src/wires/core/conversation.ts';
 import { aboutOf, askedOn, contentsOf } from '../support/gateway/chat.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
 import { modelOf } from '../support/gateway/models.ts';
@@ -139,7 +139,7 @@ describeShared('answers on the chat wire', [openApiDocument], () => {
   });
 
   it('tells errors in-band and whole', () => {
-    const error = new GatewayError(502, 'upstream_error', 'It failed.', { code: 'upstream_failed' });
+    const error = new WireError(502, 'upstream_error', 'It failed.', { code: 'upstream_failed' });
     const [chunk] = payloadsOf(chatWire.writer(aboutOf(ask({}))).fail(error));
     expect(schemaFaults('chat', 'chunk', chunk)).toEqual([]);
     expect(chatWire.errorBody(error, 'req_0')).toEqual(chunk);
@@ -305,11 +305,11 @@ describe('conversations on the chat wire', () => {
           stop: 5,
         }),
       );
-    expect(wrong).toThrow(GatewayError);
+    expect(wrong).toThrow(WireError);
     try {
       wrong();
     } catch (error) {
-      const paths = (error as GatewayError).violations?.map(({ path }) => path);
+      const paths = (error as WireError).violations?.map(({ path }) => path);
       expect(paths).toEqual([
         'messages.0.content.0.text',
         'messages.1.role',

@@ -6,7 +6,7 @@ import { deliver } from '../../src/http/deliver.ts';
 import { Relay } from '../../src/gateway/serve/relay.ts';
 import { newRequestId } from '../../src/http/request-id.ts';
 import type { Frames } from '../../src/gateway/upstream/types.ts';
-import type { SseFrame } from '../../src/gateway/wires/wire.ts';
+import type { SseFrame } from '../../src/wires/core/wire.ts';
 
 const undo: (() => unknown)[] = [];
 afterEach(async () => {

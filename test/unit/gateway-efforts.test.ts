@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { Effort, Model, WireKind } from '../../src/gateway/catalog/types.ts';
+import type { Model } from '../../src/gateway/catalog/types.ts';
+import type { Effort, WireKind } from '../../src/wires/core/types.ts';
 import { assumptionsOn } from '../../src/gateway/config/remarks.ts';
-import { chatWire } from '../../src/gateway/wires/chat/client.ts';
-import { efforts } from '../../src/gateway/wires/effort.ts';
-import { translationOf } from '../../src/gateway/wires/index.ts';
-import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
+import { chatWire } from '../../src/wires/chat/client.ts';
+import { efforts } from '../../src/wires/core/effort.ts';
+import { translationOf } from '../../src/wires/translation.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
 import { modelOf } from '../support/gateway/models.ts';
 import { configOf } from '../support/gateway/world.ts';
 

@@ -3,10 +3,10 @@ import OpenAI from 'openai';
 import OpenAiBefore from 'openai-6';
 import { describe, expect, it } from 'vitest';
 import type { Model } from '../../src/gateway/catalog/types.ts';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import { UpstreamFailure } from '../../src/gateway/upstream/types.ts';
-import { embeddingsFacts, embeddingsOf } from '../../src/gateway/wires/embeddings/index.ts';
-import { fromBase64, toBase64 } from '../../src/gateway/wires/embeddings/vectors.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
+import { embeddingsFacts, embeddingsOf } from '../../src/wires/embeddings/index.ts';
+import { fromBase64, toBase64 } from '../../src/wires/embeddings/vectors.ts';
 import { cassettesPath, interactions } from '../support/gateway/cassettes.ts';
 import { modelOf } from '../support/gateway/models.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
@@ -35,7 +35,7 @@ const violationsOf = (body: Record<string, unknown>): string[] => {
   try {
     embeddingsFacts(body);
   } catch (error) {
-    if (error instanceof GatewayError && error.status === 400)
+    if (error instanceof WireError && error.status === 400)
       return (error.violations ?? []).map(({ path }) => path);
     throw error;
   }
@@ -105,11 +105,11 @@ describe('a request for embeddings', () => {
       ],
     });
     const tokens = requestOf({ model: 'm', input: [[1, 2]] });
-    expect(() => embeddingsOf('google').request(tokens, gemini)).toThrow(GatewayError);
+    expect(() => embeddingsOf('google').request(tokens, gemini)).toThrow(WireError);
   });
 
   it('is refused where the provider has none', () => {
-    expect(() => embeddingsOf('anthropic-messages')).toThrow(GatewayError);
+    expect(() => embeddingsOf('anthropic-messages')).toThrow(WireError);
   });
 });
 

@@ -1,17 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { UpstreamFailure } from '../../src/gateway/upstream/types.ts';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import type { Conversation, Part } from '../../src/gateway/wires/conversation.ts';
-import { google } from '../../src/gateway/wires/google/index.ts';
-import { PartialArguments } from '../../src/gateway/wires/google/partial-arguments.ts';
+import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import type { Conversation, Part } from '../../src/wires/core/conversation.ts';
+import { google } from '../../src/wires/google/index.ts';
+import { PartialArguments } from '../../src/wires/google/partial-arguments.ts';
 import { cassettesPath, recordedBody, recordedFrames } from '../support/gateway/cassettes.ts';
 import { frame } from '../support/gateway/frames.ts';
 import { modelOf } from '../support/gateway/models.ts';
 import { googleSpeech } from '../support/gateway/speech-google.ts';
 import { type Say, said } from '../support/gateway/speech.ts';
 import { describeShared } from '../support/shared.ts';
-import type { SseFrame } from '../../src/gateway/wires/wire.ts';
+import type { SseFrame } from '../../src/wires/core/wire.ts';
 
 const streamed = (frames: readonly SseFrame[]): AnswerEvent[] => {
   const reader = google.reader();

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { Model } from '../../src/gateway/catalog/types.ts';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import type { Conversation, Message, Part } from '../../src/gateway/wires/conversation.ts';
-import { google } from '../../src/gateway/wires/google/index.ts';
-import { reduceSchema } from '../../src/gateway/wires/google/schema.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import type { Conversation, Message, Part } from '../../src/wires/core/conversation.ts';
+import { google } from '../../src/wires/google/index.ts';
+import { reduceSchema } from '../../src/wires/google/schema.ts';
 import { modelOf } from '../support/gateway/models.ts';
 
 type Body = Record<string, unknown> & {
@@ -186,7 +186,7 @@ describe('a request to Google', () => {
 
   it('refuses to promise one call at a time, where there is something to call', () => {
     const tools = [{ name: 'a', parameters: {} }];
-    expect(() => ask({ tools, parallelToolCalls: false })).toThrow(GatewayError);
+    expect(() => ask({ tools, parallelToolCalls: false })).toThrow(WireError);
     expect(() => ask({ tools, parallelToolCalls: false })).toThrow(/parallel_tool_calls/);
     ask({ parallelToolCalls: false });
     ask({ tools, parallelToolCalls: true });
@@ -262,7 +262,7 @@ describe('a request to Google', () => {
   it('is refused, not a fault of ours, where a schema is nested without end', () => {
     let schema: Record<string, unknown> = {};
     for (let depth = 0; depth < 20_000; depth++) schema = { type: 'array', items: schema };
-    expect(() => ask({ format: { type: 'schema', name: 's', schema } })).toThrow(GatewayError);
+    expect(() => ask({ format: { type: 'schema', name: 's', schema } })).toThrow(WireError);
   });
 });
 

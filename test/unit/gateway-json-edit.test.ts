@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { editMembers } from '../../src/gateway/wires/json-edit.ts';
+import { editMembers } from '../../src/wires/core/json-edit.ts';
 
 const space = fc.string({ unit: fc.constantFrom(' ', '\n', '\t', '\r'), maxLength: 3 });
 /** The same string written with or without escapes. */

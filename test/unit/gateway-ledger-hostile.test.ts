@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Usage } from '../../src/gateway/catalog/types.ts';
+import type { Usage } from '../../src/wires/core/types.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { ledgerOn, payerOf, reservation, settlement } from '../support/ledger.ts';
 

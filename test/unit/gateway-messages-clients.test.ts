@@ -1,11 +1,11 @@
 import Anthropic from '@anthropic-ai/sdk';
 import Anthropic0 from 'anthropic-sdk-0';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import { messagesWire } from '../../src/gateway/wires/messages/client.ts';
-import { messagesSame } from '../../src/gateway/wires/messages/same.ts';
-import type { AnswerAbout, SseFrame, StreamReceipt } from '../../src/gateway/wires/wire.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { messagesWire } from '../../src/wires/messages/client.ts';
+import { messagesSame } from '../../src/wires/messages/same.ts';
+import type { AnswerAbout, SseFrame, StreamReceipt } from '../../src/wires/core/wire.ts';
 import { aiSdks } from '../support/ai-sdks.ts';
 import { recordedFrames } from '../support/gateway/cassettes.ts';
 import { type LocalServer, serve } from '../support/local-server.ts';
@@ -18,7 +18,7 @@ const receipt: StreamReceipt = {
   effectiveModel: 'the-model',
   reason: 'as_requested',
 };
-const overloaded = new GatewayError(502, 'upstream_error', 'Overloaded; ask again.', {
+const overloaded = new WireError(502, 'upstream_error', 'Overloaded; ask again.', {
   code: 'upstream_failed',
 });
 const written = (events: readonly AnswerEvent[]) => {

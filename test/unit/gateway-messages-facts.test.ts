@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { inputBound } from '../../src/gateway/catalog/price.ts';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import { messagesWire } from '../../src/gateway/wires/messages/client.ts';
-import type { RequestFacts } from '../../src/gateway/wires/wire.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import { messagesWire } from '../../src/wires/messages/client.ts';
+import type { RequestFacts } from '../../src/wires/core/wire.ts';
 
 const facts = (body: object): RequestFacts =>
   messagesWire.facts(body as Record<string, unknown>, JSON.stringify(body));
@@ -17,11 +17,11 @@ const read = (body: object) => {
     header: () => undefined,
   });
 };
-const refusal = (act: () => unknown): GatewayError => {
+const refusal = (act: () => unknown): WireError => {
   try {
     act();
   } catch (error) {
-    if (error instanceof GatewayError) return error;
+    if (error instanceof WireError) return error;
     throw error;
   }
   throw new Error('expected a refusal');

@@ -1,11 +1,11 @@
 import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { Usage } from '../../src/gateway/catalog/types.ts';
-import { UpstreamFailure } from '../../src/gateway/upstream/types.ts';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import { messagesSame } from '../../src/gateway/wires/messages/same.ts';
-import { anthropicMessages } from '../../src/gateway/wires/messages/upstream.ts';
-import type { AnswerAbout, SseFrame } from '../../src/gateway/wires/wire.ts';
+import type { Usage } from '../../src/wires/core/types.ts';
+import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { messagesSame } from '../../src/wires/messages/same.ts';
+import { anthropicMessages } from '../../src/wires/messages/upstream.ts';
+import type { AnswerAbout, SseFrame } from '../../src/wires/core/wire.ts';
 import { recordedBody, recordedFrames } from '../support/gateway/cassettes.ts';
 import { frame } from '../support/gateway/frames.ts';
 import { describeShared } from '../support/shared.ts';

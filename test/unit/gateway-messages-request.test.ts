@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Cap, Effort, Model } from '../../src/gateway/catalog/types.ts';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import type { Conversation, Message, Part } from '../../src/gateway/wires/conversation.ts';
-import { messagesWire } from '../../src/gateway/wires/messages/client.ts';
-import { messagesSame } from '../../src/gateway/wires/messages/same.ts';
-import { anthropicMessages } from '../../src/gateway/wires/messages/upstream.ts';
-import type { ClientRequest } from '../../src/gateway/wires/wire.ts';
+import type { Model } from '../../src/gateway/catalog/types.ts';
+import type { Cap, Effort } from '../../src/wires/core/types.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import type { Conversation, Message, Part } from '../../src/wires/core/conversation.ts';
+import { messagesWire } from '../../src/wires/messages/client.ts';
+import { messagesSame } from '../../src/wires/messages/same.ts';
+import { anthropicMessages } from '../../src/wires/messages/upstream.ts';
+import type { ClientRequest } from '../../src/wires/core/wire.ts';
 import { modelOf } from '../support/gateway/models.ts';
 
 const user = (text: string): Message => ({ role: 'user', parts: [{ type: 'text', text }] });
@@ -21,11 +22,11 @@ const model = modelOf('anthropic-messages', { family: 'anthropic' });
 const withEfforts = (...efforts: Effort[]) => modelOf('anthropic-messages', { efforts });
 const ask = (conversation: Conversation, maxTokens = 4096, of: Model = model, stream = false) =>
   JSON.parse(anthropicMessages.request(conversation, { model: of, stream, maxTokens }).text);
-const refusal = (act: () => unknown): GatewayError => {
+const refusal = (act: () => unknown): WireError => {
   try {
     act();
   } catch (error) {
-    if (error instanceof GatewayError) return error;
+    if (error instanceof WireError) return error;
     throw error;
   }
   throw new Error('expected a refusal');

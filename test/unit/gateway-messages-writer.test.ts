@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Cost } from '../../src/gateway/catalog/types.ts';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import type { AnswerEvent, FinishReason } from '../../src/gateway/wires/answer.ts';
-import { messagesWire } from '../../src/gateway/wires/messages/client.ts';
-import { anthropicMessages } from '../../src/gateway/wires/messages/upstream.ts';
-import type { AnswerAbout, StreamReceipt } from '../../src/gateway/wires/wire.ts';
+import type { Cost } from '../../src/wires/core/types.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import type { AnswerEvent, FinishReason } from '../../src/wires/core/answer.ts';
+import { messagesWire } from '../../src/wires/messages/client.ts';
+import { anthropicMessages } from '../../src/wires/messages/upstream.ts';
+import type { AnswerAbout, StreamReceipt } from '../../src/wires/core/wire.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
 
 const about = { requestId: 'req_00ff', model: 'the-model', created: 0 } as AnswerAbout;
@@ -290,7 +290,7 @@ describe('a stream', () => {
   });
 
   it('fails in-band as it fails otherwise', () => {
-    const error = new GatewayError(502, 'upstream_error', 'No.', { code: 'upstream_failed' });
+    const error = new WireError(502, 'upstream_error', 'No.', { code: 'upstream_failed' });
     const [frame] = framesOf(messagesWire.writer(about).fail(error));
     expect(frame?.event).toBe('error');
     expect(JSON.parse(frame?.data ?? '')).toEqual(messagesWire.errorBody(error, 'req_00ff'));

@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { bound, cost, estimate, inputBound, roomFor } from '../../src/gateway/catalog/price.ts';
 import { picodollars, priceOf, usdPerMtok } from '../../src/gateway/catalog/rate-card.ts';
-import type { Price, Usage } from '../../src/gateway/catalog/types.ts';
+import type { Price } from '../../src/gateway/catalog/types.ts';
+import type { Usage } from '../../src/wires/core/types.ts';
 
 const usage = (some: Partial<Usage>): Usage => ({
   fresh: 0,

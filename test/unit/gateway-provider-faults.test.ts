@@ -5,7 +5,7 @@ import {
   faultInStream,
   providerFault,
   safeMessage,
-} from '../../src/gateway/wires/provider-faults.ts';
+} from '../../src/wires/core/provider-faults.ts';
 
 describe('faults of providers', () => {
   it.each([

@@ -1,9 +1,9 @@
 import OpenAI from 'openai';
 import OpenAI6 from 'openai-6';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
 import { aboutOf, asked, receipt } from '../support/gateway-responses.ts';
 import { type LocalServer, serve } from '../support/local-server.ts';
 
@@ -24,7 +24,7 @@ const answer: AnswerEvent[] = [
   { type: 'finish', reason: 'tool_calls' },
   { type: 'usage', usage },
 ];
-const fault = new GatewayError(502, 'upstream_error', 'The provider broke off.', { code: 'upstream_failed' });
+const fault = new WireError(502, 'upstream_error', 'The provider broke off.', { code: 'upstream_failed' });
 
 /** Answers as the gateway does: `model` says how. */
 const answerTo = (body: Record<string, unknown>) => {
@@ -56,7 +56,7 @@ beforeAll(async () => {
         const type = body['stream'] === true ? 'text/event-stream' : 'application/json';
         outgoing.writeHead(200, { 'content-type': type }).end(answered);
       } catch (error) {
-        if (!(error instanceof GatewayError)) throw error;
+        if (!(error instanceof WireError)) throw error;
         outgoing
           .writeHead(error.status, { 'content-type': 'application/json' })
           .end(JSON.stringify(responsesWire.errorBody(error, 'req_1')));

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
 
 const facts = (body: Record<string, unknown>) => responsesWire.facts(body, JSON.stringify(body));
-const fault = (body: Record<string, unknown>): GatewayError => {
+const fault = (body: Record<string, unknown>): WireError => {
   try {
     facts(body);
   } catch (error) {
-    if (error instanceof GatewayError) return error;
+    if (error instanceof WireError) return error;
     throw error;
   }
   throw new Error('nothing was wrong');

@@ -1,19 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import type { Conversation, Message, Part } from '../../src/gateway/wires/conversation.ts';
-import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
-import { encodeSeal } from '../../src/gateway/wires/responses/sealed.ts';
-import { openaiResponses } from '../../src/gateway/wires/responses/upstream.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import type { Conversation, Message, Part } from '../../src/wires/core/conversation.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
+import { encodeSeal } from '../../src/wires/responses/sealed.ts';
+import { openaiResponses } from '../../src/wires/responses/upstream.ts';
 import { asked, testModel } from '../support/gateway-responses.ts';
 
 const read = (body: Record<string, unknown>) => responsesWire.conversation(asked({ model: 'm', ...body }));
 const messagesIn = (body: Record<string, unknown>) => read(body).messages;
-const fault = (body: Record<string, unknown>): GatewayError => {
+const fault = (body: Record<string, unknown>): WireError => {
   try {
     read(body);
   } catch (error) {
-    if (error instanceof GatewayError) return error;
+    if (error instanceof WireError) return error;
     throw error;
   }
   throw new Error('nothing was wrong');
@@ -273,7 +273,7 @@ describe('a request to responses, read', () => {
         try {
           responsesWire.conversation(asked({ model: 'm', ...body }));
         } catch (error) {
-          expect(error).toBeInstanceOf(GatewayError);
+          expect(error).toBeInstanceOf(WireError);
         }
       }),
       { numRuns: 500 },

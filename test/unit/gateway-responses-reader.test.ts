@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { UpstreamFailure } from '../../src/gateway/upstream/types.ts';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
-import { openaiResponses } from '../../src/gateway/wires/responses/upstream.ts';
+import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
+import { openaiResponses } from '../../src/wires/responses/upstream.ts';
 import { frame, payloadsOf } from '../support/gateway/frames.ts';
 import { aboutOf, merged, receipt } from '../support/gateway-responses.ts';
 import { describeShared } from '../support/shared.ts';

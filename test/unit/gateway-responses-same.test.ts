@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import { openaiResponses } from '../../src/gateway/wires/responses/upstream.ts';
-import { responsesSame } from '../../src/gateway/wires/responses/same.ts';
-import type { SseFrame, UpstreamOptions } from '../../src/gateway/wires/wire.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { openaiResponses } from '../../src/wires/responses/upstream.ts';
+import { responsesSame } from '../../src/wires/responses/same.ts';
+import type { SseFrame, UpstreamOptions } from '../../src/wires/core/wire.ts';
 import { frame, payloadsOf } from '../support/gateway/frames.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
 import { aboutOf, asked, receipt, testModel } from '../support/gateway-responses.ts';
@@ -141,7 +141,7 @@ describe('a stream that passes through', () => {
 
   test("a fault after the last event is not the caller's", () => {
     const { stream } = relay([created, completed].map(named));
-    expect(stream.fail(new GatewayError(504, 'upstream_error', 'Slow.'))).toBe('');
+    expect(stream.fail(new WireError(504, 'upstream_error', 'Slow.'))).toBe('');
   });
 
   test('events that say nothing are not even parsed', () => {
@@ -202,7 +202,7 @@ describe('a stream that passes through', () => {
   test('one that failed before anything came leaves the caller with a stream of its own', () => {
     const { stream, text } = relay([named(error)]);
     expect(text).toBe('');
-    const told = payloadsOf(stream.fail(new GatewayError(502, 'upstream_error', 'Down.')));
+    const told = payloadsOf(stream.fail(new WireError(502, 'upstream_error', 'Down.')));
     expect(told.map(({ type }) => type)).toEqual([
       'response.created',
       'response.in_progress',
@@ -254,7 +254,7 @@ describeShared('recorded traffic that passes through', [folderName, openApiDocum
   test('a failure after recorded traffic is in the form of the wire', () => {
     const lines = recorded('openai-shell-container-multiturn.1.chunks.txt').trim().split('\n').slice(0, 8);
     const { stream } = relay(lines.map((line) => named(JSON.parse(line) as Json)));
-    for (const event of payloadsOf(stream.fail(new GatewayError(504, 'upstream_error', 'Slow.')))) {
+    for (const event of payloadsOf(stream.fail(new WireError(504, 'upstream_error', 'Slow.')))) {
       // OpenAI sends a user of null against its own schema.
       const faults = schemaFaults('responses', 'chunk', event).filter((each) => !each.includes('/user'));
       expect(faults).toEqual([]);

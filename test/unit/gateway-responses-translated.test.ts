@@ -1,11 +1,11 @@
 import { readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import { openaiChat } from '../../src/gateway/wires/chat/upstream.ts';
-import { google } from '../../src/gateway/wires/google/index.ts';
-import { anthropicMessages } from '../../src/gateway/wires/messages/upstream.ts';
-import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
-import { openaiResponses } from '../../src/gateway/wires/responses/upstream.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { openaiChat } from '../../src/wires/chat/upstream.ts';
+import { google } from '../../src/wires/google/index.ts';
+import { anthropicMessages } from '../../src/wires/messages/upstream.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
+import { openaiResponses } from '../../src/wires/responses/upstream.ts';
 import { recordedFrames } from '../support/gateway/cassettes.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { GatewayError } from '../../src/gateway/errors.ts';
-import type { AnswerEvent } from '../../src/gateway/wires/answer.ts';
-import type { Part } from '../../src/gateway/wires/conversation.ts';
-import { responsesWire } from '../../src/gateway/wires/responses/client.ts';
-import { openaiResponses } from '../../src/gateway/wires/responses/upstream.ts';
+import { WireError } from '../../src/wires/core/error.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import type { Part } from '../../src/wires/core/conversation.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
+import { openaiResponses } from '../../src/wires/responses/upstream.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
 import { aboutOf, asked, merged, receipt, streamed } from '../support/gateway-responses.ts';
@@ -31,7 +31,7 @@ const everything: AnswerEvent[] = [
   { type: 'finish', reason: 'tool_calls' },
   { type: 'usage', usage },
 ];
-const fault = new GatewayError(429, 'rate_limit_error', 'Too many.', { code: 'rate_limit_exceeded' });
+const fault = new WireError(429, 'rate_limit_error', 'Too many.', { code: 'rate_limit_exceeded' });
 const brief = ({ type, output_index: index }: Json) =>
   typeof index === 'number' ? `${index} ${String(type).replace('response.', '')}` : type;
 

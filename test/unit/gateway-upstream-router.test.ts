@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Candidate } from '../../src/gateway/catalog/types.ts';
-import { GatewayError } from '../../src/gateway/errors.ts';
+import { WireError } from '../../src/wires/core/error.ts';
 import { type AttemptReport, UpstreamRouter } from '../../src/gateway/upstream/router.ts';
-import { type Attempt, UpstreamFailure } from '../../src/gateway/upstream/types.ts';
+import { type Attempt } from '../../src/gateway/upstream/types.ts';
+import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
 import { aCandidate, ownCandidate } from '../support/gateway/candidates.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
@@ -16,7 +17,7 @@ afterEach(() => {
 
 const fault = (status: number, changed: Partial<UpstreamFailure> = {}) =>
   new UpstreamFailure({
-    error: new GatewayError(status, 'upstream_error', `status ${status}`),
+    error: new WireError(status, 'upstream_error', `status ${status}`),
     again: true,
     unwell: status >= 500,
     ...changed,
@@ -103,7 +104,7 @@ describe('a router', () => {
     const { run, reports } = world();
     const bug = new TypeError('a bug');
     await expect(run([a, b], [bug])).rejects.toBe(bug);
-    const error = new GatewayError(402, 'insufficient_allowance', 'no');
+    const error = new WireError(402, 'insufficient_allowance', 'no');
     await expect(run([a, b], [error])).rejects.toBe(error);
     expect(reports).toEqual([]);
   });

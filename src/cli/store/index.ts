@@ -256,6 +256,11 @@ const gone = (name: string): HttpError =>
   });
 
 const noRepository = (name: string): HttpError =>
-  new HttpError(400, 'invalid_reference', `'${name.slice(0, 200)}' is no repository; write hf.co/OWNER/NAME`, {
-    param: 'model',
-  });
+  new HttpError(
+    400,
+    'invalid_reference',
+    `'${name.slice(0, 200)}' is no repository; write hf.co/OWNER/NAME`,
+    {
+      param: 'model',
+    },
+  );

@@ -1,5 +1,5 @@
 import type { ByokProvider } from '../config/types.ts';
-import { invalidRequest } from '../errors.ts';
+import { invalidRequest } from '../../wires/core/error.ts';
 import { AddressRefused, vettedBase } from '../upstream/vetting.ts';
 
 /** What a caller wants to have stored. */
@@ -19,7 +19,7 @@ interface Violation {
 const longestKey = 8192;
 const longestUrl = 2048;
 
-/** The body of `PUT /v1/keys/{provider}`. @throws GatewayError 400 with all that is wrong with it */
+/** The body of `PUT /v1/keys/{provider}`. @throws WireError 400 with all that is wrong with it */
 export function credentialBody(body: unknown, provider: ByokProvider): GivenCredential {
   const given = membersOf(body);
   const violations: Violation[] = [];
@@ -45,7 +45,7 @@ export function credentialBody(body: unknown, provider: ByokProvider): GivenCred
   return { apiKey: apiKey as string, baseUrl, askedUrl };
 }
 
-/** What is registered at the command line. @throws GatewayError 400 likewise */
+/** What is registered at the command line. @throws WireError 400 likewise */
 export function registeredEndpoint(given: { readonly apiKey?: string; readonly baseUrl: string }): {
   readonly apiKey: string;
   readonly baseUrl: string;

@@ -1,7 +1,7 @@
 import { didYouMean } from '../../words/nearest.ts';
 import { endpointForm, endpointRule } from '../catalog/names.ts';
 import type { ByokProvider } from '../config/types.ts';
-import { GatewayError, invalidRequest } from '../errors.ts';
+import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import type { GatewayStore } from '../store/index.ts';
 import { credentialBody, registeredEndpoint } from './credential-body.ts';
 import { EnvelopeError, type MasterKeys } from './envelope.ts';
@@ -77,7 +77,7 @@ export class Credentials implements CredentialStore {
   /**
    * An endpoint that speaks OpenAI's wire, with any base URL: the operator says so at the command line.
    * @param name `kind:slug`
-   * @throws GatewayError 400
+   * @throws WireError 400
    */
   async register(
     accountId: string,
@@ -139,7 +139,7 @@ export class Credentials implements CredentialStore {
         this.#open(row);
       } catch (error) {
         // Nobody reads what is sealed with a key that is not here; whoever uses it hears so.
-        if (!(error instanceof GatewayError)) throw error;
+        if (!(error instanceof WireError)) throw error;
       }
     }
   }
@@ -196,7 +196,7 @@ export class Credentials implements CredentialStore {
       const again = endpointForm.test(row.provider)
         ? 'have the endpoint added again'
         : `store it again with PUT /v1/keys/${row.provider}`;
-      throw new GatewayError(
+      throw new WireError(
         500,
         'server_error',
         `Your credential for ${row.provider} cannot be opened: this gateway lacks the master key that sealed it, or the record was changed. Tell its operator, or ${again}.`,
@@ -215,7 +215,7 @@ export class Credentials implements CredentialStore {
 
   #needMasterKey(): void {
     if (this.#masters.length > 0) return;
-    throw new GatewayError(
+    throw new WireError(
       503,
       'server_error',
       'This gateway has no master key to seal credentials with: its operator has to set master_key_env or master_key_file in [secrets] of gateway.toml.',
@@ -223,13 +223,13 @@ export class Credentials implements CredentialStore {
     );
   }
 
-  #unknown(provider: string): GatewayError {
+  #unknown(provider: string): WireError {
     const known = [...this.#byok.keys()].sort();
     const message =
       known.length === 0
         ? 'This gateway takes no credentials of your own: its configuration has no [byok.<provider>].'
         : `There is no provider of that name${didYouMean(provider, known, (name) => `'${name}'`)}. Credentials are kept for ${known.join(', ')}.`;
-    return new GatewayError(404, 'invalid_request_error', message, {
+    return new WireError(404, 'invalid_request_error', message, {
       code: 'provider_not_found',
       param: 'provider',
     });

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { WireError } from '../../wires/core/error.ts';
 
 export type Refused = 'concurrency' | 'rate';
 
@@ -9,12 +9,12 @@ export interface KeyLimits {
 }
 
 /** Nothing tells how much is left, by decision: only that a second later is soon enough to try. */
-export function limitReached(refused: Refused, { concurrency, requestsPerMinute }: KeyLimits): GatewayError {
+export function limitReached(refused: Refused, { concurrency, requestsPerMinute }: KeyLimits): WireError {
   const message =
     refused === 'concurrency'
       ? `This key has ${concurrency} requests under way, as many as it may have at once: wait for one of them to end.`
       : `This key has sent ${requestsPerMinute} requests in a minute, as many as it may: send them more slowly.`;
-  return new GatewayError(429, 'rate_limit_error', message, {
+  return new WireError(429, 'rate_limit_error', message, {
     code: 'rate_limit_exceeded',
     headers: { 'retry-after': '1' },
   });

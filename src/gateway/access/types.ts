@@ -1,4 +1,5 @@
-import type { Candidate, Model, ReceiptReason } from '../catalog/types.ts';
+import type { Candidate, Model } from '../catalog/types.ts';
+import type { ReceiptReason } from '../../wires/core/types.ts';
 import type { KeyRow } from '../ledger/types.ts';
 
 /** Who asks. */
@@ -8,7 +9,7 @@ export interface Caller {
 }
 
 export interface Authenticator {
-  /** By `authorization`, `x-api-key` or `api-key`: the first of them that fits. @throws GatewayError 401, always the same */
+  /** By `authorization`, `x-api-key` or `api-key`: the first of them that fits. @throws WireError 401, always the same */
   authenticate(header: (name: string) => string | undefined): Promise<Caller>;
   /** The same, asking the ledger whether the key was revoked since it was looked up. For what the ledger does not check itself. */
   confirm(header: (name: string) => string | undefined): Promise<Caller>;
@@ -16,7 +17,7 @@ export interface Authenticator {
 
 /** Lets a key's requests in: so many at a time, so many a minute. */
 export interface Limiter {
-  /** @throws GatewayError 429 `rate_limit_exceeded` with `Retry-After: 1` */
+  /** @throws WireError 429 `rate_limit_exceeded` with `Retry-After: 1` */
   enter(caller: Caller): Promise<{ readonly leave: () => void }>;
 }
 
@@ -39,7 +40,7 @@ export interface CredentialStore {
       readonly created_at: string;
     }[]
   >;
-  /** Asks the provider first; 422 and nothing stored where it refuses. @throws GatewayError */
+  /** Asks the provider first; 422 and nothing stored where it refuses. @throws WireError */
   put(accountId: string, provider: string, body: unknown): Promise<void>;
   /** @returns whether there was one */
   remove(accountId: string, provider: string): Promise<boolean>;

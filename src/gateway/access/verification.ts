@@ -1,5 +1,5 @@
 import type { ByokProvider } from '../config/types.ts';
-import { GatewayError } from '../errors.ts';
+import { WireError } from '../../wires/core/error.ts';
 import { providerHeaders } from '../upstream/credential-headers.ts';
 import { AddressRefused, type UrlRules } from '../upstream/vetting.ts';
 import type { GivenCredential } from './credential-body.ts';
@@ -12,7 +12,7 @@ export type Probe = (
 
 /**
  * Whether a provider takes a key: every one of them lists its models to whoever has one, at no cost.
- * @throws GatewayError 422 where it refuses the key, 422 or 502 where it does not say
+ * @throws WireError 422 where it refuses the key, 422 or 502 where it does not say
  */
 export async function verify(probe: Probe, provider: ByokProvider, given: GivenCredential): Promise<void> {
   const { id, wire, hostSuffixes } = provider;
@@ -30,7 +30,7 @@ export async function verify(probe: Probe, provider: ByokProvider, given: GivenC
   if (status >= 200 && status < 300) return;
   // Google answers an unknown key as it does a malformed request.
   if (status === 401 || status === 403 || (status === 400 && wire === 'google'))
-    throw new GatewayError(
+    throw new WireError(
       422,
       'upstream_error',
       `${id} rejects this key (status ${status}), so nothing was stored. Check that the key is whole, active and allowed to list models.`,
@@ -40,9 +40,9 @@ export async function verify(probe: Probe, provider: ByokProvider, given: GivenC
 }
 
 /** @param byCaller the URL is the caller's to mend, as all others are the operator's */
-function unasked(id: string, byCaller: boolean, why: string): GatewayError {
+function unasked(id: string, byCaller: boolean, why: string): WireError {
   const advice = byCaller ? 'Check base_url, or try again later.' : 'Try again later.';
-  return new GatewayError(
+  return new WireError(
     byCaller ? 422 : 502,
     'upstream_error',
     `${id} could not be asked whether it takes this key: ${why}. Nothing was stored. ${advice}`,

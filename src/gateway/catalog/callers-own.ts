@@ -2,7 +2,8 @@
 import type { OwnCredential } from '../access/types.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { free } from './rate-card.ts';
-import { caps, type Candidate, type Effort, type Model, type Provider } from './types.ts';
+import { type Candidate, type Model, type Provider } from './types.ts';
+import { caps, type Effort } from '../../wires/core/types.ts';
 
 /** As OpenAI names them: the caller's goes through as it is, and only `max` becomes the one below. */
 const efforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh'];

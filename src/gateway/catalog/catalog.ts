@@ -1,6 +1,6 @@
 import type { OwnCredential, Resolution } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
-import { GatewayError, invalidRequest } from '../errors.ts';
+import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import type { KeyRow } from '../ledger/types.ts';
 import { nearest } from '../../words/nearest.ts';
 import { cloudDeployment, endpointsModel, deploymentForm } from './callers-own.ts';
@@ -68,7 +68,7 @@ export class Catalog {
   /**
    * What may serve a request, best first: the model asked for, then those that the caller named to stand in for it, then
    * those of the configuration. Whether they can do what the request asks for is not looked at.
-   * @throws GatewayError 404 `model_not_found`; 400 where a fallback is not known
+   * @throws WireError 404 `model_not_found`; 400 where a fallback is not known
    */
   async resolve(requested: string, asking: Asking): Promise<Resolution> {
     const found = await this.#find(requested, asking);
@@ -160,8 +160,8 @@ export class Catalog {
     return found.filter((one) => one !== undefined);
   }
 
-  async #notFound(name: string, asker: Asker): Promise<GatewayError> {
-    return new GatewayError(404, 'invalid_request_error', await this.#missing(name, asker), {
+  async #notFound(name: string, asker: Asker): Promise<WireError> {
+    return new WireError(404, 'invalid_request_error', await this.#missing(name, asker), {
       code: 'model_not_found',
       param: 'model',
     });

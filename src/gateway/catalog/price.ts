@@ -1,6 +1,7 @@
 /** What answers cost: picodollars a token, whole nanodollars a request, all of it exact. */
-import type { RequestFacts } from '../wires/wire.ts';
-import type { Cost, Model, Price, Usage } from './types.ts';
+import type { RequestFacts } from '../../wires/core/wire.ts';
+import type { Model, Price } from './types.ts';
+import type { Cost, Usage } from '../../wires/core/types.ts';
 
 const picoPerNano = 1000n;
 

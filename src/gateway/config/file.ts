@@ -6,7 +6,7 @@ import { UsageError } from '../../config/usage.ts';
 import { cloudProvider, residentName } from '../catalog/names.ts';
 import { priceOf } from '../catalog/rate-card.ts';
 import type { Model, Provider } from '../catalog/types.ts';
-import { efforts as allEfforts } from '../wires/effort.ts';
+import { efforts as allEfforts } from '../../wires/core/effort.ts';
 import { checkTogether } from './check.ts';
 import { Faults } from './faults.ts';
 import { type Environment, SecretSources } from './secret-sources.ts';

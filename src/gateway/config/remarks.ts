@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { isPrivate } from '../../addresses/ranges.ts';
 import { usdPerMtok } from '../catalog/rate-card.ts';
 import type { Model } from '../catalog/types.ts';
-import { effortsOf } from '../wires/chat/dialect.ts';
+import { effortsOf } from '../../wires/chat/dialect.ts';
 import type { GatewayConfig } from './types.ts';
 
 /** What is no fault of a configuration, but what its operator may not have meant. */

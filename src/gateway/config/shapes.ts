@@ -1,8 +1,8 @@
 /** The tables of `gateway.toml`, each member as people write it. */
 import { z } from 'zod';
 import { picodollars } from '../catalog/rate-card.ts';
-import { caps } from '../catalog/types.ts';
-import { efforts } from '../wires/effort.ts';
+import { caps } from '../../wires/core/types.ts';
+import { efforts } from '../../wires/core/effort.ts';
 
 const text = z.string({ error: 'expected a text' });
 const filled = text.min(1, 'must not be empty');

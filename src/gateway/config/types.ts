@@ -1,4 +1,5 @@
-import type { Model, Provider, WireKind } from '../catalog/types.ts';
+import type { Model, Provider } from '../catalog/types.ts';
+import type { WireKind } from '../../wires/core/types.ts';
 
 /** `gateway.toml`, read and checked. */
 export interface GatewayConfig {

@@ -1,4 +1,4 @@
-import type { Cost, ReceiptReason, Usage } from '../catalog/types.ts';
+import type { Cost, ReceiptReason, Usage } from '../../wires/core/types.ts';
 
 /** Money as it is kept: nanodollars. */
 export type Nano = bigint;

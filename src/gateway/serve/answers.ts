@@ -1,6 +1,6 @@
-import type { GatewayError } from '../errors.ts';
-import { errorBodyOf } from '../wires/messages/frames.ts';
-import type { ClientWire } from '../wires/wire.ts';
+import type { WireError } from '../../wires/core/error.ts';
+import { errorBodyOf } from '../../wires/messages/frames.ts';
+import type { ClientWire } from '../../wires/core/wire.ts';
 import { noCost, type Receipt, receiptHeaders } from './receipt.ts';
 
 const json = 'application/json; charset=utf-8';
@@ -60,7 +60,7 @@ export const plainErrorBody: ErrorBody = (error) => ({ error: error.body });
 export const errorBodyAt = (path: string): ErrorBody =>
   /^\/v1\/messages(?:\/|$)/.test(path) ? errorBodyOf : plainErrorBody;
 
-export function errorAnswer(receipt: Receipt, error: GatewayError, errorBody: ErrorBody): Answer<string> {
+export function errorAnswer(receipt: Receipt, error: WireError, errorBody: ErrorBody): Answer<string> {
   // A stream that did not begin: its answer has a cost like any other.
   receipt.cost ??= noCost;
   return jsonAnswer(receipt, error.status, JSON.stringify(errorBody(error, receipt.requestId)), {

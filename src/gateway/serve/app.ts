@@ -1,5 +1,5 @@
 import { Hono } from 'hono';
-import { GatewayError } from '../errors.ts';
+import { WireError } from '../../wires/core/error.ts';
 import { errorAnswer, errorBodyAt, plainErrorBody } from './answers.ts';
 import { type Asked, askedOf, type Setting } from './asked.ts';
 import { deliver } from '../../http/deliver.ts';
@@ -89,13 +89,13 @@ function refuse(
   message: string,
   headers: Record<string, string> = {},
 ): Response {
-  const error = new GatewayError(status, 'invalid_request_error', message, { code, headers });
+  const error = new WireError(status, 'invalid_request_error', message, { code, headers });
   const { body, headers: all } = errorAnswer(newReceipt(), error, errorBodyAt(path));
   return new Response(body, { status, headers: all });
 }
 
-function asGatewayError({ onFault }: GatewayParts, { receipt }: Asked, error: unknown): GatewayError {
-  if (error instanceof GatewayError) {
+function asGatewayError({ onFault }: GatewayParts, { receipt }: Asked, error: unknown): WireError {
+  if (error instanceof WireError) {
     // Of ours to mend, although the caller can be told what it is: a master key that is not configured.
     if (error.code === 'credential_unreadable') onFault(receipt.requestId, error.cause);
     return error;

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { WireError } from '../../wires/core/error.ts';
 
 /** Of bodies as large as they may be: what one key may have on the way at a time. */
 const mostBodies = 4;
@@ -33,13 +33,13 @@ export class BodyShares {
 }
 
 export interface BodyShare {
-  /** So many bytes came. @throws GatewayError 429 */
+  /** So many bytes came. @throws WireError 429 */
   readonly take: (bytes: number) => void;
   readonly close: () => void;
 }
 
-const tooMany = (): GatewayError =>
-  new GatewayError(
+const tooMany = (): WireError =>
+  new WireError(
     429,
     'rate_limit_error',
     'Too many large bodies of this API key are on the way at a time; send them one after the other.',

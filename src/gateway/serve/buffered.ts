@@ -1,4 +1,5 @@
-import type { Candidate, Usage } from '../catalog/types.ts';
+import type { Candidate } from '../catalog/types.ts';
+import type { Usage } from '../../wires/core/types.ts';
 import { Answer, jsonAnswer } from './answers.ts';
 import { estimatedOf, noCost } from './receipt.ts';
 import { served, serves, type Work } from './work.ts';

@@ -1,8 +1,14 @@
 import { roomFor } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
-import { invalidRequest, unsupported } from '../errors.ts';
-import { translationOf } from '../wires/index.ts';
-import type { AnswerAbout, ClientRequest, ClientWire, RequestFacts, Translation } from '../wires/wire.ts';
+import { invalidRequest, unsupported } from '../../wires/core/error.ts';
+import { translationOf } from '../../wires/translation.ts';
+import type {
+  AnswerAbout,
+  ClientRequest,
+  ClientWire,
+  RequestFacts,
+  Translation,
+} from '../../wires/core/wire.ts';
 import { Answer } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { buffered } from './buffered.ts';
@@ -16,7 +22,7 @@ import { checkWindow } from './window.ts';
 import { refuseUnpriced } from './unpriced.ts';
 import type { Work } from './work.ts';
 
-/** Answers a completion on any wire. @throws GatewayError @throws CallerGone */
+/** Answers a completion on any wire. @throws WireError @throws CallerGone */
 export async function complete(parts: GatewayParts, wire: ClientWire, asked: Asked): Promise<Answer> {
   const opened = await open(parts, asked, {
     wire: wire.name,
@@ -67,7 +73,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
   });
 }
 
-/** @throws GatewayError 400 where the model cannot do what is asked for */
+/** @throws WireError 400 where the model cannot do what is asked for */
 function checkModel(wire: ClientWire, { model }: Candidate, facts: RequestFacts): void {
   if (wire.name === 'messages' && model.provider.wire !== 'anthropic-messages')
     throw invalidRequest(

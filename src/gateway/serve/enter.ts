@@ -1,7 +1,8 @@
 import type { Caller, Resolution } from '../access/types.ts';
 import type { Candidate } from '../catalog/types.ts';
-import { GatewayError, invalidApiKey } from '../errors.ts';
-import type { RequestFacts } from '../wires/wire.ts';
+import { invalidApiKey } from '../errors.ts';
+import { WireError } from '../../wires/core/error.ts';
+import type { RequestFacts } from '../../wires/core/wire.ts';
 import { Answer } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { type IdempotencyKey, idempotencyKey, replay } from './idempotency.ts';
@@ -21,9 +22,9 @@ export interface Entered<Facts extends RequestFacts> extends JsonBody {
 
 export interface Reading<Facts extends RequestFacts> {
   readonly wire: string;
-  /** @throws GatewayError 400 */
+  /** @throws WireError 400 */
   readonly facts: (body: JsonBody) => Facts;
-  /** Whether the model can do it. @throws GatewayError 400 */
+  /** Whether the model can do it. @throws WireError 400 */
   readonly check: (candidate: Candidate, facts: Facts, body: JsonBody) => void;
   readonly maxTokensOf: (candidate: Candidate, facts: Facts) => number;
 }
@@ -43,7 +44,7 @@ export interface Opened<Facts extends RequestFacts> {
 
 /**
  * All that comes before a provider is asked: who, what, whether, and the money. @returns an answer where the request has
- * one already @throws GatewayError
+ * one already @throws WireError
  */
 export async function open<Facts extends RequestFacts>(
   parts: GatewayParts,
@@ -55,14 +56,14 @@ export async function open<Facts extends RequestFacts>(
     if (opened instanceof Answer) await parts.authenticator.confirm(asked.header);
     return opened;
   } catch (error) {
-    if (error instanceof GatewayError) await confirmAfter(error, parts, asked);
+    if (error instanceof WireError) await confirmAfter(error, parts, asked);
     throw error;
   }
 }
 
 /** The ledger checks the key when money is held. What ends before tells a key that was revoked meanwhile nothing else. */
 async function confirmAfter(
-  { status }: GatewayError,
+  { status }: WireError,
   { authenticator }: GatewayParts,
   asked: Asked,
 ): Promise<void> {
@@ -71,7 +72,7 @@ async function confirmAfter(
   try {
     await authenticator.confirm(asked.header);
   } catch (error) {
-    if (error instanceof GatewayError) throw error;
+    if (error instanceof WireError) throw error;
   }
 }
 
@@ -174,7 +175,7 @@ async function enter<Facts extends RequestFacts>(
       reading.check(candidate, facts, body);
       return true;
     } catch (error) {
-      if (error instanceof GatewayError) return false;
+      if (error instanceof WireError) return false;
       throw error;
     }
   });

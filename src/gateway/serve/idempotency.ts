@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { GatewayError, invalidRequest } from '../errors.ts';
+import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import type { Claimed } from '../ledger/types.ts';
 import { Answer } from './answers.ts';
 
@@ -9,7 +9,7 @@ export interface IdempotencyKey {
   readonly bodyHash: string;
 }
 
-/** @throws GatewayError 400 */
+/** @throws WireError 400 */
 export function idempotencyKey(
   header: string | undefined,
   route: string,
@@ -23,7 +23,7 @@ export function idempotencyKey(
   return { key: header, bodyHash: createHash('sha256').update(`${route}\n`).update(body).digest('hex') };
 }
 
-/** What the first request with the key came to. @throws GatewayError 409 */
+/** What the first request with the key came to. @throws WireError 409 */
 export function replay(found: Claimed): Answer {
   switch (found.state) {
     case 'done': {
@@ -31,21 +31,21 @@ export function replay(found: Claimed): Answer {
       return new Answer(status, { ...headers, 'x-svc-idempotent-replay': 'true' }, body);
     }
     case 'in_progress':
-      throw new GatewayError(
+      throw new WireError(
         409,
         'invalid_request_error',
         'The first request with this idempotency-key is not over yet; ask again for its answer in a moment.',
         { code: 'request_in_progress', headers: { 'retry-after': '1' } },
       );
     case 'gone':
-      throw new GatewayError(
+      throw new WireError(
         409,
         'invalid_request_error',
         `The request with this idempotency-key is over and paid for (${found.requestId}), but its answer was not kept; use a new key to ask again.`,
         { code: 'idempotency_answer_lost', headers: { 'x-should-retry': 'false' } },
       );
     case 'conflict':
-      throw new GatewayError(
+      throw new WireError(
         409,
         'invalid_request_error',
         'This idempotency-key came before with another body; use a new key for a new request.',

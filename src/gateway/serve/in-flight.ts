@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { WireError } from '../../wires/core/error.ts';
 
 /** A request that is not over yet: it is coming in, its answer is on the way, or its money is not settled. */
 interface Open {
@@ -38,8 +38,8 @@ export class InFlight {
   }
 }
 
-export const stopping = (): GatewayError =>
-  new GatewayError(503, 'server_error', 'The gateway is stopping; ask again.', {
+export const stopping = (): WireError =>
+  new WireError(503, 'server_error', 'The gateway is stopping; ask again.', {
     code: 'gateway_stopping',
     headers: { 'retry-after': '1' },
   });

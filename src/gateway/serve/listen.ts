@@ -6,7 +6,7 @@ import {
   type WrittenRefusal,
 } from '../../http/server.ts';
 import { type Listening, listening } from '../../http/listening.ts';
-import { GatewayError } from '../errors.ts';
+import { WireError } from '../../wires/core/error.ts';
 import { errorAnswer, errorBodyAt } from './answers.ts';
 import { newReceipt } from './receipt.ts';
 
@@ -58,7 +58,7 @@ export async function listen(
 }
 
 function writeRefusal({ status, code, message }: RefusedRequest, target: string): WrittenRefusal {
-  const error = new GatewayError(status, 'invalid_request_error', message, { code });
+  const error = new WireError(status, 'invalid_request_error', message, { code });
   const path = target.replace(/^https?:\/\/[^/?#]*/i, '').split('?', 1)[0] ?? '';
   return errorAnswer(newReceipt(), error, errorBodyAt(path));
 }

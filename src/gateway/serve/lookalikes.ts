@@ -1,4 +1,4 @@
-import { invalidRequest } from '../errors.ts';
+import { invalidRequest } from '../../wires/core/error.ts';
 
 /** Members that decide what a request costs, or where it goes. */
 const decisive = new Set([
@@ -26,7 +26,7 @@ const folded = (name: string): string => name.toUpperCase().toLowerCase();
 
 /**
  * Some providers take `MAX_TOKENS` for `max_tokens`, so that they would do what was not reckoned with here.
- * @throws GatewayError 400
+ * @throws WireError 400
  */
 export function refuseLookalikes(body: Readonly<Record<string, unknown>>): void {
   for (const name of Object.keys(body)) {

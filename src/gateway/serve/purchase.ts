@@ -1,10 +1,11 @@
 import type { Caller } from '../access/types.ts';
 import { bound, cost as costOf, estimate } from '../catalog/price.ts';
-import type { Candidate, Cost, Usage } from '../catalog/types.ts';
-import { GatewayError, invalidRequest } from '../errors.ts';
+import type { Candidate } from '../catalog/types.ts';
+import type { Cost, Usage } from '../../wires/core/types.ts';
+import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import { mostMoney } from '../ledger/index.ts';
 import type { Ledger, Reservation, Settlement, StoredAnswer } from '../ledger/types.ts';
-import type { RequestFacts } from '../wires/wire.ts';
+import type { RequestFacts } from '../../wires/core/wire.ts';
 import type { Answer } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { type IdempotencyKey, replay } from './idempotency.ts';
@@ -31,7 +32,7 @@ const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 const boundOf = (candidate: Candidate, { facts, maxTokensOf }: Order): bigint =>
   isByok(candidate) ? 0n : bound({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) });
 
-/** Whole nanodollars. @throws GatewayError 400 */
+/** Whole nanodollars. @throws WireError 400 */
 function ceilingOf(header: string | undefined): bigint | undefined {
   if (header === undefined) return undefined;
   if (!/^\d{1,18}$/.test(header.trim()))
@@ -81,7 +82,7 @@ export class Purchase {
 
   /**
    * Holds the most that the request can cost. A fallback that is dearer than the ceiling or the balance allows is left
-   * out. @returns an answer where the request's idempotency key has one already @throws GatewayError 402, each of three
+   * out. @returns an answer where the request's idempotency key has one already @throws WireError 402, each of three
    */
   static async open(ledger: Ledger, asked: Asked, order: Order): Promise<Purchase | Answer> {
     const { facts, caller } = order;
@@ -110,7 +111,7 @@ export class Purchase {
         ...(order.idempotency ? { idempotency: order.idempotency } : {}),
       };
     };
-    const refuse = (error: GatewayError) => {
+    const refuse = (error: WireError) => {
       const end = { status: error.status, outcome: 'failed' as const };
       const totalMs = performance.now() - asked.arrivedAt;
       ledger.note(reservation([first]), { ...recordOf(asked, first, 0), ...end, totalMs });
@@ -118,7 +119,7 @@ export class Purchase {
     };
     if (fits[0] !== first)
       throw refuse(
-        new GatewayError(
+        new WireError(
           402,
           'cost_ceiling_exceeded',
           `This request could cost ${mostOf(first)} nanodollars, more than the ${ceiling} of x-svc-max-cost-nanousd. Ask for fewer tokens or raise the ceiling.`,
@@ -144,7 +145,7 @@ export class Purchase {
         return replay(reserved.found);
       case 'insufficient_allowance':
         throw refuse(
-          new GatewayError(
+          new WireError(
             402,
             'insufficient_allowance',
             `This request could cost ${needed} nanodollars, and the balance has ${reserved.balance} left. Add credits or ask for fewer tokens.`,
@@ -153,7 +154,7 @@ export class Purchase {
         );
       case 'key_spend_cap_exceeded':
         throw refuse(
-          new GatewayError(
+          new WireError(
             402,
             'key_spend_cap_exceeded',
             `This request could cost ${needed} nanodollars, and this API key may spend ${reserved.remaining} more. Raise the key's cap or use another key.`,

@@ -1,4 +1,4 @@
-import type { Cost, ReceiptReason } from '../catalog/types.ts';
+import type { Cost, ReceiptReason } from '../../wires/core/types.ts';
 import { newRequestId } from '../../http/request-id.ts';
 
 /** What every response says of the request that it answers; filled in as it becomes known. */

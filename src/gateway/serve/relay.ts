@@ -1,8 +1,9 @@
-import type { Usage } from '../catalog/types.ts';
-import type { AnswerEvent, FinishReason } from '../wires/answer.ts';
-import { type Frames, UpstreamFailure } from '../upstream/types.ts';
-import { faultInAnswer } from '../wires/provider-faults.ts';
-import type { RequestFacts, SseFrame, StreamTranslation } from '../wires/wire.ts';
+import type { Usage } from '../../wires/core/types.ts';
+import type { AnswerEvent, FinishReason } from '../../wires/core/answer.ts';
+import { type Frames } from '../upstream/types.ts';
+import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
+import { faultInAnswer } from '../../wires/core/provider-faults.ts';
+import type { RequestFacts, SseFrame, StreamTranslation } from '../../wires/core/wire.ts';
 
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { GatewayError, invalidRequest } from '../errors.ts';
+import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import { illFormedNames } from '../../words/ill-formed-names.ts';
 import type { BodyShare } from './body-shares.ts';
 import { checkShape } from './json-shape.ts';
@@ -22,7 +22,7 @@ export interface JsonBody {
   readonly value: Readonly<Record<string, unknown>>;
 }
 
-/** A JSON object of at most `limit` bytes. @throws GatewayError 400, 413, 415, 429 @throws CallerGone */
+/** A JSON object of at most `limit` bytes. @throws WireError 400, 413, 415, 429 @throws CallerGone */
 export async function readJsonObject(
   source: BodySource,
   limit: number,
@@ -30,7 +30,7 @@ export async function readJsonObject(
 ): Promise<JsonBody> {
   const type = source.header('content-type');
   if (type === undefined || !/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type))
-    throw new GatewayError(
+    throw new WireError(
       415,
       'invalid_request_error',
       `The body must be JSON with 'content-type: application/json', got ${type === undefined ? 'none' : `'${type.slice(0, 80)}'`}.`,
@@ -38,7 +38,7 @@ export async function readJsonObject(
     );
   const encoding = source.header('content-encoding');
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
-    throw new GatewayError(
+    throw new WireError(
       415,
       'invalid_request_error',
       `The body must not be compressed, got 'content-encoding: ${encoding.slice(0, 80)}'.`,
@@ -84,7 +84,7 @@ async function readText(source: BodySource, limit: number, share: BodyShare | un
     if (source.incoming) await each(source.incoming, take);
     else for await (const part of source.web() ?? []) take(part);
   } catch (error) {
-    if (error instanceof GatewayError) throw error;
+    if (error instanceof WireError) throw error;
     throw new CallerGone('the request was cut off', { cause: error });
   }
   const bytes =
@@ -119,7 +119,7 @@ function each(incoming: IncomingMessage, take: (part: Uint8Array) => void): Prom
 }
 
 const tooLarge = (limit: number) =>
-  new GatewayError(
+  new WireError(
     413,
     'invalid_request_error',
     `The body is larger than ${limit} bytes, which is the most that this gateway takes.`,

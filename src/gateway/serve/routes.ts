@@ -1,11 +1,11 @@
 import { docsPage } from '../../api-docs/page.ts';
 import { balanceBody, listBody, modelBody } from '../catalog/bodies.ts';
-import { GatewayError } from '../errors.ts';
-import { chatWire } from '../wires/chat/client.ts';
-import { completionsWire } from '../wires/completions/client.ts';
-import { messagesWire } from '../wires/messages/client.ts';
-import { responsesWire } from '../wires/responses/client.ts';
-import type { ClientWire } from '../wires/wire.ts';
+import { WireError } from '../../wires/core/error.ts';
+import { chatWire } from '../../wires/chat/client.ts';
+import { completionsWire } from '../../wires/completions/client.ts';
+import { messagesWire } from '../../wires/messages/client.ts';
+import { responsesWire } from '../../wires/responses/client.ts';
+import type { ClientWire } from '../../wires/core/wire.ts';
 import { type Answer, jsonAnswer } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { complete } from './completion.ts';
@@ -15,7 +15,7 @@ import type { GatewayParts } from './parts.ts';
 import { readJsonObject } from './request-body.ts';
 import type { Priced } from './told.ts';
 
-/** A route of the gateway; its answer may reject with `GatewayError`, `StoreError` or `CallerGone`. */
+/** A route of the gateway; its answer may reject with `WireError`, `StoreError` or `CallerGone`. */
 export interface GatewayRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** As `/v1/keys/{provider}`. */
@@ -162,7 +162,7 @@ const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[]
     async answer({ receipt, header }, { provider = '' }) {
       const { accountId } = await authenticator.confirm(header);
       if (!(await credentials.remove(accountId, provider)))
-        throw new GatewayError(
+        throw new WireError(
           404,
           'invalid_request_error',
           `No credential of ${provider.slice(0, 100)} is stored; GET /v1/keys lists those that are.`,

@@ -1,7 +1,7 @@
 import { type Ending, type GatewayFacts, traceparentOf, type Watch, type Work } from '../../watch/index.ts';
-import type { GatewayError } from '../errors.ts';
-import type { AnswerEvent } from '../wires/answer.ts';
-import type { Conversation, Message, Part } from '../wires/conversation.ts';
+import type { WireError } from '../../wires/core/error.ts';
+import type { AnswerEvent } from '../../wires/core/answer.ts';
+import type { Conversation, Message, Part } from '../../wires/core/conversation.ts';
 import type { Tally } from './relay.ts';
 
 /** A request of a route that costs money, for who watches. */
@@ -17,7 +17,7 @@ export const tell = (watch: Watch, priced: Priced, id: string, traceparent: stri
 export const leftEarly = (status: number): Ending => ({ outcome: 'abandoned', status, code: 'client_gone' });
 
 /** @param status where it is not the error's: a stream had begun */
-export const endingOf = ({ status: own, code, type }: GatewayError, status = own): Ending => ({
+export const endingOf = ({ status: own, code, type }: WireError, status = own): Ending => ({
   outcome: status >= 400 && status < 500 ? 'refused' : 'failed',
   status,
   // Providers have codes of all kinds.

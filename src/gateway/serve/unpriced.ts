@@ -1,6 +1,6 @@
 import type { Candidate } from '../catalog/types.ts';
-import { invalidRequest } from '../errors.ts';
-import type { ClientWireName } from '../wires/wire.ts';
+import { invalidRequest } from '../../wires/core/error.ts';
+import type { ClientWireName } from '../../wires/core/wire.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 type IsHarmless = (value: unknown) => boolean;
@@ -79,7 +79,7 @@ const runByCaller: ReadonlySet<unknown> = new Set([
 /**
  * What the house's credential is not lent for: what the rate card has no price for, so that no ceiling would hold, and files
  * and voices in the house's account, where one caller would find another's. Who brings a credential pays for all of it.
- * @throws GatewayError 400 with all of it
+ * @throws WireError 400 with all of it
  */
 export function refuseUnpriced(wire: ClientWireName, { credential }: Candidate, body: Json): void {
   if (credential.kind === 'byok') return;

@@ -1,6 +1,6 @@
 import type { Model } from '../catalog/types.ts';
-import { invalidRequest } from '../errors.ts';
-import type { RequestFacts } from '../wires/wire.ts';
+import { invalidRequest } from '../../wires/core/error.ts';
+import type { RequestFacts } from '../../wires/core/wire.ts';
 
 /** No vocabulary has a longer token: those of 128 bytes are runs of spaces. */
 const bytesAToken = 128;
@@ -23,7 +23,7 @@ const unreadTypes = new Set<unknown>(['reasoning', 'thinking', 'redacted_thinkin
  * Refuses what surely does not fit, so that no provider is asked for nothing. What only may be too long the provider
  * counts: nobody else has its tokenizer.
  * @param prompts members of the request, each of which fills a window by itself
- * @throws GatewayError 400 `context_length_exceeded`
+ * @throws WireError 400 `context_length_exceeded`
  */
 export function checkWindow(
   { id, contextWindow }: Pick<Model, 'id' | 'contextWindow'>,

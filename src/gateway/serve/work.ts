@@ -1,9 +1,11 @@
-import type { Candidate, Usage } from '../catalog/types.ts';
+import type { Candidate } from '../catalog/types.ts';
+import type { Usage } from '../../wires/core/types.ts';
 import { type Redact, redactor } from '../access/redact.ts';
 import { StoreError } from '../../store/index.ts';
-import { GatewayError } from '../errors.ts';
-import { type Attempt, Unaskable, UpstreamFailure, type UpstreamReply } from '../upstream/types.ts';
-import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../wires/wire.ts';
+import { WireError } from '../../wires/core/error.ts';
+import { type Attempt, Unaskable, type UpstreamReply } from '../upstream/types.ts';
+import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
+import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../../wires/core/wire.ts';
 import type { Asked } from './asked.ts';
 import { type Answer, errorAnswer } from './answers.ts';
 import type { GatewayParts } from './parts.ts';
@@ -18,7 +20,7 @@ export interface Work {
   readonly asked: Asked;
   readonly facts: RequestFacts;
   readonly purchase: Purchase;
-  /** What a candidate is asked. @throws GatewayError 400 where it cannot be put in the provider's words */
+  /** What a candidate is asked. @throws WireError 400 where it cannot be put in the provider's words */
   readonly bodyFor: (candidate: Candidate) => UpstreamBody;
   readonly failure: (candidate: Candidate) => UpstreamWire['failure'];
   readonly errorBody: ClientWire['errorBody'];
@@ -72,7 +74,7 @@ function bodyOf({ asked, bodyFor }: Work, { candidate, place }: Attempt): Upstre
     return bodyFor(candidate);
   } catch (error) {
     // The caller shall hear of what it asked for, not of what stands in for it.
-    throw place > 0 && error instanceof GatewayError ? new Unaskable(error.message) : error;
+    throw place > 0 && error instanceof WireError ? new Unaskable(error.message) : error;
   }
 }
 
@@ -140,23 +142,23 @@ async function markRejected({ parts, asked, purchase }: Work, { credential }: Ca
 }
 
 /** What the caller hears of a failure. A fault of ours is told to the log. */
-export function shownError({ parts, asked }: Work, error: unknown, candidate: Candidate): GatewayError {
+export function shownError({ parts, asked }: Work, error: unknown, candidate: Candidate): WireError {
   const { requestId } = asked.receipt;
   const { credential } = candidate;
-  if (error instanceof GatewayError) return withoutSecrets(asked, candidate, error);
+  if (error instanceof WireError) return withoutSecrets(asked, candidate, error);
   if (!(error instanceof UpstreamFailure)) {
     if (!(error instanceof CallerGone)) parts.onFault(requestId, error);
     return ownFault(requestId, error);
   }
   if (credential.kind === 'byok' && error.error.code === 'provider_credential_rejected')
-    return new GatewayError(
+    return new WireError(
       422,
       'upstream_error',
       `${credential.provider} rejects your own credential; store a new one with PUT /v1/keys/${credential.provider}.`,
       { code: 'provider_credential_rejected' },
     );
   if (credential.kind === 'byok' && error.error.code === 'provider_quota_exhausted')
-    return new GatewayError(
+    return new WireError(
       422,
       'upstream_error',
       `Your own account at ${credential.provider} is out of credit or quota; add some there, or store another credential with PUT /v1/keys/${credential.provider}.`,
@@ -191,10 +193,10 @@ export function frameRedactor(asked: Asked, candidate: Candidate): Redact {
 function withoutSecrets(
   asked: Asked,
   candidate: Candidate,
-  { status, type, message, code, param, violations, more, headers }: GatewayError,
-): GatewayError {
+  { status, type, message, code, param, violations, more, headers }: WireError,
+): WireError {
   const redact = redactorOf(asked, candidate);
-  return new GatewayError(status, type, redact(message), {
+  return new WireError(status, type, redact(message), {
     headers,
     ...(code === undefined ? {} : { code: redact(code) }),
     ...(param === undefined ? {} : { param: redact(param) }),
@@ -204,15 +206,15 @@ function withoutSecrets(
 }
 
 /** What the caller hears where it was the gateway that failed. */
-export function ownFault(requestId: string, error: unknown): GatewayError {
+export function ownFault(requestId: string, error: unknown): WireError {
   if (error instanceof StoreError)
-    return new GatewayError(
+    return new WireError(
       503,
       'server_error',
       'The gateway cannot reach or write its database, so it takes no requests; ask again in a moment.',
       { code: error.code, headers: { 'retry-after': '1' }, cause: error },
     );
-  return new GatewayError(
+  return new WireError(
     500,
     'server_error',
     `The gateway failed on this request; its log names ${requestId}.`,

@@ -1,9 +1,10 @@
-import { scanJson } from '../json-scan.ts';
-import type { SseFrame } from '../wires/wire.ts';
+import { scanJson } from '../../http/json-scan.ts';
+import type { SseFrame } from '../../wires/core/wire.ts';
 import { Deadlines } from './deadlines.ts';
 import type { ProviderFaults } from './faults.ts';
 import { OversizedEvent, SseParser } from './sse-parser.ts';
-import type { Frames, UpstreamFailure } from './types.ts';
+import type { Frames } from './types.ts';
+import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
 /** Beyond this much that nobody has read (bytes; characters of frames), the connection is not read on. */
 const mostWaiting = 256 * 1024;

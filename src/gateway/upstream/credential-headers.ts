@@ -1,4 +1,4 @@
-import type { WireKind } from '../catalog/types.ts';
+import type { WireKind } from '../../wires/core/types.ts';
 
 type Headers = Readonly<Record<string, string>>;
 

@@ -1,7 +1,8 @@
 import type { Dispatcher } from 'undici';
 import { AnswerBody, type AnswerLimits, type BodySource } from './answer-body.ts';
 import { codeOf, type ProviderFaults } from './faults.ts';
-import type { UpstreamFailure, UpstreamReply } from './types.ts';
+import type { UpstreamReply } from './types.ts';
+import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import { isPacked, Unpacking } from './unpacking.ts';
 import { AddressRefused } from './vetting.ts';
 

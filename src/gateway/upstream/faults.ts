@@ -1,5 +1,5 @@
-import { GatewayError } from '../errors.ts';
-import { UpstreamFailure } from './types.ts';
+import { WireError } from '../../wires/core/error.ts';
+import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
 /** What a provider does wrong below the level of its wire, in words for the caller. Never holds a URL or a secret. */
 export class ProviderFaults {
@@ -66,7 +66,7 @@ export class ProviderFaults {
     const message =
       `Most requests to ${model} of the provider '${this.#name}' failed of late, so it is not asked for now. ` +
       `Try again in ${seconds} seconds.`;
-    const error = new GatewayError(503, 'upstream_error', message, {
+    const error = new WireError(503, 'upstream_error', message, {
       code: 'upstream_unavailable',
       headers: { 'retry-after': String(seconds) },
     });
@@ -104,7 +104,7 @@ function failure(
     readonly cause?: unknown;
   } = {},
 ): UpstreamFailure {
-  const error = new GatewayError(late ? 504 : 502, 'upstream_error', message, {
+  const error = new WireError(late ? 504 : 502, 'upstream_error', message, {
     code: late ? 'upstream_timeout' : 'upstream_failed',
   });
   return new UpstreamFailure({ error, again, unwell }, { cause });

@@ -4,7 +4,8 @@ import type { Limits } from '../config/types.ts';
 import { Breaker, type BreakerTicket } from './breaker.ts';
 import { nameOf } from './destination.ts';
 import { ProviderFaults } from './faults.ts';
-import { type Attempt, type Router, Unaskable, UpstreamFailure } from './types.ts';
+import { type Attempt, type Router, Unaskable } from './types.ts';
+import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
 /** A provider that wants a longer pause is not asked again. */
 const longestPauseMs = 10_000;

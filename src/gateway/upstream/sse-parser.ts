@@ -1,5 +1,5 @@
 import { StringDecoder } from 'node:string_decoder';
-import type { SseFrame } from '../wires/wire.ts';
+import type { SseFrame } from '../../wires/core/wire.ts';
 
 /** Comments between frames are kept for the raw text as long as they are not many. */
 const keptComments = 4096;

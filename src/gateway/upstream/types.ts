@@ -1,23 +1,6 @@
 import type { Candidate } from '../catalog/types.ts';
-import type { GatewayError } from '../errors.ts';
-import type { SseFrame, UpstreamBody, UpstreamFault } from '../wires/wire.ts';
-
-/** A provider that could not be reached, refused, answered nonsense, or broke off before anything reached the caller. */
-export class UpstreamFailure extends Error implements UpstreamFault {
-  readonly error: GatewayError;
-  readonly again: boolean;
-  readonly unwell: boolean;
-  readonly retryAfterMs?: number;
-
-  constructor({ error, again, unwell, retryAfterMs }: UpstreamFault, options?: ErrorOptions) {
-    super(error.message, options);
-    this.name = 'UpstreamFailure';
-    this.error = error;
-    this.again = again;
-    this.unwell = unwell;
-    if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs;
-  }
-}
+import type { WireError } from '../../wires/core/error.ts';
+import type { SseFrame, UpstreamBody, UpstreamFault } from '../../wires/core/wire.ts';
 
 /** A candidate that this request cannot be put to at all. */
 export class Unaskable extends Error {}

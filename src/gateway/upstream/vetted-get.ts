@@ -2,7 +2,7 @@ import { Client } from 'undici';
 import { type Resolve, systemResolve } from '../../addresses/resolve.ts';
 import { ask } from './exchange.ts';
 import { ProviderFaults } from './faults.ts';
-import { UpstreamFailure } from './types.ts';
+import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import { AddressRefused, type UrlRules, vettedConnector, vettedUrl } from './vetting.ts';
 
 export interface VettedGetOptions extends UrlRules {

@@ -54,7 +54,7 @@ export class HostPlanners implements Planners {
       return model.id;
     } catch (error) {
       if (error instanceof HttpError)
-        throw new AgentError('unavailable', error.code, error.message, { cause: error });
+        throw new AgentError('unavailable', error.code ?? 'unavailable', error.message, { cause: error });
       throw error;
     }
   }

@@ -71,7 +71,7 @@ async function begin(ready: ReadyModel, request: PlannerRequest, signal: AbortSi
   try {
     return await start(request.tools.map((tool) => toDefinition(tool, most)));
   } catch (error) {
-    if (!(error instanceof HttpError) || !grammarCodes.has(error.code) || request.tools.length === 0)
+    if (!(error instanceof HttpError) || !grammarCodes.has(error.code ?? '') || request.tools.length === 0)
       throw error;
     return await start(request.tools.map((tool) => toLooseDefinition(tool, most)));
   }
@@ -164,7 +164,7 @@ function toLooseDefinition({ name, description, inputSchema }: Tool, most: numbe
 /** A refusal of the planes as the agents know it; what is a fault of ours passes through. */
 function toAgentError(error: unknown): unknown {
   if (!(error instanceof HttpError)) return error;
-  const { status, code, message } = error;
+  const { status, code = 'unavailable', message } = error;
   if (code === 'context_length_exceeded') return new AgentError('invalid', code, message, { cause: error });
   return new AgentError(status === 429 ? 'too_many' : 'unavailable', code, message, { cause: error });
 }

@@ -34,7 +34,11 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     summary: 'Refused: they cannot be changed',
     answers: { 501: { description: 'Always.', content: { 'application/json': llamaError } } },
     handle() {
-      throw new HttpError(501, 'not_supported', 'The properties of this server cannot be changed by requests.');
+      throw new HttpError(
+        501,
+        'not_supported',
+        'The properties of this server cannot be changed by requests.',
+      );
     },
   });
   const getSlots = defineRoute({
@@ -51,7 +55,9 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     handle({ query }) {
       const all = toSlots(resident.require().engine);
       if (query.get('fail_on_no_slot') === '1' && all.every((slot) => slot.is_processing)) {
-        throw new HttpError(503, 'no_slot_available', 'no slot available', { headers: { 'retry-after': '1' } });
+        throw new HttpError(503, 'no_slot_available', 'no slot available', {
+          headers: { 'retry-after': '1' },
+        });
       }
       return Response.json(all);
     },

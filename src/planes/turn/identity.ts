@@ -26,9 +26,14 @@ export function requireKind(
     kind === 'embed'
       ? 'generates text and lacks the capability `embeddings`; load a model for embeddings'
       : 'makes embeddings and generates no text; use POST /v1/embeddings';
-  throw new HttpError(400, 'unsupported_capability', `The ${which} model '${model.id.slice(0, 200)}' ${why}.`, {
-    param: 'model',
-  });
+  throw new HttpError(
+    400,
+    'unsupported_capability',
+    `The ${which} model '${model.id.slice(0, 200)}' ${why}.`,
+    {
+      param: 'model',
+    },
+  );
 }
 
 /** What begins the name of a repository on a hub. */

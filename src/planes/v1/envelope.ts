@@ -7,7 +7,7 @@ export const toOpenAIError = ({ status, code, message, param, violations }: Http
   message,
   type: errorType(status),
   param: param ?? null,
-  code,
+  code: code ?? null,
   ...(violations ? { violations } : {}),
 });
 

@@ -12,6 +12,8 @@ const codes: readonly string[] = [
  * @param memberOf asked only where a grammar was refused: to find a tool at fault takes a while
  */
 export function namingGrammar(error: unknown, memberOf: () => string): unknown {
-  if (!(error instanceof HttpError) || !codes.includes(error.code)) return error;
-  return new HttpError(error.status, error.code, error.message, { param: `${memberOf()}${error.param ?? ''}` });
+  if (!(error instanceof HttpError) || !codes.includes(error.code ?? '')) return error;
+  return new HttpError(error.status, error.code, error.message, {
+    param: `${memberOf()}${error.param ?? ''}`,
+  });
 }

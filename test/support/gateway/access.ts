@@ -9,7 +9,7 @@ import type { MasterKeys } from '../../../src/gateway/access/envelope.ts';
 import type { AccessTables } from '../../../src/gateway/access/tables.ts';
 import type { Probe } from '../../../src/gateway/access/verification.ts';
 import type { ByokProvider } from '../../../src/gateway/config/types.ts';
-import type { GatewayError } from '../../../src/gateway/errors.ts';
+import type { WireError } from '../../../src/wires/core/error.ts';
 import { GatewayStore } from '../../../src/gateway/store/index.ts';
 import { ManualClock } from '../manual-clock.ts';
 
@@ -22,8 +22,8 @@ export async function refusalOf(work: Promise<unknown>) {
     (refused: unknown) => refused as Error,
   );
   expect(inspect(error, { depth: 10, showHidden: true })).not.toMatch(/4fJ29aKQ|XcD5e/);
-  const { name, status, body } = error as GatewayError;
-  if (name !== 'GatewayError') throw error;
+  const { name, status, body } = error as WireError;
+  if (name !== 'WireError') throw error;
   return { status, ...body } as {
     status: number;
     type: string;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import type { SseFrame } from '../../../src/gateway/wires/wire.ts';
+import type { SseFrame } from '../../../src/wires/core/wire.ts';
 import { sharedPath } from '../shared.ts';
 import { frame, framesOf } from './frames.ts';
 

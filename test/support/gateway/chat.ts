@@ -1,11 +1,11 @@
-import type { AnswerEvent } from '../../../src/gateway/wires/answer.ts';
+import type { AnswerEvent } from '../../../src/wires/core/answer.ts';
 import type {
   AnswerAbout,
   ClientRequest,
   ClientWire,
   StreamTranslation,
-} from '../../../src/gateway/wires/wire.ts';
-import type { SseFrame } from '../../../src/gateway/wires/wire.ts';
+} from '../../../src/wires/core/wire.ts';
+import type { SseFrame } from '../../../src/wires/core/wire.ts';
 
 /** A request as the gateway hands it on. */
 export function askedOn(wire: ClientWire, body: object): ClientRequest {

@@ -1,4 +1,4 @@
-import type { SseFrame } from '../../../src/gateway/wires/wire.ts';
+import type { SseFrame } from '../../../src/wires/core/wire.ts';
 
 /**
  * A whole stream as text, strictly: every line is a comment, `event:` or `data:`, and every frame ends with an empty

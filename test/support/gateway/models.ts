@@ -1,4 +1,5 @@
-import type { Cap, Model, WireKind } from '../../../src/gateway/catalog/types.ts';
+import type { Model } from '../../../src/gateway/catalog/types.ts';
+import type { Cap, WireKind } from '../../../src/wires/core/types.ts';
 
 /** A model of a made-up catalog. */
 export const modelOf = (wire: WireKind, more: Partial<Model> = {}): Model => ({

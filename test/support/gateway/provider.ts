@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import type { WireKind } from '../../../src/gateway/catalog/types.ts';
-import type { SseFrame } from '../../../src/gateway/wires/wire.ts';
+import type { WireKind } from '../../../src/wires/core/types.ts';
+import type { SseFrame } from '../../../src/wires/core/wire.ts';
 import { serve } from '../local-server.ts';
 import { recording } from './cassettes.ts';
 import { anthropicSpeech } from './speech-anthropic.ts';

@@ -1,4 +1,4 @@
-import type { SseFrame } from '../../../src/gateway/wires/wire.ts';
+import type { SseFrame } from '../../../src/wires/core/wire.ts';
 import { frame } from './frames.ts';
 
 /** An answer in nobody's words, which the fake provider says on any wire; everything has a default. */

@@ -1,0 +1,92 @@
+import type { RequestFacts } from '../core/wire.ts';
+import { isRecord } from '../core/json.ts';
+
+/** A pool chooses by so much of the text which host may have it in its cache. */
+const longestPrefix = 4096;
+/** What is read from elsewhere has no size that anybody knows; any file at all bounds the input by the whole window. */
+export const unknownSize = 1;
+
+/** Counts what the model will read, while it goes through a request. */
+export class Measure {
+  textBytes = 0;
+  parts = 0;
+  images = 0;
+  fileBytes = 0;
+  prefix = '';
+
+  text(text: unknown): void {
+    if (typeof text !== 'string') return;
+    this.textBytes += Buffer.byteLength(text);
+    if (this.prefix.length < longestPrefix) {
+      this.prefix += text.slice(0, longestPrefix - this.prefix.length);
+    }
+  }
+
+  /** As the JSON that a template makes of it, indented: a line break and a run of spaces before each value and each end. */
+  json(value: unknown): void {
+    this.parts++;
+    const text = JSON.stringify(value) ?? '';
+    this.textBytes += Buffer.byteLength(text);
+    for (let at = 0; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      // , : [ ] { }
+      if (code === 0x2c || code === 0x3a || (code | 0x20) === 0x7b || (code | 0x20) === 0x7d)
+        this.textBytes += 2;
+    }
+  }
+
+  message(message: unknown): void {
+    this.parts++;
+    if (!isRecord(message)) return;
+    const { content, reasoning, reasoning_content: thoughts, reasoning_details: details } = message;
+    if (Array.isArray(content)) for (const part of content) this.#part(part);
+    else this.text(content);
+    this.text(message['name']);
+    this.text(message['refusal']);
+    this.text(reasoning);
+    if (thoughts !== reasoning) this.text(thoughts);
+    if (Array.isArray(details)) this.json(details);
+    const { tool_calls: calls, function_call: call } = message;
+    for (const each of [...(Array.isArray(calls) ? (calls as unknown[]) : []), call]) {
+      if (isRecord(each)) this.json(each);
+    }
+  }
+
+  #part(part: unknown): void {
+    this.parts++;
+    if (!isRecord(part)) return;
+    switch (part['type']) {
+      case 'text':
+        this.text(part['text']);
+        return;
+      case 'refusal':
+        this.text(part['refusal']);
+        return;
+      case 'image_url':
+        this.images++;
+        return;
+      case 'file':
+        this.#file(part['file'], 'file_data');
+        return;
+      case 'input_audio':
+        this.#file(part['input_audio'], 'data');
+        return;
+      default:
+        this.json(part);
+        this.fileBytes += unknownSize;
+    }
+  }
+
+  #file(file: unknown, member: string): void {
+    this.fileBytes += unknownSize;
+    if (!isRecord(file)) return;
+    const data = file[member];
+    if (typeof data === 'string') this.fileBytes += Math.ceil((data.length * 3) / 4);
+    this.text(file['filename']);
+  }
+
+  get counts(): Pick<RequestFacts, 'textBytes' | 'parts' | 'images' | 'fileBytes' | 'prefix'> {
+    const { textBytes, parts, images, fileBytes, prefix } = this;
+    return { textBytes, parts, images, fileBytes, prefix };
+  }
+}

@@ -1,0 +1,146 @@
+import { WireError } from '../core/error.ts';
+import type { AnswerEvent } from '../core/answer.ts';
+import { faultInStream } from '../core/provider-faults.ts';
+import type { SseFrame, UpstreamReader } from '../core/wire.ts';
+import { AnswerIdentity } from '../core/answer-identity.ts';
+import { ChoiceReader } from './choices.ts';
+import { isRecord, type Json } from '../core/json.ts';
+import { readUsage } from './usage.ts';
+
+/** What a frame holds: a chunk, the end, nothing, or no JSON. */
+export type Held = Json | 'done' | 'nothing' | 'nonsense';
+
+export function heldIn({ data }: SseFrame): Held {
+  if (data === '[DONE]') return 'done';
+  if (data === '') return 'nothing';
+  try {
+    const chunk: unknown = JSON.parse(data);
+    return isRecord(chunk) ? chunk : 'nonsense';
+  } catch {
+    return data.trim() === '' ? 'nothing' : data.trim() === '[DONE]' ? 'done' : 'nonsense';
+  }
+}
+
+/** Chunks of the chat wire, as they are and as they ought to be. */
+export class ChunkReader implements UpstreamReader {
+  readonly #answers: number;
+  readonly #choice = new ChoiceReader();
+  readonly #others = new Map<number, ChoiceReader>();
+  readonly #identity = new AnswerIdentity();
+  #begun = false;
+  #done = false;
+  #failed = false;
+
+  /** @param answers of one stream; events tell one answer, of the others only what was written */
+  constructor(answers = 1) {
+    this.#answers = answers;
+  }
+
+  push(frame: SseFrame): AnswerEvent[] {
+    return this.read(heldIn(frame), frame.event);
+  }
+
+  read(held: Held, event?: string): AnswerEvent[] {
+    if (this.#failed || this.#done || held === 'nothing') return [];
+    if (held === 'nonsense')
+      return [this.#fail('The provider sent a chunk that is no JSON object; ask again.')];
+    if (held === 'done') {
+      this.#done = true;
+      return this.#begun && !this.#choice.finished ? [this.#choice.finish('stop')] : [];
+    }
+    if (isFault(held, event)) {
+      this.#failed = true;
+      const { error, again } = faultInStream(faultWords(held));
+      return [{ type: 'failure', error, again }];
+    }
+    return this.#chunk(held);
+  }
+
+  /** `[DONE]` came: nothing after it is of this answer. */
+  get isDone(): boolean {
+    return this.#done;
+  }
+
+  #chunk(chunk: Json): AnswerEvent[] {
+    const events: AnswerEvent[] = [];
+    if (this.#identity.isOther(chunk['id'], hasRole(chunk)))
+      return [this.#fail('The provider began a second answer within its stream; ask again.')];
+    if (!this.#begun) {
+      this.#begun = true;
+      const { id } = chunk;
+      events.push(typeof id === 'string' && id !== '' ? { type: 'start', id } : { type: 'start' });
+    }
+    const { choices } = chunk;
+    // Moonshot counts within the choice, Groq in a member of its own.
+    let counted: unknown =
+      chunk['usage'] ?? (isRecord(chunk['x_groq']) ? chunk['x_groq']['usage'] : undefined);
+    if (Array.isArray(choices))
+      for (const choice of choices as unknown[]) {
+        if (!isRecord(choice)) continue;
+        counted ??= choice['usage'];
+        this.#read(choice, events);
+      }
+    const usage = readUsage(counted);
+    if (usage) events.push({ type: 'usage', usage });
+    if (events.some(({ type }) => type === 'failure')) this.#failed = true;
+    return events;
+  }
+
+  #read(choice: Json, events: AnswerEvent[]): void {
+    const index = typeof choice['index'] === 'number' ? choice['index'] : 0;
+    if (index === 0) {
+      for (const event of this.#choice.push(choice)) events.push(event);
+      return;
+    }
+    const other = this.#others.get(index) ?? new ChoiceReader();
+    this.#others.set(index, other);
+    for (const event of other.push(choice)) {
+      if (event.type === 'failure') events.push(event);
+      else if ('text' in event) events.push({ type: 'text', text: event.text });
+    }
+  }
+
+  /** Of an answer that was read already. */
+  choice(index: number): ChoiceReader | undefined {
+    return index === 0 ? this.#choice : this.#others.get(index);
+  }
+
+  /** Whether all answers came to their end. */
+  get #isWhole(): boolean {
+    if (this.#done && this.#begun) return true;
+    const others = [...this.#others.values()];
+    return (
+      this.#choice.finished && others.length + 1 >= this.#answers && others.every(({ finished }) => finished)
+    );
+  }
+
+  end(): AnswerEvent[] {
+    if (this.#failed || this.#isWhole) return [];
+    return [this.#fail("The provider's stream broke off before its end; ask again.")];
+  }
+
+  #fail(message: string): AnswerEvent {
+    this.#failed = true;
+    const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
+    return { type: 'failure', error, again: true };
+  }
+}
+
+/** Only the first chunk of an answer has one, mostly. */
+const hasRole = ({ choices }: Json): boolean =>
+  Array.isArray(choices) &&
+  (choices as unknown[]).some(
+    (choice) => isRecord(choice) && isRecord(choice['delta']) && typeof choice['delta']['role'] === 'string',
+  );
+
+export const isFault = (chunk: Json, event: string | undefined): boolean =>
+  (chunk['error'] !== undefined && chunk['error'] !== null) ||
+  event === 'error' ||
+  chunk['object'] === 'error';
+
+/** The words of an error, wherever providers put them. */
+export function faultWords(body: Json): Json {
+  const { error } = body;
+  if (isRecord(error)) return error;
+  return typeof error === 'string' ? { ...body, message: error } : body;
+}

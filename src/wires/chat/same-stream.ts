@@ -1,0 +1,171 @@
+import type { WireError } from '../core/error.ts';
+import type { AnswerEvent } from '../core/answer.ts';
+import type { AnswerAbout, SseFrame, StreamTranslation } from '../core/wire.ts';
+import { ChunkReader, type Held, heldIn } from './reader.ts';
+import { repairChoice, repairHead } from './repair.ts';
+import { isRecord } from '../core/json.ts';
+import { errorFrame, frameOf, lastFrame } from './writer.ts';
+
+type Open = Record<string, unknown>;
+interface Passed {
+  readonly text: string;
+  readonly events: AnswerEvent[];
+}
+
+/** OpenAI itself writes it into every chunk, where its schema knows no null. */
+const nullFingerprint = '"system_fingerprint":null,';
+
+/** What stands around the text of a chunk that has nothing else to say; the next one mostly has the same. */
+interface Around {
+  readonly before: string;
+  readonly after: string;
+}
+
+const contentStarts = '"content":"';
+/** What ends a JSON text or stands for something else in it. */
+const special = /["\\\p{Cc}]/u;
+
+/** @param content the text that was read from the chunk */
+function around(data: string, content: string): Around | undefined {
+  const start = data.indexOf(contentStarts) + contentStarts.length;
+  const end = start + content.length;
+  if (start < contentStarts.length || special.test(content)) return undefined;
+  if (data.slice(start, end) !== content || data[end] !== '"') return undefined;
+  return { before: data.slice(0, start), after: data.slice(end) };
+}
+
+/** The text of a chunk that differs in it alone; undefined where it may differ in more. */
+function textWithin(data: string, { before, after }: Around): string | undefined {
+  if (data.length < before.length + after.length || !data.startsWith(before) || !data.endsWith(after))
+    return undefined;
+  const text = data.slice(before.length, data.length - after.length);
+  return text === '' || special.test(text) ? undefined : text;
+}
+
+/** Chunks as they came, but for usage that is not where it belongs and members that are missing. */
+export class SameStream implements StreamTranslation {
+  readonly #about: AnswerAbout;
+  readonly #reader: ChunkReader;
+  readonly #includeUsage: boolean;
+  /** Answers whose first chunk came. */
+  readonly #begun = new Set<number>();
+  /** Of the last chunk, where it passed as it came and held nothing but a text: parsing the next one is saved. */
+  #plain: Around | undefined;
+  /** The frame that tells the usage, sent last. */
+  #usage = '';
+
+  constructor(about: AnswerAbout) {
+    this.#about = about;
+    this.#includeUsage = about.request.facts.includeUsage;
+    this.#reader = new ChunkReader(about.request.facts.answers);
+  }
+
+  push(frame: SseFrame): Passed {
+    if (this.#reader.isDone) return { text: '', events: [] };
+    if (this.#plain && frame.event === undefined) {
+      const text = textWithin(frame.data, this.#plain);
+      if (text !== undefined) return { text: frame.raw, events: [{ type: 'text', text }] };
+    }
+    const held = heldIn(frame);
+    const events = this.#reader.read(held, frame.event);
+    const isFailed = events.some(({ type }) => type === 'failure');
+    const text = typeof held === 'string' || isFailed ? '' : this.#passed(frame, held);
+    const [only] = events;
+    this.#plain =
+      events.length === 1 && only?.type === 'text' && !only.logprobs && text === frame.raw && isAlone(held)
+        ? around(frame.data, only.text)
+        : undefined;
+    return { text, events };
+  }
+
+  #passed(frame: SseFrame, chunk: Open): string {
+    let { data } = frame;
+    let isEdited = false;
+    if (chunk['system_fingerprint'] === null && data.includes(nullFingerprint)) {
+      data = data.replace(nullFingerprint, '');
+      // Cheaper than to delete it, and written as little.
+      chunk['system_fingerprint'] = undefined;
+      isEdited = true;
+    }
+    let changed = repairHead(chunk, 'chat.completion.chunk', this.#about);
+    const usage = this.#usageOf(chunk);
+    if (!Array.isArray(chunk['choices'])) {
+      chunk['choices'] = [];
+      changed = true;
+    }
+    const choices = chunk['choices'] as unknown[];
+    for (let place = 0; place < choices.length; place++) {
+      const choice = choices[place];
+      if (isRecord(choice)) changed = this.#repaired(choice, place) || changed;
+    }
+    if (usage) {
+      if (choices.length === 0) {
+        // Alone it is as it should be, and stands where it should once the rest is out.
+        this.#hold(changed ? frameOf(JSON.stringify(chunk)) : isEdited ? frameOf(data) : rawOf(frame));
+        return '';
+      }
+      this.#hold(frameOf(JSON.stringify({ ...chunk, choices: [], usage })));
+      if (this.#includeUsage) chunk['usage'] = null;
+      else delete chunk['usage'];
+      changed = true;
+    } else if (this.#includeUsage && chunk['usage'] === undefined) {
+      // All chunks have the member then.
+      chunk['usage'] = null;
+      data = `${data.trimEnd().slice(0, -1)},"usage":null}`;
+      isEdited = true;
+    }
+    if (changed) return frameOf(JSON.stringify(chunk));
+    return isEdited ? frameOf(data) : rawOf(frame);
+  }
+
+  #repaired(choice: Open, place: number): boolean {
+    const index = typeof choice['index'] === 'number' ? choice['index'] : place;
+    const isFirst = !this.#begun.has(index);
+    if (isFirst) this.#begun.add(index);
+    return repairChoice(choice, place, isFirst, this.#reader.choice(index));
+  }
+
+  /** Of the chunk, or of its first choice, where Moonshot has it. */
+  #usageOf(chunk: Open): unknown {
+    const { usage, choices } = chunk;
+    if (isRecord(usage)) return usage;
+    const [first] = Array.isArray(choices) ? (choices as unknown[]) : [];
+    if (!isRecord(first) || !isRecord(first['usage'])) return undefined;
+    const { usage: counted } = first;
+    delete (first as Open)['usage'];
+    return counted;
+  }
+
+  #hold(frame: string): void {
+    if (this.#includeUsage) this.#usage = frame;
+  }
+
+  finish(): Passed {
+    return { text: '', events: this.#reader.end() };
+  }
+
+  end(): string {
+    return this.#usage + lastFrame;
+  }
+
+  fail(error: WireError): string {
+    return errorFrame(error);
+  }
+}
+
+/** Whether a chunk holds one answer, and of it nothing but the text. */
+function isAlone(held: Held): boolean {
+  const choices = typeof held === 'string' ? undefined : held['choices'];
+  if (!Array.isArray(choices) || choices.length !== 1) return false;
+  const [choice] = choices as unknown[];
+  if (!isRecord(choice) || !isRecord(choice['delta'])) return false;
+  const { delta } = choice;
+  return (
+    Object.keys(delta).length === 1 &&
+    typeof delta['content'] === 'string' &&
+    choice['finish_reason'] === null
+  );
+}
+
+/** Chunks have data only; what names its events otherwise loses the name. */
+const rawOf = ({ raw, data, event }: SseFrame): string => (event === undefined ? raw : frameOf(data));

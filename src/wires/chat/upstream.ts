@@ -1,0 +1,47 @@
+import { WireError } from '../core/error.ts';
+import { UpstreamFailure } from '../core/upstream-failure.ts';
+import type { AnswerEvent } from '../core/answer.ts';
+import { faultInStream } from '../core/provider-faults.ts';
+import type { UpstreamWire } from '../core/wire.ts';
+import { failureOf } from './failure.ts';
+import { ChunkReader, faultWords } from './reader.ts';
+import { requestOf } from './request.ts';
+import { isRecord } from '../core/json.ts';
+
+/** OpenAI's chat completions and whoever speaks like them: Mistral, DeepSeek, xAI, our own host. */
+export const openaiChat: UpstreamWire = {
+  request: requestOf,
+  answer: (text) => eventsOf(completionIn(text)),
+  reader: () => new ChunkReader(),
+  failure: failureOf,
+};
+
+/** @throws UpstreamFailure where the text is no completion */
+export function completionIn(text: string): Readonly<Record<string, unknown>> {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = undefined;
+  }
+  if (isRecord(body) && Array.isArray(body['choices']) && !body['error']) return body;
+  if (isRecord(body) && body['error']) throw new UpstreamFailure(faultInStream(faultWords(body)));
+  throw new UpstreamFailure({
+    error: new WireError(
+      502,
+      'upstream_error',
+      'The provider answered with what is no completion; ask again.',
+      {
+        code: 'upstream_failed',
+      },
+    ),
+    again: true,
+    unwell: true,
+  });
+}
+
+/** A whole answer is a stream of one chunk. */
+export function eventsOf(body: Readonly<Record<string, unknown>>, answers = 1): AnswerEvent[] {
+  const reader = new ChunkReader(answers);
+  return [...reader.read(body), ...reader.read('done')];
+}

@@ -1,0 +1,46 @@
+import type { Usage } from '../core/types.ts';
+import { isRecord, type Json } from '../core/json.ts';
+
+const count = (value: unknown): number =>
+  typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;
+
+/**
+ * What a provider of the chat wire counted; undefined where it counted nothing. What was read from a cache is within the
+ * prompt's tokens. xAI counts thoughts beside the completion's tokens, everybody else within: the total tells.
+ */
+export function readUsage(usage: unknown): Usage | undefined {
+  if (!isRecord(usage)) return undefined;
+  const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
+  if (typeof prompt !== 'number' && typeof completion !== 'number') return undefined;
+  const input = isRecord(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : {};
+  const output = isRecord(usage['completion_tokens_details']) ? usage['completion_tokens_details'] : {};
+  // DeepSeek's older name and Moonshot's.
+  const cached = input['cached_tokens'] ?? usage['prompt_cache_hit_tokens'] ?? usage['cached_tokens'];
+  const cacheRead = Math.min(count(cached), count(prompt));
+  const cacheWrite = Math.min(count(input['cache_write_tokens']), count(prompt) - cacheRead);
+  const reasoning = count(output['reasoning_tokens']);
+  const isBeside = reasoning > 0 && count(total) === count(prompt) + count(completion) + reasoning;
+  return {
+    fresh: count(prompt) - cacheRead - cacheWrite,
+    cacheWrite,
+    cacheWrite1h: 0,
+    cacheRead,
+    output: count(completion) + (isBeside ? reasoning : 0),
+    ...('reasoning_tokens' in output ? { reasoning } : {}),
+  };
+}
+
+/** As the chat wire counts. */
+export function writtenUsage(usage: Usage): Json {
+  const written = usage.cacheWrite + usage.cacheWrite1h;
+  const prompt = usage.fresh + written + usage.cacheRead;
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: usage.output,
+    total_tokens: prompt + usage.output,
+    prompt_tokens_details: { cached_tokens: usage.cacheRead, cache_write_tokens: written },
+    ...(usage.reasoning === undefined
+      ? {}
+      : { completion_tokens_details: { reasoning_tokens: usage.reasoning } }),
+  };
+}

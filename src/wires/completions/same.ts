@@ -1,0 +1,101 @@
+import type { WireError } from '../core/error.ts';
+import type { AnswerEvent } from '../core/answer.ts';
+import { failureOf } from '../chat/failure.ts';
+import { heldIn } from '../chat/reader.ts';
+import { fill, repairHead } from '../chat/repair.ts';
+import { commonEdits } from '../chat/same-request.ts';
+import { completionIn } from '../chat/upstream.ts';
+import { isRecord } from '../core/json.ts';
+import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
+import { editMembers } from '../core/json-edit.ts';
+import type { AnswerAbout, SseFrame, StreamTranslation, Translation } from '../core/wire.ts';
+import { answersOf, CompletionReader } from './reader.ts';
+
+type Open = Record<string, unknown>;
+interface Passed {
+  readonly text: string;
+  readonly events: AnswerEvent[];
+}
+
+/** Both sides speak text completions: all passes as it came but for what has to change. */
+export const completionsSame: Translation = {
+  request({ text, body }, options) {
+    const { maxTokens } = options;
+    const limit = body['max_tokens'] === maxTokens ? {} : { max_tokens: maxTokens };
+    return {
+      path: '/completions',
+      headers: {},
+      text: editMembers(text, { ...commonEdits(body, options), ...limit }),
+    };
+  },
+  answer(text, about) {
+    const body = completionIn(text) as Open;
+    const reader = new CompletionReader(answersOf(about));
+    const events = [...reader.read(body), ...reader.read('done')];
+    const isRepaired = repaired(body, about, true);
+    return { text: isRepaired ? JSON.stringify(body) : text, events };
+  },
+  stream: (about) => new SameStream(about),
+  failure: failureOf,
+};
+
+function repaired(body: Open, about: AnswerAbout, isWhole: boolean): boolean {
+  let changed = repairHead(body, 'text_completion', about);
+  changed = fill(body, 'choices', []) || changed;
+  (body['choices'] as unknown[]).forEach((choice, place) => {
+    if (!isRecord(choice)) return;
+    const open = choice as Open;
+    changed = fill(open, 'text', '') || changed;
+    changed = fill(open, 'index', place) || changed;
+    changed = fill(open, 'logprobs', null) || changed;
+    changed = fill(open, 'finish_reason', isWhole ? 'stop' : null) || changed;
+  });
+  return changed;
+}
+
+class SameStream implements StreamTranslation {
+  readonly #about: AnswerAbout;
+  readonly #reader: CompletionReader;
+  readonly #includeUsage: boolean;
+  /** The frame that tells the usage, sent last. */
+  #usage = '';
+
+  constructor(about: AnswerAbout) {
+    this.#about = about;
+    this.#reader = new CompletionReader(answersOf(about));
+    this.#includeUsage = about.request.facts.includeUsage;
+  }
+
+  push(frame: SseFrame): Passed {
+    if (this.#reader.isDone) return { text: '', events: [] };
+    const held = heldIn(frame);
+    const events = this.#reader.read(held, frame.event);
+    const isFailed = events.some(({ type }) => type === 'failure');
+    return { text: typeof held === 'string' || isFailed ? '' : this.#passed(frame, held), events };
+  }
+
+  #passed({ raw }: SseFrame, chunk: Open): string {
+    const changed = repaired(chunk, this.#about, false);
+    const { usage } = chunk;
+    if (!isRecord(usage)) return changed ? frameOf(JSON.stringify(chunk)) : raw;
+    const isAlone = (chunk['choices'] as unknown[]).length === 0;
+    const whole = isAlone && !changed ? raw : frameOf(JSON.stringify({ ...chunk, choices: [], usage }));
+    if (this.#includeUsage) this.#usage = whole;
+    if (isAlone) return '';
+    if (this.#includeUsage) chunk['usage'] = null;
+    else delete chunk['usage'];
+    return frameOf(JSON.stringify(chunk));
+  }
+
+  finish(): Passed {
+    return { text: '', events: this.#reader.end() };
+  }
+
+  end(): string {
+    return this.#usage + lastFrame;
+  }
+
+  fail(error: WireError): string {
+    return errorFrame(error);
+  }
+}

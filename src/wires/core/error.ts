@@ -1,0 +1,54 @@
+import { HttpError, type HttpErrorOptions } from '../../http/error.ts';
+
+/** Types of errors on the wire. */
+export type WireErrorType =
+  | 'invalid_request_error'
+  | 'insufficient_allowance'
+  | 'cost_ceiling_exceeded'
+  | 'key_spend_cap_exceeded'
+  | 'upstream_error'
+  | 'rate_limit_error'
+  | 'server_error';
+
+export interface WireErrorOptions extends HttpErrorOptions {
+  readonly code?: string;
+  /** Further members of the error object. */
+  readonly more?: Readonly<Record<string, unknown>>;
+}
+
+/** What a caller of the gateway is told. The message is whole sentences: what is wrong and what to do. Never holds a secret. */
+export class WireError extends HttpError {
+  readonly type: WireErrorType;
+  readonly more: WireErrorOptions['more'];
+
+  constructor(
+    status: number,
+    type: WireErrorType,
+    message: string,
+    { code, more, ...options }: WireErrorOptions = {},
+  ) {
+    super(status, code, message, options);
+    this.name = 'WireError';
+    this.type = type;
+    this.more = more;
+  }
+
+  /** The error object of every wire, buffered and in-band: OpenAI's clients want all four members present. */
+  get body(): Record<string, unknown> {
+    return {
+      message: this.message,
+      type: this.type,
+      param: this.param ?? null,
+      code: this.code ?? null,
+      ...(this.violations ? { violations: this.violations } : {}),
+      ...this.more,
+    };
+  }
+}
+
+export const invalidRequest = (message: string, options: WireErrorOptions = {}): WireError =>
+  new WireError(400, 'invalid_request_error', message, options);
+
+/** The model lacks what the request asks for. @param param the member of the request */
+export const unsupported = (param: string, message: string): WireError =>
+  invalidRequest(message, { code: 'unsupported_parameter', param });

@@ -1,0 +1,227 @@
+import { WireError, invalidRequest } from './error.ts';
+import type { UpstreamFault } from './wire.ts';
+
+/** What a provider says of a fault, each member as far as it is there. */
+export interface ProviderWords {
+  readonly message?: unknown;
+  readonly code?: unknown;
+  readonly type?: unknown;
+  readonly param?: unknown;
+}
+
+/** What the status and the words of a provider mean to the caller and to the router, the same for all wires. */
+export function providerFault(
+  status: number,
+  words: ProviderWords,
+  headers: Readonly<Record<string, string>> = {},
+): UpstreamFault {
+  const said = safeMessage(asText(words.message));
+  const quoted = said === '' ? '' : ` It says: ${said}`;
+  const upstream = (answer: number, code: string, message: string) =>
+    new WireError(answer, 'upstream_error', message, { code });
+  const retryAfterMs = retryAfter(headers);
+  const later = { again: true, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+
+  if (isOutOfCredit(status, words)) {
+    const message = `The provider's account that serves this model is out of credit or quota; to ask again does not help until its owner adds some.${quoted}`;
+    const error = new WireError(502, 'upstream_error', message, {
+      code: quotaExhausted,
+      headers: { 'x-should-retry': 'false' },
+    });
+    // Never again here, but perhaps elsewhere.
+    return { error, again: true, unwell: false, retryAfterMs: onlyElsewhere };
+  }
+  if (isRefusal(status) || status === 500) {
+    if (isContextOverflow(words)) {
+      const message = said === '' ? "The prompt exceeds the model's context window." : said;
+      return { error: upstream(422, 'context_length_exceeded', message), again: false, unwell: false };
+    }
+  }
+  if (isRefusal(status)) {
+    const code = identifier(words.code);
+    const param = identifier(words.param);
+    const error = invalidRequest(said === '' ? 'The provider refused the request.' : said, {
+      ...(code === undefined ? {} : { code }),
+      ...(param === undefined ? {} : { param }),
+    });
+    return { error, again: false, unwell: false };
+  }
+  switch (status) {
+    case 401:
+    case 403: {
+      const message = "The provider rejected the credential; check the provider's key.";
+      return { error: upstream(502, 'provider_credential_rejected', message), again: false, unwell: false };
+    }
+    case 404: {
+      const message = `The provider does not know the model or the address.${quoted}`;
+      return { error: upstream(502, 'upstream_failed', message), again: false, unwell: false };
+    }
+    case 408:
+    case 504: {
+      const message = `The provider did not answer in time; ask again.${quoted}`;
+      return { error: upstream(504, 'upstream_timeout', message), ...later, unwell: status === 504 };
+    }
+    case 429: {
+      const message = `The provider takes no more requests for now; ask again later.${quoted}`;
+      const error = new WireError(429, 'rate_limit_error', message, {
+        code: 'rate_limit_exceeded',
+        headers: { 'retry-after': '1' },
+      });
+      // One caller's requests may be too many, and the others' few: that is no sign of bad health.
+      return { error, ...later, unwell: false };
+    }
+    default: {
+      const message = `The provider failed with status ${status}; ask again.${quoted}`;
+      return { error: upstream(502, 'upstream_failed', message), ...later, unwell: true };
+    }
+  }
+}
+
+/** A fault that a provider reports within a stream, where the status was 200: its words tell what it would have been. */
+export function faultInStream(words: ProviderWords): UpstreamFault {
+  return providerFault(statusOf(words), words);
+}
+
+/** A fault that an answer of status 200 told of. What does not go better the next time is the request's, not its health's. */
+export function faultInAnswer({ error, again }: Pick<UpstreamFault, 'error' | 'again'>): UpstreamFault {
+  const isExhausted = error.code === quotaExhausted;
+  return {
+    error,
+    again,
+    unwell: again && error.status >= 500 && !isExhausted,
+    ...(isExhausted ? { retryAfterMs: onlyElsewhere } : {}),
+  };
+}
+
+/** A pause after which nobody asks the same provider again within a request. */
+const onlyElsewhere = Number.POSITIVE_INFINITY;
+const quotaExhausted = 'provider_quota_exhausted';
+const creditCodes =
+  /insufficient_(quota|balance|credits?|funds)|billing_(error|hard_limit|not_active)|payment_required/i;
+/** Anthropic says it with status 400, xAI with 403 and 429. That a quota is exceeded Google also says of a minute's. */
+const creditWords =
+  /^your credit balance is too low|^insufficient (account )?balance\b|run out of (available )?credits|used all (available|of your) credits/i;
+
+const isOutOfCredit = (status: number, { message, code, type }: ProviderWords): boolean =>
+  status === 402 ||
+  creditCodes.test(asText(code)) ||
+  creditCodes.test(asText(type)) ||
+  (status >= 400 && status < 500 && creditWords.test(asText(message)));
+
+const isRefusal = (status: number) => status === 400 || status === 413 || status === 422;
+
+/** By the names that providers give to their faults; what is unknown is theirs to mend. */
+const namedFaults: readonly (readonly [RegExp, number])[] = [
+  [/rate_?limit|too_many_requests|resource_exhausted/i, 429],
+  [/overloaded|unavailable/i, 503],
+  [/timeout|deadline_exceeded/i, 504],
+  [/authentication|permission|invalid_api_key|unauthenticated/i, 401],
+  [/not_found/i, 404],
+  [/invalid_(request|argument)|bad_request|content_filter|content_policy|context_length|too_large/i, 400],
+];
+
+function statusOf(words: ProviderWords): number {
+  const code = Number(words.code);
+  if (Number.isInteger(code) && code >= 400 && code < 600) return code;
+  const names = `${asText(words.code)} ${asText(words.type)}`;
+  if (isContextOverflow(words)) return 400;
+  return namedFaults.find(([pattern]) => pattern.test(names))?.[1] ?? 500;
+}
+
+/** Providers name it in many ways; most say it in prose only. */
+const overflowCodes = /context_?(length|window|size).*exceed|exceed.*context|prompt_too_long/i;
+const overflowWords: readonly RegExp[] = [
+  // OpenAI, DeepSeek, vLLM: "This model's maximum context length is 8192 tokens. However, you requested 9000..."
+  /maximum context length/i,
+  // OpenAI's newer wording and llama.cpp: "exceeds the (available) context window/size"
+  /exceeds?\b.{0,60}\bcontext (window|size|length)/i,
+  /context (window|size|length)\b.{0,60}\bexceed/i,
+  // llama.cpp of old: "the request exceeds the available context size"; Ollama: "input length exceeds context length"
+  /input (length|prompt)\b.{0,60}\bexceeds?\b/i,
+  // Mistral: "Prompt contains 40000 tokens ... too large for model with 32768 maximum context length"; Anthropic
+  /prompt (is too long|contains \d+ tokens)/i,
+  /input (is too long|length and `?max_tokens`? exceed)/i,
+  // Google: "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+  /input token count.{0,40}exceeds/i,
+  // xAI: "This model's maximum prompt length is 131072 but the request contains 200000 tokens."
+  /maximum prompt length/i,
+  // Groq: "Please reduce the length of the messages or completion."
+  /reduce the length of the (messages|prompt|input)/i,
+];
+
+function isContextOverflow({ message, code, type }: ProviderWords): boolean {
+  if (overflowCodes.test(asText(code)) || overflowCodes.test(asText(type))) return true;
+  const said = asText(message).slice(0, 4000);
+  return overflowWords.some((pattern) => pattern.test(said));
+}
+
+/** The provider's wish in ms: `retry-after-ms`, or `retry-after` in seconds or as a date. */
+function retryAfter(headers: Readonly<Record<string, string>>): number | undefined {
+  const ms = headers['retry-after-ms'];
+  if (ms !== undefined && ms.trim() !== '' && Number(ms) >= 0) return Number(ms);
+  const wish = headers['retry-after'];
+  if (wish === undefined || wish.trim() === '') return undefined;
+  if (Number(wish) >= 0) return Number(wish) * 1000;
+  const date = Date.parse(wish);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now());
+}
+
+const asText = (value: unknown): string =>
+  typeof value === 'string' ? value : typeof value === 'number' ? String(value) : '';
+
+const identifier = (value: unknown): string | undefined =>
+  typeof value === 'string' && /^[\w.[\]-]{1,64}$/.test(value) && safeMessage(value) === value
+    ? value
+    : undefined;
+
+const longest = 500;
+const cut = '[cut]';
+
+/**
+ * What a provider wrote, fit to be shown: one line of at most 500 characters without what looks like a credential, also one
+ * that is masked in part. Providers echo keys, whole or with stars.
+ * What was sent is known to whoever sent it, and is cut there.
+ */
+export function safeMessage(text: string): string {
+  const line = text
+    .slice(0, 20 * longest)
+    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
+    .trim();
+  const safe = line
+    .replaceAll(/\b(Bearer|Basic)\s+[^\s"',;]+/gi, `$1 ${cut}`)
+    .replaceAll(
+      /\b((?:api|access|secret|subscription)[ _-]?key|token|password)((?: provided)?\s*[:=]\s*)["']?[^\s"',;]+/gi,
+      `$1$2${cut}`,
+    )
+    .replaceAll(/[\w.+/=~*•…-]+/g, (word) => (isKeyLike(word) ? cut : word));
+  return safe.length <= longest ? safe : `${safe.slice(0, longest - 1)}…`;
+}
+
+/** What providers begin their keys with. */
+const keyStart =
+  /^(sk|pk|rk|ak|key|gsk|xai|hf|pplx|nvapi|fw|tgp|csk|r8|glpat|ghp|lathe)[-_][\w*.…•-]{6,}|^(AIza|ya29\.|eyJ|AKIA|AQ\.)[\w.-]{8,}/i;
+
+function isKeyLike(word: string): boolean {
+  if (keyStart.test(word)) return true;
+  if (/\w(\*{3,}|•{3,}|…|\.{3,})\w/.test(word) || /\w{4,}\*{3,}|\*{3,}\w{3,}/.test(word)) return true;
+  if (/[0-9a-f]{32}/i.test(word)) return true;
+  return word.split('/').some((run) => run.length >= 20 && isRandom(run));
+}
+
+/** Random characters change their kind at every second place; names such as `Qwen3-Coder-480B-A35B` at few. */
+function isRandom(word: string): boolean {
+  let changes = 0;
+  for (let at = 1; at < word.length; at++) {
+    const [before, here] = [kindOf(word.charCodeAt(at - 1)), kindOf(word.charCodeAt(at))];
+    // A capital before small letters begins a word.
+    if (before !== 0 && here !== 0 && before !== here && !(before === 2 && here === 3)) changes++;
+  }
+  return changes / word.length > 0.24;
+}
+
+/** 0 neither, 1 digit, 2 capital, 3 small. */
+function kindOf(code: number): number {
+  if (code >= 0x30 && code <= 0x39) return 1;
+  if (code >= 0x41 && code <= 0x5a) return 2;
+  return code >= 0x61 && code <= 0x7a ? 3 : 0;
+}

@@ -1,0 +1,19 @@
+import type { WireError } from './error.ts';
+import type { UpstreamFault } from './wire.ts';
+
+/** A provider that could not be reached, refused, answered nonsense, or broke off before anything reached the caller. */
+export class UpstreamFailure extends Error implements UpstreamFault {
+  readonly error: WireError;
+  readonly again: boolean;
+  readonly unwell: boolean;
+  readonly retryAfterMs?: number;
+
+  constructor({ error, again, unwell, retryAfterMs }: UpstreamFault, options?: ErrorOptions) {
+    super(error.message, options);
+    this.name = 'UpstreamFailure';
+    this.error = error;
+    this.again = again;
+    this.unwell = unwell;
+    if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs;
+  }
+}

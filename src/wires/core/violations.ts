@@ -1,0 +1,87 @@
+import { invalidRequest } from './error.ts';
+import { isRecord, type Json, kindOf } from './json.ts';
+
+/** A body can be wrong in a million places; whoever mends the first ones hears of the others. */
+const mostTold = 50;
+
+/** Collects what is wrong with a body, so that all of it is told at once. */
+export class Violations {
+  readonly #all: { readonly path: string; readonly message: string; readonly unsupported: boolean }[] = [];
+
+  /** @param message what was expected and what came */
+  add(path: string, message: string): void {
+    this.#all.push({ path, message, unsupported: false });
+  }
+
+  /** What is well-formed, but cannot be done. */
+  refuse(path: string, message: string): void {
+    this.#all.push({ path, message, unsupported: true });
+  }
+
+  /** @throws WireError 400 where there is any */
+  throwAny(): void {
+    const [first] = this.#all;
+    if (!first) return;
+    const told = this.#all.slice(0, mostTold);
+    const rest = this.#all.length - told.length;
+    const message = [
+      ...told.map((each) => `${each.path}: ${each.message}.`),
+      ...(rest > 0 ? [`And ${rest} more.`] : []),
+    ].join(' ');
+    throw invalidRequest(message, {
+      param: first.path,
+      ...(this.#all.every(({ unsupported }) => unsupported) ? { code: 'unsupported_parameter' } : {}),
+      violations: told.map(({ path, message: what }) => ({ path, message: what })),
+    });
+  }
+
+  /** The text at a place; '' where there is none. */
+  text(value: unknown, path: string): string {
+    if (typeof value === 'string') return value;
+    this.add(path, `expected a text, got ${kindOf(value)}`);
+    return '';
+  }
+
+  name(value: unknown, path: string): string {
+    if (typeof value === 'string' && value !== '') return value;
+    this.add(path, `expected a text that is not empty, got ${value === '' ? 'an empty one' : kindOf(value)}`);
+    return '';
+  }
+
+  /** undefined: absent or null. */
+  flag(value: unknown, path: string): boolean | undefined {
+    if (value === undefined || value === null) return undefined;
+    if (typeof value === 'boolean') return value;
+    this.add(path, `expected true or false, got ${kindOf(value)}`);
+    return undefined;
+  }
+
+  number(
+    value: unknown,
+    path: string,
+    bounds: { readonly least: number; readonly most?: number; readonly whole?: true },
+  ): number | undefined {
+    if (value === undefined || value === null) return undefined;
+    const { least, most = Number.POSITIVE_INFINITY, whole } = bounds;
+    const isFit = typeof value === 'number' && value >= least && value <= most;
+    if (isFit && (!whole || Number.isSafeInteger(value))) return value;
+    const upper = most === Number.POSITIVE_INFINITY ? '' : ` and at most ${most}`;
+    const came = typeof value === 'number' ? String(value) : kindOf(value);
+    this.add(path, `expected a ${whole ? 'whole ' : ''}number of at least ${least}${upper}, got ${came}`);
+    return undefined;
+  }
+
+  record(value: unknown, path: string): Json | undefined {
+    if (value === undefined || value === null) return undefined;
+    if (isRecord(value)) return value;
+    this.add(path, `expected an object, got ${kindOf(value)}`);
+    return undefined;
+  }
+
+  list(value: unknown, path: string): readonly unknown[] {
+    if (value === undefined || value === null) return [];
+    if (Array.isArray(value)) return value as unknown[];
+    this.add(path, `expected an array, got ${kindOf(value)}`);
+    return [];
+  }
+}

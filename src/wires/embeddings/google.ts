@@ -1,0 +1,42 @@
+import { unsupported } from '../core/error.ts';
+import { google } from '../google/index.ts';
+import { isRecord } from '../core/json.ts';
+import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
+import type { EmbeddingsTranslation } from './types.ts';
+import { isVector, toBase64 } from './vectors.ts';
+
+/** `batchEmbedContents` of Google's Gemini API, one request for each input. */
+export const googleEmbeddings: EmbeddingsTranslation = {
+  request({ facts }, model) {
+    const texts = facts.inputs.map((input) => {
+      if (typeof input === 'string') return input;
+      throw unsupported('input', `${model.id} embeds texts, not tokens; send the texts themselves as input.`);
+    });
+    const named = `models/${model.upstream}`;
+    const requests = texts.map((text) => ({
+      model: named,
+      content: { parts: [{ text }] },
+      ...(facts.dimensions === undefined ? {} : { outputDimensionality: facts.dimensions }),
+    }));
+    return {
+      path: `/models/${encodeURIComponent(model.upstream)}:batchEmbedContents`,
+      headers: {},
+      text: JSON.stringify({ requests }),
+    };
+  },
+  answer(text, request, model) {
+    const { embeddings, usageMetadata } = parsed(text);
+    const items: unknown[] = Array.isArray(embeddings) ? embeddings : [];
+    const { inputs, encoding } = request.facts;
+    if (items.length !== inputs.length)
+      throw noEmbeddings(`${items.length} embeddings for ${inputs.length} inputs`);
+    const vectors = items.map((item) => {
+      const values = isRecord(item) ? item['values'] : undefined;
+      if (!isVector(values)) throw noEmbeddings('an embedding that is no vector');
+      return encoding === 'base64' ? toBase64(values) : values;
+    });
+    const charge = charged(isRecord(usageMetadata) ? usageMetadata['promptTokenCount'] : undefined, request);
+    return { text: JSON.stringify(bodyOf(vectors, model, charge.usage)), ...charge };
+  },
+  failure: google.failure,
+};

@@ -1,0 +1,74 @@
+import { openaiChat } from '../chat/upstream.ts';
+import { editMembers } from '../core/json-edit.ts';
+import { isRecord } from '../core/json.ts';
+import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
+import type { EmbeddingsFacts, EmbeddingsTranslation } from './types.ts';
+import { fromBase64, isVector, toBase64 } from './vectors.ts';
+
+/**
+ * OpenAI's wire to OpenAI's wire: all as it came but the model's name. An answer passes byte by byte where it is what was
+ * asked for. Providers that know no base64 answer with floats all the same, which a client of OpenAI's that asked for base64
+ * reads as no numbers at all: those are coded here.
+ */
+export const openaiEmbeddings: EmbeddingsTranslation = {
+  request: ({ text }, model) => ({
+    path: '/embeddings',
+    headers: {},
+    text: editMembers(text, { model: model.upstream }),
+  }),
+  answer(text, request, model) {
+    const body = parsed(text);
+    const { data, usage } = body;
+    const items: unknown[] = Array.isArray(data) ? data : [];
+    if (items.length !== request.facts.inputs.length)
+      throw noEmbeddings(`${items.length} embeddings for ${request.facts.inputs.length} inputs`);
+    const count = isRecord(usage) ? (usage['prompt_tokens'] ?? usage['total_tokens']) : undefined;
+    const charge = charged(count, request);
+    const { encoding } = request.facts;
+    if (charge.counted && isWhole(body) && items.every((item, index) => isAsAsked(item, index, encoding)))
+      return { text, ...charge };
+    const ours = bodyOf(
+      inOrder(items).map((item) => coded(item['embedding'], encoding)),
+      model,
+      charge.usage,
+    );
+    // The provider's own words for what it has any.
+    const said = Object.entries(body).filter(([name]) => name !== 'data' && name !== 'object');
+    const told = Object.fromEntries(said.filter(([name]) => name !== 'usage' || isCount(usage)));
+    return { text: JSON.stringify({ ...ours, ...told }), ...charge };
+  },
+  failure: openaiChat.failure,
+};
+
+const isCount = (usage: unknown): boolean =>
+  isRecord(usage) && Number.isInteger(usage['prompt_tokens']) && Number.isInteger(usage['total_tokens']);
+
+const isWhole = ({ object, model, usage }: Readonly<Record<string, unknown>>): boolean =>
+  object === 'list' && typeof model === 'string' && isCount(usage);
+
+type Encoding = EmbeddingsFacts['encoding'];
+
+const isAsAsked = (item: unknown, index: number, encoding: Encoding): boolean =>
+  isRecord(item) &&
+  item['object'] === 'embedding' &&
+  item['index'] === index &&
+  (encoding === 'base64' ? typeof item['embedding'] === 'string' : isVector(item['embedding']));
+
+/** By their own count, where each has one. */
+function inOrder(items: readonly unknown[]): Readonly<Record<string, unknown>>[] {
+  const records = items.map((item) => (isRecord(item) ? item : {}));
+  const places = new Set(records.map(({ index }) => index));
+  const counted = records.every((_, index) => places.has(index));
+  return counted ? records.sort((a, b) => Number(a['index']) - Number(b['index'])) : records;
+}
+
+function coded(embedding: unknown, encoding: Encoding): string | number[] {
+  if (isVector(embedding)) return encoding === 'base64' ? toBase64(embedding) : embedding;
+  if (typeof embedding !== 'string') throw noEmbeddings('an embedding that is no vector');
+  if (encoding === 'base64') return embedding;
+  try {
+    return fromBase64(embedding);
+  } catch {
+    throw noEmbeddings('an embedding that is no base64 of float32');
+  }
+}

@@ -1,0 +1,57 @@
+import { isRecord, type Json } from '../core/json.ts';
+import { faultInStream, providerFault } from '../core/provider-faults.ts';
+import type { UpstreamFault } from '../core/wire.ts';
+
+/** What a status other than 2xx means. */
+export function googleFailure(
+  status: number,
+  text: string,
+  headers: Readonly<Record<string, string>>,
+): UpstreamFault {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = undefined;
+  }
+  // Streams that fail before they begin answer with a list.
+  const whole: unknown = Array.isArray(body) ? (body as unknown[])[0] : body;
+  const error = isRecord(whole) && isRecord(whole['error']) ? whole['error'] : undefined;
+  const fault = providerFault(statusOf(status, error), wordsOf(error, text), headers);
+  return withDelay(fault, error);
+}
+
+/** Of an `error` that a stream holds. */
+export const streamFailure = (error: Json): UpstreamFault => {
+  const code = typeof error['code'] === 'number' ? error['code'] : undefined;
+  if (code === undefined) return withDelay(faultInStream(wordsOf(error)), error);
+  return withDelay(providerFault(statusOf(code, error), wordsOf(error), {}), error);
+};
+
+const wordsOf = (error: Json | undefined, text = '') => ({
+  // A page of a proxy in between tells the caller nothing.
+  message: error ? error['message'] : /^\s*</.test(text) ? undefined : text,
+  type: error?.['status'],
+});
+
+/** Google says 400 to a wrong key, and to an account that may not ask at all (its country, its billing). */
+function statusOf(status: number, error: Json | undefined): number {
+  if (status !== 400 || !error) return status;
+  const keys = detailsOf(error, 'ErrorInfo').map(({ reason }) => reason);
+  if (keys.includes('API_KEY_INVALID') || keys.includes('API_KEY_EXPIRED')) return 401;
+  return error['status'] === 'FAILED_PRECONDITION' ? 403 : 400;
+}
+
+function withDelay(fault: UpstreamFault, error: Json | undefined): UpstreamFault {
+  const [delay] = detailsOf(error, 'RetryInfo').map(({ retryDelay }) => retryDelay);
+  const seconds = typeof delay === 'string' ? /^(\d+(?:\.\d+)?)s$/.exec(delay)?.[1] : undefined;
+  return seconds === undefined ? fault : { ...fault, retryAfterMs: Math.ceil(Number(seconds) * 1000) };
+}
+
+const detailsOf = (error: Json | undefined, type: string): Json[] => {
+  const details = error?.['details'];
+  if (!Array.isArray(details)) return [];
+  return details
+    .filter(isRecord)
+    .filter((each) => each['@type'] === `type.googleapis.com/google.rpc.${type}`);
+};

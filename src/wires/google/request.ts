@@ -1,0 +1,96 @@
+import { unsupported } from '../core/error.ts';
+import type { Conversation, Tool } from '../core/conversation.ts';
+import { budgetOf, levelsOf, nearestEffort } from '../core/effort.ts';
+import { isRecord, type Json } from '../core/json.ts';
+import type { UpstreamOptions } from '../core/wire.ts';
+import { contentsOf } from './contents.ts';
+import { reduceSchema } from './schema.ts';
+
+/** @throws WireError 400 for what Google cannot be asked for */
+export function requestBody(conversation: Conversation, options: UpstreamOptions): Json {
+  const { tools, toolChoice, parallelToolCalls } = conversation;
+  if (parallelToolCalls === false && tools.length > 0 && toolChoice !== 'none')
+    throw unsupported(
+      'parallel_tool_calls',
+      `${options.model.id} cannot be kept from calling several tools at once; leave parallel_tool_calls out.`,
+    );
+  return {
+    ...contentsOf(conversation.messages, takesLevels(options)),
+    ...(tools.length === 0
+      ? {}
+      : { tools: [{ functionDeclarations: tools.map(declaration) }], ...toolConfig(toolChoice) }),
+    generationConfig: generationConfig(conversation, options),
+  };
+}
+
+/** Models whose thinking has levels are those of the third generation and later, which also want their seals back. */
+const takesLevels = ({ model }: UpstreamOptions): boolean => levelsOf(model).length > 0;
+
+function declaration({ name, description, parameters }: Tool): Json {
+  const { properties } = parameters;
+  const empty = isRecord(properties) && Object.keys(properties).length === 0;
+  const none = Object.keys(parameters).length === 0 || empty;
+  return {
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(none ? {} : { parametersJsonSchema: reduceSchema(parameters) }),
+  };
+}
+
+function toolConfig(choice: Conversation['toolChoice']): Json {
+  if (choice === undefined) return {};
+  const modes = { auto: 'AUTO', none: 'NONE', required: 'ANY' };
+  const config =
+    typeof choice === 'string'
+      ? { mode: modes[choice] }
+      : { mode: 'ANY', allowedFunctionNames: [choice.name] };
+  return { toolConfig: { functionCallingConfig: config } };
+}
+
+function generationConfig(conversation: Conversation, options: UpstreamOptions): Json {
+  const { stop, seed, topLogprobs } = conversation;
+  const config = {
+    maxOutputTokens: options.maxTokens,
+    temperature: conversation.temperature,
+    topP: conversation.topP,
+    topK: conversation.topK,
+    // A seed of Google's has 32 bits.
+    seed: seed === undefined ? undefined : Number(BigInt.asIntN(32, BigInt(Math.trunc(seed)))),
+    presencePenalty: conversation.presencePenalty,
+    frequencyPenalty: conversation.frequencyPenalty,
+    stopSequences: stop.length > 0 ? stop : undefined,
+    responseLogprobs: topLogprobs === undefined ? undefined : true,
+    logprobs: topLogprobs === undefined || topLogprobs === 0 ? undefined : topLogprobs,
+    ...formatConfig(conversation.format),
+    thinkingConfig: thinkingConfig(conversation.reasoning, options),
+  };
+  return Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined));
+}
+
+function formatConfig(format: Conversation['format']): Json {
+  if (format.type === 'text') return {};
+  const json = { responseMimeType: 'application/json' };
+  return format.type === 'json' ? json : { ...json, responseJsonSchema: reduceSchema(format.schema) };
+}
+
+/** A level where the model has levels, else a budget within `maxTokens`, which counts thoughts too. Never both. */
+function thinkingConfig(reasoning: Conversation['reasoning'], options: UpstreamOptions): Json | undefined {
+  const { model, maxTokens } = options;
+  if (reasoning === undefined || !model.caps.has('reasoning')) return undefined;
+  const { effort, maxTokens: wanted } = reasoning;
+  if (effort !== undefined && takesLevels(options)) {
+    const level = nearestEffort(effort, levelsOf(model));
+    return level === 'none' ? off : { thinkingLevel: level, includeThoughts: effort !== 'none' };
+  }
+  if (wanted === undefined && effort === undefined) return { includeThoughts: true };
+  const budget =
+    wanted !== undefined
+      ? Math.min(wanted, maxTokens)
+      : budgetWithin(budgetOf(effort ?? 'medium', maxTokens));
+  return budget === 0 ? off : { thinkingBudget: budget, includeThoughts: true };
+}
+
+const off = { thinkingBudget: 0, includeThoughts: false };
+
+/** What each model that takes a budget accepts; outside of it they refuse the request. */
+const budgetWithin = (budget: number): number => (budget === 0 ? 0 : Math.min(Math.max(budget, 512), 24_576));

@@ -1,0 +1,16 @@
+import type { ClientWire } from '../core/wire.ts';
+import { bodyOf } from './body.ts';
+import { conversationOf } from './conversation.ts';
+import { factsOf } from './facts.ts';
+import { errorBodyOf } from './frames.ts';
+import { MessagesWriter } from './writer.ts';
+
+/** Anthropic's messages, as callers speak them. */
+export const messagesWire: ClientWire = {
+  name: 'messages',
+  facts: factsOf,
+  conversation: conversationOf,
+  body: bodyOf,
+  writer: (about) => new MessagesWriter(about),
+  errorBody: errorBodyOf,
+};

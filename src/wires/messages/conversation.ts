@@ -1,0 +1,156 @@
+import type { Effort } from '../core/types.ts';
+import type {
+  AnswerFormat,
+  CacheMark,
+  Conversation,
+  Message,
+  Part,
+  Reasoning,
+  Tool,
+} from '../core/conversation.ts';
+import { efforts } from '../core/effort.ts';
+import type { ClientRequest } from '../core/wire.ts';
+import { BlockReader, cacheOf } from './blocks.ts';
+import { isRecord, type Json, parseExact } from '../core/json.ts';
+import { Violations } from '../core/violations.ts';
+import { isRunByCaller, listOf } from './unpriced.ts';
+
+/** A request on this wire in nobody's words. @throws WireError 400 with all that is wrong or cannot be said */
+export function conversationOf({ text, facts }: Pick<ClientRequest, 'text' | 'facts'>): Conversation {
+  // Read again, so that long numbers in calls stay as they are.
+  const body = parseExact(text) as Json;
+  const faults = new Violations();
+  const blocks = new BlockReader(faults);
+  const messages = messagesOf(body, blocks);
+  const tools = listOf(body.tools).flatMap((tool, n) => toolOf(tool, `tools.${n}`, faults));
+  const choice = choiceOf(body.tool_choice, faults);
+  const reasoning = reasoningOf(body);
+  const { temperature, top_p: topP, top_k: topK, stop_sequences: stop, metadata } = body;
+  faults.throwAny();
+  return {
+    messages: markLast(messages, cacheOf(body)),
+    tools,
+    ...choice,
+    ...(facts.maxTokens === undefined ? {} : { maxTokens: facts.maxTokens }),
+    ...(typeof temperature === 'number' ? { temperature } : {}),
+    ...(typeof topP === 'number' ? { topP } : {}),
+    ...(typeof topK === 'number' ? { topK } : {}),
+    stop: listOf(stop).filter((sequence) => typeof sequence === 'string'),
+    ...(reasoning ? { reasoning } : {}),
+    format: formatOf(body),
+    ...(isRecord(metadata) && typeof metadata.user_id === 'string' ? { user: metadata.user_id } : {}),
+  };
+}
+
+function messagesOf(body: Json, blocks: BlockReader): Message[] {
+  const messages: Message[] = [];
+  const add = (role: Message['role'], parts: readonly Part[]) => {
+    if (parts.length > 0) messages.push({ role, parts });
+  };
+  if (body.system !== undefined && body.system !== null) add('system', blocks.read(body.system, 'system'));
+  listOf(body.messages).forEach((message, n) => {
+    const path = `messages.${n}`;
+    if (!isRecord(message)) {
+      blocks.faults.add(path, 'expected a message such as {role, content}');
+      return;
+    }
+    const { role, content } = message;
+    if (role !== 'user' && role !== 'assistant' && role !== 'system') {
+      blocks.faults.add(`${path}.role`, "expected 'user', 'assistant' or 'system'");
+      return;
+    }
+    const parts = blocks.read(content, `${path}.content`);
+    if (role !== 'user') {
+      add(role, parts);
+      return;
+    }
+    add(
+      'tool',
+      parts.filter(({ type }) => type === 'tool_result'),
+    );
+    add(
+      'user',
+      parts.filter(({ type }) => type !== 'tool_result'),
+    );
+  });
+  return messages;
+}
+
+function toolOf(tool: unknown, path: string, faults: Violations): Tool[] {
+  if (!isRecord(tool) || typeof tool.name !== 'string') {
+    faults.add(path, 'expected a tool such as {name, input_schema}');
+    return [];
+  }
+  if (!isRecord(tool.input_schema)) {
+    const { type } = tool;
+    if (typeof type === 'string' && type !== 'custom' && isRunByCaller(tool))
+      faults.refuse(
+        `${path}.type`,
+        `the model knows no tool of type '${type}'; define it with an input_schema`,
+      );
+    else faults.add(`${path}.input_schema`, 'expected a JSON schema of an object');
+    return [];
+  }
+  return [
+    {
+      name: tool.name,
+      ...(typeof tool.description === 'string' ? { description: tool.description } : {}),
+      parameters: tool.input_schema,
+      ...(typeof tool.strict === 'boolean' ? { strict: tool.strict } : {}),
+      ...cacheOf(tool),
+    },
+  ];
+}
+
+function choiceOf(
+  choice: unknown,
+  faults: Violations,
+): Pick<Conversation, 'toolChoice' | 'parallelToolCalls'> {
+  if (choice === undefined || choice === null) return {};
+  const form = "expected {type: 'auto'}, {type: 'any'}, {type: 'tool', name} or {type: 'none'}";
+  if (!isRecord(choice)) {
+    faults.add('tool_choice', form);
+    return {};
+  }
+  const alone =
+    typeof choice.disable_parallel_tool_use === 'boolean'
+      ? { parallelToolCalls: !choice.disable_parallel_tool_use }
+      : {};
+  if (choice.type === 'auto' || choice.type === 'none') return { toolChoice: choice.type, ...alone };
+  if (choice.type === 'any') return { toolChoice: 'required', ...alone };
+  if (choice.type === 'tool' && typeof choice.name === 'string')
+    return { toolChoice: { name: choice.name }, ...alone };
+  faults.add('tool_choice', form);
+  return {};
+}
+
+function reasoningOf({ thinking, output_config: config }: Json): Reasoning | undefined {
+  const wanted = isRecord(config) ? config.effort : undefined;
+  const effort = efforts.find((level): level is Effort => level === wanted);
+  if (isRecord(thinking)) {
+    if (thinking.type === 'disabled') return { effort: 'none' };
+    if (thinking.type === 'enabled' && typeof thinking.budget_tokens === 'number')
+      return { maxTokens: thinking.budget_tokens, ...(effort === undefined ? {} : { effort }) };
+    // Adaptive: as much as the model does by itself.
+    return { effort: effort ?? 'high' };
+  }
+  return effort === undefined ? undefined : { effort };
+}
+
+/** The older place is `output_format`. */
+function formatOf({ output_config: config, output_format: older }: Json): AnswerFormat {
+  const format = (isRecord(config) ? config.format : undefined) ?? older;
+  return isRecord(format) && isRecord(format.schema)
+    ? { type: 'schema', name: 'answer', schema: format.schema, strict: true }
+    : { type: 'text' };
+}
+
+/** A mark of the whole request stands for one on the last part that can have one. */
+function markLast(messages: readonly Message[], mark: { readonly cache?: CacheMark }): readonly Message[] {
+  const last = messages.at(-1);
+  const part = last?.parts.at(-1);
+  if (!mark.cache || !last || !part) return messages;
+  if (part.type === 'reasoning' || part.type === 'sealed_reasoning' || part.type === 'refusal')
+    return messages;
+  return [...messages.slice(0, -1), { ...last, parts: [...last.parts.slice(0, -1), { ...part, ...mark }] }];
+}

@@ -1,0 +1,214 @@
+import { invalidRequest } from '../core/error.ts';
+import type { RequestFacts } from '../core/wire.ts';
+import { isRecord, type Json } from '../core/json.ts';
+import { Violations } from '../core/violations.ts';
+import { listOf, refuseProviderTool, refuseUnpriced } from './unpriced.ts';
+
+const prefixLength = 4096;
+/** What a document may have that is not in the request itself: the provider's limit on a request. */
+const mostFileBytes = 32 * 1024 * 1024;
+/**
+ * Parts that stand for the instructions which the provider adds by itself, at 64 tokens each: for any tools (up to 530
+ * tokens), for tools that it has trained the model on (up to 800 each), for an answer that fits a schema.
+ */
+const partsOfTools = 9;
+const partsOfKnownTool = 13;
+const partsOfFormat = 8;
+
+/** @throws WireError 400 with all violations at once */
+export function factsOf(body: Json): RequestFacts {
+  refuseThread(body);
+  const faults = new Violations();
+  const { model, max_tokens: maxTokens, stream, messages, tools } = body;
+  if (typeof model !== 'string' || model === '') faults.add('model', 'expected the id of a model');
+  if (!isCount(maxTokens))
+    faults.add(
+      'max_tokens',
+      maxTokens === undefined ? 'is required on this wire: a whole number' : 'expected a whole number',
+    );
+  if (stream !== undefined && stream !== null && typeof stream !== 'boolean')
+    faults.add('stream', 'expected true or false');
+  if (!Array.isArray(messages)) faults.add('messages', 'expected an array of messages');
+  else if (messages.length === 0) faults.add('messages', 'must hold at least one message');
+  if (tools !== undefined && tools !== null && !Array.isArray(tools))
+    faults.add('tools', 'expected an array of tools');
+  refuseUnpriced(body, faults);
+
+  const reading = new Reading(faults);
+  if (body.system !== undefined && body.system !== null) reading.content(body.system, 'system');
+  listOf(messages).forEach((message, n) => reading.message(message, `messages.${n}`));
+  if (listOf(tools).length > 0) reading.toolAt = 'tools';
+  listOf(tools).forEach((tool, n) => reading.tool(tool, `tools.${n}`));
+  const format = formatOf(body);
+  if (format) reading.format(format.value);
+  faults.throwAny();
+
+  const needs: { cap: RequestFacts['needs'][number]['cap']; param: string }[] = [];
+  if (reading.toolAt !== undefined) needs.push({ cap: 'tools', param: reading.toolAt });
+  if (reading.imageAt !== undefined) needs.push({ cap: 'images', param: reading.imageAt });
+  if (isRecord(body.thinking) && body.thinking.type !== 'disabled')
+    needs.push({ cap: 'reasoning', param: 'thinking' });
+  if (format) needs.push({ cap: 'structured_output', param: format.param });
+  return {
+    model: model as string,
+    stream: stream === true,
+    // It always stands in the stream.
+    includeUsage: true,
+    maxTokens: maxTokens as number,
+    answers: 1,
+    needs,
+    textBytes: reading.textBytes,
+    parts: reading.parts,
+    images: reading.images,
+    fileBytes: reading.fileBytes,
+    prefix: reading.prefix,
+  };
+}
+
+const isCount = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+
+/** With this code Anthropic's client asks again by itself, with the whole conversation. */
+const noThreads = 'thread_unsupported_request';
+
+function refuseThread({ thread }: Json): void {
+  if (thread === undefined || thread === null) return;
+  throw invalidRequest(
+    'thread: the gateway keeps no conversations; leave it out and send all messages with every request.',
+    {
+      code: noThreads,
+      param: 'thread',
+      more: { details: { error_code: noThreads, unsupported: ['thread'] } },
+    },
+  );
+}
+
+/** The older place of the format is `output_format`. */
+function formatOf(body: Json): { readonly value: unknown; readonly param: string } | undefined {
+  if (isRecord(body.output_config) && isRecord(body.output_config.format))
+    return { value: body.output_config.format, param: 'output_config.format' };
+  return isRecord(body.output_format) ? { value: body.output_format, param: 'output_format' } : undefined;
+}
+
+/** Counts what the model will read. */
+class Reading {
+  textBytes = 0;
+  parts = 0;
+  images = 0;
+  fileBytes = 0;
+  prefix = '';
+  /** The first image, or document, whose pages the model sees as images. */
+  imageAt: string | undefined;
+  /** The first definition of a tool. */
+  toolAt: string | undefined;
+  #tools = 0;
+  readonly #faults: Violations;
+
+  constructor(faults: Violations) {
+    this.#faults = faults;
+  }
+
+  message(message: unknown, path: string): void {
+    if (!isRecord(message)) {
+      this.#faults.add(path, 'expected a message such as {role, content}');
+      return;
+    }
+    if (typeof message.role !== 'string')
+      this.#faults.add(`${path}.role`, "expected 'user', 'assistant' or 'system'");
+    // A message of the system may only change how the model is to answer from here on.
+    if (message.role === 'system' && message.content === undefined && isRecord(message.output_config)) return;
+    this.content(message.content, `${path}.content`);
+  }
+
+  content(content: unknown, path: string): void {
+    if (typeof content === 'string') {
+      this.parts++;
+      this.#text(content);
+    } else if (Array.isArray(content)) {
+      content.forEach((block, n) => this.#block(block, `${path}.${n}`));
+    } else {
+      this.#faults.add(path, 'expected a text or an array of blocks');
+    }
+  }
+
+  tool(tool: unknown, path: string): void {
+    if (!isRecord(tool)) {
+      this.#faults.add(path, 'expected a tool such as {name, input_schema}');
+      return;
+    }
+    if (this.#tools++ === 0) this.parts += partsOfTools;
+    this.parts += typeof tool.type === 'string' && tool.type !== 'custom' ? partsOfKnownTool : 1;
+    this.#bytes(JSON.stringify(tool));
+  }
+
+  format(format: unknown): void {
+    this.parts += partsOfFormat;
+    this.#bytes(JSON.stringify(format));
+  }
+
+  #block(block: unknown, path: string): void {
+    if (typeof block === 'string') {
+      this.#text(block);
+      return;
+    }
+    if (!isRecord(block)) {
+      this.#faults.add(path, "expected a block such as {type: 'text', text: '...'}");
+      return;
+    }
+    this.parts++;
+    const { type, source } = block;
+    if (type === 'image') {
+      this.images++;
+      this.imageAt ??= path;
+      return;
+    }
+    if (type === 'document' && isRecord(source)) {
+      this.#document(source, path);
+      for (const name of ['title', 'context']) if (typeof block[name] === 'string') this.#text(block[name]);
+      return;
+    }
+    if (type === 'tool_addition' && isRecord(block.tool) && block.tool.definition !== undefined) {
+      const at = `${path}.tool.definition`;
+      this.toolAt ??= at;
+      refuseProviderTool(block.tool.definition, at, this.#faults);
+      this.tool(block.tool.definition, at);
+      return;
+    }
+    if (type === 'container_upload') this.fileBytes += mostFileBytes;
+    if (type === 'text' && typeof block.text === 'string') {
+      this.#text(block.text);
+      return;
+    }
+    if (type === 'tool_result') {
+      if (block.content !== undefined && block.content !== null)
+        this.content(block.content, `${path}.content`);
+      return;
+    }
+    // Calls, thoughts and what else there may be: as much as stands there, thoughts sealed in a signature included.
+    this.#bytes(JSON.stringify(block));
+  }
+
+  #document(source: Json, path: string): void {
+    if (source.type === 'text' && typeof source.data === 'string') {
+      this.#text(source.data);
+    } else if (source.type === 'content') {
+      this.content(source.content, `${path}.source.content`);
+    } else if (source.type === 'base64' && typeof source.data === 'string') {
+      this.fileBytes += Math.ceil((source.data.length * 3) / 4);
+      this.imageAt ??= path;
+    } else {
+      // Of another place: of any length.
+      this.fileBytes += mostFileBytes;
+      this.imageAt ??= path;
+    }
+  }
+
+  #text(text: string): void {
+    this.#bytes(text);
+    if (this.prefix.length < prefixLength) this.prefix += text.slice(0, prefixLength - this.prefix.length);
+  }
+
+  #bytes(text: string): void {
+    this.textBytes += Buffer.byteLength(text);
+  }
+}

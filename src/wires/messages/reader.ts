@@ -1,0 +1,215 @@
+import { WireError } from '../core/error.ts';
+import type { AnswerEvent } from '../core/answer.ts';
+import { faultInStream } from '../core/provider-faults.ts';
+import { markSeal } from '../core/seals.ts';
+import type { SseFrame, UpstreamReader } from '../core/wire.ts';
+import { isRecord, type Json, parseExact } from '../core/json.ts';
+import { explanationOf, readStop } from './stop-reasons.ts';
+import { UsageMeter } from './usage.ts';
+
+/** A call whose arguments may still come; blocks of other kinds need no memory. */
+interface OpenCall {
+  readonly index: number;
+  /** As the block began with; counts only where no deltas follow. */
+  readonly input: string;
+  written: boolean;
+}
+
+/** Reads a stream, or a whole message, which is a stream that begins with all its content. */
+export class MessagesReader implements UpstreamReader {
+  readonly #meter = new UsageMeter();
+  /** By the index of the block, which counts blocks of all kinds. */
+  readonly #openCalls = new Map<unknown, OpenCall>();
+  #calls = 0;
+  /** The id of the message; empty where it has none. Undefined before it begins. */
+  #id: string | undefined;
+  #hasContent = false;
+  #isFinished = false;
+  #isOver = false;
+  /** Of a message that came with its content. */
+  #stopped: Json = {};
+
+  push(frame: SseFrame): AnswerEvent[] {
+    if (this.#isOver || frame.data === '') return [];
+    let event: unknown;
+    try {
+      event = parseExact(frame.data);
+    } catch {
+      event = undefined;
+    }
+    if (frame.event === 'error') return this.#fault(event ?? { error: { message: frame.data } });
+    if (!isRecord(event)) return this.#fail('The provider sent an event that is no JSON object; ask again.');
+    return this.take(event);
+  }
+
+  take(event: Json): AnswerEvent[] {
+    switch (event.type) {
+      case 'content_block_delta':
+        return isRecord(event.delta) ? this.#delta(event.index, event.delta) : [];
+      case 'content_block_start':
+        return isRecord(event.content_block) ? this.#block(event.index, event.content_block) : [];
+      case 'content_block_stop':
+        return this.#blockEnd(event.index);
+      case 'message_start':
+        return isRecord(event.message) ? this.#start(event.message) : [];
+      case 'message_delta':
+        return this.#messageDelta(event);
+      case 'message_stop':
+        this.#isOver = true;
+        return this.#finish(this.#stopped);
+      case 'error':
+        return this.#fault(event);
+      default:
+        // `ping`, and whatever the wire learns later.
+        return [];
+    }
+  }
+
+  /** The last event came. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Why it stopped comes last; the event that says only that it did may be missing. */
+  end(): AnswerEvent[] {
+    if (this.#isOver || this.#isFinished) return [];
+    return this.#fail('The provider broke off in the middle of its answer; ask again.');
+  }
+
+  /** Some providers begin twice; the second one only says the usage again. Another message is none of this answer. */
+  #start(message: Json): AnswerEvent[] {
+    const id = typeof message.id === 'string' ? message.id : '';
+    if (this.#id !== undefined) {
+      const isSame = id !== '' && this.#id !== '' ? id === this.#id : !this.#hasContent;
+      return isSame
+        ? this.#usage(message.usage)
+        : this.#fail('The provider began a second message within its stream; ask again.');
+    }
+    this.#id = id;
+    const usage = this.#usage(message.usage);
+    const events: AnswerEvent[] = [
+      typeof message.id === 'string' ? { type: 'start', id: message.id } : { type: 'start' },
+      ...usage,
+    ];
+    if (Array.isArray(message.content)) {
+      message.content.forEach((block, n) => {
+        const index = `start ${n}`;
+        if (isRecord(block)) events.push(...this.#block(index, block), ...this.#blockEnd(index));
+      });
+    }
+    this.#stopped = message;
+    return events;
+  }
+
+  #block(index: unknown, block: Json): AnswerEvent[] {
+    this.#hasContent = true;
+    switch (block.type) {
+      case 'text':
+        return textEvent('text', block.text);
+      case 'thinking': {
+        const events = textEvent('reasoning', block.thinking);
+        if (typeof block.signature === 'string' && block.signature !== '')
+          events.push(signatureEvent(block.signature));
+        return events;
+      }
+      case 'redacted_thinking':
+        return typeof block.data === 'string'
+          ? [{ type: 'sealed_reasoning', data: markSeal('anthropic', block.data) }]
+          : [];
+      case 'tool_use': {
+        const call: OpenCall = {
+          index: this.#calls++,
+          input: JSON.stringify(block.input ?? {}),
+          written: false,
+        };
+        this.#openCalls.set(index, call);
+        return [{ type: 'tool_call', index: call.index, id: String(block.id), name: String(block.name) }];
+      }
+      default:
+        // Tools that the provider runs, their results, summaries: nothing that other wires could say.
+        return [];
+    }
+  }
+
+  #delta(index: unknown, delta: Json): AnswerEvent[] {
+    switch (delta.type) {
+      case 'text_delta':
+        return textEvent('text', delta.text);
+      case 'thinking_delta':
+        return textEvent('reasoning', delta.thinking);
+      case 'signature_delta':
+        return typeof delta.signature === 'string' && delta.signature !== ''
+          ? [signatureEvent(delta.signature)]
+          : [];
+      case 'input_json_delta': {
+        const call = this.#openCalls.get(index);
+        if (!call || typeof delta.partial_json !== 'string' || delta.partial_json === '') return [];
+        call.written = true;
+        return [{ type: 'tool_arguments', index: call.index, text: delta.partial_json }];
+      }
+      default:
+        return [];
+    }
+  }
+
+  #blockEnd(index: unknown): AnswerEvent[] {
+    const call = this.#openCalls.get(index);
+    if (!call) return [];
+    this.#openCalls.delete(index);
+    return call.written ? [] : [{ type: 'tool_arguments', index: call.index, text: call.input }];
+  }
+
+  #messageDelta({ delta, usage }: Json): AnswerEvent[] {
+    const events = isRecord(delta) && typeof delta.stop_reason === 'string' ? this.#finish(delta) : [];
+    return [...events, ...this.#usage(usage)];
+  }
+
+  #finish(stopped: Json): AnswerEvent[] {
+    if (this.#isFinished) return [];
+    this.#isFinished = true;
+    const explanation = explanationOf(stopped.stop_details);
+    return [
+      ...(explanation === undefined ? [] : [{ type: 'refusal', text: explanation } as const]),
+      readStop(stopped),
+    ];
+  }
+
+  #usage(report: unknown): AnswerEvent[] {
+    const usage = this.#meter.take(report);
+    return usage ? [{ type: 'usage', usage }] : [];
+  }
+
+  #fault(event: unknown): AnswerEvent[] {
+    this.#isOver = true;
+    const words = isRecord(event) && isRecord(event.error) ? event.error : {};
+    const { error, again } = faultInStream({ message: words.message, type: words.type });
+    return [{ type: 'failure', error, again }];
+  }
+
+  #fail(message: string): AnswerEvent[] {
+    this.#isOver = true;
+    const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
+    return [{ type: 'failure', error, again: true }];
+  }
+}
+
+const textEvent = (type: 'text' | 'reasoning', text: unknown): AnswerEvent[] =>
+  typeof text === 'string' && text !== '' ? [{ type, text }] : [];
+
+const signatureEvent = (signature: string): AnswerEvent => ({
+  type: 'reasoning_signature',
+  signature: markSeal('anthropic', signature),
+});
+
+/** Events of a whole message; undefined where the text is none. */
+export function readMessage(text: string): AnswerEvent[] | undefined {
+  let message: unknown;
+  try {
+    message = parseExact(text);
+  } catch {
+    return undefined;
+  }
+  if (!isRecord(message) || message.type !== 'message' || !Array.isArray(message.content)) return undefined;
+  const reader = new MessagesReader();
+  return [...reader.take({ type: 'message_start', message }), ...reader.take({ type: 'message_stop' })];
+}

@@ -1,0 +1,79 @@
+import type { UpstreamModel } from '../core/types.ts';
+import { editMembers } from '../core/json-edit.ts';
+import type { AnswerAbout, SseFrame, StreamReceipt, StreamTranslation, Translation } from '../core/wire.ts';
+import { errorFrame, frame, receiptFrame } from './frames.ts';
+import { MessagesReader } from './reader.ts';
+import { anthropicMessages } from './upstream.ts';
+
+/** The same wire on both sides: all passes byte by byte but for the model's name, and so do the version and the beta features; the usage is read on the way. */
+export const messagesSame: Translation = {
+  request({ text, body, header }, { model, maxTokens }) {
+    const version = header('anthropic-version');
+    const beta = featuresOf(header('anthropic-beta'), model);
+    return {
+      path: '/messages',
+      headers: {
+        ...(version === undefined ? {} : { 'anthropic-version': version }),
+        ...(beta === undefined ? {} : { 'anthropic-beta': beta }),
+      },
+      // Also where nothing changes: of members that stand twice, only those that were judged are sent.
+      text: editMembers(text, {
+        model: model.upstream,
+        ...(body.max_tokens === maxTokens ? {} : { max_tokens: maxTokens }),
+      }),
+    };
+  },
+  answer: (text) => ({ text, events: anthropicMessages.answer(text) }),
+  stream: (about) => new SameStream(about),
+  failure: anthropicMessages.failure,
+};
+
+/** What a request may cost is reckoned with the window of the catalog: a caller cannot have it widened. */
+const widened = /^context-1m-/;
+const window1m = 1_000_000;
+
+function featuresOf(header: string | undefined, { contextWindow }: UpstreamModel): string | undefined {
+  if (header === undefined || contextWindow >= window1m) return header;
+  const features = header.split(',').map((feature) => feature.trim());
+  if (!features.some((feature) => widened.test(feature))) return header;
+  return features.filter((feature) => !widened.test(feature)).join(',') || undefined;
+}
+
+class SameStream implements StreamTranslation {
+  readonly #reader = new MessagesReader();
+  readonly #about: AnswerAbout;
+  #isStarted = false;
+
+  constructor(about: AnswerAbout) {
+    this.#about = about;
+  }
+
+  push(read: SseFrame) {
+    // After `message_stop` comes nothing of this answer.
+    if (this.#reader.isOver) return { text: '', events: [] };
+    const events = this.#reader.push(read);
+    // A fault is the gateway's to report, in its own words and without secrets.
+    const isFault = events.at(-1)?.type === 'failure';
+    return { text: isFault || this.#isSecondStart(read) ? '' : read.raw, events };
+  }
+
+  finish() {
+    return { text: '', events: this.#reader.end() };
+  }
+
+  end(receipt: StreamReceipt): string {
+    return (this.#reader.isOver ? '' : frame({ type: 'message_stop' })) + receiptFrame(receipt);
+  }
+
+  fail(error: Parameters<StreamTranslation['fail']>[0]) {
+    return errorFrame(error, this.#about.requestId);
+  }
+
+  /** Some providers begin twice, at which clients give up. */
+  #isSecondStart({ event }: SseFrame): boolean {
+    if (event !== 'message_start') return false;
+    const isSecond = this.#isStarted;
+    this.#isStarted = true;
+    return isSecond;
+  }
+}

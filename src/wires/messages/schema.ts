@@ -1,0 +1,101 @@
+import { isRecord, type Json } from '../core/json.ts';
+
+/** Formats of texts that the provider holds an answer to. */
+const formats = new Set<unknown>([
+  'date-time',
+  'time',
+  'date',
+  'duration',
+  'email',
+  'hostname',
+  'uri',
+  'ipv4',
+  'ipv6',
+  'uuid',
+]);
+/** Kept as they are. */
+const plain = new Set(['type', 'enum', 'const', 'required', 'title', 'description', 'default']);
+/** Of schemas by name. */
+const named = new Set(['properties', '$defs', 'definitions']);
+/** Of schemas in a row. */
+const choices = new Map([
+  ['anyOf', 'anyOf'],
+  ['oneOf', 'anyOf'],
+  ['allOf', 'allOf'],
+]);
+/** Say nothing of the value. */
+const silent = new Set(['$schema', '$id', '$comment', 'additionalProperties', 'unevaluatedProperties']);
+
+/** An object of any members, which the provider cannot hold an answer to. */
+export class OpenObject extends Error {
+  /** Dotted, within the schema; empty for the schema itself. */
+  readonly path: string;
+
+  constructor(path: string) {
+    super(`an object without fixed properties at '${path}'`);
+    this.name = 'OpenObject';
+    this.path = path;
+  }
+}
+
+/**
+ * A schema in the provider's dialect: objects are closed, and constraints that it does not know (lengths, ranges,
+ * patterns) become words of the description, which the model reads.
+ * @throws OpenObject where an object may have members of any name
+ */
+export function portableSchema(schema: Json, path = ''): Json {
+  // Nothing may stand beside a reference but definitions.
+  if (schema.$ref !== undefined) {
+    const { $ref, $defs, definitions } = schema;
+    const beside = {
+      ...(isRecord($defs) ? { $defs } : {}),
+      ...(isRecord(definitions) ? { definitions } : {}),
+    };
+    return { $ref, ...portableSchema(beside, path) };
+  }
+  const at = (name: string) => (path === '' ? name : `${path}.${name}`);
+  const portable: Record<string, unknown> = {};
+  const said: string[] = [];
+  for (const [name, value] of Object.entries(schema)) {
+    const choice = choices.get(name);
+    if (plain.has(name) || (name === 'format' && formats.has(value))) {
+      portable[name] = value;
+    } else if (named.has(name) && isRecord(value)) {
+      portable[name] = Object.fromEntries(
+        Object.entries(value).map(([key, inner]) => [
+          key,
+          isRecord(inner) ? portableSchema(inner, at(`${name}.${key}`)) : inner,
+        ]),
+      );
+    } else if (choice !== undefined && Array.isArray(value)) {
+      portable[choice] = value.map((inner: unknown, n) =>
+        isRecord(inner) ? portableSchema(inner, at(`${name}.${n}`)) : inner,
+      );
+    } else if (name === 'items' && isRecord(value)) {
+      portable.items = portableSchema(value, at('items'));
+    } else if (name === 'minItems' && (value === 0 || value === 1)) {
+      portable.minItems = value;
+    } else if (!silent.has(name)) {
+      said.push(`${name}: ${JSON.stringify(value)}`);
+    }
+  }
+  if (isRecordType(schema)) {
+    if (isOpen(schema)) throw new OpenObject(path);
+    portable.additionalProperties = false;
+  }
+  if (said.length > 0) {
+    const words = `{${said.join(', ')}}`;
+    portable.description =
+      typeof portable.description === 'string' ? `${portable.description}\n\n${words}` : words;
+  }
+  return portable;
+}
+
+/** The provider closes every object, so that one which lives by members of any name could only be empty. */
+function isOpen({ properties, additionalProperties }: Json): boolean {
+  const hasNames = isRecord(properties) && Object.keys(properties).length > 0;
+  return hasNames ? isRecord(additionalProperties) : additionalProperties !== false;
+}
+
+const isRecordType = ({ type }: Json): boolean =>
+  type === 'object' || (Array.isArray(type) && type.includes('object'));

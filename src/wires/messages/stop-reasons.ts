@@ -1,0 +1,53 @@
+import type { AnswerEvent, FinishReason } from '../core/answer.ts';
+import { isRecord } from '../core/json.ts';
+
+type Finish = Extract<AnswerEvent, { type: 'finish' }>;
+
+const reasons: ReadonlyMap<string, { readonly reason: FinishReason; readonly saysMore?: true }> = new Map([
+  ['end_turn', { reason: 'stop' }],
+  ['stop_sequence', { reason: 'stop' }],
+  ['max_tokens', { reason: 'length' }],
+  ['tool_use', { reason: 'tool_calls' }],
+  ['pause_turn', { reason: 'stop', saysMore: true }],
+  ['refusal', { reason: 'content_filter', saysMore: true }],
+  ['model_context_window_exceeded', { reason: 'length', saysMore: true }],
+]);
+
+/** @param stopped `stop_reason`, `stop_sequence` and the like; a word that nobody knows is a stop that says more */
+export function readStop(stopped: {
+  readonly stop_reason?: unknown;
+  readonly stop_sequence?: unknown;
+}): Finish {
+  const word = typeof stopped.stop_reason === 'string' ? stopped.stop_reason : 'end_turn';
+  const known = reasons.get(word);
+  return {
+    type: 'finish',
+    reason: known?.reason ?? 'stop',
+    ...(known && !known.saysMore ? {} : { detail: word }),
+    ...(typeof stopped.stop_sequence === 'string' ? { stopText: stopped.stop_sequence } : {}),
+  };
+}
+
+/** Why the model refused, where the provider says so. */
+export function explanationOf(details: unknown): string | undefined {
+  if (!isRecord(details) || details.type !== 'refusal') return undefined;
+  return typeof details.explanation === 'string' && details.explanation !== ''
+    ? details.explanation
+    : undefined;
+}
+
+/** @param refused whether the answer holds a refusal in the model's words */
+export function writeStop({ reason, detail, stopText }: Finish, refused: boolean): string {
+  if (detail !== undefined && reasons.get(detail)?.reason === reason) return detail;
+  switch (reason) {
+    case 'stop':
+      if (refused) return 'refusal';
+      return stopText === undefined ? 'end_turn' : 'stop_sequence';
+    case 'length':
+      return 'max_tokens';
+    case 'tool_calls':
+      return 'tool_use';
+    case 'content_filter':
+      return 'refusal';
+  }
+}

@@ -1,0 +1,73 @@
+import { isRecord, type Json } from '../core/json.ts';
+import type { Violations } from '../core/violations.ts';
+
+/**
+ * What makes the provider run more than the one answer asked for, or at another price than the model's rate card: its cost
+ * has no bound before the request is sent, so that no ceiling could hold. Refused, rather than billed by guess.
+ */
+const unpricedMembers: readonly {
+  readonly name: string;
+  readonly isHarmless: (value: unknown) => boolean;
+  readonly why: string;
+}[] = [
+  {
+    name: 'mcp_servers',
+    isHarmless: (value) => Array.isArray(value) && value.length === 0,
+    why: 'tools that the provider calls itself have no bound on their cost here; call them yourself and define them in tools',
+  },
+  {
+    name: 'fallbacks',
+    isHarmless: (value) => Array.isArray(value) && value.length === 0,
+    why: 'another model than the one asked for would answer at another price; name fallbacks in the header x-svc-fallback-models',
+  },
+  {
+    name: 'speed',
+    isHarmless: (value) => value === 'standard',
+    why: "only 'standard' is priced here; leave it out",
+  },
+  {
+    name: 'inference_geo',
+    isHarmless: (value) => value === 'global',
+    why: "only 'global' is priced here; leave it out",
+  },
+  {
+    name: 'compaction',
+    isHarmless: () => false,
+    why: 'summarising at the provider has no bound on its cost here; shorten the conversation yourself',
+  },
+];
+
+/** Tools of the provider's that the caller runs. */
+const runByCaller = /^(bash|text_editor|computer|computer_toolset|browser_toolset|memory)_\d+$/;
+
+export const isRunByCaller = (tool: Json): boolean =>
+  tool.type === undefined ||
+  tool.type === null ||
+  tool.type === 'custom' ||
+  (typeof tool.type === 'string' && runByCaller.test(tool.type));
+
+export function refuseUnpriced(body: Json, faults: Violations): void {
+  for (const { name, isHarmless, why } of unpricedMembers) {
+    const value = body[name];
+    if (value !== undefined && value !== null && !isHarmless(value)) faults.refuse(name, why);
+  }
+  listOf(body.tools).forEach((tool, n) => refuseProviderTool(tool, `tools.${n}`, faults));
+  const edits = isRecord(body.context_management) ? listOf(body.context_management.edits) : [];
+  edits.forEach((edit, n) => {
+    if (isRecord(edit) && typeof edit.type === 'string' && edit.type.startsWith('compact')) {
+      const why = `'${edit.type}' has no bound on its cost here; shorten the conversation yourself`;
+      faults.refuse(`context_management.edits.${n}.type`, why);
+    }
+  });
+}
+
+/** @param path of the tool in the request, also within a message that adds it */
+export function refuseProviderTool(tool: unknown, path: string, faults: Violations): void {
+  if (!isRecord(tool) || isRunByCaller(tool)) return;
+  const why =
+    `'${String(tool.type)}' runs at the provider and has no bound on its cost here; ` +
+    'define a tool with an input_schema and run it yourself';
+  faults.refuse(`${path}.type`, why);
+}
+
+export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);

@@ -1,0 +1,34 @@
+import { WireError } from '../core/error.ts';
+import { UpstreamFailure } from '../core/upstream-failure.ts';
+import { faultInStream, providerFault } from '../core/provider-faults.ts';
+import type { UpstreamWire } from '../core/wire.ts';
+import { isRecord } from '../core/json.ts';
+import { MessagesReader, readMessage } from './reader.ts';
+import { requestOf } from './request.ts';
+
+/** How models of the messages wire are asked. */
+export const anthropicMessages: UpstreamWire = {
+  request: requestOf,
+  answer(text) {
+    const events = readMessage(text);
+    if (events) return events;
+    const words = wordsOf(text);
+    if (words.message !== undefined || words.type !== undefined)
+      throw new UpstreamFailure(faultInStream(words));
+    const message = "The provider's answer is no message; ask again.";
+    const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
+    throw new UpstreamFailure({ error, again: true, unwell: true });
+  },
+  reader: () => new MessagesReader(),
+  failure: (status, text, headers) => providerFault(status, wordsOf(text), headers),
+};
+
+function wordsOf(text: string): { readonly message?: unknown; readonly type?: unknown } {
+  try {
+    const body: unknown = JSON.parse(text);
+    if (isRecord(body) && isRecord(body.error)) return { message: body.error.message, type: body.error.type };
+  } catch {
+    // A page of a proxy: nothing to repeat.
+  }
+  return {};
+}

@@ -1,0 +1,226 @@
+import type { Usage } from '../core/types.ts';
+import type { WireError } from '../core/error.ts';
+import type { AnswerEvent, FinishReason } from '../core/answer.ts';
+import type { AnswerAbout } from '../core/wire.ts';
+import { headOf } from './head.ts';
+import {
+  type Made,
+  OpenCall,
+  type OpenItem,
+  OpenMessage,
+  OpenReasoning,
+  type ItemStatus,
+} from './open-items.ts';
+import { writeUsage } from './usage.ts';
+
+const cutReasons: Readonly<Partial<Record<FinishReason, string>>> = {
+  length: 'max_output_tokens',
+  content_filter: 'content_filter',
+};
+
+const statusOf = (reason: FinishReason | undefined) =>
+  reason !== undefined && cutReasons[reason] !== undefined ? 'incomplete' : 'completed';
+
+/** Makes the events of a response from those of an answer, not yet numbered; the last one's snapshot is the whole of it. */
+export class ResponseEvents {
+  readonly #head: Readonly<Record<string, unknown>>;
+  /** Whole items by their place; undefined where one is still open. */
+  readonly #items: (object | undefined)[] = [];
+  /** The one that is being written, unless it is a call. */
+  #open: { readonly place: number; readonly item: OpenMessage | OpenReasoning } | undefined;
+  /** By the answer's count. Several may be open: some providers write their arguments in turn. */
+  readonly #calls = new Map<number, { readonly place: number; readonly item: OpenCall }>();
+  #begun = false;
+  #usage: Usage | undefined;
+  #finish: FinishReason | undefined;
+
+  constructor(about: AnswerAbout) {
+    this.#head = headOf(about);
+  }
+
+  take(event: AnswerEvent): Made[] {
+    if (event.type === 'usage') this.#usage = event.usage;
+    if (event.type === 'finish') this.#finish = event.reason;
+    if (this.#begun) return this.#made(event);
+    return [...this.#begin(), ...this.#made(event)];
+  }
+
+  /** After all of the answer. */
+  end(): Made[] {
+    const status = statusOf(this.#finish);
+    const begun = this.#begin();
+    const closed = this.#closeAll(status);
+    const response = this.#snapshot({
+      status,
+      usage: this.#usage ? writeUsage(this.#usage) : null,
+      ...(status === 'completed'
+        ? { completed_at: Math.floor(Date.now() / 1000) }
+        : { incomplete_details: { reason: this.#finish && cutReasons[this.#finish] } }),
+    });
+    return [...begun, ...closed, { type: `response.${status}`, response }];
+  }
+
+  /** What broke the answer, and what there was of it. */
+  fail(error: WireError): Made[] {
+    const begun = this.#begin();
+    if (this.#items.length > 0) this.#closeAll('incomplete');
+    const response = this.#snapshot({
+      status: 'failed',
+      error: responseError(error),
+      usage: this.#usage ? writeUsage(this.#usage) : null,
+    });
+    return [...begun, errorEvent(error), { type: 'response.failed', response }];
+  }
+
+  /** The response as it would stand after the last event. */
+  whole(): object {
+    return this.end().at(-1)?.['response'] as object;
+  }
+
+  #begin(): Made[] {
+    if (this.#begun) return [];
+    this.#begun = true;
+    const response = this.#snapshot({});
+    return [
+      { type: 'response.created', response },
+      { type: 'response.in_progress', response },
+    ];
+  }
+
+  #made(event: AnswerEvent): Made[] {
+    switch (event.type) {
+      case 'text': {
+        if (event.text === '' && !event.logprobs?.length) return [];
+        const { item, begun } = this.#message();
+        return [...begun, ...item.text(event.text, event.logprobs)];
+      }
+      case 'refusal': {
+        if (event.text === '') return [];
+        const { item, begun } = this.#message();
+        return [...begun, ...item.refuse(event.text)];
+      }
+      case 'reasoning': {
+        if (event.text === '') return [];
+        const { item, begun } = this.#reasoning();
+        return [...begun, ...item.delta(event.text)];
+      }
+      case 'reasoning_signature': {
+        const { item, begun } = this.#reasoning();
+        item.seal({ form: 'signature', signature: event.signature });
+        return [...begun, ...this.#closeOpen('completed')];
+      }
+      case 'sealed_reasoning': {
+        const { data, id } = event;
+        return this.#sealed({ form: 'sealed', data, ...(id === undefined ? {} : { id }) });
+      }
+      case 'tool_call': {
+        const { index, id: callId, name, signature } = event;
+        // The seal of a call stands in an item before it, as calls have no place for it.
+        const seal = signature === undefined ? [] : this.#sealed({ form: 'call', callId, signature });
+        const closed = [...seal, ...this.#closeOpen('completed'), ...this.#closeWholeCalls()];
+        const place = this.#place();
+        const item = new OpenCall(place, callId, name);
+        this.#calls.set(index, { place, item });
+        return [...closed, ...item.begin()];
+      }
+      case 'tool_arguments':
+        return event.text === '' ? [] : (this.#calls.get(event.index)?.item.delta(event.text) ?? []);
+      case 'finish':
+        return this.#closeAll(statusOf(event.reason));
+      case 'start':
+      case 'usage':
+      case 'failure':
+        return [];
+    }
+  }
+
+  #message() {
+    return this.#turnTo(OpenMessage);
+  }
+
+  #reasoning() {
+    return this.#turnTo(OpenReasoning);
+  }
+
+  #sealed(seal: Parameters<OpenReasoning['seal']>[0]): Made[] {
+    const closed = this.#closeOpen('completed');
+    const { item, begun } = this.#reasoning();
+    item.seal(seal);
+    return [...closed, ...begun, ...this.#closeOpen('completed')];
+  }
+
+  #turnTo<Item extends OpenMessage | OpenReasoning>(
+    Kind: new (place: number) => Item,
+  ): { readonly item: Item; readonly begun: Made[] } {
+    if (this.#open?.item instanceof Kind) return { item: this.#open.item, begun: [] };
+    const closed = [...this.#closeOpen('completed'), ...this.#closeWholeCalls()];
+    const place = this.#place();
+    const item = new Kind(place);
+    this.#open = { place, item };
+    return { item, begun: [...closed, ...item.begin()] };
+  }
+
+  /** The place of the next item. */
+  #place(): number {
+    return this.#items.push(undefined) - 1;
+  }
+
+  #closeOpen(status: ItemStatus): Made[] {
+    if (!this.#open) return [];
+    const { place, item } = this.#open;
+    this.#open = undefined;
+    return this.#close(place, item, status);
+  }
+
+  /** Those whose arguments are all there are done when something else begins. */
+  #closeWholeCalls(): Made[] {
+    return [...this.#calls].flatMap(([index, { place, item }]) => {
+      if (!item.isWhole) return [];
+      this.#calls.delete(index);
+      return this.#close(place, item, 'completed');
+    });
+  }
+
+  #closeAll(status: ItemStatus): Made[] {
+    // Clients look for a message, also where it is empty.
+    const message = this.#items.length === 0 ? this.#message().begun : [];
+    const calls = [...this.#calls.values()].flatMap(({ place, item }) => this.#close(place, item, status));
+    this.#calls.clear();
+    return [...message, ...calls, ...this.#closeOpen(status)];
+  }
+
+  #close(place: number, item: OpenItem, status: ItemStatus): Made[] {
+    const made = item.end(status);
+    this.#items[place] = item.item(status);
+    return made;
+  }
+
+  #snapshot(now: Readonly<Record<string, unknown>>): object {
+    return {
+      ...this.#head,
+      status: 'in_progress',
+      completed_at: null,
+      output: this.#items.filter((item) => item !== undefined),
+      error: null,
+      incomplete_details: null,
+      usage: null,
+      ...now,
+    };
+  }
+}
+
+/** Both forms in one: OpenAI publishes the flat one and sends the other. */
+export const errorEvent = (error: WireError): Made => {
+  const { message, param, code } = error.body;
+  return { type: 'error', code, message, param, error: error.body };
+};
+
+/** The only codes of the published list that fit. */
+export function responseError({ status, message }: WireError): object {
+  if (status === 429) return { code: 'rate_limit_exceeded', message };
+  return { code: status === 400 || status === 422 ? 'invalid_prompt' : 'server_error', message };
+}
+
+/** An event as a frame of SSE. @param number in the stream, from 0 */
+export const framed = (event: Made, number: number): string =>
+  `event: ${event.type}\ndata: {"sequence_number":${number},${JSON.stringify(event).slice(1)}\n\n`;

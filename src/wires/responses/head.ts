@@ -1,0 +1,61 @@
+import { randomBytes } from 'node:crypto';
+import type { AnswerAbout } from '../core/wire.ts';
+import { isRecord } from '../core/json.ts';
+
+/** `resp_…`, `msg_…`, `fc_…`, `rs_…`: nothing is found by them, as nothing is stored. */
+export const freshId = (kind: 'resp' | 'msg' | 'fc' | 'rs'): string =>
+  `${kind}_${randomBytes(24).toString('hex')}`;
+
+/** What a response says of its request: all members that clients look for, with the defaults that apply. */
+export function headOf({
+  model,
+  created,
+  request: { body },
+}: AnswerAbout): Readonly<Record<string, unknown>> {
+  const reasoning = isRecord(body['reasoning']) ? body['reasoning'] : {};
+  return {
+    id: freshId('resp'),
+    object: 'response',
+    created_at: created,
+    model,
+    instructions: body['instructions'] ?? null,
+    previous_response_id: null,
+    tools: toolsOf(body['tools']),
+    tool_choice: body['tool_choice'] ?? 'auto',
+    parallel_tool_calls: body['parallel_tool_calls'] ?? true,
+    max_tool_calls: body['max_tool_calls'] ?? null,
+    max_output_tokens: body['max_output_tokens'] ?? null,
+    truncation: 'disabled',
+    text: textOf(body['text']),
+    reasoning: {
+      effort: reasoning['effort'] ?? body['reasoning_effort'] ?? null,
+      summary: reasoning['summary'] ?? null,
+    },
+    temperature: body['temperature'] ?? 1,
+    top_p: body['top_p'] ?? 1,
+    presence_penalty: body['presence_penalty'] ?? 0,
+    frequency_penalty: body['frequency_penalty'] ?? 0,
+    top_logprobs: body['top_logprobs'] ?? 0,
+    store: false,
+    background: false,
+    service_tier: 'default',
+    metadata: body['metadata'] ?? {},
+    ...(typeof body['user'] === 'string' ? { user: body['user'] } : {}),
+    safety_identifier: body['safety_identifier'] ?? null,
+    prompt_cache_key: body['prompt_cache_key'] ?? null,
+  };
+}
+
+const toolsOf = (tools: unknown): unknown[] =>
+  (Array.isArray(tools) ? tools : []).filter(isRecord).map(({ type, name, ...rest }) => ({
+    type,
+    name,
+    description: rest['description'] ?? null,
+    parameters: rest['parameters'] ?? null,
+    strict: rest['strict'] ?? null,
+  }));
+
+function textOf(text: unknown): Readonly<Record<string, unknown>> {
+  const { format, verbosity } = isRecord(text) ? text : {};
+  return { format: format ?? { type: 'text' }, verbosity: verbosity ?? 'medium' };
+}

@@ -1,0 +1,227 @@
+import type { TokenLogprob } from '../core/answer.ts';
+import { freshId } from './head.ts';
+import { encodeSeal, type Seal } from './sealed.ts';
+
+/** An event before it has its number. */
+export interface Made {
+  readonly type: string;
+  readonly [member: string]: unknown;
+}
+
+export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
+
+/** An item of the answer while it is being made. */
+export interface OpenItem {
+  begin(): Made[];
+  end(status: ItemStatus): Made[];
+  /** What has been made so far. */
+  item(status: ItemStatus): object;
+}
+
+export class OpenMessage implements OpenItem {
+  readonly #id = freshId('msg');
+  readonly #index: number;
+  readonly #parts: (TextContent | RefusalContent)[] = [];
+
+  constructor(index: number) {
+    this.#index = index;
+  }
+
+  begin(): Made[] {
+    return [added(this.#index, this.item('in_progress'))];
+  }
+
+  text(delta: string, logprobs: readonly TokenLogprob[] = []): Made[] {
+    const turn = this.#turnTo('output_text');
+    const part = this.#parts.at(-1) as TextContent;
+    part.text += delta;
+    const written = logprobs.map(writeLogprob);
+    part.logprobs.push(...written);
+    turn.push({ type: 'response.output_text.delta', ...this.#at(), delta, logprobs: written });
+    return turn;
+  }
+
+  refuse(delta: string): Made[] {
+    const turn = this.#turnTo('refusal');
+    const part = this.#parts.at(-1) as RefusalContent;
+    part.refusal += delta;
+    turn.push({ type: 'response.refusal.delta', ...this.#at(), delta });
+    return turn;
+  }
+
+  end(status: ItemStatus): Made[] {
+    const begun = this.#parts.length === 0 ? this.#turnTo('output_text') : [];
+    return [...begun, ...this.#endPart(), done(this.#index, this.item(status))];
+  }
+
+  item(status: ItemStatus): object {
+    const content = this.#parts.map(copied);
+    return { id: this.#id, type: 'message', status, role: 'assistant', content };
+  }
+
+  #at() {
+    return { item_id: this.#id, output_index: this.#index, content_index: this.#parts.length - 1 };
+  }
+
+  #turnTo(type: 'output_text' | 'refusal'): Made[] {
+    if (this.#parts.at(-1)?.type === type) return [];
+    const ended = this.#endPart();
+    this.#parts.push(
+      type === 'refusal' ? { type, refusal: '' } : { type, text: '', annotations: [], logprobs: [] },
+    );
+    return [...ended, { type: 'response.content_part.added', ...this.#at(), part: this.#part() }];
+  }
+
+  #endPart(): Made[] {
+    const part = this.#parts.at(-1);
+    if (!part) return [];
+    const at = this.#at();
+    const whole =
+      part.type === 'refusal'
+        ? { type: 'response.refusal.done', ...at, refusal: part.refusal }
+        : { type: 'response.output_text.done', ...at, text: part.text, logprobs: [...part.logprobs] };
+    return [whole, { type: 'response.content_part.done', ...at, part: this.#part() }];
+  }
+
+  #part(): object | undefined {
+    return this.#parts.slice(-1).map(copied)[0];
+  }
+}
+
+interface TextContent {
+  readonly type: 'output_text';
+  text: string;
+  readonly annotations: readonly never[];
+  readonly logprobs: object[];
+}
+interface RefusalContent {
+  readonly type: 'refusal';
+  refusal: string;
+}
+const copied = (part: TextContent | RefusalContent) =>
+  part.type === 'refusal' ? { ...part } : { ...part, logprobs: [...part.logprobs] };
+
+/** The published form has bytes in every case. */
+const writeLogprob = ({ token, logprob, bytes, top_logprobs: top }: TokenLogprob) => ({
+  token,
+  logprob,
+  bytes: bytes ?? [...Buffer.from(token)],
+  top_logprobs: top.map((each) => ({ ...each, bytes: each.bytes ?? [...Buffer.from(each.token)] })),
+});
+
+/** Thoughts are told as their summary: OpenAI's clients look for nothing else. */
+export class OpenReasoning implements OpenItem {
+  readonly #id = freshId('rs');
+  readonly #index: number;
+  #text = '';
+  #seal: Seal | undefined;
+
+  constructor(index: number) {
+    this.#index = index;
+  }
+
+  begin(): Made[] {
+    return [added(this.#index, this.item('in_progress'))];
+  }
+
+  delta(delta: string): Made[] {
+    const at = this.#at();
+    const part = { type: 'summary_text', text: '' };
+    const begun = this.#text === '' ? [{ type: 'response.reasoning_summary_part.added', ...at, part }] : [];
+    this.#text += delta;
+    return [...begun, { type: 'response.reasoning_summary_text.delta', ...at, delta }];
+  }
+
+  seal(seal: Seal): void {
+    this.#seal = seal;
+  }
+
+  end(status: ItemStatus): Made[] {
+    const at = this.#at();
+    const item = done(this.#index, this.item(status));
+    if (this.#text === '') return [item];
+    const part = { type: 'summary_text', text: this.#text };
+    return [
+      { type: 'response.reasoning_summary_text.done', ...at, text: this.#text },
+      { type: 'response.reasoning_summary_part.done', ...at, part },
+      item,
+    ];
+  }
+
+  /** Without a status, which OpenAI refuses where the item is handed back. */
+  item(_status: ItemStatus): object {
+    const summary = this.#text === '' ? [] : [{ type: 'summary_text', text: this.#text }];
+    const sealed = this.#seal === undefined ? null : encodeSeal(this.#seal);
+    return { id: this.#id, type: 'reasoning', summary, encrypted_content: sealed };
+  }
+
+  #at() {
+    return { item_id: this.#id, output_index: this.#index, summary_index: 0 };
+  }
+}
+
+export class OpenCall implements OpenItem {
+  readonly #id = freshId('fc');
+  readonly #index: number;
+  readonly #callId: string;
+  readonly #name: string;
+  #arguments = '';
+
+  constructor(index: number, callId: string, name: string) {
+    this.#index = index;
+    this.#callId = callId;
+    this.#name = name;
+  }
+
+  /** Whether the arguments may be all there is. */
+  get isWhole(): boolean {
+    try {
+      JSON.parse(this.#arguments);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  begin(): Made[] {
+    return [added(this.#index, this.item('in_progress'))];
+  }
+
+  delta(delta: string): Made[] {
+    this.#arguments += delta;
+    return [{ type: 'response.function_call_arguments.delta', ...this.#at(), delta }];
+  }
+
+  end(status: ItemStatus): Made[] {
+    // Clients parse the arguments, and some providers say nothing where there are none.
+    const none = this.#arguments === '' && status === 'completed' ? this.delta('{}') : [];
+    const whole = { name: this.#name, arguments: this.#arguments };
+    return [
+      ...none,
+      { type: 'response.function_call_arguments.done', ...this.#at(), ...whole },
+      done(this.#index, this.item(status)),
+    ];
+  }
+
+  /** One whose arguments are cut off is not to be run, whatever ended the answer. */
+  item(asked: ItemStatus): object {
+    const status = asked === 'completed' && !this.isWhole ? 'incomplete' : asked;
+    const call = { call_id: this.#callId, name: this.#name, arguments: this.#arguments };
+    return { id: this.#id, type: 'function_call', status, ...call };
+  }
+
+  #at() {
+    return { item_id: this.#id, output_index: this.#index };
+  }
+}
+
+const added = (index: number, item: object): Made => ({
+  type: 'response.output_item.added',
+  output_index: index,
+  item,
+});
+const done = (index: number, item: object): Made => ({
+  type: 'response.output_item.done',
+  output_index: index,
+  item,
+});

@@ -1,0 +1,161 @@
+import type { UpstreamModel } from '../core/types.ts';
+import { unsupported } from '../core/error.ts';
+import { effortFor } from '../chat/dialect.ts';
+import type { AnswerFormat, Conversation, FilePart, ImagePart, Message, Part } from '../core/conversation.ts';
+import { unmarkSeal } from '../core/seals.ts';
+import type { UpstreamBody, UpstreamOptions } from '../core/wire.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** A request of OpenAI's Responses, of which nothing is stored. @throws WireError 400 for what the wire cannot say */
+export function requestOf(conversation: Conversation, options: UpstreamOptions): UpstreamBody {
+  refuseUnsayable(conversation);
+  const { model, stream, maxTokens } = options;
+  const { tools, toolChoice, parallelToolCalls, temperature, topP, topLogprobs, user } = conversation;
+  const reasoning = reasoningFor(conversation, model, maxTokens);
+  const include = [
+    // Without it the thoughts could not be handed back, as they are not stored there.
+    ...(model.caps.has('reasoning') ? ['reasoning.encrypted_content'] : []),
+    ...(topLogprobs === undefined ? [] : ['message.output_text.logprobs']),
+  ];
+  const body: Json = {
+    model: model.upstream,
+    input: conversation.messages.flatMap(itemsOf),
+    stream,
+    store: false,
+    max_output_tokens: maxTokens,
+    ...(include.length > 0 ? { include } : {}),
+    ...(tools.length > 0 ? { tools: tools.map(toolOf) } : {}),
+    ...(toolChoice === undefined || tools.length === 0 ? {} : { tool_choice: choiceOf(toolChoice) }),
+    ...(parallelToolCalls === undefined || tools.length === 0
+      ? {}
+      : { parallel_tool_calls: parallelToolCalls }),
+    ...(conversation.format.type === 'text' ? {} : { text: { format: formatOf(conversation.format) } }),
+    ...(reasoning ? { reasoning } : {}),
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(topP === undefined ? {} : { top_p: topP }),
+    ...(topLogprobs === undefined ? {} : { top_logprobs: topLogprobs }),
+    ...(user === undefined ? {} : { user }),
+  };
+  return { path: '/responses', headers: {}, text: JSON.stringify(body) };
+}
+
+function refuseUnsayable({ stop, topK, seed, presencePenalty, frequencyPenalty }: Conversation): void {
+  const asked = {
+    seed: seed !== undefined,
+    stop: stop.length > 0,
+    top_k: topK !== undefined,
+    presence_penalty: (presencePenalty ?? 0) !== 0,
+    frequency_penalty: (frequencyPenalty ?? 0) !== 0,
+  };
+  for (const [param, isAsked] of Object.entries(asked))
+    if (isAsked) throw unsupported(param, `This model takes no ${param}; leave it out.`);
+}
+
+function reasoningFor(
+  { reasoning }: Conversation,
+  model: UpstreamModel,
+  maxTokens: number,
+): Json | undefined {
+  const effort = reasoning && effortFor(reasoning, model, maxTokens);
+  if (effort === undefined) return undefined;
+  // OpenAI shows its thoughts as a summary only, and only where it is asked to.
+  return effort === 'none' ? { effort } : { effort, summary: 'auto' };
+}
+
+const toolOf = ({ name, description, parameters, strict }: Conversation['tools'][number]): Json => ({
+  type: 'function',
+  name,
+  ...(description === undefined ? {} : { description }),
+  parameters,
+  // Absent, it would be true here, and false on all other wires.
+  strict: strict ?? false,
+});
+
+const choiceOf = (choice: NonNullable<Conversation['toolChoice']>): unknown =>
+  typeof choice === 'string' ? choice : { type: 'function', name: choice.name };
+
+function formatOf(format: AnswerFormat): Json {
+  if (format.type !== 'schema') return { type: format.type === 'json' ? 'json_object' : 'text' };
+  const { type: _, ...members } = format;
+  return { type: 'json_schema', ...members };
+}
+
+function itemsOf({ role, parts }: Message): Json[] {
+  if (role === 'assistant') return assistantItems(parts);
+  if (role === 'tool') return parts.flatMap((part) => (part.type === 'tool_result' ? [resultOf(part)] : []));
+  const content = parts.flatMap((part) => contentOf(part) ?? []);
+  return content.length === 0 ? [] : [{ type: 'message', role, content }];
+}
+
+/** What was said, thought and called, in its order; texts that follow each other are one message. */
+function assistantItems(parts: readonly Part[]): Json[] {
+  const items: Json[] = [];
+  let said: Json[] = [];
+  let thought: Json[] = [];
+  const closeMessage = () => {
+    if (said.length > 0) items.push({ type: 'message', role: 'assistant', content: said });
+    said = [];
+  };
+  for (const part of parts) {
+    switch (part.type) {
+      case 'text':
+        said.push({ type: 'output_text', text: part.text, annotations: [] });
+        break;
+      case 'refusal':
+        said.push({ type: 'refusal', refusal: part.text });
+        break;
+      case 'reasoning':
+        // Belongs to the sealed thoughts that follow; without those, or with the seal of another provider, it is not taken.
+        if (part.signature === undefined) thought.push({ type: 'summary_text', text: part.text });
+        break;
+      case 'sealed_reasoning': {
+        const sealed = unmarkSeal('openai', part.data);
+        closeMessage();
+        if (sealed !== undefined && part.id !== undefined)
+          items.push({ type: 'reasoning', id: part.id, summary: thought, encrypted_content: sealed });
+        thought = [];
+        break;
+      }
+      case 'tool_call': {
+        closeMessage();
+        const { id, name, arguments: text } = part;
+        items.push({ type: 'function_call', call_id: id, name, arguments: text });
+        break;
+      }
+      default:
+        throw new Error(`an assistant's message held a part of type ${part.type}`);
+    }
+  }
+  closeMessage();
+  return items;
+}
+
+function resultOf({ id, parts }: Extract<Part, { type: 'tool_result' }>): Json {
+  const [first, ...more] = parts;
+  const isPlain = more.length === 0 && (first === undefined || first.type === 'text');
+  const output = isPlain
+    ? first?.type === 'text'
+      ? first.text
+      : ''
+    : parts.flatMap((part) => contentOf(part) ?? []);
+  return { type: 'function_call_output', call_id: id, output };
+}
+
+function contentOf(part: Part): Json | undefined {
+  if (part.type === 'text') return { type: 'input_text', text: part.text };
+  if (part.type === 'image')
+    return { type: 'input_image', image_url: urlOf(part), detail: part.detail ?? 'auto' };
+  if (part.type === 'file') return fileOf(part);
+  return undefined;
+}
+
+const urlOf = ({ source }: ImagePart): string =>
+  'url' in source ? source.url : `data:${source.mediaType};base64,${source.data}`;
+
+/** Data needs a name there. */
+const fileOf = ({ mediaType, data, name }: FilePart): Json => ({
+  type: 'input_file',
+  filename: name ?? `file.${mediaType.split('/')[1]}`,
+  file_data: `data:${mediaType};base64,${data}`,
+});

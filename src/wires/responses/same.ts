@@ -1,0 +1,176 @@
+import type { WireError } from '../core/error.ts';
+import type { AnswerEvent } from '../core/answer.ts';
+import { effortFor, isUsualTier } from '../chat/dialect.ts';
+import { editMembers } from '../core/json-edit.ts';
+import type {
+  AnswerAbout,
+  ClientRequest,
+  SseFrame,
+  StreamTranslation,
+  StreamWriter,
+  Translation,
+  UpstreamBody,
+  UpstreamOptions,
+} from '../core/wire.ts';
+import { responsesWire } from './client.ts';
+import { errorEvent, framed, responseError } from './events.ts';
+import { reasoningOf } from './input-settings.ts';
+import { isRead, ResponseReader } from './reader.ts';
+import { sealMark } from './sealed.ts';
+import { openaiResponses } from './upstream.ts';
+import { isRecord, type Json } from '../core/json.ts';
+import { Violations } from '../core/violations.ts';
+
+/** Both sides speak Responses: all passes as it came but for what has to change. */
+export const responsesSame: Translation = {
+  request: requestOf,
+  answer: (text) => ({ text, events: openaiResponses.answer(text) }),
+  stream: (about) => new SameStream(about),
+  failure: openaiResponses.failure,
+};
+
+function requestOf({ text, body }: ClientRequest, options: UpstreamOptions): UpstreamBody {
+  const { model, stream, maxTokens } = options;
+  const edits: Record<string, unknown> = {
+    model: model.upstream,
+    ...(body['max_output_tokens'] === maxTokens ? {} : { max_output_tokens: maxTokens }),
+    ...((body['stream'] === true) === stream ? {} : { stream }),
+    ...storeEdits(body, options),
+    ...tierEdits(body),
+    ...streamOptionEdits(body),
+    ...reasoningEdits(body, options),
+    ...inputEdits(text, body, options),
+  };
+  return { path: '/responses', headers: {}, text: editMembers(text, edits) };
+}
+
+/**
+ * Nothing is stored: the account at the provider is the gateway's, where one caller could otherwise find what another
+ * left behind, and the gateway has no route to find it by. So that thoughts can be handed back all the same, they come
+ * encrypted, as they do for callers that ask for `store: false` themselves.
+ */
+function storeEdits(body: Json, { model }: UpstreamOptions): Json {
+  if (body['store'] === false) return {};
+  const include = Array.isArray(body['include']) ? (body['include'] as unknown[]) : [];
+  const sealed = 'reasoning.encrypted_content';
+  const needsSeal = model.caps.has('reasoning') && !include.includes(sealed);
+  return { store: false, ...(needsSeal ? { include: [...include, sealed] } : {}) };
+}
+
+/** The rate card has one price for a model, and other tiers have others. */
+const tierEdits = ({ service_tier: tier }: Json): Json =>
+  isUsualTier(tier) ? {} : { service_tier: undefined };
+
+/** `include_usage` is the gateway's own: here usage comes in any case. */
+function streamOptionEdits(body: Json): Json {
+  const options = body['stream_options'];
+  if (!isRecord(options) || !('include_usage' in options)) return {};
+  const { include_usage: _, ...rest } = options;
+  return { stream_options: Object.keys(rest).length > 0 ? rest : undefined };
+}
+
+/** The effort as the model knows it; a budget, and the member's spelling of the chat wire, are the gateway's own. */
+function reasoningEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
+  const faults = new Violations();
+  const asked = reasoningOf(body, faults);
+  faults.throwAny();
+  const reasoning = isRecord(body['reasoning']) ? body['reasoning'] : undefined;
+  const effort = asked && effortFor(asked, model, maxTokens);
+  const alias = 'reasoning_effort' in body ? { reasoning_effort: undefined } : {};
+  const isSaid = effort === (reasoning?.['effort'] ?? undefined) && !(reasoning && 'max_tokens' in reasoning);
+  if (isSaid) return alias;
+  const { effort: _, max_tokens: __, ...rest } = reasoning ?? {};
+  const told = { ...(effort === undefined ? {} : { effort }), ...rest };
+  return { ...alias, reasoning: Object.keys(told).length > 0 ? told : undefined };
+}
+
+/** Thoughts of another provider's model, had earlier in the conversation, are nothing that OpenAI could read. */
+function inputEdits(text: string, body: Json, { model }: UpstreamOptions): Json {
+  if (model.family !== 'openai' || !text.includes(sealMark) || !Array.isArray(body['input'])) return {};
+  const isForeign = (item: unknown) =>
+    isRecord(item) &&
+    item['type'] === 'reasoning' &&
+    typeof item['encrypted_content'] === 'string' &&
+    item['encrypted_content'].startsWith(sealMark);
+  const kept = body['input'].filter((item) => !isForeign(item));
+  return kept.length === body['input'].length ? {} : { input: kept };
+}
+
+/** What only repeats pieces is not even parsed: the last event says what of it is needed. */
+const saysNothing = (name: string): boolean => name === 'response.output_item.done' || !isRead(name);
+
+class SameStream implements StreamTranslation {
+  readonly #about: AnswerAbout;
+  readonly #reader = new ResponseReader();
+  /** Data of the first frame, and of the last that was passed on. */
+  #first = '';
+  #last = '';
+  /** Of an `error` or `response.failed`. */
+  #failed: string | undefined;
+  /** The caller has the last event. */
+  #whole = false;
+  #over = false;
+
+  constructor(about: AnswerAbout) {
+    this.#about = about;
+  }
+
+  push(frame: SseFrame): { readonly text: string; readonly events: AnswerEvent[] } {
+    if (this.#over) return { text: '', events: [] };
+    const { event: name, data, raw } = frame;
+    // After the last event comes nothing of this answer.
+    if (this.#whole && data !== '[DONE]') return { text: '', events: [] };
+    const isPlain = name !== undefined && saysNothing(name) && !this.#reader.isFailing;
+    const events = isPlain ? [] : this.#reader.push(frame);
+    if (!isPlain && (this.#reader.isFailing || events.some(({ type }) => type === 'failure'))) {
+      // Told by `fail`, in words that hold no secret of the provider's.
+      this.#failed = data;
+      return { text: '', events };
+    }
+    if (events.some(({ type }) => type === 'finish')) this.#whole = true;
+    if (this.#first === '') this.#first = data;
+    if (data !== '' && data !== '[DONE]') this.#last = data;
+    return { text: raw, events };
+  }
+
+  finish(): { readonly text: string; readonly events: AnswerEvent[] } {
+    return { text: '', events: this.#over ? [] : this.#reader.end() };
+  }
+
+  end(): string {
+    this.#over = true;
+    return '';
+  }
+
+  fail(error: WireError): string {
+    const isTold = this.#over || this.#whole;
+    this.#over = true;
+    if (isTold) return '';
+    const begun = responseIn(this.#failed ?? '') ?? responseIn(this.#first);
+    if (!begun || this.#last === '') return this.#writer().fail(error);
+    const next = sequenceIn(this.#last) + 1;
+    const response = { ...begun, status: 'failed', error: responseError(error) };
+    return framed(errorEvent(error), next) + framed({ type: 'response.failed', response }, next + 1);
+  }
+
+  #writer(): StreamWriter {
+    return responsesWire.writer(this.#about);
+  }
+}
+
+const eventIn = (data: string): Json => {
+  try {
+    const event: unknown = JSON.parse(data);
+    return isRecord(event) ? event : {};
+  } catch {
+    return {};
+  }
+};
+const responseIn = (data: string): Json | undefined => {
+  const { response } = eventIn(data);
+  return isRecord(response) ? response : undefined;
+};
+const sequenceIn = (data: string): number => {
+  const { sequence_number: number } = eventIn(data);
+  return typeof number === 'number' ? number : -1;
+};
