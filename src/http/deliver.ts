@@ -1,7 +1,31 @@
 import type { ServerResponse } from 'node:http';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
-import type { Answer, LiveFrames } from '../gateway/serve/answers.ts';
-import { CallerGone } from '../gateway/serve/request-body.ts';
+import { ClientGone } from './error.ts';
+
+/** Frames of a stream that is being made; whoever delivers them takes one after the other. */
+export interface LiveFrames {
+  /** Of frames, put together; `closed` with the last. Undefined where there are none any more. Never rejects. */
+  readonly next: () => Promise<{ readonly text: string; readonly closed: boolean } | undefined>;
+  /** Nobody takes the rest. */
+  readonly leave: () => void;
+  /** Aborted: the last frames come soon, and are sent whether or not anybody takes them. */
+  readonly givenUp?: AbortSignal;
+  /** How long a client may take nothing. Undefined: whoever makes the frames sees to that. */
+  readonly readerMs?: number;
+}
+
+/** What goes back to the client. */
+export class Answer<Body extends string | LiveFrames = string | LiveFrames> {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Body;
+
+  constructor(status: number, headers: Readonly<Record<string, string>>, body: Body) {
+    this.status = status;
+    this.headers = headers;
+    this.body = body;
+  }
+}
 
 /** How an answer goes out: straight into Node's own where there is one, which is faster than a web stream. */
 export interface Way {
@@ -53,23 +77,24 @@ function taken(outgoing: ServerResponse, { readerMs, givenUp, leave }: LiveFrame
       clearTimeout(timer);
       outgoing.off('drain', done);
       outgoing.off('close', done);
-      givenUp.removeEventListener('abort', done);
+      givenUp?.removeEventListener('abort', done);
       resolve();
     };
     // A caller that takes nothing for too long is as good as gone, and its money is held.
-    const timer = setTimeout(() => {
+    const stalled = () => {
       outgoing.destroy();
       leave();
       done();
-    }, readerMs);
+    };
+    const timer = readerMs === undefined ? undefined : setTimeout(stalled, readerMs);
     outgoing.on('drain', done);
     outgoing.on('close', done);
-    if (givenUp.aborted) done();
-    else givenUp.addEventListener('abort', done);
+    if (givenUp?.aborted) done();
+    else givenUp?.addEventListener('abort', done);
   });
 }
 
-function asWebStream({ next, leave, givenUp, readerMs }: LiveFrames): ReadableStream<Uint8Array> {
+export function asWebStream({ next, leave, givenUp, readerMs }: LiveFrames): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let waiting: NodeJS.Timeout | undefined;
   let over = false;
@@ -85,8 +110,8 @@ function asWebStream({ next, leave, givenUp, readerMs }: LiveFrames): ReadableSt
         const end = async () => {
           while (!over) await send(controller);
         };
-        if (givenUp.aborted) void end();
-        else givenUp.addEventListener('abort', () => void end(), { once: true });
+        if (givenUp?.aborted) void end();
+        else givenUp?.addEventListener('abort', () => void end(), { once: true });
       },
       pull: send,
       cancel: gone,
@@ -100,9 +125,10 @@ function asWebStream({ next, leave, givenUp, readerMs }: LiveFrames): ReadableSt
     if (over) return;
     if (frame && frame.text !== '') controller.enqueue(encoder.encode(frame.text));
     if (frame && !frame.closed) {
+      if (readerMs === undefined) return;
       clearTimeout(waiting);
       waiting = setTimeout(() => {
-        controller.error(new CallerGone('though its connection is open'));
+        controller.error(new ClientGone('the client takes nothing of its answer'));
         gone();
       }, readerMs);
       return;

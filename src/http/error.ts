@@ -39,8 +39,8 @@ export class HttpError extends Error {
 
 /** The client went away: nobody reads the answer. */
 export class ClientGone extends Error {
-  constructor() {
-    super('the client closed the connection');
+  constructor(message = 'the client closed the connection', options?: ErrorOptions) {
+    super(message, options);
     this.name = 'ClientGone';
   }
 }

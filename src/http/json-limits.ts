@@ -1,13 +1,15 @@
-import { HttpError } from './error.ts';
-
-const most = {
+/** The limits of a JSON text that is parsed. */
+export interface JsonLimits {
   /** Levels of arrays and objects; schemas and conversations of real clients have a few dozen. */
-  levels: 200,
-  /** Arrays, objects and members: parsing more of them takes seconds in which nobody else is served. */
-  parts: 1_000_000,
-};
+  readonly maxDepth: number;
+  /** Arrays, objects, members and elements: a small value is many times as large in memory as in a text. */
+  readonly maxValues: number;
+  /** Elements that are numbers count, too. Token ids come by the million, and cost little. */
+  readonly countsElements: boolean;
+}
 
 const quote = 0x22;
+const comma = 0x2c;
 const backslash = 0x5c;
 const colon = 0x3a;
 const openBracket = 0x5b;
@@ -16,33 +18,38 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 /**
- * Refuses JSON that is nested so deep that whoever walks it (a template, a schema, JSON.stringify) runs out of stack,
- * or of so many parts that parsing it holds up everybody. Text that is no JSON may pass.
+ * Looks at a JSON text before it is parsed: what is built of it must not outgrow the stack of those who walk it, nor
+ * memory, nor take seconds in which nobody else is served. Takes as long as finding the quotes. A text that is no JSON
+ * may pass.
  */
-export function refuseHeavyJson(json: Uint8Array): void {
+export function exceedsJsonLimits(
+  text: string,
+  { maxDepth, maxValues, countsElements }: JsonLimits,
+): 'depth' | 'values' | undefined {
   let depth = 0;
-  let parts = 0;
-  let inText = false;
-  for (let at = 0; at < json.length; at++) {
-    const byte = json[at];
-    if (inText) {
-      if (byte === backslash) at++;
-      else if (byte === quote) inText = false;
-    } else if (byte === quote) {
-      inText = true;
-    } else if (byte === openBracket || byte === openBrace) {
-      parts++;
-      if (++depth > most.levels) {
-        const message = `The body nests arrays and objects more than ${most.levels} deep; send a flatter one.`;
-        throw new HttpError(400, 'nested_too_deep', message);
-      }
-    } else if (byte === colon) {
-      parts++;
-    } else if (byte === closeBracket || byte === closeBrace) {
-      depth--;
-    }
+  let values = 1;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === quote) {
+      at = endOfString(text, at);
+      if (at < 0) break;
+    } else if (code === openBracket || code === openBrace) {
+      values++;
+      if (++depth > maxDepth) return 'depth';
+    } else if (code === closeBracket || code === closeBrace) depth--;
+    else if (code === (countsElements ? comma : colon)) values++;
   }
-  if (parts <= most.parts) return;
-  const message = `The body has more than ${most.parts} arrays, objects and members; send a smaller one.`;
-  throw new HttpError(400, 'too_many_parts', message);
+  return values > maxValues ? 'values' : undefined;
+}
+
+/** @param at of the opening quote @returns of the closing one; -1 where there is none */
+function endOfString(text: string, at: number): number {
+  let end = at;
+  for (;;) {
+    end = text.indexOf('"', end + 1);
+    if (end < 0) return -1;
+    let slashes = 0;
+    while (text.charCodeAt(end - 1 - slashes) === backslash) slashes++;
+    if (slashes % 2 === 0) return end;
+  }
 }

@@ -1,19 +1,23 @@
 import { z } from 'zod';
-import type { Gate } from '../planes/access.ts';
+import type { Gate } from './route.ts';
 import type { AnswerSpec, Plane, Route } from './route.ts';
-import { neededScopes } from '../planes/scopes.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 const uri = (id: string) => `#/components/schemas/${id}`;
 
 /** The OpenAPI document of the planes, from the same schemas that check the requests. */
-export function openapiDocument(planes: readonly Plane[], version: string): Json {
+/** @param needsScope whether a peer's token with a scope may lack what a route needs */
+export function openapiDocument(
+  planes: readonly Plane[],
+  version: string,
+  needsScope: (plane: Plane, route: Route) => boolean = () => true,
+): Json {
   const schemas = namedSchemas(planes);
   const paths: Record<string, Record<string, unknown>> = {};
   for (const plane of planes) {
     for (const route of plane.routes) {
       const operations = (paths[route.path] ??= {});
-      operations[route.method.toLowerCase()] = operation(plane, route);
+      operations[route.method.toLowerCase()] = operation(plane, route, needsScope(plane, route));
     }
   }
   return {
@@ -31,14 +35,14 @@ const securitySchemes = {
   operator: { type: 'apiKey', in: 'header', name: 'x-svc-operator' },
 } satisfies Readonly<Record<Gate, Json>>;
 
-function operation(plane: Plane, route: Route): Json {
+function operation(plane: Plane, route: Route, needsScope: boolean): Json {
   const errorContent = { 'application/json': plane.errorSchema };
   const gate = route.gate ?? plane.gate;
   const refusals: Record<number, AnswerSpec> = {
     ...(gate
       ? { 401: { description: `The ${gate}'s credential is missing or wrong.`, content: errorContent } }
       : {}),
-    ...(gate === 'bearer' && neededScopes(plane.name, route) !== 'none'
+    ...(gate === 'bearer' && needsScope
       ? { 403: { description: "The peer's token lacks the scope that is named.", content: errorContent } }
       : {}),
     ...(route.body

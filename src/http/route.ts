@@ -1,7 +1,45 @@
 import type { z } from 'zod';
 import type { CompletionFacts, Work } from '../watch/index.ts';
-import type { Caller, Gate } from '../planes/access.ts';
 import type { Envelope, HttpError } from './error.ts';
+import type { AbsentRoute, Endpoint } from './router.ts';
+
+/** What a route asks for beyond what its listener does. */
+export type Gate = 'bearer' | 'operator';
+
+/** Who asks. */
+export interface Caller {
+  /** As `acts.by` of src/store/schema.ts. */
+  readonly by: string;
+  /** On this machine, by the address of the socket. */
+  readonly local: boolean;
+  /** Scope of the peer's token that was sent. Absent: no limit. */
+  readonly scope?: readonly string[];
+}
+
+/** A request before anything of it is read. */
+export interface EnteringRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Headers;
+  /** Of the socket. */
+  readonly remoteAddress: string | undefined;
+}
+
+/** Who may come in. Each refuses by throwing an `HttpError`. */
+export interface AccessControl {
+  /**
+   * Before anything is read or routed.
+   * @param options.isOperatorJudgedLater the route says itself what a wrong credential of the operator is
+   */
+  readonly enter: (
+    request: EnteringRequest,
+    options?: { readonly isOperatorJudgedLater?: boolean },
+  ) => Promise<Caller>;
+  /** Before the body of a gated route is read. */
+  readonly pass: (gate: Gate, caller: Caller, headers: Headers) => Promise<Caller>;
+  /** After both. */
+  readonly permitRoute: (caller: Caller, plane: string, route: Route) => void;
+}
 
 /** What a handler gets: the checked body, the parameters of path and query, and a signal that ends with the client or the host. */
 interface PlaneRequest<Body = unknown, Watched = Work<'completion'> | undefined> extends Caller {
@@ -37,17 +75,11 @@ export interface AnswerSpec {
   readonly content?: Readonly<Record<string, z.ZodType>>;
 }
 
-export interface Route {
-  /** A `GET` answers `HEAD` too; `HEAD` alone is for a path that has no `GET`. */
-  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
-  /** As OpenAPI writes it: `/v1/models/{id}`. */
-  readonly path: string;
+export interface Route extends Endpoint {
   readonly operationId: string;
   readonly summary: string;
   readonly description?: string;
   readonly params?: Readonly<Record<string, string>>;
-  /** The last parameter is all that is left of the path: also nothing, and also with slashes. */
-  readonly rest?: true;
   /** Optional parameters behind the question mark, with what they mean. */
   readonly query?: Readonly<Record<string, string>>;
   /** Optional headers of its own, with what they mean. */
@@ -107,14 +139,6 @@ export function defineRoute<
   Completion extends CompletionSpec | undefined = undefined,
 >(route: RouteOf<Body, Completion>): Route {
   return route as unknown as Route;
-}
-
-/** A route of a public wire that the host does not serve, although a parameter of another route would take its path. */
-export interface AbsentRoute {
-  readonly method: Route['method'];
-  readonly path: string;
-  /** Why, and what to do instead: ends the sentence `There is no POST /v1/responses/compact: ...`. */
-  readonly why: string;
 }
 
 /** A family of routes with one error envelope. */

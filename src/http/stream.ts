@@ -1,3 +1,4 @@
+import { asWebStream, type LiveFrames } from './deliver.ts';
 import { ClientGone } from './error.ts';
 
 /** How long the status line waits for the first frame, so that a refusal is still an HTTP status. */
@@ -17,13 +18,20 @@ export const jsonLines = 'application/x-ndjson';
 export const sse = (value: unknown, name?: string): string =>
   `${name === undefined ? '' : `event: ${name}\n`}data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
 
-const ends = new WeakMap<Response, Promise<unknown>>();
+interface LiveStream {
+  readonly frames: LiveFrames;
+  readonly end: Promise<unknown>;
+}
+const streams = new WeakMap<Response, LiveStream>();
 
 /**
  * When the last frame of a stream is out, or nobody reads it any more; undefined for what is no stream. Resolves with
  * what broke it, where something did.
  */
-export const streamEnd = (response: Response): Promise<unknown> | undefined => ends.get(response);
+export const streamEnd = (response: Response): Promise<unknown> | undefined => streams.get(response)?.end;
+
+/** The frames of a stream, to be sent without a web stream between; undefined for what is no stream. */
+export const framesOf = (response: Response): LiveFrames | undefined => streams.get(response)?.frames;
 
 /**
  * A response of frames as they are made. An error before the first frame is thrown; a later one is sent as the wire's
@@ -34,40 +42,31 @@ export async function streamResponse(
   frames: AsyncGenerator<string, void, undefined>,
   { contentType, failure }: StreamForm,
 ): Promise<Response> {
-  let next: Promise<IteratorResult<string, void>> | undefined = frames.next();
-  await withPatience(next);
-  const encoder = new TextEncoder();
+  let first: Promise<IteratorResult<string, void>> | undefined = frames.next();
+  await withPatience(first);
   const end = Promise.withResolvers<unknown>();
-  const body = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const result = await (next ?? frames.next());
-          next = undefined;
-          if (result.done) {
-            controller.close();
-            end.resolve(undefined);
-          } else controller.enqueue(encoder.encode(result.value));
-        } catch (error) {
-          end.resolve(error);
-          if (!(error instanceof ClientGone)) controller.enqueue(encoder.encode(failure(error)));
-          controller.close();
-        }
-      },
-      async cancel() {
-        try {
-          await frames.return();
-        } finally {
-          end.resolve(new ClientGone());
-        }
-      },
+  const live: LiveFrames = {
+    async next() {
+      try {
+        const result = await (first ?? frames.next());
+        first = undefined;
+        if (!result.done) return { text: result.value, closed: false };
+        end.resolve(undefined);
+        return { text: '', closed: true };
+      } catch (error) {
+        end.resolve(error);
+        return { text: error instanceof ClientGone ? '' : failure(error), closed: true };
+      }
     },
-    { highWaterMark: 0 },
-  );
-  const response = new Response(body, {
+    leave() {
+      const left = () => end.resolve(new ClientGone());
+      frames.return().then(left, left);
+    },
+  };
+  const response = new Response(asWebStream(live), {
     headers: { 'content-type': contentType, 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
   });
-  ends.set(response, end.promise);
+  streams.set(response, { frames: live, end: end.promise });
   return response;
 }
 

@@ -2,10 +2,8 @@ import { secretFits } from '../signing/secret.ts';
 import type { PeerScope } from '../agent/shapes/peer-scope.ts';
 import { isLoopback } from '../http/host-guard.ts';
 import { HttpError } from '../http/error.ts';
-import type { Needed } from './scopes.ts';
-
-/** What a route asks for beyond what its listener does. */
-export type Gate = 'bearer' | 'operator';
+import { type Needed, neededScopes } from './scopes.ts';
+import type { AccessControl, Caller, EnteringRequest, Gate, Route } from '../http/route.ts';
 
 /** What is kept of the credentials: SHA-256 in hex. */
 export interface AccessOptions {
@@ -27,32 +25,14 @@ export interface PeerToken {
   readonly expired?: string | undefined;
 }
 
-/** Who asks. */
-export interface Caller {
-  /** As `acts.by` of src/store/schema.ts. */
-  readonly by: string;
-  /** On this machine, by the address of the socket. */
-  readonly local: boolean;
-  /** Scope of the peer's token that was sent. Absent: no limit. */
-  readonly scope?: readonly PeerScope[];
-}
-
 /** Who the bearer token says that it is. */
 type Bearer = Pick<Caller, 'by' | 'scope'>;
-
-interface Asked {
-  readonly method: string;
-  readonly path: string;
-  readonly headers: Headers;
-  /** Of the socket. */
-  readonly remoteAddress: string | undefined;
-}
 
 /** They tell that the host is alive and nothing else; the guard of the Host header stands before them too. */
 const doors = ['/health', '/host/v1/health'];
 
 /** Who may come in. What is not known for certain is refused. */
-export class Access {
+export class Access implements AccessControl {
   readonly #options: AccessOptions;
 
   constructor(options: AccessOptions) {
@@ -64,7 +44,7 @@ export class Access {
    * wrong: whoever sends it means to be the operator.
    * @param isOperatorJudgedLater the route says itself what a wrong one is
    */
-  async enter(asked: Asked, { isOperatorJudgedLater = false } = {}): Promise<Caller> {
+  async enter(asked: EnteringRequest, { isOperatorJudgedLater = false } = {}): Promise<Caller> {
     const local = isLoopback((asked.remoteAddress ?? '').replace(/^::ffff:/i, ''));
     const fits = this.#isOperator(asked.headers);
     if (!fits && !isOperatorJudgedLater && asked.headers.has('x-svc-operator')) throw operatorWrong();
@@ -93,6 +73,10 @@ export class Access {
   permit({ scope }: Caller, needed: Needed): void {
     if (scope === undefined || needed === 'none') return;
     if (needed === 'all' || !needed.some((one) => scope.includes(one))) throw outOfScope(scope, needed);
+  }
+
+  permitRoute(caller: Caller, plane: string, route: Route): void {
+    this.permit(caller, neededScopes(plane, route));
   }
 
   #isOperator(headers: Headers): boolean {
@@ -149,7 +133,7 @@ const peerExpired = (at: string) =>
   );
 
 /** As RFC 6750 has it. */
-function outOfScope(scope: readonly PeerScope[], needed: Exclude<Needed, 'none'>): HttpError {
+function outOfScope(scope: readonly string[], needed: Exclude<Needed, 'none'>): HttpError {
   const has = scope.map((one) => `'${one}'`).join(', ');
   const wants =
     needed === 'all'

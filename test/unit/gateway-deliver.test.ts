@@ -1,7 +1,7 @@
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Answer, type LiveFrames } from '../../src/gateway/serve/answers.ts';
+import { Answer, type LiveFrames } from '../../src/http/deliver.ts';
 import { deliver } from '../../src/http/deliver.ts';
 import { Relay } from '../../src/gateway/serve/relay.ts';
 import { newRequestId } from '../../src/http/request-id.ts';

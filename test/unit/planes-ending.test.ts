@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { endingOf } from '../../src/planes/ending.ts';
+import { endingOf } from '../../src/http/ending.ts';
 import { ClientGone, HttpError } from '../../src/http/error.ts';
 import { Served } from '../../src/planes/served.ts';
 import { type CompletionFacts, type Ending, Watch } from '../../src/watch/index.ts';

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { openAccess } from '../../src/planes/access.ts';
-import { createApp, honoPath } from '../../src/http/app.ts';
+import { createApp } from '../../src/http/app.ts';
+import { honoPath } from '../../src/http/router.ts';
 import { hostPlanes } from '../../src/planes/mount.ts';
 import { openapiDocument } from '../../src/http/openapi.ts';
 import { Resident } from '../../src/planes/resident.ts';

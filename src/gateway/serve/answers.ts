@@ -1,3 +1,4 @@
+import { Answer, type LiveFrames } from '../../http/deliver.ts';
 import type { WireError } from '../../wires/core/error.ts';
 import { errorBodyOf } from '../../wires/messages/frames.ts';
 import type { ClientWire } from '../../wires/core/wire.ts';
@@ -7,31 +8,6 @@ const json = 'application/json; charset=utf-8';
 
 /** Everywhere: what an answer is told by its type alone. */
 const safe = { 'x-content-type-options': 'nosniff' };
-
-/** Frames that are not there yet; whoever delivers them takes one after the other. */
-export interface LiveFrames {
-  /** Of frames, put together; `closed` with the last. Undefined where there are none any more. Never rejects. */
-  readonly next: () => Promise<{ readonly text: string; readonly closed: boolean } | undefined>;
-  /** Nobody takes the rest. */
-  readonly leave: () => void;
-  /** Aborted: the last frames come soon, and are sent whether or not anybody takes them. */
-  readonly givenUp: AbortSignal;
-  /** How long a caller may take nothing. */
-  readonly readerMs: number;
-}
-
-/** What goes back to the caller. */
-export class Answer<Body extends string | LiveFrames = string | LiveFrames> {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Body;
-
-  constructor(status: number, headers: Readonly<Record<string, string>>, body: Body) {
-    this.status = status;
-    this.headers = headers;
-    this.body = body;
-  }
-}
 
 export const jsonAnswer = (
   receipt: Receipt,

@@ -1,6 +1,7 @@
 import type { Candidate } from '../catalog/types.ts';
 import type { Usage } from '../../wires/core/types.ts';
-import { Answer, jsonAnswer } from './answers.ts';
+import { jsonAnswer } from './answers.ts';
+import { Answer } from '../../http/deliver.ts';
 import { estimatedOf, noCost } from './receipt.ts';
 import { served, serves, type Work } from './work.ts';
 

@@ -9,12 +9,12 @@ import type {
   RequestFacts,
   Translation,
 } from '../../wires/core/wire.ts';
-import { Answer } from './answers.ts';
+import { Answer } from '../../http/deliver.ts';
 import type { Asked } from './asked.ts';
 import { buffered } from './buffered.ts';
 import { open } from './enter.ts';
 import type { GatewayParts } from './parts.ts';
-import type { JsonBody } from './request-body.ts';
+import type { JsonObjectBody } from './request-body.ts';
 import { Tally, unserved } from './relay.ts';
 import { streamed } from './streamed.ts';
 import { sayRequest, tellAnswer } from './told.ts';
@@ -22,7 +22,7 @@ import { checkWindow } from './window.ts';
 import { refuseUnpriced } from './unpriced.ts';
 import type { Work } from './work.ts';
 
-/** Answers a completion on any wire. @throws WireError @throws CallerGone */
+/** Answers a completion on any wire. @throws WireError @throws ClientGone */
 export async function complete(parts: GatewayParts, wire: ClientWire, asked: Asked): Promise<Answer> {
   const opened = await open(parts, asked, {
     wire: wire.name,
@@ -97,7 +97,7 @@ function checkModel(wire: ClientWire, { model }: Candidate, facts: RequestFacts)
 }
 
 /** Members that fill a window, a list of prompts one for each; none where the provider may shorten the conversation. */
-function promptsOf({ name }: ClientWire, body: JsonBody['value']): Record<string, readonly unknown[]> {
+function promptsOf({ name }: ClientWire, body: JsonObjectBody['value']): Record<string, readonly unknown[]> {
   const { messages, prompt, input } = body;
   switch (name) {
     case 'completions': {

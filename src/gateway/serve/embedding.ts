@@ -2,13 +2,14 @@ import type { Candidate } from '../catalog/types.ts';
 import { unsupported } from '../../wires/core/error.ts';
 import { embeddingsFacts, embeddingsOf } from '../../wires/embeddings/index.ts';
 import type { Asked } from './asked.ts';
-import { Answer, plainErrorBody } from './answers.ts';
+import { plainErrorBody } from './answers.ts';
+import { Answer } from '../../http/deliver.ts';
 import { buffered } from './buffered.ts';
 import { open } from './enter.ts';
 import type { GatewayParts } from './parts.ts';
 import { checkWindow } from './window.ts';
 
-/** Answers a request for embeddings. @throws WireError @throws CallerGone */
+/** Answers a request for embeddings. @throws WireError @throws ClientGone */
 export async function embed(parts: GatewayParts, asked: Asked): Promise<Answer> {
   const opened = await open(parts, asked, {
     wire: 'embeddings',

@@ -3,17 +3,19 @@ import type { Candidate } from '../catalog/types.ts';
 import { invalidApiKey } from '../errors.ts';
 import { WireError } from '../../wires/core/error.ts';
 import type { RequestFacts } from '../../wires/core/wire.ts';
-import { Answer } from './answers.ts';
+import { Answer } from '../../http/deliver.ts';
 import type { Asked } from './asked.ts';
 import { type IdempotencyKey, idempotencyKey, replay } from './idempotency.ts';
 import { stopping } from './in-flight.ts';
 import { refuseLookalikes } from './lookalikes.ts';
 import type { GatewayParts } from './parts.ts';
 import { endpointOf, KeyInvalid, type Order, Purchase } from './purchase.ts';
-import { CallerGone, type JsonBody, readJsonObject } from './request-body.ts';
+import { readJsonObject } from './request-body.ts';
+import { type JsonObjectBody } from './request-body.ts';
+import { ClientGone } from '../../http/error.ts';
 
 /** A request that is known, and may be served. */
-export interface Entered<Facts extends RequestFacts> extends JsonBody {
+export interface Entered<Facts extends RequestFacts> extends JsonObjectBody {
   readonly caller: Caller;
   readonly facts: Facts;
   readonly resolution: Resolution;
@@ -23,9 +25,9 @@ export interface Entered<Facts extends RequestFacts> extends JsonBody {
 export interface Reading<Facts extends RequestFacts> {
   readonly wire: string;
   /** @throws WireError 400 */
-  readonly facts: (body: JsonBody) => Facts;
+  readonly facts: (body: JsonObjectBody) => Facts;
   /** Whether the model can do it. @throws WireError 400 */
-  readonly check: (candidate: Candidate, facts: Facts, body: JsonBody) => void;
+  readonly check: (candidate: Candidate, facts: Facts, body: JsonObjectBody) => void;
   readonly maxTokensOf: (candidate: Candidate, facts: Facts) => number;
 }
 
@@ -106,7 +108,7 @@ async function begin<Facts extends RequestFacts>(
   let endDrain: (() => void) | undefined;
   const left = () => {
     if (!isOpen || endDrain) return;
-    const gone = () => givenUp.abort(new CallerGone('for longer than anybody reads on'));
+    const gone = () => givenUp.abort(new ClientGone('for longer than anybody reads on'));
     const timer = setTimeout(gone, parts.limits.drainSecs * 1000);
     const leave = parts.drains.add(caller.key.id, gone);
     endDrain = () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import type { Claimed } from '../ledger/types.ts';
-import { Answer } from './answers.ts';
+import { Answer } from '../../http/deliver.ts';
 
 export interface IdempotencyKey {
   readonly key: string;

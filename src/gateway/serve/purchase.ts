@@ -6,7 +6,7 @@ import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import { mostMoney } from '../ledger/index.ts';
 import type { Ledger, Reservation, Settlement, StoredAnswer } from '../ledger/types.ts';
 import type { RequestFacts } from '../../wires/core/wire.ts';
-import type { Answer } from './answers.ts';
+import type { Answer } from '../../http/deliver.ts';
 import type { Asked } from './asked.ts';
 import { type IdempotencyKey, replay } from './idempotency.ts';
 import { chargedOf, noCost } from './receipt.ts';

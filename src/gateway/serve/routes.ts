@@ -6,7 +6,8 @@ import { completionsWire } from '../../wires/completions/client.ts';
 import { messagesWire } from '../../wires/messages/client.ts';
 import { responsesWire } from '../../wires/responses/client.ts';
 import type { ClientWire } from '../../wires/core/wire.ts';
-import { type Answer, jsonAnswer } from './answers.ts';
+import { jsonAnswer } from './answers.ts';
+import { type Answer } from '../../http/deliver.ts';
 import type { Asked } from './asked.ts';
 import { complete } from './completion.ts';
 import { embed } from './embedding.ts';
@@ -15,7 +16,7 @@ import type { GatewayParts } from './parts.ts';
 import { readJsonObject } from './request-body.ts';
 import type { Priced } from './told.ts';
 
-/** A route of the gateway; its answer may reject with `WireError`, `StoreError` or `CallerGone`. */
+/** A route of the gateway; its answer may reject with `WireError`, `StoreError` or `ClientGone`. */
 export interface GatewayRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** As `/v1/keys/{provider}`. */

@@ -7,11 +7,12 @@ import { type Attempt, Unaskable, type UpstreamReply } from '../upstream/types.t
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../../wires/core/wire.ts';
 import type { Asked } from './asked.ts';
-import { type Answer, errorAnswer } from './answers.ts';
+import { errorAnswer } from './answers.ts';
+import { type Answer } from '../../http/deliver.ts';
 import type { GatewayParts } from './parts.ts';
 import { endpointOf, type Purchase } from './purchase.ts';
 import { Tally } from './relay.ts';
-import { CallerGone } from './request-body.ts';
+import { ClientGone } from '../../http/error.ts';
 import { endingOf } from './told.ts';
 
 /** A request at work: its money is held. */
@@ -69,7 +70,7 @@ export async function served<T>(
 }
 
 function bodyOf({ asked, bodyFor }: Work, { candidate, place }: Attempt): UpstreamBody {
-  if (asked.gone.aborted) throw new CallerGone('before the provider was asked');
+  if (asked.gone.aborted) throw new ClientGone('before the provider was asked');
   try {
     return bodyFor(candidate);
   } catch (error) {
@@ -110,9 +111,9 @@ async function failed(work: Work, { last, atWork }: Tried, error: unknown): Prom
     // The provider was at work for a caller that left, and nobody knows how far it came.
     const usage: Usage = new Tally().estimated(facts);
     await purchase.settle(candidate, last.place, usage, { status: 499, outcome: 'client_gone' });
-    throw new CallerGone('before there was an answer');
+    throw new ClientGone('before there was an answer');
   }
-  if (error instanceof CallerGone) {
+  if (error instanceof ClientGone) {
     await purchase.release(candidate, last?.place ?? 0, { status: 499, outcome: 'client_gone' });
     throw error;
   }
@@ -147,7 +148,7 @@ export function shownError({ parts, asked }: Work, error: unknown, candidate: Ca
   const { credential } = candidate;
   if (error instanceof WireError) return withoutSecrets(asked, candidate, error);
   if (!(error instanceof UpstreamFailure)) {
-    if (!(error instanceof CallerGone)) parts.onFault(requestId, error);
+    if (!(error instanceof ClientGone)) parts.onFault(requestId, error);
     return ownFault(requestId, error);
   }
   if (credential.kind === 'byok' && error.error.code === 'provider_credential_rejected')

@@ -1,4 +1,4 @@
-import { scanJson } from '../../http/json-scan.ts';
+import { exceedsJsonLimits } from '../../http/json-limits.ts';
 import type { SseFrame } from '../../wires/core/wire.ts';
 import { Deadlines } from './deadlines.ts';
 import type { ProviderFaults } from './faults.ts';
@@ -15,7 +15,12 @@ const errorMs = 10_000;
 /** What is parsed is written again, recursively; what is short cannot be so deep as to hurt. */
 const mostDepth = 10_000;
 const isTooDeep = (text: string): boolean =>
-  text.length > 2 * mostDepth && scanJson(text, mostDepth) === 'too deep';
+  text.length > 2 * mostDepth &&
+  exceedsJsonLimits(text, {
+    maxDepth: mostDepth,
+    maxValues: Number.POSITIVE_INFINITY,
+    countsElements: false,
+  }) === 'depth';
 
 export interface AnswerLimits {
   readonly totalMs: number;

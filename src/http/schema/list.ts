@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { mostViolations } from '../body.ts';
+import { maxViolations } from '../violations.ts';
 
 /**
  * An array whose length is checked before its elements, and these only until enough faults are found.
@@ -33,7 +33,7 @@ export function list<Element extends z.ZodType>(
       const result = element.safeParse(value);
       if (result.success) checked.push(result.data);
       else context.issues.push(...below(index, result.error, value));
-      if (context.issues.length > mostViolations) break;
+      if (context.issues.length > maxViolations) break;
     }
     return checked;
   });
@@ -60,7 +60,7 @@ export function dictionary<Value extends z.ZodType>(
           context.issues.push({ code: 'custom', message: keyError, path: [name], input: given });
         else if (result.success) checked[name] = result.data;
         else context.issues.push(...below(name, result.error, given));
-        if (context.issues.length > mostViolations) break;
+        if (context.issues.length > maxViolations) break;
       }
       return checked;
     });

@@ -1,4 +1,4 @@
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { hostEnvelope, type HttpError } from '../../http/error.ts';
 import { jsonLines, streamResponse } from '../../http/stream.ts';
 import { agentProblem } from './plane.ts';

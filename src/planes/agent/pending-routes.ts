@@ -3,7 +3,7 @@ import type { ActJournal } from '../../agent/pending/act-journal.ts';
 import type { PendingChanges } from '../../agent/pending/pending-changes.ts';
 import { acts } from '../../agent/shapes/act.ts';
 import { discardRequest, pendingChange, pendingChangeDetail } from '../../agent/shapes/pending-change.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { hostError } from '../error-schema.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 

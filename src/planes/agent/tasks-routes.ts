@@ -2,7 +2,7 @@ import { traceparentOf } from '../../watch/index.ts';
 import type { TaskService } from '../../agent/tasks/index.ts';
 import { taskDetail, taskRequest } from '../../agent/shapes/task.ts';
 import { turnEvent } from '../../agent/shapes/turn-event.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { hostError } from '../error-schema.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import { jsonLines } from '../../http/stream.ts';

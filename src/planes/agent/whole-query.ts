@@ -1,4 +1,4 @@
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 
 /** A whole number behind the question mark. Refuses with 400 what is none. */
 export function wholeQuery(

@@ -3,6 +3,7 @@ import { hostEnvelope } from '../../http/error.ts';
 import { openapiDocument } from '../../http/openapi.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
 import { docsPage } from '../../api-docs/page.ts';
+import { neededScopes } from '../scopes.ts';
 import { htmlPage, openapi } from './schema.ts';
 
 /** Describes the given planes and itself. */
@@ -35,6 +36,11 @@ export function docsPlane(described: readonly Plane[], version: string): Plane {
     routes: [document, page],
   };
   let cache: ReturnType<typeof openapiDocument> | undefined;
-  const written = () => (cache ??= openapiDocument([...described, plane], version));
+  const written = () =>
+    (cache ??= openapiDocument(
+      [...described, plane],
+      version,
+      ({ name }, route) => neededScopes(name, route) !== 'none',
+    ));
   return plane;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { llamaError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';

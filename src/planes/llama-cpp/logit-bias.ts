@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Tokenizer } from '../../engine/index.ts';
-import { invalidBody, mostViolations } from '../../http/body.ts';
+import { invalidBody, maxViolations } from '../../http/violations.ts';
 
 type Entry = readonly [token: number | string, bias: number];
 
@@ -46,7 +46,7 @@ export const logitBias = z
       else if (isToken(token) && typeof bias === 'number' && Number.isFinite(bias))
         entries.push([token, Math.max(-extreme, Math.min(extreme, bias))]);
       else fail(path, entryForm);
-      if (context.issues.length > mostViolations) break;
+      if (context.issues.length > maxViolations) break;
     }
     if (given.length > most.entries) fail(undefined, `at most ${most.entries} entries`);
     if (characters > most.characters) fail(undefined, `at most ${most.characters} characters of text`);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody, mostViolations } from '../../http/body.ts';
+import { invalidBody, maxViolations } from '../../http/violations.ts';
 import { contextExceeded, refuseOverlong } from '../turn/encode.ts';
 
 /** A text, or token ids and texts in any order. */
@@ -30,7 +30,7 @@ export const prompts = z
   })
   .transform((value, context): { prompts: readonly Prompt[]; several: boolean } => {
     const fail = (path: readonly (string | number)[], message: string) => {
-      if (context.issues.length > mostViolations) return;
+      if (context.issues.length > maxViolations) return;
       context.issues.push({ code: 'custom', message, path: [...path], input: value });
     };
     const one = (given: unknown, path: readonly number[]): Prompt => {

@@ -1,6 +1,6 @@
 import type { Sampling } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import type { HttpError } from '../../http/error.ts';
 import { serverSentEvents, sse, streamResponse } from '../../http/stream.ts';
 import { answerShare } from '../turn/bounds.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { unsupportedMark } from '../../http/body.ts';
+import { unsupportedMark } from '../../http/violations.ts';
 
 /** The samplers that the engine has, in its order, which is llama.cpp's. */
 export const ourSamplers = ['penalties', 'top_k', 'top_p', 'min_p', 'temperature'] as const;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { prepareChat } from '../../chat/index.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { llamaError } from '../error-schema.ts';
 import { type Resident, toHttpError } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';

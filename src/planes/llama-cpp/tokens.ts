@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Tokenizer } from '../../engine/index.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { llamaError } from '../error-schema.ts';
 import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';

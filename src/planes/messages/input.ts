@@ -1,5 +1,5 @@
 import type { ChatInput, Thinking, ToolChoice, ToolDefinition } from '../../chat/index.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';

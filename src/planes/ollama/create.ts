@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { dictionary } from '../../http/schema/list.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Violation } from '../../http/error.ts';

@@ -1,5 +1,5 @@
 import type { Engine, Tokenizer } from '../../engine/index.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
 import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';
 

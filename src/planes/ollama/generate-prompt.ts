@@ -1,6 +1,6 @@
 import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import { toHttpError } from '../resident.ts';

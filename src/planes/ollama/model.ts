@@ -1,4 +1,4 @@
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import type { ModelCard, ModelDefaults, ModelStore, StoredModel } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import type { ReadyModel, Resident, Visitor } from '../resident.ts';

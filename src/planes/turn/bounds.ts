@@ -1,4 +1,4 @@
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 
 /** Answers of one request, and how many full contexts they may take together. */
 const most = { answers: 1024, contexts: 32 };

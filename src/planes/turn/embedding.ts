@@ -1,7 +1,7 @@
 import type { Embeddings, Engine, ModelInfo } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
 import { unlessAborted } from '../../util/abort.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { toHttpError } from '../resident.ts';
 import { sayTexts } from './said.ts';
 

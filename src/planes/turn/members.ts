@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { unsupportedMark } from '../../http/body.ts';
+import { unsupportedMark } from '../../http/violations.ts';
 import { list } from '../../http/schema/list.ts';
 
 /** Members of request bodies that several wires share. */

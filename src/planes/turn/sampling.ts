@@ -1,5 +1,5 @@
 import type { Sampling } from '../../engine/index.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import type { SamplingBody } from '../v1/request-schema.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { HttpError, type Violation } from '../../http/error.ts';
 import { type Asked, answerShare } from '../turn/bounds.ts';
 import type { TextRequest } from '../turn/choices.ts';

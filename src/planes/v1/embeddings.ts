@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Violation } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';

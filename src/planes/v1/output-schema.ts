@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type { GrammarSource } from '../../grammar/types.ts';
 import { type JsonObject, jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { refuseHeavyJson } from '../../http/json-limits.ts';
+import { refuseHeavyJson } from '../../http/body.ts';
+import { jsonRules } from '../../http/route-body.ts';
 import type { Violation } from '../../http/error.ts';
 import { flag, text } from '../turn/members.ts';
 import { unserved } from './request-schema.ts';
@@ -33,7 +34,7 @@ const schemaOrText = z.union(
 );
 
 function parsedJson(written: string): unknown {
-  refuseHeavyJson(Buffer.from(written));
+  refuseHeavyJson(written, jsonRules);
   try {
     return JSON.parse(written) as unknown;
   } catch {

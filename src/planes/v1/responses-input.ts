@@ -1,6 +1,6 @@
 import type { ChatInput, ChatTurn, ToolChoice, ToolDefinition } from '../../chat/index.ts';
 import type { GrammarSource } from '../../grammar/types.ts';
-import { invalidBody } from '../../http/body.ts';
+import { invalidBody } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';

@@ -1,5 +1,5 @@
 import type { CompletionFacts, Ending } from '../watch/index.ts';
-import { ClientGone, HttpError } from '../http/error.ts';
+import { ClientGone, HttpError } from './error.ts';
 
 /**
  * What an answer that did not come to its end was.

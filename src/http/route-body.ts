@@ -1,0 +1,83 @@
+import { isUtf8 } from 'node:buffer';
+import {
+  boundedParts,
+  type JsonRules,
+  parseJson,
+  readBytes,
+  refuseEncoded,
+  requireJsonType,
+} from './body.ts';
+import { HttpError } from './error.ts';
+import type { Exchange } from './exchange.ts';
+import { bodyLimitBytes, type Route } from './route.ts';
+import { checkBody } from './violations.ts';
+
+/** How routes take JSON. */
+export const jsonRules: JsonRules = {
+  maxDepth: 200,
+  maxValues: 1_000_000,
+  countsElements: false,
+  codes: {
+    depth: 'nested_too_deep',
+    values: 'too_many_parts',
+    encoding: 'unsupported_encoding',
+    notUtf8: 'invalid_json',
+  },
+  refuse: (...about) => new HttpError(...about),
+};
+
+/** Reads and checks the JSON body of a route. Refuses with 413, 415 or 400; a 400 names every violation. */
+export async function readRouteBody(
+  exchange: Exchange,
+  { body: schema, bodyOptional, looseBody, jsonLimitBytes = bodyLimitBytes }: Route,
+): Promise<unknown> {
+  if (!schema) return undefined;
+  const given = bodyOptional ? await readBytes(exchange, jsonLimitBytes, jsonRules) : undefined;
+  if (given?.byteLength === 0) {
+    refuseForeignPage(exchange);
+    return checkBody(schema, {});
+  }
+  if (looseBody && isLooseType(exchange.header('content-type'))) {
+    refuseForeignPage(exchange);
+    refuseEncoded(exchange, jsonRules);
+  } else requireJsonType(exchange, jsonRules);
+  const bytes = given ?? (await readBytes(exchange, jsonLimitBytes, jsonRules));
+  return checkBody(schema, parseJson(bytes, jsonRules).value);
+}
+
+/** What curl and fetch send where nobody names a type. */
+const isLooseType = (type: string | undefined): boolean =>
+  type === undefined || /^(?:application\/x-www-form-urlencoded|text\/plain)\s*(?:;|$)/i.test(type);
+
+/** The body of a route with `rawBody`, as it comes. Breaks with a 413 where there is too much of it. */
+export function readRawBody(exchange: Exchange, limitBytes: number): AsyncIterable<Uint8Array> {
+  refuseForeignPage(exchange);
+  refuseEncoded(exchange, jsonRules);
+  return boundedParts(exchange, limitBytes);
+}
+
+/** The body of a route with `textBody`, or its bytes where they are no UTF-8. Refuses with 413 or 415. */
+export async function readTextBody(exchange: Exchange, limitBytes: number): Promise<string | Uint8Array> {
+  refuseForeignPage(exchange);
+  const type = exchange.header('content-type');
+  if (type !== undefined && !/^(?:text\/plain|application\/toml)\s*(?:;|$)/i.test(type)) {
+    const message = `The body must be text: send 'Content-Type: text/plain' (got '${type.slice(0, 80)}').`;
+    throw new HttpError(415, 'unsupported_media_type', message);
+  }
+  refuseEncoded(exchange, jsonRules);
+  const bytes = await readBytes(exchange, limitBytes, jsonRules);
+  return isUtf8(bytes) ? bytes.toString('utf8') : bytes;
+}
+
+/**
+ * Refuses what a page of another origin sends. Only needed where the content type does not guard: a browser sends a
+ * POST of the types that forms have, or without a body, to any origin, and says in `Origin` whose page it is.
+ */
+export function refuseForeignPage({ header, url }: Exchange): void {
+  const origin = header('origin');
+  const crossSite = /^(?:cross|same)-site$/i.test(header('sec-fetch-site') ?? '');
+  if (!crossSite && (origin === undefined || origin === new URL(url()).origin)) return;
+  const page = origin === undefined ? '' : ` '${origin.slice(0, 100)}'`;
+  const message = `A page of another origin${page} may not use this host; send the request without Origin.`;
+  throw new HttpError(403, 'foreign_origin', message);
+}
