@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Gate } from '../planes/access.ts';
+import type { Json } from '../util/json.ts';
 import type { AnswerSpec, Plane, Route } from './route.ts';
 import { neededScopes } from '../planes/scopes.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 const uri = (id: string) => `#/components/schemas/${id}`;
 
 /** The OpenAPI document of the planes, from the same schemas that check the requests. */

@@ -1,3 +1,4 @@
+import { isRecord } from '../../util/json.ts';
 import type { Work } from '../../watch/index.ts';
 import { globMatches } from '../agents/name-glob.ts';
 import { StoreError } from '../../store/index.ts';
@@ -8,7 +9,7 @@ import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { ChangeTool, Proposal, Tool, ToolContext } from '../tool.ts';
 import { untilAborted } from '../until-aborted.ts';
 import { Abortion } from './abortion.ts';
-import { argumentFaults, type Arguments, isObject, readArguments } from './arguments.ts';
+import { argumentFaults, type Arguments, readArguments } from './arguments.ts';
 import { capped } from './cap.ts';
 import type { Deadline } from './limits.ts';
 import type { Outcome, Telling } from './telling.ts';
@@ -75,7 +76,7 @@ export class Acting {
     const why = tool.unavailable?.();
     if (why !== undefined) return failed('tool_unavailable', `${name} cannot run at the moment: ${why}`);
     const fault = argumentFaults(tool, args);
-    if (fault !== undefined || !isObject(args)) return refused('invalid_arguments', fault ?? '');
+    if (fault !== undefined || !isRecord(args)) return refused('invalid_arguments', fault ?? '');
     try {
       return await this.#use(tool, args, work);
     } catch (error) {

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { isRecord } from '../../util/json.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import { illFormedNames } from '../../words/ill-formed-names.ts';
 import type { BodyShare } from './body-shares.ts';
@@ -54,7 +55,7 @@ export async function readJsonObject(
       code: 'invalid_json',
     });
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
+  if (!isRecord(value))
     throw invalidRequest(
       `The body must be a JSON object, got ${value === null ? 'null' : Array.isArray(value) ? 'a list' : `a ${typeof value}`}.`,
       { code: 'invalid_type' },
@@ -66,7 +67,7 @@ export async function readJsonObject(
       param: illFormed[0].path,
       violations: illFormed,
     });
-  return { text, value: value as Record<string, unknown> };
+  return { text, value };
 }
 
 async function readText(source: BodySource, limit: number, share: BodyShare | undefined): Promise<string> {
