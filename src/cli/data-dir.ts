@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { messageOf, StartError, systemCode } from './start-error.ts';
+import { errorMessage } from '../util/error-message.ts';
+import { StartError, systemCode } from './start-error.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -27,7 +28,7 @@ export async function openDataDir(where: string): Promise<DataDir> {
     return { path, endpointId: await endpointId(join(path, 'endpoint-id')) };
   } catch (error) {
     throw new StartError(
-      `the data directory ${path} cannot be used: ${messageOf(error)}. Choose another with --data-dir DIR.`,
+      `the data directory ${path} cannot be used: ${errorMessage(error)}. Choose another with --data-dir DIR.`,
     );
   }
 }

@@ -10,8 +10,6 @@ export class StartError extends Error {
 export const systemCode = (error: unknown): string | undefined =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
 /** Whether a failure looks like address space that ran out: of a driver, a library or an array. */
 export const mayLackAddressSpace = (error: unknown): boolean =>
   ['no_adapter', 'ERR_DLOPEN_FAILED', 'ENOMEM'].includes(systemCode(error) ?? '') ||

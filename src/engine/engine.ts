@@ -1,3 +1,4 @@
+import { errorMessage } from '../util/error-message.ts';
 import type { Binding, LabKernel } from './bindings.ts';
 import { bringUp, type Source } from './bring-up.ts';
 import { ModelFileError } from './formats/model-file.ts';
@@ -516,7 +517,7 @@ export class ResidentEngine implements Engine {
       );
     } catch (error) {
       this.#state = 'lost';
-      notice(`the GPU could not be opened again: ${error instanceof Error ? error.message : String(error)}`);
+      notice(`the GPU could not be opened again: ${errorMessage(error)}`);
     }
   }
 

@@ -1,8 +1,9 @@
 import type { BindRequest } from '../lab/types.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { BindingKeeper } from './binding-keeper.ts';
 import type { LabClient } from './client.ts';
 import { HostError } from '../host-client/errors.ts';
-import { FileError, messageOf } from '../terminal/file-error.ts';
+import { FileError } from '../terminal/file-error.ts';
 import { FileWatcher } from './file-watcher.ts';
 import { gateKernel, type GateOutcome, loadKernels } from './gate.ts';
 import type { KernelFlags } from './kernel-flags.ts';
@@ -204,7 +205,7 @@ export class WatchSession {
 
 async function unlessAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
   const aborted = Promise.withResolvers<never>();
-  const onAbort = () => aborted.reject(new Error(messageOf(signal.reason)));
+  const onAbort = () => aborted.reject(new Error(errorMessage(signal.reason)));
   signal.addEventListener('abort', onAbort, { once: true });
   try {
     return await Promise.race([work, aborted.promise]);

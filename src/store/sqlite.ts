@@ -1,6 +1,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import type { CompiledQuery, QueryResult } from 'kysely';
+import { errorMessage } from '../util/error-message.ts';
 import {
   type Connection,
   type Connections,
@@ -226,7 +227,7 @@ class SqliteConnection implements Connection {
     if (this.#unsure)
       throw new StoreError(
         'storage_unsure',
-        `${this.#path} may not be on the disk: ${cause instanceof Error ? cause.message : String(cause)}. Look at the disk`,
+        `${this.#path} may not be on the disk: ${errorMessage(cause)}. Look at the disk`,
         { cause },
       );
   }

@@ -1,3 +1,5 @@
+import { errorMessage } from '../util/error-message.ts';
+
 /** A file that cannot be read, or is not what it should be. Exit code 2, as for wrong usage. */
 export class FileError extends Error {
   constructor(path: string, why: string) {
@@ -5,9 +7,6 @@ export class FileError extends Error {
     this.name = 'FileError';
   }
 }
-
-export const messageOf = (thrown: unknown): string =>
-  thrown instanceof Error ? thrown.message : String(thrown);
 
 /** `ENOENT` and the like, from Node's own errors. */
 export const systemCode = (thrown: unknown): string | undefined =>
@@ -22,4 +21,4 @@ const fileFaults: Readonly<Record<string, string>> = {
 
 /** What a failed file operation means. */
 export const fileError = (path: string, thrown: unknown): FileError =>
-  new FileError(path, fileFaults[systemCode(thrown) ?? ''] ?? messageOf(thrown));
+  new FileError(path, fileFaults[systemCode(thrown) ?? ''] ?? errorMessage(thrown));

@@ -12,6 +12,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
+import { errorMessage } from '../../util/error-message.ts';
 import type { Sink, Work } from '../../watch/index.ts';
 import type { Telemetry, TelemetryOptions } from '../open.ts';
 import type { Destination, TelemetrySettings } from '../settings.ts';
@@ -129,7 +130,7 @@ function guarded(onNotice: (message: string) => void): (see: (work: Work) => voi
     } catch (error) {
       if (told) return;
       told = true;
-      onNotice(`telemetry: some work is not seen: ${error instanceof Error ? error.message : String(error)}`);
+      onNotice(`telemetry: some work is not seen: ${errorMessage(error)}`);
     }
   };
 }
