@@ -4,7 +4,8 @@ import process from 'node:process';
 import { makeOnce } from '../signing/make-once.ts';
 import { newSecret, secretHash } from '../signing/secret.ts';
 import { errorMessage } from '../util/error-message.ts';
-import { StartError, systemCode } from './start-error.ts';
+import { systemCode } from '../util/system-code.ts';
+import { StartError } from './start-error.ts';
 
 /** The host's credentials: SHA-256 in hex, undefined where there is none, which is all that is needed to let somebody in. */
 export interface Credentials {

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { errorMessage } from '../util/error-message.ts';
-import { StartError, systemCode } from './start-error.ts';
+import { systemCode } from '../util/system-code.ts';
+import { StartError } from './start-error.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

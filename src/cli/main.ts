@@ -8,10 +8,11 @@ import { readToml, type Settings } from '../config/toml.ts';
 import { addressSpaceLimit, limitNote } from '../platform/foreground.mjs';
 import { printable } from '../terminal/printable.ts';
 import { errorMessage } from '../util/error-message.ts';
+import { systemCode } from '../util/system-code.ts';
 import { pullModel } from './pull.ts';
 import { startHost } from './serve.ts';
 import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
-import { mayLackAddressSpace, systemCode } from './start-error.ts';
+import { mayLackAddressSpace } from './start-error.ts';
 import type { World } from './world.ts';
 
 /** Runs the command line. Errors are a line each on stderr, and exit code 2 for wrong usage, 1 for the rest. */

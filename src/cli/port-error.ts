@@ -1,5 +1,6 @@
 import { errorMessage } from '../util/error-message.ts';
-import { StartError, systemCode } from './start-error.ts';
+import { systemCode } from '../util/system-code.ts';
+import { StartError } from './start-error.ts';
 
 /** Why no port was had, and what to do. @param flag that names the port */
 export function portError(error: unknown, host: string, port: number, flag: string): StartError {

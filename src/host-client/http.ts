@@ -1,7 +1,7 @@
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
-import { systemCode } from '../terminal/file-error.ts';
 import { errorMessage } from '../util/error-message.ts';
+import { systemCode } from '../util/system-code.ts';
 import { HostError } from './errors.ts';
 
 export interface HostAddress {

@@ -1,4 +1,5 @@
 import { errorMessage } from '../util/error-message.ts';
+import { systemCode } from '../util/system-code.ts';
 
 /** A file that cannot be read, or is not what it should be. Exit code 2, as for wrong usage. */
 export class FileError extends Error {
@@ -7,10 +8,6 @@ export class FileError extends Error {
     this.name = 'FileError';
   }
 }
-
-/** `ENOENT` and the like, from Node's own errors. */
-export const systemCode = (thrown: unknown): string | undefined =>
-  thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 
 const fileFaults: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
