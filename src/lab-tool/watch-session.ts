@@ -1,5 +1,5 @@
 import type { BindRequest } from '../lab/types.ts';
-import { errorMessage } from '../util/error-message.ts';
+import { unlessAborted } from '../util/abort.ts';
 import { BindingKeeper } from './binding-keeper.ts';
 import type { LabClient } from './client.ts';
 import { HostError } from '../host-client/errors.ts';
@@ -200,16 +200,5 @@ export class WatchSession {
       };
       if (this.#stop.aborted) this.#wake();
     });
-  }
-}
-
-async function unlessAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = () => aborted.reject(new Error(errorMessage(signal.reason)));
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }
