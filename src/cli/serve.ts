@@ -12,6 +12,7 @@ import { Resident } from '../planes/resident.ts';
 import type { Pages } from '../planes/pages/pages.ts';
 import type { Plane } from '../http/route.ts';
 import { errorMessage } from '../util/error-message.ts';
+import { raceTimeout } from '../util/race-timeout.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
 import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
@@ -322,11 +323,8 @@ async function stopHost(
   lock.release();
 }
 
-async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([work.catch(() => undefined), late]);
-  clearTimeout(timer);
-}
+const atMost = (work: Promise<unknown>, ms: number): Promise<unknown> =>
+  raceTimeout(
+    work.catch(() => undefined),
+    ms,
+  );

@@ -1,4 +1,5 @@
 import { errorMessage } from '../util/error-message.ts';
+import { pause } from '../util/pause.ts';
 import type { Binding, LabKernel } from './bindings.ts';
 import { bringUp, type Source } from './bring-up.ts';
 import { ModelFileError } from './formats/model-file.ts';
@@ -467,7 +468,7 @@ export class ResidentEngine implements Engine {
 
   /** A step was refused. When that is because the device is lost, the loss tells more; it is heard of next. */
   async #replaceFailed(runner: Runner, reason: string): Promise<void> {
-    await new Promise((resolve) => setTimeout(resolve, lossTellsMs));
+    await pause(lossTellsMs);
     if (this.#state !== 'ready' || runner !== this.#runner) return;
     await this.#replace(runner, `a step failed: ${reason}`, 'failed');
   }

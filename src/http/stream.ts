@@ -1,3 +1,4 @@
+import { raceTimeout } from '../util/race-timeout.ts';
 import { ClientGone } from './error.ts';
 
 /** How long the status line waits for the first frame, so that a refusal is still an HTTP status. */
@@ -35,7 +36,7 @@ export async function streamResponse(
   { contentType, failure }: StreamForm,
 ): Promise<Response> {
   let next: Promise<IteratorResult<string, void>> | undefined = frames.next();
-  await withPatience(next);
+  await raceTimeout(next, patienceMs);
   const encoder = new TextEncoder();
   const end = Promise.withResolvers<unknown>();
   const body = new ReadableStream<Uint8Array>(
@@ -69,17 +70,4 @@ export async function streamResponse(
   });
   ends.set(response, end.promise);
   return response;
-}
-
-async function withPatience(first: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const patience = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, patienceMs);
-  });
-  try {
-    await Promise.race([first, patience]);
-  } finally {
-    clearTimeout(timer);
-    first.catch(() => undefined);
-  }
 }

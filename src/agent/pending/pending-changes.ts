@@ -4,7 +4,7 @@ import type { Clock } from '../clock.ts';
 import type { Changes, Decision, Signals, Toolbox } from '../services.ts';
 import type { PendingChange, PendingChangeDetail } from '../shapes/pending-change.ts';
 import type { ChangeTool, Proposal, ToolContext, ToolOutput } from '../tool.ts';
-import { pause } from '../until-aborted.ts';
+import { waitForChange } from '../wait-for-change.ts';
 import { afterCrash, applyChange, type Ending } from './applying.ts';
 import { isAutoApproved, PendingLedger } from './ledger.ts';
 import { countStaged, stagedChanges } from './listing.ts';
@@ -124,7 +124,7 @@ export class PendingChanges implements Changes {
         const here = this.#applying.get(id);
         const ending = here && (await unlessAborted(here, signal));
         if (ending?.error) throw ending.error;
-        if (!here) await pause(changed, this.#pollMs, signal);
+        if (!here) await waitForChange(changed, this.#pollMs, signal);
       } else throw await this.#refused(row, 'approve', by);
     }
   }
@@ -145,7 +145,7 @@ export class PendingChanges implements Changes {
       const changed = this.#changed.promise;
       const decided = await this.#decided(id);
       if (decided) return decided;
-      await pause(changed, this.#pollMs, signal);
+      await waitForChange(changed, this.#pollMs, signal);
     }
   }
 

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { pause } from '../../util/pause.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Limits } from '../config/types.ts';
 import { Breaker, type BreakerTicket } from './breaker.ts';
@@ -87,7 +88,7 @@ export class UpstreamRouter implements Router {
           last = error;
           if (pauseMs === undefined) break;
           try {
-            await pause(pauseMs, signal);
+            if (pauseMs > 0) await pause(pauseMs, signal);
           } catch (left) {
             ticket.dropped();
             throw left;
@@ -141,19 +142,4 @@ function breakerKey({ model, credential }: Candidate): string {
   if (credential.kind === 'house') return `${model.provider.id} ${model.id}`;
   const { provider, baseUrl = '', apiKey } = credential;
   return `${provider} ${model.id} ${baseUrl} ${hash('sha256', apiKey)}`;
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (ms === 0) return Promise.resolve();
-  return new Promise((resolve, reject) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      if (signal.aborted) reject(signal.reason);
-      else resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener('abort', end);
-    if (signal.aborted) end();
-  });
 }

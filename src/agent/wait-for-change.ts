@@ -1,7 +1,7 @@
 import { unlessAborted } from '../util/abort.ts';
 
 /** Waits for the change, or for some milliseconds; rejects with the signal's reason. */
-export async function pause(
+export async function waitForChange(
   change: Promise<void> | undefined,
   ms: number | undefined,
   signal: AbortSignal,
