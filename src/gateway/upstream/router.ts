@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { pause } from '../../util/pause.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Limits } from '../config/types.ts';
@@ -33,7 +34,7 @@ export interface UpstreamRouterOptions {
 export class UpstreamRouter implements Router {
   readonly #options: UpstreamRouterOptions & { readonly now: () => number; readonly random: () => number };
   readonly #ofHouse = new Map<string, Breaker>();
-  readonly #ofCallers = new Map<string, Breaker>();
+  readonly #ofCallers = new LRUCache<string, Breaker>({ max: mostCallers });
 
   constructor(options: UpstreamRouterOptions) {
     this.#options = { now: () => performance.now(), random: Math.random, ...options };
@@ -111,9 +112,10 @@ export class UpstreamRouter implements Router {
   }
 
   #breakerOf(candidate: Candidate): Breaker {
-    const breakers = candidate.credential.kind === 'house' ? this.#ofHouse : this.#ofCallers;
+    const isOfHouse = candidate.credential.kind === 'house';
     const key = breakerKey(candidate);
-    const known = breakers.get(key);
+    // Of too many callers' breakers, the one made first goes: `get` would keep those in use.
+    const known = isOfHouse ? this.#ofHouse.get(key) : this.#ofCallers.peek(key);
     if (known) return known;
     const { limits, now } = this.#options;
     const breaker = new Breaker({
@@ -121,11 +123,7 @@ export class UpstreamRouter implements Router {
       openMs: limits.breakerSecs * 1000,
       now,
     });
-    breakers.set(key, breaker);
-    if (breakers === this.#ofCallers && breakers.size > mostCallers) {
-      const oldest = breakers.keys().next();
-      if (!oldest.done) breakers.delete(oldest.value);
-    }
+    (isOfHouse ? this.#ofHouse : this.#ofCallers).set(key, breaker);
     return breaker;
   }
 }
