@@ -3,6 +3,7 @@ import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { dependencyVersion, packageRoot } from './platform/node-package.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
+import { errorMessage } from './util/error-message.ts';
 
 /** Another entry of the program: TypeScript in development, beside this file's bundle when built. */
 const entryBeside = (name: string): string =>
@@ -60,9 +61,7 @@ await main({
       }
     } catch (error) {
       // A saved kernel that no longer passes must not keep the model from being served.
-      request.onWarning(
-        `the kernels of '${config}' are not bound: ${error instanceof Error ? error.message : String(error)}`,
-      );
+      request.onWarning(`the kernels of '${config}' are not bound: ${errorMessage(error)}`);
     }
     return { lab, close };
   },

@@ -6,6 +6,7 @@ import process from 'node:process';
 import { openBench } from './lab/gate/open-bench.ts';
 import type { FromChild, ToChild } from './lab/gate/protocol.ts';
 import { runGate } from './lab/gate/run-gate.ts';
+import { errorMessage } from './util/error-message.ts';
 
 // A host that is gone, however it went, needs no answer; and a hanging shader would keep this process for ever.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
@@ -15,7 +16,6 @@ for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
 const tell = (message: FromChild, then: () => void = () => {}): void => {
   if (process.connected) process.send?.(message, undefined, undefined, then);
 };
-const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 try {
   const bench = await openBench(process.argv[2]);
@@ -29,10 +29,10 @@ try {
       phase: (phase, load) => tell({ type: 'phase', phase, load }),
     }).then(
       (report) => tell({ type: 'report', report }),
-      (error: unknown) => tell({ type: 'failed', message: textOf(error) }),
+      (error: unknown) => tell({ type: 'failed', message: errorMessage(error) }),
     );
   });
   tell({ type: 'ready', load: await bench.known.load() });
 } catch (error) {
-  tell({ type: 'unusable', message: textOf(error) }, () => process.exit(1));
+  tell({ type: 'unusable', message: errorMessage(error) }, () => process.exit(1));
 }

@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { pause } from '../../src/util/pause.ts';
 
 /** What is asked, and how. */
 export interface Contestant {
@@ -127,7 +128,7 @@ async function answers(url: string): Promise<void> {
       await fetch(url);
       return;
     } catch {
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await pause(50);
     }
   }
   throw new Error(`${url} does not answer`);

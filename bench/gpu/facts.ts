@@ -1,5 +1,6 @@
 /** `node bench/gpu/facts.ts`: what Dawn offers on this machine's adapter, as one JSON object on stdout. */
 import { requestAdapter } from '../../src/platform/node-adapter.ts';
+import { errorMessage } from '../../src/util/error-message.ts';
 
 /** A `GPUSubgroupMatrixConfig`, which the standard does not have yet. */
 interface MatrixConfig {
@@ -60,6 +61,6 @@ async function opens(): Promise<boolean | string> {
     device.destroy();
     return true;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorMessage(error);
   }
 }

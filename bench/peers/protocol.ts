@@ -1,3 +1,4 @@
+import { errorMessage } from '../../src/util/error-message.ts';
 import type { GenerationTimes } from '../generation.ts';
 import { ownCpuMs } from '../others.ts';
 
@@ -39,8 +40,7 @@ interface Contestant {
 /** The life of a contestant's process: load, say so, then answer orders until the bench ends it. */
 export function contend(load: (setting: Setting) => Promise<Contestant>): void {
   const send = (reply: Reply) => process.send?.(reply);
-  const fail = (error: unknown) =>
-    send({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
+  const fail = (error: unknown) => send({ type: 'failed', message: errorMessage(error) });
   // A bench that was cut off must not leave a process with a model in it.
   process.on('disconnect', () => process.exit());
   const setting = JSON.parse(process.argv[2] ?? '{}') as Setting;

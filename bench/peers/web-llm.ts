@@ -3,6 +3,7 @@
  * which was compiled for one shape; web-llm's npm package has none, it downloads them.
  */
 import { basename, join } from 'node:path';
+import { errorMessage } from '../../src/util/error-message.ts';
 import { freshPrompt } from '../generation.ts';
 import { asIfNotNode, becomeBrowser, origin } from './browser.ts';
 import { contend, timeAnswer } from './protocol.ts';
@@ -35,7 +36,7 @@ contend(async ({ modelPath, library, adapter }) => {
   const engine = await asIfNotNode(() =>
     webLlm.CreateMLCEngine('model', { appConfig: { model_list: [record] }, logLevel: 'WARN' }),
   ).catch((error: unknown) => {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorMessage(error);
     throw new Error(
       `web-llm did not load ${library}; it needs one made for ${webLlm.modelVersion}: ${reason}`,
       { cause: error },

@@ -2,7 +2,7 @@ import type { Db, Store, Tx } from '../store/index.ts';
 import { Committer } from './event-log/committer.ts';
 import { insertLine, type Line, type NewLine, nextSeqOf } from './event-log/lines.ts';
 import { StreamWriter } from './event-log/writer.ts';
-import { pause } from './until-aborted.ts';
+import { waitForChange } from './wait-for-change.ts';
 
 /** Lines that a reader holds at a time. */
 const batch = 64;
@@ -93,7 +93,7 @@ export class EventLog {
         }
       } while (rows.length === batch);
       if (over) return;
-      await pause(change, change ? undefined : pollMs, signal);
+      await waitForChange(change, change ? undefined : pollMs, signal);
     }
   }
 

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-
-type Json = Readonly<Record<string, unknown>>;
+import type { Json } from '../util/json.ts';
 
 const style = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; --accent: #b4541a; }

@@ -1,4 +1,5 @@
 import type { ChatMessage } from '../engine/index.ts';
+import { isRecord } from '../util/json.ts';
 import { ShortIds } from './call-ids.ts';
 import { jsonText } from './json-text.ts';
 import { describeTools, resultText } from './described-tools.ts';
@@ -189,6 +190,6 @@ const toWritten = (call: PastCall) => ({
 /** Templates walk arguments as an object; text that was no JSON stays readable within one. */
 function argumentsObject(value: unknown): Readonly<Record<string, unknown>> {
   if (value === undefined || value === null || value === '') return {};
-  if (typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
+  if (isRecord(value)) return value;
   return { arguments: value };
 }

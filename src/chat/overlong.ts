@@ -1,4 +1,5 @@
 import type { Tokenizer } from '../engine/index.ts';
+import { pause } from '../util/pause.ts';
 
 const sliceLength = 8192;
 /** Tokens that a cut may make of one: a special token cut in two falls into its characters. */
@@ -25,7 +26,7 @@ export async function overlong(
     least += Math.max(0, tokenizer.encode(slice, options).length - cutTokens);
     if (least > limit) return Math.round((least * text.length) / Math.min(text.length, at + sliceLength));
     // A timer, because setImmediate is Node's alone.
-    await new Promise((resolve) => setTimeout(resolve));
+    await pause(0);
   }
   return undefined;
 }

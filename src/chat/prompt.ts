@@ -1,4 +1,5 @@
 import type { ChatMessage, ChatTemplate, Engine, Tokenizer } from '../engine/index.ts';
+import { errorMessage } from '../util/error-message.ts';
 import type { Marks } from './marks.ts';
 import { overlong } from './overlong.ts';
 import { ChatError } from './types.ts';
@@ -58,7 +59,7 @@ export function render(template: ChatTemplate, conversation: RenderedConversatio
       return render(template, { ...conversation, tools: simpler ?? [] });
     }
     // The template's own words: "roles must alternate" and the like are the caller's to mend.
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new ChatError('chat_template_error', `The model's chat template refuses these messages: ${why}`, {
       cause: error,
     });

@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { makeOnce } from '../signing/make-once.ts';
 import { newSecret, secretHash } from '../signing/secret.ts';
-import { messageOf, StartError, systemCode } from './start-error.ts';
+import { errorMessage } from '../util/error-message.ts';
+import { systemCode } from '../util/system-code.ts';
+import { StartError } from './start-error.ts';
 
 /** The host's credentials: SHA-256 in hex, undefined where there is none, which is all that is needed to let somebody in. */
 export interface Credentials {
@@ -49,7 +51,7 @@ async function kept(
     text = (await read(file, notice)) ?? (await makeOnce(file, `${newSecret(kind)}\n`));
   } catch (error) {
     throw new StartError(
-      `the credential ${file} cannot be used: ${messageOf(error)}. Check its owner and mode.`,
+      `the credential ${file} cannot be used: ${errorMessage(error)}. Check its owner and mode.`,
     );
   }
   const token = text.trim();

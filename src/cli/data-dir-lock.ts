@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { messageOf, StartError } from './start-error.ts';
+import { errorMessage } from '../util/error-message.ts';
+import { StartError } from './start-error.ts';
 
 /** SQLite's code for a file that another process holds. */
 const busy = 5;
@@ -38,7 +39,7 @@ export function lockDataDir(path: string): { release(): void } {
         `another host${processOf(pidFile)} uses the data directory ${path}; stop it, or give this one its own with --data-dir DIR.`,
       );
     }
-    throw new StartError(`the data directory ${path} cannot be locked: ${messageOf(error)}.`);
+    throw new StartError(`the data directory ${path} cannot be locked: ${errorMessage(error)}.`);
   }
 }
 
@@ -60,7 +61,7 @@ export function holderOf(path: string): string | undefined {
   } catch (error) {
     if (isBusy(error)) return processOf(join(path, 'host.pid'));
     throw new StartError(
-      `whether a host has the data directory ${path} cannot be told: ${messageOf(error)}. Check its owner and mode, or name the host with --url.`,
+      `whether a host has the data directory ${path} cannot be told: ${errorMessage(error)}. Check its owner and mode, or name the host with --url.`,
     );
   }
 }

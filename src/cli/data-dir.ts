@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { messageOf, StartError, systemCode } from './start-error.ts';
+import { errorMessage } from '../util/error-message.ts';
+import { systemCode } from '../util/system-code.ts';
+import { StartError } from './start-error.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -27,7 +29,7 @@ export async function openDataDir(where: string): Promise<DataDir> {
     return { path, endpointId: await endpointId(join(path, 'endpoint-id')) };
   } catch (error) {
     throw new StartError(
-      `the data directory ${path} cannot be used: ${messageOf(error)}. Choose another with --data-dir DIR.`,
+      `the data directory ${path} cannot be used: ${errorMessage(error)}. Choose another with --data-dir DIR.`,
     );
   }
 }

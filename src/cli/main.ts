@@ -7,10 +7,12 @@ import { type Options, UsageError } from '../config/options.ts';
 import { readToml, type Settings } from '../config/toml.ts';
 import { addressSpaceLimit, limitNote } from '../platform/foreground.mjs';
 import { printable } from '../terminal/printable.ts';
+import { errorMessage } from '../util/error-message.ts';
+import { systemCode } from '../util/system-code.ts';
 import { pullModel } from './pull.ts';
 import { startHost } from './serve.ts';
 import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
-import { mayLackAddressSpace, messageOf, systemCode } from './start-error.ts';
+import { mayLackAddressSpace } from './start-error.ts';
 import type { World } from './world.ts';
 
 /** Runs the command line. Errors are a line each on stderr, and exit code 2 for wrong usage, 1 for the rest. */
@@ -21,7 +23,7 @@ export async function main(world: World): Promise<void> {
     const usage = error instanceof UsageError;
     const limit = mayLackAddressSpace(error) ? addressSpaceLimit() : undefined;
     const note = limit === undefined ? '' : ` - ${limitNote(limit)}`;
-    for (const line of usage ? error.faults : [`${messageOf(error)}${note}`])
+    for (const line of usage ? error.faults : [`${errorMessage(error)}${note}`])
       world.stderr.write(`lathe: ${printable(line)}\n`);
     if (usage) world.stderr.write('See: node dist/host.js --help\n');
     // Not merely the exit code: a half-loaded device would keep the process alive.
@@ -89,7 +91,7 @@ async function withConfigFile({
       EISDIR: 'it is a directory; name the file in it',
       EACCES: "not allowed to read it; check the file's owner and mode",
     };
-    const why = known[systemCode(error) ?? ''] ?? messageOf(error);
+    const why = known[systemCode(error) ?? ''] ?? errorMessage(error);
     throw new UsageError([`--config ${config}: ${why}`]);
   }
   return { ...readToml(source, basename(config), dirname(resolve(config))), ...options };

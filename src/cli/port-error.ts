@@ -1,4 +1,6 @@
-import { messageOf, StartError, systemCode } from './start-error.ts';
+import { errorMessage } from '../util/error-message.ts';
+import { systemCode } from '../util/system-code.ts';
+import { StartError } from './start-error.ts';
 
 /** Why no port was had, and what to do. @param flag that names the port */
 export function portError(error: unknown, host: string, port: number, flag: string): StartError {
@@ -11,5 +13,5 @@ export function portError(error: unknown, host: string, port: number, flag: stri
   if (code === 'EACCES')
     return new StartError(`port ${port} needs more rights; choose one above 1023 with ${flag} N.`);
   if (code === 'EADDRNOTAVAIL') return new StartError(`this machine has no address ${host}; use 127.0.0.1.`);
-  return new StartError(`cannot listen on ${host}:${port}: ${messageOf(error)}`);
+  return new StartError(`cannot listen on ${host}:${port}: ${errorMessage(error)}`);
 }

@@ -8,9 +8,10 @@ import type { Settings } from '../config/toml.ts';
 import { bytesOf, keyIdOf, publicKeyOf, rawPublicKey } from '../signing/ed25519.ts';
 import { hostKey } from '../signing/host-key.ts';
 import { Store } from '../store/index.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
 import { jsonText, printable } from '../terminal/printable.ts';
-import { messageOf, StartError } from './start-error.ts';
+import { StartError } from './start-error.ts';
 import type { World } from './world.ts';
 
 type ReceiptsCommand = Extract<Command, { verb: 'receipts' }>;
@@ -89,7 +90,7 @@ async function readReceipt(file: string): Promise<unknown> {
   try {
     text = await readFile(file, 'utf8');
   } catch (error) {
-    throw new StartError(`the receipt ${file} cannot be read: ${messageOf(error)}.`);
+    throw new StartError(`the receipt ${file} cannot be read: ${errorMessage(error)}.`);
   }
   try {
     return JSON.parse(text) as unknown;

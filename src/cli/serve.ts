@@ -11,6 +11,8 @@ import { HttpError } from '../http/error.ts';
 import { Resident } from '../planes/resident.ts';
 import type { Pages } from '../planes/pages/pages.ts';
 import type { Plane } from '../http/route.ts';
+import { errorMessage } from '../util/error-message.ts';
+import { raceTimeout } from '../util/race-timeout.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
 import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
@@ -26,7 +28,7 @@ import { ModelLoader } from './model-loader.ts';
 import { portError } from './port-error.ts';
 import { modelWords, readyLine } from './ready-line.ts';
 import { DataDirStore } from './store/index.ts';
-import { messageOf, StartError } from './start-error.ts';
+import { StartError } from './start-error.ts';
 import { openWatching } from './watching.ts';
 import type { World } from './world.ts';
 
@@ -281,7 +283,7 @@ async function openStore(
   try {
     return await Store.open({ url, endpointId, onNotice });
   } catch (error) {
-    throw new StartError(messageOf(error));
+    throw new StartError(errorMessage(error));
   }
 }
 
@@ -321,11 +323,8 @@ async function stopHost(
   lock.release();
 }
 
-async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([work.catch(() => undefined), late]);
-  clearTimeout(timer);
-}
+const atMost = (work: Promise<unknown>, ms: number): Promise<unknown> =>
+  raceTimeout(
+    work.catch(() => undefined),
+    ms,
+  );

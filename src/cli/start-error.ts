@@ -1,3 +1,5 @@
+import { systemCode } from '../util/system-code.ts';
+
 /** Why the host cannot start or go on, with what to do: one line on stderr, exit code 1. */
 export class StartError extends Error {
   constructor(message: string) {
@@ -5,12 +7,6 @@ export class StartError extends Error {
     this.name = 'StartError';
   }
 }
-
-/** What the system says of a failed call (`EACCES` and the like). */
-export const systemCode = (error: unknown): string | undefined =>
-  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
-
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** Whether a failure looks like address space that ran out: of a driver, a library or an array. */
 export const mayLackAddressSpace = (error: unknown): boolean =>

@@ -9,8 +9,9 @@ import { Recorder } from '../recorder/open.ts';
 import type { Store } from '../store/index.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { openTelemetry } from '../telemetry/open.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { Watch } from '../watch/index.ts';
-import { messageOf, StartError } from './start-error.ts';
+import { StartError } from './start-error.ts';
 import type { World } from './world.ts';
 
 export interface WatchingSetting {
@@ -49,7 +50,7 @@ export async function openWatching(setting: WatchingSetting): Promise<Watching> 
     onFault: (message) => onFault('recorder', message),
     onNotice: say,
   }).catch((error: unknown) => {
-    throw new StartError(messageOf(error));
+    throw new StartError(errorMessage(error));
   });
   try {
     const telemetry = await openTelemetry({

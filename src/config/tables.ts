@@ -1,5 +1,6 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
+import { isRecord, type Json } from '../util/json.ts';
 import { show } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
 import type { KeyPath } from './toml-lines.ts';
@@ -183,5 +184,4 @@ function valueAt(value: unknown, path: KeyPath): unknown {
   return at;
 }
 
-const isTable = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+const isTable = (value: unknown): value is Json => isRecord(value) && !(value instanceof Date);

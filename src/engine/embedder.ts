@@ -1,5 +1,6 @@
 /** What embedding requests wait for, and the steps that answer them: several texts a step, requests by turns. */
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
+import { errorMessage } from '../util/error-message.ts';
 import type { Embedding } from './graph.ts';
 import type { Capacity } from './memory.ts';
 import { pipelineDepth } from './runner.ts';
@@ -146,7 +147,7 @@ export class Embedder {
     this.#withDevice(() => this.#run())
       .catch((error: unknown) => {
         if (this.#stopped) return;
-        const why = error instanceof Error ? error.message : String(error);
+        const why = errorMessage(error);
         this.stop(new EngineError('device_lost', `the GPU failed in the middle of a step: ${why}`));
         this.#onFailure(why);
       })

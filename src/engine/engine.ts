@@ -1,3 +1,5 @@
+import { errorMessage } from '../util/error-message.ts';
+import { pause } from '../util/pause.ts';
 import type { Binding, LabKernel } from './bindings.ts';
 import { bringUp, type Source } from './bring-up.ts';
 import { ModelFileError } from './formats/model-file.ts';
@@ -466,7 +468,7 @@ export class ResidentEngine implements Engine {
 
   /** A step was refused. When that is because the device is lost, the loss tells more; it is heard of next. */
   async #replaceFailed(runner: Runner, reason: string): Promise<void> {
-    await new Promise((resolve) => setTimeout(resolve, lossTellsMs));
+    await pause(lossTellsMs);
     if (this.#state !== 'ready' || runner !== this.#runner) return;
     await this.#replace(runner, `a step failed: ${reason}`, 'failed');
   }
@@ -516,7 +518,7 @@ export class ResidentEngine implements Engine {
       );
     } catch (error) {
       this.#state = 'lost';
-      notice(`the GPU could not be opened again: ${error instanceof Error ? error.message : String(error)}`);
+      notice(`the GPU could not be opened again: ${errorMessage(error)}`);
     }
   }
 

@@ -1,5 +1,6 @@
 /** What constraints allow next, as the GPU is given it. */
 import { maskWords } from '../../kernels/sample.ts';
+import { errorMessage } from '../util/error-message.ts';
 import type { Sequence } from './sequence.ts';
 import { isStale, type Share } from './share.ts';
 import type { StepRunner } from './step-runner.ts';
@@ -28,9 +29,7 @@ async function ask(sequence: Sequence, vocabulary: number): Promise<Uint32Array 
   try {
     mask = await request.constraint?.next(accepted);
   } catch (error) {
-    throw error instanceof EngineError
-      ? error
-      : broken(error instanceof Error ? error.message : String(error), error);
+    throw error instanceof EngineError ? error : broken(errorMessage(error), error);
   }
   if (mask === undefined) return undefined;
   const words = maskWords(vocabulary);

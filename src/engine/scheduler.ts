@@ -1,4 +1,5 @@
 import { noToken, sampleFlags } from '../../kernels/sample.ts';
+import { errorMessage } from '../util/error-message.ts';
 import type { DraftRunner } from './draft-model.ts';
 import { DraftPolicy, type Speculation } from './draft-policy.ts';
 import { DraftRounds } from './draft-rounds.ts';
@@ -165,7 +166,7 @@ export class Scheduler {
     const interlude = isIdle ? this.#interludes.next() : undefined;
     this.#loop = (interlude?.run() ?? this.#run())
       .catch((error: unknown) => {
-        const why = error instanceof Error ? error.message : String(error);
+        const why = errorMessage(error);
         this.stop(new EngineError('device_lost', `the GPU failed in the middle of a step: ${why}`));
         this.#onFailure(why);
       })

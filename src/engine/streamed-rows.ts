@@ -3,6 +3,7 @@
  * step its tokens' rows are read from there. They lie on the GPU in the table's own encoding, in the order of the step.
  */
 import { blockColumns, quantBytes, scaleBytes, weightFormats } from '../../kernels/formats.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { type ModelFile, ModelFileError, type TensorInfo } from './formats/model-file.ts';
 import { bytesOfRow, columnsOf, rowsOf } from './formats/rows.ts';
 import type { BufferPool } from './gpu/buffers.ts';
@@ -147,7 +148,7 @@ export class StreamedRows implements StreamedPlace {
   }
 
   #unreadable(cause: unknown): EngineError {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     return new EngineError(
       'model_unreadable',
       `${this.#file.name}: rows of '${this.tensor}', which stays in the file, cannot be read: ${why}`,

@@ -1,3 +1,4 @@
+import { raceTimeout } from '../util/race-timeout.ts';
 import type { Sequence } from './sequence.ts';
 
 /** How long steps wait for the constraint of an answer, and with them all other answers that share them. */
@@ -31,12 +32,9 @@ export class Thinking {
     const { patienceMs, regainMs } = this.#limits;
     const allowed = Math.min(patienceMs, (this.#left.get(sequence) ?? patienceMs) + regainMs);
     const began = this.#now();
-    const { promise: late, resolve } = Promise.withResolvers<false>();
-    const timer = setTimeout(() => resolve(false), allowed);
     try {
-      return await Promise.race([ready.then(() => true), late]);
+      return (await raceTimeout(ready, allowed)) !== 'late';
     } finally {
-      clearTimeout(timer);
       this.#left.set(sequence, Math.max(0, allowed - (this.#now() - began)));
     }
   }

@@ -1,3 +1,4 @@
+import { isRecord } from '../util/json.ts';
 import type { Store, WgslSources } from './platform.ts';
 import type { Times } from './tuning.ts';
 import type { Gpu } from './gpu/device.ts';
@@ -38,12 +39,10 @@ export const saveTimes = (store: Store, key: string, times: Times): Promise<void
 function parseTimes(text: string): Times | undefined {
   try {
     const parsed: unknown = JSON.parse(text);
-    const isTable = (value: unknown): value is Record<string, unknown> =>
-      typeof value === 'object' && value !== null && !Array.isArray(value);
-    if (!isTable(parsed)) return undefined;
+    if (!isRecord(parsed)) return undefined;
     const sound = Object.values(parsed).every(
       (byOption) =>
-        isTable(byOption) && Object.values(byOption).every((ms) => typeof ms === 'number' && ms > 0),
+        isRecord(byOption) && Object.values(byOption).every((ms) => typeof ms === 'number' && ms > 0),
     );
     return sound ? (parsed as Times) : undefined;
   } catch {

@@ -1,4 +1,5 @@
 import type { Constraint, Tokenizer } from '../engine/index.ts';
+import { unlessAborted } from '../util/abort.ts';
 import { Gone, Keeper, type KeeperTimes, tooLong } from './matching/keeper.ts';
 import type { GrammarWorker, Vocabulary } from './matching/messages.ts';
 import { vocabularyOf } from './matching/vocabulary.ts';
@@ -75,7 +76,7 @@ class OpenGrammars implements Grammars {
       await this.#ready(entry);
     });
     try {
-      await (signal ? Promise.race([ready, rejection(signal)]) : ready);
+      await (signal ? unlessAborted(ready, signal) : ready);
     } catch (error) {
       // A failure is forgotten, not kept; who only stopped waiting leaves the grammar to others.
       if (!signal?.aborted) this.#drop(entry);
@@ -319,11 +320,4 @@ class RunningConstraint implements Constraint {
     place.keeper.residents--;
     place.keeper.tell({ kind: 'stop', matcher: place.matcher });
   }
-}
-
-/** Rejects when the signal is aborted, and never settles otherwise. */
-function rejection(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-  });
 }

@@ -1,6 +1,7 @@
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
-import { messageOf, systemCode } from '../terminal/file-error.ts';
+import { errorMessage } from '../util/error-message.ts';
+import { systemCode } from '../util/system-code.ts';
 import { HostError } from './errors.ts';
 
 export interface HostAddress {
@@ -120,5 +121,5 @@ function unreachable(url: string, error: unknown, { start }: HostHints): string 
   if (code === 'ECONNREFUSED') return `no host listens at ${url}; ${start}`;
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `there is no such machine: ${url}; ${start}`;
   if (code === 'ECONNRESET' || code === 'EPIPE') return `the host at ${url} closed the connection`;
-  return `the host at ${url} cannot be reached: ${messageOf(error)}`;
+  return `the host at ${url} cannot be reached: ${errorMessage(error)}`;
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import type { Json } from '../util/json.ts';
 import type { Gate } from './route.ts';
 import type { AnswerSpec, Plane, Route } from './route.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 const uri = (id: string) => `#/components/schemas/${id}`;
 
 /** The OpenAPI document of the planes, from the same schemas that check the requests. */

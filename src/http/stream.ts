@@ -1,3 +1,4 @@
+import { raceTimeout } from '../util/race-timeout.ts';
 import { asWebStream, type LiveFrames } from './deliver.ts';
 import { ClientGone } from './error.ts';
 
@@ -43,7 +44,7 @@ export async function streamResponse(
   { contentType, failure }: StreamForm,
 ): Promise<Response> {
   let first: Promise<IteratorResult<string, void>> | undefined = frames.next();
-  await withPatience(first);
+  await raceTimeout(first, patienceMs);
   const end = Promise.withResolvers<unknown>();
   const live: LiveFrames = {
     async next() {
@@ -68,17 +69,4 @@ export async function streamResponse(
   });
   streams.set(response, { frames: live, end: end.promise });
   return response;
-}
-
-async function withPatience(first: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const patience = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, patienceMs);
-  });
-  try {
-    await Promise.race([first, patience]);
-  } finally {
-    clearTimeout(timer);
-    first.catch(() => undefined);
-  }
 }

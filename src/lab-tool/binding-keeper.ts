@@ -1,6 +1,6 @@
 import type { BindRequest } from '../lab/types.ts';
+import { errorMessage } from '../util/error-message.ts';
 import type { LabClient } from './client.ts';
-import { messageOf } from '../terminal/file-error.ts';
 
 /** Binds for a while: what ran before is put back at the end. */
 export class BindingKeeper {
@@ -41,13 +41,13 @@ export class BindingKeeper {
       // The host takes back all bindings or none.
       await this.#client.unbind();
     } catch (error) {
-      return { undone: false, failures: [`the bindings stay: ${messageOf(error)}`] };
+      return { undone: false, failures: [`the bindings stay: ${errorMessage(error)}`] };
     }
     for (const [kernel, components] of before) {
       try {
         await this.#client.bind({ kernel, components: [...components] });
       } catch (error) {
-        failures.push(`${kernel} could not be bound again: ${messageOf(error)}`);
+        failures.push(`${kernel} could not be bound again: ${errorMessage(error)}`);
       }
     }
     return { undone: true, failures };

@@ -1,4 +1,5 @@
 import type { ConfigEnvelope } from '../lab/types.ts';
+import { isRecord } from '../util/json.ts';
 import { linesOf } from './kernels.ts';
 import { diffLines, type Hunk, hunksOf } from './line-diff.ts';
 import type { Look } from '../terminal/style.ts';
@@ -89,9 +90,7 @@ function changedMembers(
 /** Equal values give equal texts, whatever the order of their members. */
 const canonical = (value: unknown): string | undefined =>
   JSON.stringify(value, (_, part: unknown) =>
-    part instanceof Object && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
+    isRecord(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
   );
 
 export function configDiffLines(diff: ConfigDiff, look: Look): string[] {

@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { KernelDefinition } from '../define-kernel.ts';
 import { formatNames, type KernelRegistration } from '../lab/types.ts';
-import { FileError, fileError, messageOf } from '../terminal/file-error.ts';
+import { FileError, fileError } from '../terminal/file-error.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { features, nameFault, namePattern } from './header.ts';
 import { linesOf, type LoadedFile, type LocalKernel, type Origin, readText } from './kernels.ts';
 import { importFresh, placeInTrace } from './module-hooks.ts';
@@ -138,6 +139,6 @@ const faulty = (path: string, own: string, ...messages: string[]): LocalKernel =
 
 function thrownBy(path: string, own: string, where: string, thrown: unknown): LocalKernel {
   const place = placeInTrace(thrown, resolve(path));
-  const kernel = faulty(path, own, `${where}: ${messageOf(thrown)}`);
+  const kernel = faulty(path, own, `${where}: ${errorMessage(thrown)}`);
   return { ...kernel, faults: kernel.faults.map((fault) => ({ ...fault, ...place })) };
 }

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { UsageError } from '../config/options.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { type Flags, type Invocation, parseLabArguments } from './arguments.ts';
 import { LabClient } from './client.ts';
 import type { CommandName } from './command-table.ts';
@@ -11,7 +12,7 @@ import { bench, parity } from './commands/measure.ts';
 import { ops, stub } from './commands/ops.ts';
 import { exitCodes, type Run } from './context.ts';
 import { HostError } from '../host-client/errors.ts';
-import { FileError, messageOf } from '../terminal/file-error.ts';
+import { FileError } from '../terminal/file-error.ts';
 import { labHelpText } from './help.ts';
 import type { HostAddress } from '../host-client/http.ts';
 import { readText } from './kernels.ts';
@@ -49,7 +50,7 @@ export async function main(world: LabWorld): Promise<number> {
     return await runCommand(invocation, world);
   } catch (error) {
     if (json) world.stdout.write(`${JSON.stringify({ error: errorDocument(error) })}\n`);
-    const lines = error instanceof UsageError ? error.faults : [messageOf(error), ...violationsOf(error)];
+    const lines = error instanceof UsageError ? error.faults : [errorMessage(error), ...violationsOf(error)];
     for (const line of lines) world.stderr.write(`lathe lab: ${printable(line)}\n`);
     if (error instanceof UsageError) world.stderr.write('See: node dist/lab.js --help\n');
     if (error instanceof UsageError || error instanceof FileError) return exitCodes.usage;
@@ -76,7 +77,7 @@ function errorDocument(error: unknown) {
   }
   if (error instanceof UsageError || error instanceof FileError)
     return { code: 'usage', message: error.message };
-  return { code: 'failed', message: messageOf(error) };
+  return { code: 'failed', message: errorMessage(error) };
 }
 
 async function runCommand(

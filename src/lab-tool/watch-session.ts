@@ -1,8 +1,9 @@
 import type { BindRequest } from '../lab/types.ts';
+import { unlessAborted } from '../util/abort.ts';
 import { BindingKeeper } from './binding-keeper.ts';
 import type { LabClient } from './client.ts';
 import { HostError } from '../host-client/errors.ts';
-import { FileError, messageOf } from '../terminal/file-error.ts';
+import { FileError } from '../terminal/file-error.ts';
 import { FileWatcher } from './file-watcher.ts';
 import { gateKernel, type GateOutcome, loadKernels } from './gate.ts';
 import type { KernelFlags } from './kernel-flags.ts';
@@ -199,16 +200,5 @@ export class WatchSession {
       };
       if (this.#stop.aborted) this.#wake();
     });
-  }
-}
-
-async function unlessAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = () => aborted.reject(new Error(messageOf(signal.reason)));
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }

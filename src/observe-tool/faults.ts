@@ -1,7 +1,8 @@
 import { UsageError } from '../config/usage.ts';
 import { HostError } from '../host-client/errors.ts';
 import { ObserveError, type ObserveViolation } from '../observe/errors.ts';
-import { FileError, messageOf } from '../terminal/file-error.ts';
+import { FileError } from '../terminal/file-error.ts';
+import { errorMessage } from '../util/error-message.ts';
 import type { Flags } from './arguments.ts';
 import { inFlags } from './query-flags.ts';
 
@@ -25,7 +26,7 @@ export function faultOf(error: unknown, flags: Flags): Fault {
     const lines = error instanceof UsageError ? error.faults : [error.message];
     return { lines, document: { code: 'usage', message: error.message }, isUsage: true };
   }
-  const message = messageOf(error);
+  const message = errorMessage(error);
   if (!(error instanceof HostError || error instanceof ObserveError))
     return { lines: [message], document: { code: 'failed', message }, isUsage: false };
   const { code, violations } = error;

@@ -6,6 +6,7 @@ import {
   ModelFileError,
   type ModelFiles,
 } from '../engine/index.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { droppedPath } from './dropped-path.ts';
 
 /** The part of a directory handle (of the private file system, or of a folder that the user opened) that is used here. */
@@ -33,10 +34,7 @@ export const blobSource = (blob: Blob, name: string, mend = 'choose the file aga
       bytes = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
     } catch (error) {
       // Browsers refuse to read a file that was changed or removed after it was given to the page.
-      throw new ModelFileError(
-        'changed',
-        `${name} can no longer be read (${error instanceof Error ? error.message : String(error)}); ${mend}`,
-      );
+      throw new ModelFileError('changed', `${name} can no longer be read (${errorMessage(error)}); ${mend}`);
     }
     if (!into) return bytes;
     into.set(bytes);

@@ -1,5 +1,6 @@
 /** A model at an address, read by a page: kept in its private file system, by ranges, or as a whole. */
 import { type ByteSource, ModelFileError, type ModelFiles } from '../engine/index.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { chunksOf } from './body-chunks.ts';
 import { blobSource } from './browser-files.ts';
 import { Attempts } from './attempts.ts';
@@ -67,7 +68,7 @@ async function receiveWhole(
   try {
     response = await fetch(url, { signal });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new ModelFileError(
       'unreadable',
       `${url}: nothing came (${why}); check the address and the network`,
@@ -89,7 +90,7 @@ async function receiveWhole(
       onBytes(url, done, total);
     }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new ModelFileError('unreadable', `${url}: broke off after ${done} bytes (${why}); load it again`);
   }
   return blobSource(new Blob(parts), url);

@@ -1,5 +1,6 @@
 /** The part of the private file system (OPFS) that is used here, and how texts are kept in it. */
 import type { Store } from '../engine/index.ts';
+import { pause } from '../util/pause.ts';
 import type { FolderHandle } from './browser-files.ts';
 
 /** Only workers get one. While it is open nobody else writes the file. */
@@ -74,7 +75,7 @@ export const openToWrite = async (file: StorageFile): Promise<WriteHandle> => {
       return await file.createSyncAccessHandle();
     } catch (error) {
       if (!isBusy(error) || attempt === attempts) throw error;
-      await new Promise((resolve) => setTimeout(resolve, busyMs * attempt));
+      await pause(busyMs * attempt);
     }
   }
 };

@@ -1,9 +1,9 @@
 import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
+import { pause } from '../util/pause.ts';
 import { type AttemptOptions, Attempts } from './attempts.ts';
 import { asInterruption, Interruption, transientStatuses } from './interruption.ts';
 import { chunksOf } from './body-chunks.ts';
 import type { IdleLimit } from './idle-limit.ts';
-import { pause } from './pause.ts';
 
 export interface HttpOptions extends Partial<AttemptOptions> {
   /**

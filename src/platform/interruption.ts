@@ -1,3 +1,5 @@
+import { errorMessage } from '../util/error-message.ts';
+
 /** A failure that another attempt may mend: a cut connection, a busy server. */
 export class Interruption extends Error {}
 
@@ -8,7 +10,7 @@ export class Stalled extends Interruption {}
 export function asInterruption(error: unknown): Interruption {
   if (error instanceof Interruption) return error;
   const cause = error instanceof Error ? (error.cause ?? error) : error;
-  return new Interruption(cause instanceof Error ? cause.message : String(cause));
+  return new Interruption(errorMessage(cause));
 }
 
 /** Answers that may go away by themselves. */

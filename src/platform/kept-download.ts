@@ -1,10 +1,10 @@
 import { formatBytes, ModelFileError } from '../engine/index.ts';
+import { pause } from '../util/pause.ts';
 import { type AttemptOptions, Attempts } from './attempts.ts';
 import { asInterruption, Interruption, transientStatuses } from './interruption.ts';
 import { chunksOf } from './body-chunks.ts';
 import { isFull, type StorageRoom, type WriteHandle, writeWhole } from './browser-storage.ts';
 import type { IdleLimit } from './idle-limit.ts';
-import { pause } from './pause.ts';
 
 /** What tells one version of a file from another, as far as its server says it. */
 export interface Version {

@@ -1,4 +1,5 @@
 import { EngineError } from '../engine/index.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { restBetweenLooks } from './node-polling.ts';
 
 /** Dawn rounds timestamps to 100 us unless told otherwise; the tracer needs them as they are. */
@@ -72,7 +73,7 @@ const adapterNames = async (): Promise<string[]> => {
     await create(['adapter=(none has this name)']).requestAdapter();
     return [];
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorMessage(error);
     return Array.from(message.matchAll(/name: '(.*)'/g), ([, name]) => name ?? '');
   }
 };

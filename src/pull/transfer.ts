@@ -1,7 +1,7 @@
 import { formatBytes } from '../engine/index.ts';
 import { type AttemptOptions, Attempts } from '../platform/attempts.ts';
 import { asInterruption, Interruption, transientStatuses } from '../platform/interruption.ts';
-import { pause } from '../platform/pause.ts';
+import { pause } from '../util/pause.ts';
 import type { RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
 import { explainStatus, fileUrl, type Hub, hubHeaders } from './hub.ts';

@@ -1,3 +1,4 @@
+import { errorMessage } from '../util/error-message.ts';
 import type { RackId } from '../watch/index.ts';
 import { counted } from '../words/count.ts';
 import { longestContent } from './histories/stored-event.ts';
@@ -95,7 +96,7 @@ export class CaptureBuffer {
       const unsendable = error instanceof DOMException && error.name === 'DataCloneError';
       if (unsendable && events.length > 1)
         await Promise.all(events.map((event) => this.#store(rack, [event])));
-      else this.#lose(rack, events.length, error instanceof Error ? error.message : String(error));
+      else this.#lose(rack, events.length, errorMessage(error));
     }
   }
 

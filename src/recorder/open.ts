@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Transcripts } from '../observe/types.ts';
 import { StoreError } from '../store/index.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { type RackId, racks, type Sink } from '../watch/index.ts';
 import { didYouMean } from '../words/nearest.ts';
 import { captureSink } from './capture/sink.ts';
@@ -141,9 +142,7 @@ export class Recorder implements RecorderService {
     }
     const regularly = (what: string, work: () => Promise<void>) => () => {
       if (this.#closing) return;
-      this.#work(work).catch((error: unknown) =>
-        this.#options.onFault(`${what}: ${error instanceof Error ? error.message : String(error)}`),
-      );
+      this.#work(work).catch((error: unknown) => this.#options.onFault(`${what}: ${errorMessage(error)}`));
     };
     const sweep = regularly('events that expired may still be there', () => this.#sweep());
     const look = regularly('what was changed beside the host is not known', () => this.#look());

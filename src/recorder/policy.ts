@@ -1,4 +1,5 @@
 import { RE2JS } from 're2js';
+import { errorMessage } from '../util/error-message.ts';
 import { didYouMean } from '../words/nearest.ts';
 import { RecorderError, type RecorderViolation } from './errors.ts';
 import { redactionSets } from './redaction/sets.ts';
@@ -88,7 +89,7 @@ function faultsOf(pattern: string, count: (states: number) => number): string | 
       return `makes ${states} states together with the patterns before it; at most ${mostStates}: use smaller counts`;
     return undefined;
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorMessage(error);
     return `is no RE2 expression: ${reason}. There is no lookaround and there are no back references`;
   }
 }

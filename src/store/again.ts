@@ -1,3 +1,4 @@
+import { pause } from '../util/pause.ts';
 import { StoreError } from './errors.ts';
 
 /**
@@ -5,14 +6,14 @@ import { StoreError } from './errors.ts';
  * @param pauses before each further try, in ms
  */
 export async function again<T>(pauses: readonly number[], work: () => Promise<T>): Promise<T> {
-  for (const pause of pauses) {
+  for (const base of pauses) {
     try {
       return await work();
     } catch (error) {
       if (!(error instanceof StoreError && error.again)) throw error;
     }
-    const ms = pause * (0.5 + Math.random());
-    await new Promise((resolve) => setTimeout(resolve, ms));
+    const ms = base * (0.5 + Math.random());
+    await pause(ms);
   }
   return await work();
 }

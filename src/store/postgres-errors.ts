@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { errorMessage } from '../util/error-message.ts';
 import { StoreError } from './errors.ts';
 
 /** What PostgreSQL says of itself with `SQLSTATE`, in words that say what to do. */
@@ -49,8 +50,4 @@ export function explainPostgres(error: unknown, where: string): StoreError {
 
 /** Of several addresses of one name, each has its own error and the whole has no message. */
 const messageOf = (error: unknown): string =>
-  error instanceof AggregateError
-    ? error.errors.map(messageOf).join(', ')
-    : error instanceof Error
-      ? error.message
-      : String(error);
+  error instanceof AggregateError ? error.errors.map(messageOf).join(', ') : errorMessage(error);

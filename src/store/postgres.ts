@@ -1,5 +1,6 @@
 import type { CompiledQuery, QueryResult } from 'kysely';
 import pg from 'pg';
+import { pause } from '../util/pause.ts';
 import {
   type Connection,
   type Connections,
@@ -117,7 +118,7 @@ async function fateOf(url: string, xact: number): Promise<'committed' | 'aborted
     } finally {
       client.end().catch(() => undefined);
     }
-    await new Promise((resolve) => setTimeout(resolve, wait));
+    await pause(wait);
   }
   return undefined;
 }

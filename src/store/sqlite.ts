@@ -1,6 +1,8 @@
 import { closeSync, openSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import type { CompiledQuery, QueryResult } from 'kysely';
+import { errorMessage } from '../util/error-message.ts';
+import { pause } from '../util/pause.ts';
 import {
   type Connection,
   type Connections,
@@ -226,7 +228,7 @@ class SqliteConnection implements Connection {
     if (this.#unsure)
       throw new StoreError(
         'storage_unsure',
-        `${this.#path} may not be on the disk: ${cause instanceof Error ? cause.message : String(cause)}. Look at the disk`,
+        `${this.#path} may not be on the disk: ${errorMessage(cause)}. Look at the disk`,
         { cause },
       );
   }
@@ -258,7 +260,7 @@ async function patiently<T>(work: () => T): Promise<T> {
     } catch (error) {
       if (!isBusy(error) || performance.now() - begun > mostWait) throw error;
       const ms = wait * (0.5 + Math.random());
-      await new Promise((resolve) => setTimeout(resolve, ms));
+      await pause(ms);
     }
   }
 }

@@ -1,3 +1,6 @@
+import { errorMessage } from '../util/error-message.ts';
+import { systemCode } from '../util/system-code.ts';
+
 /** A file that cannot be read, or is not what it should be. Exit code 2, as for wrong usage. */
 export class FileError extends Error {
   constructor(path: string, why: string) {
@@ -5,13 +8,6 @@ export class FileError extends Error {
     this.name = 'FileError';
   }
 }
-
-export const messageOf = (thrown: unknown): string =>
-  thrown instanceof Error ? thrown.message : String(thrown);
-
-/** `ENOENT` and the like, from Node's own errors. */
-export const systemCode = (thrown: unknown): string | undefined =>
-  thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 
 const fileFaults: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
@@ -22,4 +18,4 @@ const fileFaults: Readonly<Record<string, string>> = {
 
 /** What a failed file operation means. */
 export const fileError = (path: string, thrown: unknown): FileError =>
-  new FileError(path, fileFaults[systemCode(thrown) ?? ''] ?? messageOf(thrown));
+  new FileError(path, fileFaults[systemCode(thrown) ?? ''] ?? errorMessage(thrown));

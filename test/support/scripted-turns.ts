@@ -2,7 +2,7 @@ import { AgentError } from '../../src/agent/errors.ts';
 import type { Changes, Turns, TurnsRequest, TurnsResult } from '../../src/agent/services.ts';
 import type { NewTurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import type { ChangeTool } from '../../src/agent/tool.ts';
-import { untilAborted } from '../../src/agent/until-aborted.ts';
+import { unlessAborted } from '../../src/util/abort.ts';
 
 type Emit = (event: NewTurnEvent) => Promise<void>;
 
@@ -16,7 +16,7 @@ export class Holds {
   }
 
   async wait(name: string, signal: AbortSignal): Promise<string> {
-    const text = await untilAborted(this.#of(name).promise, signal);
+    const text = await unlessAborted(this.#of(name).promise, signal);
     this.#held.delete(name);
     return text;
   }

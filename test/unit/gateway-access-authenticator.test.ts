@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { openAuthenticator } from '../../src/gateway/access/authenticator.ts';
-import { ShortMemory } from '../../src/gateway/access/short-memory.ts';
+import { expiringCache } from '../../src/gateway/access/expiring-cache.ts';
 import type { WireError } from '../../src/wires/core/error.ts';
 import { openLedger } from '../../src/gateway/ledger/index.ts';
 import type { KeyRow } from '../../src/gateway/ledger/types.ts';
@@ -269,7 +269,7 @@ describe('a short memory', () => {
         ),
         (capacity, acts) => {
           const clock = new ManualClock();
-          const memory = new ShortMemory<number>(capacity, 10, clock.monotonic);
+          const memory = expiringCache<number>(capacity, 10, clock.monotonic);
           // Oldest first, with the time until which it counts.
           let model: { key: string; value: number; until: number }[] = [];
           for (const [value, { set, key, pass }] of acts.entries()) {

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../src/util/error-message.ts';
 import { createStore, type Store } from './store.ts';
 import type { Sampling } from './settings.ts';
 
@@ -117,7 +118,7 @@ export function createConversation(): Conversation {
       show(
         signal.aborted
           ? { ...now, state: 'stopped' }
-          : { ...now, state: 'failed', fault: error instanceof Error ? error.message : String(error) },
+          : { ...now, state: 'failed', fault: errorMessage(error) },
       );
     }
   }

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../src/util/error-message.ts';
 import type { ChatFailure } from '../engine/types.ts';
 
 /** Why there is no model, for people: what happened, and what can be done about it here. */
@@ -61,7 +62,7 @@ export function failureOf(error: unknown): Failure {
     typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
   return {
     code: isKnown(code) ? code : 'failed',
-    message: error instanceof Error ? error.message : String(error),
+    message: errorMessage(error),
   };
 }
 

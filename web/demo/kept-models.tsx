@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'react';
+import { errorMessage } from '../../src/util/error-message.ts';
 import { formatBytes } from '../console/parts/format.ts';
 import { Badge, Button } from '../console/parts/index.tsx';
 import { keptModels, forgetModel } from '../engine/index.ts';
@@ -17,8 +18,6 @@ async function look(): Promise<Kept> {
   return { models, used: room.usage, quota: room.quota };
 }
 
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
-
 /** Models of URLs, kept in the browser's private file system for this origin. */
 export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: Source) => void }) {
   const [kept, setKept] = useState<Kept>();
@@ -35,7 +34,7 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
         const next = await look();
         if (isWanted) setKept(next);
       } catch (error) {
-        if (isWanted) setFault(messageOf(error));
+        if (isWanted) setFault(errorMessage(error));
       }
     };
     void show();
@@ -47,7 +46,7 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
   const remove = (url: string) => {
     setFault(undefined);
     forgetModel(url)
-      .catch((error: unknown) => setFault(messageOf(error)))
+      .catch((error: unknown) => setFault(errorMessage(error)))
       .finally(() => setRemovals((count) => count + 1));
   };
 

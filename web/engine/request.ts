@@ -1,4 +1,5 @@
 /** What a page may ask for: the members and ranges of `POST /v1/chat/completions`, as far as they mean something here. */
+import { isRecord } from '../../src/util/json.ts';
 import type { RequestViolation } from './types.ts';
 
 /** What is wrong with a value; undefined when nothing is. */
@@ -50,7 +51,7 @@ const roles = ['system', 'user', 'assistant'];
 
 /** All that is wrong with a request; nothing when it can be answered. */
 export function violationsOf(request: unknown): RequestViolation[] {
-  if (!isObject(request)) return [{ path: '', message: `expected a request, got ${shown(request)}` }];
+  if (!isRecord(request)) return [{ path: '', message: `expected a request, got ${shown(request)}` }];
   const wrong = messageViolations(request['messages']);
   for (const [path, value] of Object.entries(request)) {
     // As on the wire, null is the same as absent.
@@ -69,7 +70,7 @@ function messageViolations(messages: unknown): RequestViolation[] {
   }
   return messages.flatMap((message: unknown, index) => {
     const at = `messages.${index}`;
-    if (!isObject(message)) return [{ path: at, message: `expected {role, content}, got ${shown(message)}` }];
+    if (!isRecord(message)) return [{ path: at, message: `expected {role, content}, got ${shown(message)}` }];
     const { role, content, ...others } = message;
     const wrong: RequestViolation[] = [];
     if (typeof role !== 'string' || !roles.includes(role))
@@ -86,7 +87,7 @@ function messageViolations(messages: unknown): RequestViolation[] {
 
 /** What `createChat` takes. */
 export function optionViolations(options: unknown): RequestViolation[] {
-  if (!isObject(options)) return [{ path: '', message: `expected options, got ${shown(options)}` }];
+  if (!isRecord(options)) return [{ path: '', message: `expected options, got ${shown(options)}` }];
   return Object.entries(options).flatMap(([path, value]) => {
     if (value === undefined) return [];
     const message = Object.hasOwn(optionChecks, path) ? optionChecks[path]?.(value) : unknown(optionChecks);
@@ -110,9 +111,6 @@ const optionChecks: Readonly<Record<string, Check>> = {
 
 const unknown = (known: object, ...more: readonly string[]): string =>
   `is not supported here; known are ${[...more, ...Object.keys(known)].join(', ')}`;
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const mostShown = 60;
 

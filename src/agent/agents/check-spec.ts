@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { Json } from '../../util/json.ts';
 import { nearest } from '../../words/nearest.ts';
 import type { Fault } from '../errors.ts';
 import { type AgentSpec, agentSpec } from '../shapes/agent-spec.ts';
@@ -7,8 +8,6 @@ import { grantFaults } from './grant-faults.ts';
 export type Checked =
   | { readonly spec: AgentSpec; readonly faults?: undefined }
   | { readonly spec?: undefined; readonly faults: readonly Fault[] };
-
-type Json = Readonly<Record<string, unknown>>;
 
 /**
  * An agent as it was sent, with the defaults of what it leaves out; members that we do not know stay where they are.

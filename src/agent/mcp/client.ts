@@ -7,6 +7,7 @@ import {
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
+import { raceTimeout } from '../../util/race-timeout.ts';
 import type { ToolOutput } from '../tool.ts';
 import type { McpServerConfig } from './config.ts';
 import { callResult, outputOf } from './output.ts';
@@ -169,7 +170,10 @@ async function connect(
     async close() {
       phase = 'over';
       if (transport instanceof StreamableHTTPClientTransport)
-        await Promise.race([transport.terminateSession().catch(() => undefined), pause(goodbyeMs)]);
+        await raceTimeout(
+          transport.terminateSession().catch(() => undefined),
+          goodbyeMs,
+        );
       await client.close();
     },
     kill,
@@ -191,6 +195,5 @@ async function allTools(client: Client, timeout: number): Promise<unknown[]> {
   return found.slice(0, mostTools);
 }
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref());
 const silence = (ms: number): WireError => new WireError(`it did not answer within ${ms / 1000} s`);
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));

@@ -1,10 +1,9 @@
-type Schema = Readonly<Record<string, unknown>>;
-type Arguments = Readonly<Record<string, unknown>>;
+import { isRecord, type Json } from '../../util/json.ts';
 
 /** A schema that also asks why, and the way back from what was answered. */
 export interface AskingSchema {
-  readonly schema: Schema;
-  readonly split: (args: Arguments) => { readonly intent: string; readonly args: Arguments };
+  readonly schema: Json;
+  readonly split: (args: Json) => { readonly intent: string; readonly args: Json };
 }
 
 const intentSchema = {
@@ -20,9 +19,9 @@ const plain = new Set(
 );
 
 /** Adds the member `intent`, as far as the tool has no such member of its own. */
-export function askingIntent(schema: Schema): AskingSchema {
+export function askingIntent(schema: Json): AskingSchema {
   const { properties, required, ...rest } = schema;
-  const own = isObject(properties) ? properties : {};
+  const own = isRecord(properties) ? properties : {};
   if (Object.hasOwn(own, 'intent')) return { schema, split: (args) => ({ intent: textOf(args), args }) };
   if (Object.keys(schema).every((key) => plain.has(key)))
     return {
@@ -37,7 +36,7 @@ export function askingIntent(schema: Schema): AskingSchema {
 }
 
 /** The tool's own arguments as one member. What its references point to stays where they look for it. */
-function nested({ $schema, $defs, definitions, ...schema }: Schema): AskingSchema {
+function nested({ $schema, $defs, definitions, ...schema }: Json): AskingSchema {
   return {
     schema: {
       ...($schema === undefined ? {} : { $schema }),
@@ -50,11 +49,9 @@ function nested({ $schema, $defs, definitions, ...schema }: Schema): AskingSchem
     },
     split: ({ intent, arguments: args }) => ({
       intent: textOf({ intent }),
-      args: isObject(args) ? args : {},
+      args: isRecord(args) ? args : {},
     }),
   };
 }
 
-const textOf = ({ intent }: Arguments): string => (typeof intent === 'string' ? intent : '');
-const isObject = (value: unknown): value is Arguments =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+const textOf = ({ intent }: Json): string => (typeof intent === 'string' ? intent : '');

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isRecord } from '../../util/json.ts';
 import { cleanText } from './clean-text.ts';
 import { pinOf } from './pin.ts';
 
@@ -72,6 +73,6 @@ function cleanSchema(schema: unknown): unknown {
 }
 
 function mapMembers(value: unknown, map: (key: string, member: unknown) => unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  if (!isRecord(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, map(key, member)]));
 }

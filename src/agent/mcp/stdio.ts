@@ -2,6 +2,7 @@ import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_p
 import type { Readable, Writable } from 'node:stream';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type JSONRPCMessage, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js';
+import { raceTimeout } from '../../util/race-timeout.ts';
 import { oneLine } from './clean-text.ts';
 import type { McpTransport } from './config.ts';
 import { longestMessage, tooLong, WireError } from './wire.ts';
@@ -160,15 +161,8 @@ export class ChildTransport implements Transport {
 }
 
 /** Whether it came in time. */
-async function within(ms: number, work: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), ms);
-  });
-  const came = await Promise.race([work.then(() => true), late]);
-  clearTimeout(timer);
-  return came;
-}
+const within = async (ms: number, work: Promise<unknown>): Promise<boolean> =>
+  (await raceTimeout(work, ms)) !== 'late';
 
 function startProblem(program: string, cwd: string | undefined, error: NodeJS.ErrnoException): string {
   // Node says ENOENT of the program also where it is the folder that is not there.

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../util/error-message.ts';
 import { AgentError } from '../errors.ts';
 import type { ChangeTool, ToolOutput } from '../tool.ts';
 import type { Settlement } from './ledger.ts';
@@ -63,4 +64,4 @@ async function whatWasDone(tool: ChangeTool | undefined, row: PendingRow) {
 
 const isRefusal = ({ kind }: AgentError) => kind === 'conflict' || kind === 'unavailable';
 const isFile = ({ kind }: PendingRow) => kind === 'file_write' || kind === 'file_delete';
-const said = (error: unknown) => (error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
+const said = (error: unknown) => errorMessage(error).replace(/\.$/, '');

@@ -1,9 +1,10 @@
 import { type Store, StoreError } from '../../store/index.ts';
+import { unlessAborted } from '../../util/abort.ts';
 import type { Clock } from '../clock.ts';
 import type { Changes, Decision, Signals, Toolbox } from '../services.ts';
 import type { PendingChange, PendingChangeDetail } from '../shapes/pending-change.ts';
 import type { ChangeTool, Proposal, ToolContext, ToolOutput } from '../tool.ts';
-import { pause, untilAborted } from '../until-aborted.ts';
+import { waitForChange } from '../wait-for-change.ts';
 import { afterCrash, applyChange, type Ending } from './applying.ts';
 import { isAutoApproved, PendingLedger } from './ledger.ts';
 import { countStaged, stagedChanges } from './listing.ts';
@@ -116,14 +117,14 @@ export class PendingChanges implements Changes {
       const row = await this.#current(id);
       if (row.state === 'applied') return { id, applied: true };
       if (row.state === 'staged') {
-        const ending = await untilAborted(this.#decideAndApply(row, by), signal);
+        const ending = await unlessAborted(this.#decideAndApply(row, by), signal);
         if (ending?.error) throw ending.error;
       } else if (row.state === 'applying' && this.#clock.monotonic() - begun < mostWaitMs) {
         // Another host applies it, or this one does: whoever asks gets to know the same end.
         const here = this.#applying.get(id);
-        const ending = here && (await untilAborted(here, signal));
+        const ending = here && (await unlessAborted(here, signal));
         if (ending?.error) throw ending.error;
-        if (!here) await pause(changed, this.#pollMs, signal);
+        if (!here) await waitForChange(changed, this.#pollMs, signal);
       } else throw await this.#refused(row, 'approve', by);
     }
   }
@@ -144,7 +145,7 @@ export class PendingChanges implements Changes {
       const changed = this.#changed.promise;
       const decided = await this.#decided(id);
       if (decided) return decided;
-      await pause(changed, this.#pollMs, signal);
+      await waitForChange(changed, this.#pollMs, signal);
     }
   }
 

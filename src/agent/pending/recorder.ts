@@ -1,4 +1,5 @@
 import { StoreError } from '../../store/index.ts';
+import { pause } from '../../util/pause.ts';
 import { AgentError } from '../errors.ts';
 import type { Ending } from './applying.ts';
 import type { PendingLedger } from './ledger.ts';
@@ -27,7 +28,7 @@ export class Recorder {
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;
         if (wait === undefined) throw notRecorded(row, ending, error);
-        await new Promise((resolve) => setTimeout(resolve, wait));
+        await pause(wait);
       }
     }
   }

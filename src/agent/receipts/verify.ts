@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { fits, keyIdOf, rawPublicKey } from '../../signing/ed25519.ts';
 import type { Store, Tables } from '../../store/index.ts';
+import { isRecord } from '../../util/json.ts';
 import type { WorkReceipt } from '../shapes/receipt.ts';
 import { chainCounter } from './chain.ts';
 import { chainStart, receiptDigest } from './digest.ts';
@@ -60,8 +61,7 @@ export async function verifyReceipts(store: Store, publicKey: KeyObject): Promis
  * @returns what is wrong with it, or nothing
  */
 export function faultOfReceipt(receipt: unknown, publicKey: KeyObject): string | undefined {
-  if (typeof receipt !== 'object' || receipt === null || Array.isArray(receipt))
-    return 'it is no JSON object';
+  if (!isRecord(receipt)) return 'it is no JSON object';
   const { digest, signature } = receipt as Partial<WorkReceipt>;
   if (
     typeof digest !== 'string' ||

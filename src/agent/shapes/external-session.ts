@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isRecord } from '../../util/json.ts';
 import { filledText, text, tokenCounts } from './common.ts';
 
 const line = (most: number) => text.max(most, `at most ${most} characters`);
@@ -7,10 +8,7 @@ const labelForm = /^[\w./-]{1,64}$/;
 
 /** Looked through by hand: a schema of records takes seconds for a body of a million members. */
 const labels = z
-  .custom<Readonly<Record<string, string>>>(
-    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    { error: 'expected an object of texts' },
-  )
+  .custom<Readonly<Record<string, string>>>(isRecord, { error: 'expected an object of texts' })
   .meta({
     type: 'object',
     propertyNames: { type: 'string', pattern: labelForm.source },

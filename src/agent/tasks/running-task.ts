@@ -1,10 +1,10 @@
 import { StoreError } from '../../store/index.ts';
+import { pause } from '../../util/pause.ts';
 import type { Work } from '../../watch/index.ts';
 import type { StreamWriter } from '../event-log/writer.ts';
 import { endingOf } from '../ending-of.ts';
 import type { Spent, Turns, TurnsRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import { pause } from '../until-aborted.ts';
 import { EndedAlready, endTask, type EndingServices, type LastEvent } from './ending.ts';
 import { oneLiner } from './sayings.ts';
 
@@ -86,7 +86,7 @@ export class RunningTask {
         if (error instanceof EndedAlready && tries > 1) return;
         if (!(error instanceof StoreError) || (stopping.aborted && tries >= mostWhenStopping)) throw error;
         if (tries === 1) onFault(`the end of ${id}, which is tried again`, error);
-        await pause(undefined, patienceMs[tries - 1] ?? patienceMs.at(-1), new AbortController().signal);
+        await pause(patienceMs[tries - 1] ?? patienceMs.at(-1) ?? 0);
       }
     }
   }

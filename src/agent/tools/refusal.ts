@@ -1,3 +1,4 @@
+import { systemCode } from '../../util/system-code.ts';
 import { AgentError } from '../errors.ts';
 import type { ToolOutput } from '../tool.ts';
 
@@ -43,14 +44,9 @@ const reasons: Readonly<Record<string, string>> = {
   EAGAIN: 'it has nothing to read at the moment',
 };
 
-/** Of an error of the system. An AgentError, such as the reason of a signal, is none. */
+/** The code of a system error. An AgentError, such as the reason of a signal, is none. */
 export const codeOf = (error: unknown): string | undefined =>
-  error instanceof Error &&
-  !(error instanceof AgentError) &&
-  'code' in error &&
-  typeof error.code === 'string'
-    ? error.code
-    : undefined;
+  error instanceof AgentError ? undefined : systemCode(error);
 
 /** An error of the file system as a refusal; anything else passes through. */
 export function fileRefusal(error: unknown, shown: string): unknown {

@@ -1,3 +1,5 @@
+import { unlessAborted } from '../../util/abort.ts';
+import { isRecord } from '../../util/json.ts';
 import type { Work } from '../../watch/index.ts';
 import { globMatches } from '../agents/name-glob.ts';
 import { StoreError } from '../../store/index.ts';
@@ -6,9 +8,8 @@ import type { PlannerCall } from '../planner.ts';
 import type { Changes, StoreSessions, TurnsRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { ChangeTool, Proposal, Tool, ToolContext } from '../tool.ts';
-import { untilAborted } from '../until-aborted.ts';
 import { Abortion } from './abortion.ts';
-import { argumentFaults, type Arguments, isObject, readArguments } from './arguments.ts';
+import { argumentFaults, type Arguments, readArguments } from './arguments.ts';
 import { capped } from './cap.ts';
 import type { Deadline } from './limits.ts';
 import type { Outcome, Telling } from './telling.ts';
@@ -75,7 +76,7 @@ export class Acting {
     const why = tool.unavailable?.();
     if (why !== undefined) return failed('tool_unavailable', `${name} cannot run at the moment: ${why}`);
     const fault = argumentFaults(tool, args);
-    if (fault !== undefined || !isObject(args)) return refused('invalid_arguments', fault ?? '');
+    if (fault !== undefined || !isRecord(args)) return refused('invalid_arguments', fault ?? '');
     try {
       return await this.#use(tool, args, work);
     } catch (error) {
@@ -89,13 +90,13 @@ export class Acting {
 
   async #use(tool: Tool, args: Arguments, work: Work<'tool'>): Promise<Outcome> {
     const { request, changes, signal } = this.#options;
-    if (tool.kind === 'read') return await untilAborted(tool.run(args, this.#context), signal);
-    const proposal = await untilAborted(tool.propose(args, this.#context), signal);
+    if (tool.kind === 'read') return await unlessAborted(tool.run(args, this.#context), signal);
+    const proposal = await unlessAborted(tool.propose(args, this.#context), signal);
     if ('output' in proposal) return proposal;
     const isGranted = request.agent.grants.auto_approve.some((glob) => globMatches(glob, tool.name));
     if (!isGranted) return await this.#stage(tool, proposal, work);
     await request.beforeEffect?.();
-    return await untilAborted(changes.applyNow(tool, proposal, this.#context), signal);
+    return await unlessAborted(changes.applyNow(tool, proposal, this.#context), signal);
   }
 
   async #stage(tool: ChangeTool, proposal: Proposal, work: Work<'tool'>): Promise<Outcome> {
@@ -109,7 +110,7 @@ export class Acting {
     await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
     if (!waits) return { ok: true, output: stagedMessage(id), truncated: false };
     const { state, output } = await deadline.without(() =>
-      untilAborted(changes.decision(id, hostSignal), hostSignal),
+      unlessAborted(changes.decision(id, hostSignal), hostSignal),
     );
     if (state === 'applied') return output ?? { ok: true, output: 'Done.', truncated: false };
     if (state === 'discarded') return refused('declined', 'A person declined this change; it was not made.');

@@ -1,7 +1,7 @@
+import { unlessAborted } from '../../util/abort.ts';
 import { AgentError } from '../errors.ts';
 import type { Planner, PlannerCall, PlannerEvent, PlannerRequest } from '../planner.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import { untilAborted } from '../until-aborted.ts';
 
 export interface Answer {
   readonly text: string;
@@ -37,7 +37,7 @@ export async function readAnswer(
   const events = planner.answer(request, signal)[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const next = await untilAborted(events.next(), signal);
+      const next = await unlessAborted(events.next(), signal);
       if (next.done)
         throw new AgentError('unavailable', 'model_broke_off', 'The model broke off its answer.');
       const event = next.value;

@@ -1,3 +1,4 @@
+import { isRecord } from '../../util/json.ts';
 import type { Tool } from '../tool.ts';
 import { checkOf } from './schema-check.ts';
 
@@ -21,16 +22,13 @@ export function readArguments(text: string): unknown {
 export function argumentFaults({ name, inputSchema }: Tool, value: unknown): string | undefined {
   if (typeof value === 'string')
     return `The arguments of ${name} must be one JSON object; what came is no JSON.`;
-  if (!isObject(value)) return `The arguments of ${name} must be a JSON object.`;
+  if (!isRecord(value)) return `The arguments of ${name} must be a JSON object.`;
   const wrong = checkOf(inputSchema)(value);
   if (wrong.length === 0) return undefined;
   return [`The arguments of ${name} do not fit; nothing was done:`, ...wrong.map((one) => `- ${one}`)].join(
     '\n',
   );
 }
-
-export const isObject = (value: unknown): value is Arguments =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Without recursion: what is deep would break whoever walks it. */
 function isDeep(value: unknown): boolean {

@@ -1,5 +1,5 @@
+import { isRecord } from '../../util/json.ts';
 import type { PlannerRequest } from '../planner.ts';
-import { isObject } from './arguments.ts';
 import { checkOf } from './schema-check.ts';
 
 /** What is wrong with an answer that had to be JSON, told to the model. */
@@ -12,7 +12,7 @@ export function formatFaults(format: PlannerRequest['responseFormat'], text: str
     return 'Your answer must be JSON and nothing else. Answer again.';
   }
   if (format.type === 'json')
-    return isObject(value) ? undefined : 'Your answer must be one JSON object. Answer again.';
+    return isRecord(value) ? undefined : 'Your answer must be one JSON object. Answer again.';
   const wrong = checkOf(format.schema)(value);
   if (wrong.length === 0) return undefined;
   return ['Your answer does not fit the schema:', ...wrong.map((one) => `- ${one}`), 'Answer again.'].join(

@@ -1,9 +1,9 @@
+import { pause } from '../../util/pause.ts';
 import { AgentError } from '../errors.ts';
 import type { Planner, PlannerCall, PlannerRequest } from '../planner.ts';
 import type { TurnsRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { Tool } from '../tool.ts';
-import { pause } from '../until-aborted.ts';
 import { Abortion } from './abortion.ts';
 import { type Answer, readAnswer } from './answer.ts';
 import { Conversation } from './conversation.ts';
@@ -95,7 +95,7 @@ export class Talk {
         const ms = error.kind === 'too_many' ? patienceMs[tries] : undefined;
         if (ms === undefined) throw error;
         tries += 1;
-        await pause(undefined, ms, signal);
+        await pause(ms, signal);
       }
     }
   }

@@ -1,3 +1,4 @@
+import { isRecord } from '../../util/json.ts';
 import { readJson, readWholeJson } from './json.ts';
 import type { Sink } from './sink.ts';
 import type { Reading, Source } from './source.ts';
@@ -91,15 +92,13 @@ function objectText(json: string): string | undefined {
   if (typeof value === 'string') {
     try {
       const inner = JSON.parse(value) as unknown;
-      return isObject(inner) ? value : undefined;
+      return isRecord(inner) ? value : undefined;
     } catch {
       return undefined;
     }
   }
-  return isObject(value) ? json : undefined;
+  return isRecord(value) ? json : undefined;
 }
-
-const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function parsedText(json: string | undefined): string | undefined {
   if (!json?.startsWith('"')) return undefined;

@@ -1,11 +1,8 @@
-type Schema = Readonly<Record<string, unknown>>;
-
-const isSchema = (value: unknown): value is Schema =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+import { isRecord, type Json } from '../../util/json.ts';
 
 /** The JSON types that a schema admits, as far as it says; undefined: any. */
 export function typesOf(schema: unknown, root: unknown = schema, depth = 0): ReadonlySet<string> | undefined {
-  if (!isSchema(schema) || depth > 16) return undefined;
+  if (!isRecord(schema) || depth > 16) return undefined;
   if (typeof schema['$ref'] === 'string') return typesOf(pointed(schema['$ref'], root), root, depth + 1);
   const listed = schema['type'];
   if (typeof listed === 'string') return new Set([listed]);
@@ -24,9 +21,9 @@ export function typesOf(schema: unknown, root: unknown = schema, depth = 0): Rea
 }
 
 /** The schema of a property, and the document its references point into. */
-export function propertyOf(schema: Schema | undefined, name: string): unknown {
+export function propertyOf(schema: Json | undefined, name: string): unknown {
   const properties = schema?.['properties'];
-  return isSchema(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
+  return isRecord(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
 }
 
 function pointed(reference: string, root: unknown): unknown {
@@ -34,7 +31,7 @@ function pointed(reference: string, root: unknown): unknown {
   let found = root;
   for (const step of reference.split('/').slice(1)) {
     const name = step.replaceAll('~1', '/').replaceAll('~0', '~');
-    found = isSchema(found) && Object.hasOwn(found, name) ? found[name] : undefined;
+    found = isRecord(found) && Object.hasOwn(found, name) ? found[name] : undefined;
   }
   return found;
 }

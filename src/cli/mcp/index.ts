@@ -2,6 +2,7 @@ import { systemClock } from '../../agent/clock.ts';
 import { type McpServer, McpServers } from '../../agent/mcp/index.ts';
 import type { Command } from '../../config/commands.ts';
 import { readSecrets } from '../../config/secrets.ts';
+import { unlessAborted } from '../../util/abort.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import type { Settings } from '../../config/toml.ts';
 import { StartError } from '../start-error.ts';
@@ -40,9 +41,7 @@ export async function inspectMcp(
   const servers = new McpServers(mcp, { version, clock: systemClock, onNotice: () => undefined });
   servers.start();
   try {
-    const stop = Promise.withResolvers<never>();
-    interrupted.addEventListener('abort', () => stop.reject(interrupted.reason), { once: true });
-    await Promise.race([Promise.all(servers.servers.map(({ settled }) => settled)), stop.promise]);
+    await unlessAborted(Promise.all(servers.servers.map(({ settled }) => settled)), interrupted);
     if (action === 'list') listServers(tables, servers.servers, { world, json });
     else look(action, servers.servers[0]);
   } finally {

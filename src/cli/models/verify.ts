@@ -6,8 +6,9 @@ import { checkModel, openModelFile, readShardFiles } from '../../engine/index.ts
 import { noteDigest, stampsOf } from '../../pull/noted-digest.ts';
 import { contentHash, type FileRecord, readRecord } from '../../pull/record.ts';
 import { jsonText } from '../../terminal/printable.ts';
+import { errorMessage } from '../../util/error-message.ts';
 import { type ProgressBar, progressBar } from '../progress.ts';
-import { messageOf, StartError } from '../start-error.ts';
+import { StartError } from '../start-error.ts';
 import type { World } from '../world.ts';
 import { columns } from './columns.ts';
 import { platformOf } from './open.ts';
@@ -148,7 +149,7 @@ async function compare(path: string, { label, sizeBytes, kind, hex }: Known): Pr
     if (found === hex) return undefined;
     return `${label} does not match its ${kind} (expected ${hex}, got ${found}); pull the model again`;
   } catch (error) {
-    return `${label} cannot be read: ${messageOf(error)}`;
+    return `${label} cannot be read: ${errorMessage(error)}`;
   }
 }
 
@@ -173,7 +174,7 @@ async function checkTensors(
       await file.close();
     }
   } catch (error) {
-    problems.push(messageOf(error));
+    problems.push(errorMessage(error));
     return undefined;
   }
 }
@@ -187,7 +188,7 @@ async function noteFor({ folder, files }: NonNullable<Checked['pulled']>, world:
       await noteDigest(home, stamps, digest);
     } catch (error) {
       // A folder that may only be read can be verified all the same.
-      world.stderr.write(`lathe: the digest is not kept: ${messageOf(error)}\n`);
+      world.stderr.write(`lathe: the digest is not kept: ${errorMessage(error)}\n`);
     }
   };
 }

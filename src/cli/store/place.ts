@@ -5,9 +5,9 @@ import { copyFile, link, mkdir, readdir, realpath, rename, rm, stat } from 'node
 import { dirname, join } from 'node:path';
 import { HttpError } from '../../http/error.ts';
 import { explainWriteFailure } from '../../pull/errors.ts';
+import { systemCode } from '../../util/system-code.ts';
 import type { PulledModel } from '../models/pulled.ts';
 import { removeEmpty } from '../models/remove.ts';
-import { systemCode } from '../start-error.ts';
 
 /** A file of a model: where it is, and where it belongs below the folder of models, with slashes. */
 export interface PlacedFile {

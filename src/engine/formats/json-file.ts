@@ -1,3 +1,4 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { ByteSource, ModelFiles } from '../platform.ts';
 import { ModelFileError } from './model-file.ts';
 import { describeForeignFile } from './recognise.ts';
@@ -5,11 +6,6 @@ import { nestsTooDeep } from './json-keys.ts';
 
 /** The largest are tokenizers of 260,000 words: 35 MB. What JSON says in a byte may take 20 in memory. */
 const limitBytes = 64 << 20;
-
-export type JsonObject = Readonly<Record<string, unknown>>;
-
-export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** A small file of a model's folder as text; undefined when there is none. */
 export const readText = async (files: ModelFiles, name: string): Promise<string | undefined> => {
@@ -52,8 +48,8 @@ export const readJson = async (files: ModelFiles, name: string): Promise<unknown
 };
 
 /** As `readJson`, for files that hold an object. */
-export const readObject = async (files: ModelFiles, name: string): Promise<JsonObject | undefined> => {
+export const readObject = async (files: ModelFiles, name: string): Promise<Json | undefined> => {
   const value = await readJson(files, name);
-  if (value === undefined || isObject(value)) return value;
+  if (value === undefined || isRecord(value)) return value;
   throw new ModelFileError('corrupt', `${files.name}: ${name} must hold a JSON object`);
 };

@@ -1,4 +1,5 @@
 import { Template } from '@huggingface/jinja';
+import { errorMessage } from '../../util/error-message.ts';
 import type { Metadata } from '../formats/model-file.ts';
 import { pythonFunctions, withPythonSemantics } from './python-semantics.ts';
 import type { ChatMessage, ChatTemplate, Tokenizer } from './types.ts';
@@ -61,7 +62,7 @@ class JinjaTemplate {
         }
       }
       // What `raise_exception` said and what our Jinja cannot do arrive alike.
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorMessage(error);
       throw new ChatTemplateError(`chat template: ${reason}`, { cause: error });
     }
   }

@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { secretHash } from '../../signing/secret.ts';
 import { invalidApiKey } from '../errors.ts';
 import type { KeyRow, Ledger } from '../ledger/types.ts';
-import { ShortMemory } from './short-memory.ts';
+import { expiringCache } from './expiring-cache.ts';
 import type { Authenticator, Caller } from './types.ts';
 
 export interface AuthenticatorOptions {
@@ -38,8 +38,8 @@ export function openAuthenticator({
   now = () => new Date(),
   monotonic = () => performance.now(),
 }: AuthenticatorOptions): Authenticator {
-  const keys = new ShortMemory<Found>(mostKeys, keyLife, monotonic);
-  const nobodies = new ShortMemory<Found>(mostNobodies, nobodyLife, monotonic);
+  const keys = expiringCache<Found>(mostKeys, keyLife, monotonic);
+  const nobodies = expiringCache<Found>(mostNobodies, nobodyLife, monotonic);
   const looking = new Map<string, Promise<Found>>();
 
   async function look(hash: string): Promise<Found> {

@@ -1,3 +1,4 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { invalidRequest } from '../../wires/core/error.ts';
 import { AddressRefused, vettedBase } from '../upstream/vetting.ts';
@@ -59,9 +60,8 @@ export function registeredEndpoint(given: { readonly apiKey?: string; readonly b
   return { apiKey: given.apiKey ?? '', baseUrl: text(checked.url) };
 }
 
-function membersOf(body: unknown): Readonly<Record<string, unknown>> {
-  if (typeof body === 'object' && body !== null && !Array.isArray(body))
-    return body as Record<string, unknown>;
+function membersOf(body: unknown): Json {
+  if (isRecord(body)) return body;
   throw invalidRequest('The body must be a JSON object: {"api_key": "..."}.', {
     violations: [{ path: '', message: 'expected a JSON object' }],
   });

@@ -1,3 +1,4 @@
+import type { LRUCache } from 'lru-cache';
 import { didYouMean } from '../../words/nearest.ts';
 import { endpointForm, endpointRule } from '../catalog/names.ts';
 import type { ByokProvider } from '../config/types.ts';
@@ -5,9 +6,9 @@ import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import type { GatewayStore } from '../store/index.ts';
 import { credentialBody, registeredEndpoint } from './credential-body.ts';
 import { EnvelopeError, type MasterKeys } from './envelope.ts';
+import { expiringCache } from './expiring-cache.ts';
 import { newRecord, secretOf } from './records.ts';
 import { type Rotation, rotate } from './rotate.ts';
-import { ShortMemory } from './short-memory.ts';
 import type { AccessTables, CredentialRow } from './tables.ts';
 import type { CredentialStore, OwnCredential } from './types.ts';
 import { type Probe, verify } from './verification.ts';
@@ -34,7 +35,7 @@ export class Credentials implements CredentialStore {
   readonly #probe: Probe;
   readonly #onSecret: (secret: string) => void;
   /** Of an account and a provider: what was found, also where that is nothing. */
-  readonly #opened: ShortMemory<{ readonly found: OwnCredential | undefined }>;
+  readonly #opened: LRUCache<string, { readonly found: OwnCredential | undefined }>;
   /** Counts what was changed here, so that what was read before is not remembered after it. */
   #changes = 0;
 
@@ -45,7 +46,7 @@ export class Credentials implements CredentialStore {
     this.#masters = masterKeys;
     this.#probe = probe;
     this.#onSecret = options.onSecret ?? (() => undefined);
-    this.#opened = new ShortMemory(mostRemembered, life, monotonic);
+    this.#opened = expiringCache(mostRemembered, life, monotonic);
   }
 
   async list(accountId: string): ReturnType<CredentialStore['list']> {

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { columns } from '../../cli/models/columns.ts';
-import { messageOf, StartError } from '../../cli/start-error.ts';
+import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
+import { errorMessage } from '../../util/error-message.ts';
 import { endpointForm, endpointRule } from '../catalog/names.ts';
 import { isOpenlySent } from '../config/remarks.ts';
 import { accountNamed, answer, fileOf, neededFlag, note, type Session, withBooks, word } from './session.ts';
@@ -78,7 +79,7 @@ async function keyIn(path: string): Promise<string> {
   try {
     text = (await readFile(path, 'utf8')).trim();
   } catch (error) {
-    throw new UsageError([`--api-key-file ${path}: cannot be read: ${messageOf(error)}`]);
+    throw new UsageError([`--api-key-file ${path}: cannot be read: ${errorMessage(error)}`]);
   }
   if (/^[\x21-\x7e]{1,4096}$/.test(text)) return text;
   throw new UsageError([

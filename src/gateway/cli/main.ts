@@ -1,6 +1,6 @@
 import { printable } from '../../terminal/printable.ts';
-import { messageOf } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
+import { errorMessage } from '../../util/error-message.ts';
 import { createAccount, creditAccount, listAccounts } from './accounts.ts';
 import { auditLedger, rotateSecrets } from './books.ts';
 import { checkCatalog } from './catalog-check.ts';
@@ -34,7 +34,7 @@ export async function gatewayMain(world: GatewayWorld): Promise<void> {
     await run(world);
   } catch (error) {
     const usage = error instanceof UsageError;
-    for (const line of usage ? error.faults : [messageOf(error)])
+    for (const line of usage ? error.faults : [errorMessage(error)])
       world.stderr.write(`lathe: ${printable(line)}\n`);
     if (usage) world.stderr.write('See: node dist/gateway.js --help\n');
     world.exit(usage ? 2 : 1);

@@ -1,5 +1,6 @@
 import type { KeyPath } from '../../config/toml-lines.ts';
 import { show } from '../../config/usage.ts';
+import { isRecord, type Json } from '../../util/json.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import type { Faults } from './faults.ts';
 import {
@@ -96,5 +97,4 @@ function members(raw: Readonly<Record<string, unknown>>, name: 'aliases' | 'byok
   return [];
 }
 
-const isTable = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+const isTable = (value: unknown): value is Json => isRecord(value) && !(value instanceof Date);

@@ -1,4 +1,5 @@
 import { StoreError } from '../../store/index.ts';
+import { errorMessage } from '../../util/error-message.ts';
 import { type GatewayStore, keepable } from '../store/index.ts';
 import { Accounts } from './accounts.ts';
 import { audit } from './audit.ts';
@@ -142,7 +143,7 @@ class StoredLedger implements Ledger {
     const end = endRow(id, 'refused', settlement, at);
     const request = { ...hold, ...noTokens, ...end, id, charged: 0n, overrun: 0n };
     this.#do({ kind: 'note', request }).catch((error: unknown) => {
-      this.#onFault(`Request ${id}, which was refused, could not be recorded: ${messageOf(error)}`);
+      this.#onFault(`Request ${id}, which was refused, could not be recorded: ${errorMessage(error)}`);
     });
   }
 
@@ -199,7 +200,7 @@ class StoredLedger implements Ledger {
         tx.deleteFrom('gateway_replicas').where('id', '=', replicaId).execute(),
       );
     } catch (error) {
-      this.#onFault(`The ledger could not say that it ended: ${messageOf(error)}`);
+      this.#onFault(`The ledger could not say that it ended: ${errorMessage(error)}`);
     }
   }
 
@@ -287,7 +288,7 @@ class StoredLedger implements Ledger {
       if (busy) return;
       busy = true;
       work()
-        .catch((error: unknown) => this.#onFault(`The ledger's upkeep failed: ${messageOf(error)}`))
+        .catch((error: unknown) => this.#onFault(`The ledger's upkeep failed: ${errorMessage(error)}`))
         .finally(() => {
           busy = false;
         });
@@ -296,5 +297,3 @@ class StoredLedger implements Ledger {
     this.#timers.push(timer);
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,4 +1,5 @@
 import { type BodySource, type JsonRules, readJson } from '../../http/body.ts';
+import { isRecord } from '../../util/json.ts';
 import { invalidRequest, WireError } from '../../wires/core/error.ts';
 import type { BodyShare } from './body-shares.ts';
 
@@ -30,10 +31,10 @@ export async function readJsonObject(
   share?: BodyShare,
 ): Promise<JsonObjectBody> {
   const { text, value } = await readJson(source, limitBytes, jsonRules, share?.take).finally(share?.close);
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
+  if (!isRecord(value))
     throw invalidRequest(
       `The body must be a JSON object, got ${value === null ? 'null' : Array.isArray(value) ? 'a list' : `a ${typeof value}`}.`,
       { code: 'invalid_type' },
     );
-  return { text, value: value as Record<string, unknown> };
+  return { text, value };
 }

@@ -1,12 +1,10 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { invalidRequest } from '../../wires/core/error.ts';
 import type { ClientWireName } from '../../wires/core/wire.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 type IsHarmless = (value: unknown) => boolean;
 
-const isRecord = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 const isOff: IsHarmless = (value) => value === false || (Array.isArray(value) && value.length === 0);

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
+import { systemCode } from '../../util/system-code.ts';
 import { AnswerBody, type AnswerLimits, type BodySource } from './answer-body.ts';
-import { codeOf, type ProviderFaults } from './faults.ts';
+import type { ProviderFaults } from './faults.ts';
 import type { UpstreamReply } from './types.ts';
 import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import { isPacked, Unpacking } from './unpacking.ts';
@@ -92,7 +93,7 @@ export class Exchange {
     const { faults } = this.#context;
     if (error instanceof AddressRefused)
       return faults.unusable(`look at its base URL. ${error.message}`, error);
-    if (codeOf(error) === 'UND_ERR_INVALID_ARG')
+    if (systemCode(error) === 'UND_ERR_INVALID_ARG')
       return faults.unusable('a header cannot be written; look at the credential.');
     return this.#begun ? faults.brokeOff(error) : faults.unreachable(error);
   }

@@ -1,3 +1,4 @@
+import { systemCode } from '../../util/system-code.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
@@ -16,7 +17,7 @@ export class ProviderFaults {
   }
 
   unreachable(cause: unknown): UpstreamFailure {
-    const late = codeOf(cause) === 'UND_ERR_CONNECT_TIMEOUT';
+    const late = systemCode(cause) === 'UND_ERR_CONNECT_TIMEOUT';
     return this.#unwell(
       late ? 'did not accept a connection in time' : `could not be reached${shown(cause)}`,
       cause,
@@ -112,11 +113,8 @@ function failure(
 
 const seconds = (ms: number): string => `${ms / 1000} seconds`;
 
-export const codeOf = (error: unknown): string | undefined =>
-  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
-
 /** Only a code: messages of the system name addresses. */
 function shown(error: unknown): string {
-  const code = codeOf(error);
+  const code = systemCode(error);
   return code === undefined ? '' : ` (${code.replace(/^UND_ERR_/, '').toLowerCase()})`;
 }

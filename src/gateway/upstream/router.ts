@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { pause } from '../../util/pause.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Limits } from '../config/types.ts';
 import { Breaker, type BreakerTicket } from './breaker.ts';
@@ -32,7 +34,7 @@ export interface UpstreamRouterOptions {
 export class UpstreamRouter implements Router {
   readonly #options: UpstreamRouterOptions & { readonly now: () => number; readonly random: () => number };
   readonly #ofHouse = new Map<string, Breaker>();
-  readonly #ofCallers = new Map<string, Breaker>();
+  readonly #ofCallers = new LRUCache<string, Breaker>({ max: mostCallers });
 
   constructor(options: UpstreamRouterOptions) {
     this.#options = { now: () => performance.now(), random: Math.random, ...options };
@@ -87,7 +89,7 @@ export class UpstreamRouter implements Router {
           last = error;
           if (pauseMs === undefined) break;
           try {
-            await pause(pauseMs, signal);
+            if (pauseMs > 0) await pause(pauseMs, signal);
           } catch (left) {
             ticket.dropped();
             throw left;
@@ -110,9 +112,10 @@ export class UpstreamRouter implements Router {
   }
 
   #breakerOf(candidate: Candidate): Breaker {
-    const breakers = candidate.credential.kind === 'house' ? this.#ofHouse : this.#ofCallers;
+    const isOfHouse = candidate.credential.kind === 'house';
     const key = breakerKey(candidate);
-    const known = breakers.get(key);
+    // Of too many callers' breakers, the one made first goes: `get` would keep those in use.
+    const known = isOfHouse ? this.#ofHouse.get(key) : this.#ofCallers.peek(key);
     if (known) return known;
     const { limits, now } = this.#options;
     const breaker = new Breaker({
@@ -120,11 +123,7 @@ export class UpstreamRouter implements Router {
       openMs: limits.breakerSecs * 1000,
       now,
     });
-    breakers.set(key, breaker);
-    if (breakers === this.#ofCallers && breakers.size > mostCallers) {
-      const oldest = breakers.keys().next();
-      if (!oldest.done) breakers.delete(oldest.value);
-    }
+    (isOfHouse ? this.#ofHouse : this.#ofCallers).set(key, breaker);
     return breaker;
   }
 }
@@ -141,19 +140,4 @@ function breakerKey({ model, credential }: Candidate): string {
   if (credential.kind === 'house') return `${model.provider.id} ${model.id}`;
   const { provider, baseUrl = '', apiKey } = credential;
   return `${provider} ${model.id} ${baseUrl} ${hash('sha256', apiKey)}`;
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (ms === 0) return Promise.resolve();
-  return new Promise((resolve, reject) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      if (signal.aborted) reject(signal.reason);
-      else resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener('abort', end);
-    if (signal.aborted) end();
-  });
 }

@@ -1,4 +1,5 @@
-import { isObject, type Place, type Schema, type SchemaDocument, type SchemaObject } from './document.ts';
+import { isRecord } from '../../util/json.ts';
+import type { Place, Schema, SchemaDocument, SchemaObject } from './document.ts';
 import { membersOf, placeOf, placesOf, typesOf, valuesOf } from './keywords.ts';
 import { apart, isPlainNegation, negations, traitsOf } from './negation.ts';
 import { notASchema, pointer, unsupported } from './refusal.ts';
@@ -93,7 +94,7 @@ export class Alternatives {
   #add(place: Place, seen: Map<Schema, Place>, unions: Union[], within: ReadonlySet<Schema>): boolean {
     const { schema, path } = place;
     if (typeof schema === 'boolean') return schema;
-    if (!isObject(schema)) throw notASchema(path, schema);
+    if (!isRecord(schema)) throw notASchema(path, schema);
     if (within.has(schema))
       throw unsupported(path, '$ref', 'it leads back to itself without a value in between');
     if (seen.has(schema)) return true;
@@ -167,7 +168,7 @@ export class Alternatives {
 }
 
 const isEverything = (schema: Schema): boolean =>
-  schema === true || (isObject(schema) && Object.keys(schema).length === 0);
+  schema === true || (isRecord(schema) && Object.keys(schema).length === 0);
 
 /** Some type is allowed by all. */
 function possible(places: Iterable<Place>): boolean {

@@ -1,7 +1,8 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { malformed, notASchema, pointer, unsupported } from './refusal.ts';
 
 export type Schema = boolean | SchemaObject;
-export type SchemaObject = { readonly [keyword: string]: unknown };
+export type SchemaObject = Json;
 
 /** A schema within its document. */
 export interface Place {
@@ -32,10 +33,7 @@ const mostSchemas = 20_000;
 const mostDepth = 200;
 const home = 'https://schema.invalid/';
 
-export const isObject = (value: unknown): value is SchemaObject =>
-  value !== null && typeof value === 'object' && !Array.isArray(value);
-
-export const isSchema = (value: unknown): value is Schema => typeof value === 'boolean' || isObject(value);
+export const isSchema = (value: unknown): value is Schema => typeof value === 'boolean' || isRecord(value);
 
 /** A schema and all that it may refer to. */
 export class SchemaDocument {
@@ -95,7 +93,7 @@ export class SchemaDocument {
       .map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
     for (const name of names) {
       if (Array.isArray(value)) value = /^\d+$/.test(name) ? value[Number(name)] : undefined;
-      else value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+      else value = isRecord(value) && Object.hasOwn(value, name) ? value[name] : undefined;
     }
     if (value === undefined) throw missing();
     return this.place(value, pointer(whole.path, ...names));
@@ -103,7 +101,7 @@ export class SchemaDocument {
 
   /** Finds the names by which schemas may be referred to. */
   #index({ schema, path }: Place, outer: string, depth: number): void {
-    if (!isObject(schema) || this.#bases.has(schema)) return;
+    if (!isRecord(schema) || this.#bases.has(schema)) return;
     if (depth > mostDepth) throw malformed(path, `schemas are nested more than ${mostDepth} deep`);
     if (++this.#count > mostSchemas) throw malformed('', `more than ${mostSchemas} schemas`);
     let base = outer;
@@ -124,7 +122,7 @@ export class SchemaDocument {
       if (uri) this.#byUri.set(uri.href, { schema, path });
     }
     const visit = (value: unknown, ...names: (string | number)[]) => {
-      if (isObject(value)) this.#index({ schema: value, path: pointer(path, ...names) }, base, depth + 1);
+      if (isRecord(value)) this.#index({ schema: value, path: pointer(path, ...names) }, base, depth + 1);
     };
     for (const keyword of single) visit(schema[keyword], keyword);
     for (const keyword of lists) {
@@ -133,7 +131,7 @@ export class SchemaDocument {
     }
     for (const keyword of named) {
       const members = schema[keyword];
-      if (isObject(members)) for (const [name, one] of Object.entries(members)) visit(one, keyword, name);
+      if (isRecord(members)) for (const [name, one] of Object.entries(members)) visit(one, keyword, name);
     }
   }
 }

@@ -1,6 +1,7 @@
+import { isRecord } from '../../util/json.ts';
 import { matches, toAutomaton } from '../regex/automaton.ts';
 import { parseRegex } from '../regex/parse.ts';
-import { isObject, type Place, type SchemaDocument, type SchemaObject } from './document.ts';
+import type { Place, SchemaDocument, SchemaObject } from './document.ts';
 import { numberFormats, textFormat } from './formats.ts';
 import {
   boundsOf,
@@ -23,7 +24,7 @@ const mostDepth = 200;
 export function holds(document: SchemaDocument, place: Place, value: unknown, depth = 0): boolean {
   const { schema, path } = place;
   if (typeof schema === 'boolean') return schema;
-  if (!isObject(schema)) throw notASchema(path, schema);
+  if (!isRecord(schema)) throw notASchema(path, schema);
   if (depth > mostDepth) throw unsupported(path, '$ref', 'schemas refer to each other without an end');
   const fits = (other: Place, one: unknown = value) => holds(document, other, one, depth + 1);
   if (schema['$ref'] !== undefined && !fits(document.resolve(schema, schema['$ref'], path))) return false;
@@ -51,7 +52,7 @@ export function holds(document: SchemaDocument, place: Place, value: unknown, de
   if (typeof value === 'number') return numberHolds(place, value);
   if (typeof value === 'string') return textHolds(place, value);
   if (Array.isArray(value)) return listHolds(place, value, fits);
-  if (isObject(value)) return objectHolds(place, value, fits);
+  if (isRecord(value)) return objectHolds(place, value, fits);
   return true;
 }
 

@@ -1,4 +1,5 @@
-import { isObject, type Place, type Schema, type SchemaObject } from './document.ts';
+import { isRecord } from '../../util/json.ts';
+import type { Place, Schema, SchemaObject } from './document.ts';
 import { malformed, pointer } from './refusal.ts';
 
 /** The types of JSON; an integer is a number. */
@@ -36,7 +37,7 @@ export function textsOf({ schema, path }: Place, keyword: string): readonly stri
 export function membersOf({ schema, path }: Place, keyword: string): [name: string, value: unknown][] {
   const value = (schema as SchemaObject)[keyword];
   if (value === undefined) return [];
-  if (!isObject(value)) throw malformed(pointer(path, keyword), `'${keyword}' must be an object`);
+  if (!isRecord(value)) throw malformed(pointer(path, keyword), `'${keyword}' must be an object`);
   return Object.entries(value);
 }
 

@@ -1,4 +1,5 @@
-import { isObject, type Place, type Schema, type SchemaDocument, type SchemaObject } from './document.ts';
+import { isRecord } from '../../util/json.ts';
+import type { Place, Schema, SchemaDocument, SchemaObject } from './document.ts';
 import {
   boundsOf,
   canonical,
@@ -23,7 +24,7 @@ export function negations(document: SchemaDocument, place: Place, depth = 0): Pl
   const { schema, path } = place;
   if (schema === true || depth > mostDepth) return [];
   if (schema === false) return [{ schema: true, path }];
-  if (!isObject(schema)) return [];
+  if (!isRecord(schema)) return [];
   const found: Schema[] = [];
   const inner = (one: Place) => negations(document, one, depth + 1);
   if (schema['$ref'] !== undefined)
@@ -80,7 +81,7 @@ interface Traits {
 
 export function traitsOf(document: SchemaDocument, place: Place, depth = 0): Traits {
   const { schema, path } = place;
-  if (!isObject(schema) || depth > mostDepth)
+  if (!isRecord(schema) || depth > mostDepth)
     return { types: undefined, values: undefined, required: new Set(), marks: new Map(), only: undefined };
   const values = valuesOf(place);
   const given = typesOf(place);
@@ -90,7 +91,7 @@ export function traitsOf(document: SchemaDocument, place: Place, depth = 0): Tra
     required: new Set(textsOf(place, 'required')),
     marks: new Map(
       membersOf(place, 'properties').flatMap(([name, member]) => {
-        if (!isObject(member)) return [];
+        if (!isRecord(member)) return [];
         const inner = traitsOf(
           document,
           { schema: member, path: pointer(path, 'properties', name) },
@@ -143,7 +144,7 @@ export function apart(a: Traits, b: Traits): boolean {
 
 /** A schema that only names values, a pattern or a type: its `not` can be kept as it is. */
 export function isPlainNegation(schema: Schema): schema is SchemaObject {
-  if (!isObject(schema)) return false;
+  if (!isRecord(schema)) return false;
   const text = schema['type'] === 'string';
   const keywords = Object.keys(schema).filter((one) => one !== 'type' || !text);
   // Without its type, a pattern lets all pass that is no text.

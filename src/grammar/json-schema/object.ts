@@ -1,3 +1,4 @@
+import { isRecord } from '../../util/json.ts';
 import {
   choice,
   empty,
@@ -14,7 +15,7 @@ import type { GrammarError } from '../types.ts';
 import { type Automaton, both, isNever, matches, not, toAutomaton } from '../regex/automaton.ts';
 import { writeAutomaton } from '../regex/write.ts';
 import type { Alternatives, Need } from './alternatives.ts';
-import { isObject, type Place, type Schema, type SchemaDocument, type SchemaObject } from './document.ts';
+import type { Place, Schema, SchemaDocument, SchemaObject } from './document.ts';
 import { holds } from './evaluate.ts';
 import { countOf, membersOf, placeOf, textsOf, typesOf, valuesOf } from './keywords.ts';
 import { malformed, pointer, unsupported } from './refusal.ts';
@@ -132,7 +133,7 @@ function unevaluated(places: readonly Place[], need: Need): ReadonlySet<string> 
   const keyword = 'unevaluatedProperties';
   const found = places.find(({ schema }) => {
     const value = (schema as SchemaObject)[keyword];
-    return value !== undefined && value !== true && !(isObject(value) && Object.keys(value).length === 0);
+    return value !== undefined && value !== true && !(isRecord(value) && Object.keys(value).length === 0);
   });
   if (!found) return undefined;
   const [only] = need;

@@ -1,3 +1,4 @@
+import { isRecord } from '../../util/json.ts';
 import { type CodePoints, everyCharacter, intersection } from '../ebnf/code-points.ts';
 import { counted } from '../ebnf/counted.ts';
 import { choice, type Expression, repeat, rule, sequence, set, text } from '../ebnf/expression.ts';
@@ -6,7 +7,7 @@ import { parseRegex } from '../regex/parse.ts';
 import { writeAutomaton } from '../regex/write.ts';
 import { GrammarError } from '../types.ts';
 import type { Rules } from '../ebnf/rules.ts';
-import { isObject, type Place, type SchemaObject } from './document.ts';
+import type { Place, SchemaObject } from './document.ts';
 import { textFormat } from './formats.ts';
 import { countOf, valuesOf } from './keywords.ts';
 import { pointer, unsupported } from './refusal.ts';
@@ -46,7 +47,7 @@ export function textNeed(places: readonly Place[]): TextNeed {
         throw unsupported(pointer(place.path, 'format'), 'format', `no grammar can keep '${format}'`);
       if (found) languages.set(`format ${format}`, found);
     }
-    if (isObject(negated)) {
+    if (isRecord(negated)) {
       const path = pointer(place.path, 'not');
       for (const value of valuesOf({ schema: negated, path }) ?? [])
         if (typeof value === 'string') excluded.set(`value ${value}`, text(value));

@@ -1,4 +1,5 @@
 import type * as XGrammar from '@mlc-ai/web-xgrammar';
+import { errorMessage } from '../../util/error-message.ts';
 import { GrammarError } from '../types.ts';
 import { Compiled, Matcher, TokenRefused } from './matcher.ts';
 import type { Failure, Question, Vocabulary } from './messages.ts';
@@ -86,5 +87,5 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof GrammarError)
     return { kind: 'refused', code: error.code, message: error.message, path: error.path };
   if (error instanceof TokenRefused) return { kind: 'token', message: error.message };
-  return { kind: 'broken', message: error instanceof Error ? error.message : String(error) };
+  return { kind: 'broken', message: errorMessage(error) };
 }

@@ -1,4 +1,5 @@
 import type { Tokenizer } from '../../engine/index.ts';
+import { pause } from '../../util/pause.ts';
 import { GrammarError } from '../types.ts';
 import type { Vocabulary } from './messages.ts';
 
@@ -14,7 +15,7 @@ export async function vocabularyOf(tokenizer: Tokenizer, vocabSize: number): Pro
     parts.push(bytes);
     length += bytes.length;
     ends[id] = length;
-    if (id % 20_000 === 19_999) await new Promise((resolve) => setTimeout(resolve));
+    if (id % 20_000 === 19_999) await pause(0);
   }
   const bytes = new Uint8Array(length);
   let at = 0;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isRecord, type Json } from '../../util/json.ts';
 
 /** Members, elements and characters: far more than people write, far less than what holds up others. */
 export interface Size {
@@ -7,15 +8,10 @@ export interface Size {
 }
 const most: Size = { values: 20_000, characters: 1_000_000 };
 
-export type JsonObject = Readonly<Record<string, unknown>>;
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 /** Any object of a bounded size, taken as it is: a JSON schema, the variables of a template. */
 export const jsonObject = (error: string) =>
   z
-    .custom<JsonObject>(isObject, { error })
+    .custom<Json>(isRecord, { error })
     .refine((value) => !exceeds(value, most), {
       error: `too large: at most ${most.values} values and ${most.characters} characters`,
     })
@@ -38,7 +34,7 @@ export function exceeds(value: unknown, size: Size): boolean {
       if (values > size.values) return true;
       for (const key of keys) {
         characters += key.length;
-        open.push((one as JsonObject)[key]);
+        open.push((one as Json)[key]);
       }
     }
     if (values > size.values || characters > size.characters) return true;

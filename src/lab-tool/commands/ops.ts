@@ -1,9 +1,10 @@
 import { constants } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
+import { systemCode } from '../../util/system-code.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { exitCodes, type Run } from '../context.ts';
 import { HostError } from '../../host-client/errors.ts';
-import { FileError, fileError, systemCode } from '../../terminal/file-error.ts';
+import { FileError, fileError } from '../../terminal/file-error.ts';
 import { opsLines } from '../graph-text.ts';
 
 export const ops: Run = async ({ client, print, look }) => {

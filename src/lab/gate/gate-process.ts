@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../util/abort.ts';
 import { kernelDigest } from '../digest.ts';
 import { LabError } from '../types.ts';
 import type { Finding, KernelRegistrationReport, Stage, StageName } from '../types.ts';
@@ -63,7 +64,7 @@ export class GateProcess {
     });
     this.#tail = mine.catch(() => {});
     // A job that still waits is given up at once, though its turn comes later.
-    return await Promise.race([mine, rejection(stop)]);
+    return await unlessAborted(mine, stop);
   }
 
   /** Kills the child; jobs that run or wait are rejected. */
@@ -157,7 +158,7 @@ export class GateProcess {
       late.reject(new Error(`no device within ${startMs / 1000} s`));
     }, startMs);
     try {
-      return await Promise.race([child.ready, late.promise, rejection(stop)]);
+      return await unlessAborted(Promise.race([child.ready, late.promise]), stop);
     } catch (error) {
       if (stop.aborted) throw stop.reason;
       this.#discard(child);
@@ -218,14 +219,6 @@ export class GateProcess {
     child.kill();
     if (this.#child === child) this.#child = undefined;
   }
-}
-
-/** Rejects when the signal is aborted, and never settles otherwise. */
-function rejection(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason as Error);
-    else signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-  });
 }
 
 const tooBusy = (load: number): LabError =>

@@ -1,5 +1,6 @@
 /** What can be said of a kernel without a device: its interface and its safety. */
 import { contracts } from '../../../kernels/contracts.ts';
+import { errorMessage } from '../../util/error-message.ts';
 import type { Finding, KernelRegistration } from '../types.ts';
 import { reflect } from '../wgsl/reflect.ts';
 import { checkInterface } from './interface.ts';
@@ -17,7 +18,7 @@ export function staticFindings(registration: KernelRegistration, device: DeviceF
     const reflection = reflect(registration.source);
     return [...checkInterface(registration, contract, reflection, device), ...checkSafety(reflection)];
   } catch (error) {
-    const message = `the source cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    const message = `the source cannot be read: ${errorMessage(error)}`;
     return [{ code: 'wgsl_error', severity: 'error', message }];
   }
 }

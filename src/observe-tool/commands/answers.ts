@@ -3,6 +3,7 @@ import { text as textOf } from 'node:stream/consumers';
 import { UsageError } from '../../config/usage.ts';
 import type { ObserveEnvelope } from '../../observe/types.ts';
 import { fileError } from '../../terminal/file-error.ts';
+import { isRecord } from '../../util/json.ts';
 import { AnswerTable } from '../answer-table.ts';
 import { closingLines } from '../closing.ts';
 import type { Context, Run } from '../context.ts';
@@ -53,7 +54,7 @@ async function written(file: string, { word, flags, world }: Context): Promise<o
   } catch (error) {
     throw new UsageError([`${name} is not JSON: ${(error as Error).message}`]);
   }
-  if (body instanceof Object && !Array.isArray(body)) return body;
+  if (isRecord(body)) return body;
   throw new UsageError([`${name}: expected a query, as {"surface": "completions"}`]);
 }
 

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { describeServer } from '../../store/postgres.ts';
 import { explainPostgres, isLost } from '../../store/postgres-errors.ts';
+import { raceTimeout } from '../../util/race-timeout.ts';
 import { ObserveError } from '../errors.ts';
 import { Turns } from '../turns.ts';
 import type { Compiled, Reader } from '../types.ts';
@@ -107,17 +108,11 @@ export class PostgresReader implements Reader {
   /** A server that hangs takes connections and says nothing: nobody waits longer for one than for an answer. */
   async #connect(patienceMs: number): Promise<pg.PoolClient> {
     const connecting = this.#pool.connect();
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => resolve(undefined), patienceMs);
-    });
     try {
-      const client = await Promise.race([connecting, late]);
-      if (client) return client;
+      const client = await raceTimeout(connecting, patienceMs);
+      if (client !== 'late') return client;
     } catch (error) {
       throw this.#explain(error);
-    } finally {
-      clearTimeout(timer);
     }
     connecting.then(
       (client) => client.release(),

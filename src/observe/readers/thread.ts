@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { raceTimeout } from '../../util/race-timeout.ts';
 import { unreadable } from './failures.ts';
 import type { Question, Reply, ThreadData } from './messages.ts';
 import { plainReason } from '../../words/plain-reason.ts';
@@ -62,13 +63,13 @@ export class ReadingThread {
   async ask(question: Question, deadlineMs: number): Promise<Exclude<Reply, { ready: true }> | 'late'> {
     this.#worker.ref();
     try {
-      if ((await within(startPatience, this.#ready)) === 'late') throw new Error('it does not start');
+      if ((await raceTimeout(this.#ready, startPatience)) === 'late') throw new Error('it does not start');
       const reply = new Promise<Reply | Error>((resolve) => {
         this.#hear = resolve;
         if (this.#ended) resolve(this.#ended);
         else this.#worker.postMessage(question, []);
       });
-      const answered = await within(deadlineMs, reply);
+      const answered = await raceTimeout(reply, deadlineMs);
       if (answered === 'late') return answered;
       if (answered instanceof Error) throw answered;
       if ('ready' in answered) throw new Error('it started twice');
@@ -89,17 +90,5 @@ export class ReadingThread {
     this.#ended ??= new Error('it was ended');
     void this.#worker.terminate();
     return this.gone;
-  }
-}
-
-async function within<T>(ms: number, work: Promise<T>): Promise<T | 'late'> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<'late'>((resolve) => {
-    timer = setTimeout(() => resolve('late'), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { LiveRows } from '../../agent/services.ts';
 import type { WorkCounts } from '../../agent/sessions/observed.ts';
 import { exposition, type Family, type Labels } from '../../telemetry/exposition.ts';
+import { raceTimeout } from '../../util/race-timeout.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import type { Served } from '../served.ts';
@@ -21,14 +22,12 @@ export interface MetricsOptions {
 const patienceMs = 2000;
 
 /** Undefined where it takes longer, or fails. */
-async function withinMs<Value>(ms: number, asked: Promise<Value>): Promise<Value | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(resolve, ms);
-  try {
-    return await Promise.race([asked.catch(() => undefined), late]);
-  } finally {
-    clearTimeout(timer);
-  }
+async function inTime<Value>(asked: Promise<Value>): Promise<Value | undefined> {
+  const answer = await raceTimeout(
+    asked.catch(() => undefined),
+    patienceMs,
+  );
+  return answer === 'late' ? undefined : answer;
 }
 
 const metricsText = z.string().meta({ id: 'Metrics' });
@@ -53,10 +52,7 @@ export function metricsRoute(options: MetricsOptions): Route {
 async function familiesOf(options: MetricsOptions): Promise<Family[]> {
   const { served, resident, version, countWork, external } = options;
   const { engine } = resident;
-  const [work, open] = await Promise.all([
-    withinMs(patienceMs, countWork()),
-    withinMs(patienceMs, external.live()),
-  ]);
+  const [work, open] = await Promise.all([inTime(countWork()), inTime(external.live())]);
   const single =
     (type: 'counter' | 'gauge') =>
     (name: string, help: string, value: number, labels: Labels = {}): Family => ({

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
+import { isRecord } from '../../util/json.ts';
 import { invalidBody, maxViolations } from '../../http/violations.ts';
 import { contextExceeded, refuseOverlong } from '../turn/encode.ts';
 
@@ -14,8 +15,6 @@ const noMedia = 'images and audio cannot be read by this model; leave multimodal
 
 const isId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isPiece = (value: unknown): value is string | number => typeof value === 'string' || isId(value);
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
  * llama.cpp's forms of a prompt. An array of texts alone is several prompts, one that also has token ids is one prompt.
@@ -35,7 +34,7 @@ export const prompts = z
     };
     const one = (given: unknown, path: readonly number[]): Prompt => {
       if (typeof given === 'string') return given;
-      if (isObject(given) && typeof given['prompt_string'] === 'string') {
+      if (isRecord(given) && typeof given['prompt_string'] === 'string') {
         const media = given['multimodal_data'] ?? [];
         if (!Array.isArray(media) || media.length > 0) fail([...path, 'multimodal_data'], noMedia);
         return given['prompt_string'];

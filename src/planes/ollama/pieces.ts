@@ -1,4 +1,5 @@
 import type { TokenLogprob } from '../../engine/index.ts';
+import { isRecord } from '../../util/json.ts';
 import type { ChatEnd, ChatEvent } from '../turn/chat.ts';
 import type { ToolCallLine } from './line-schema.ts';
 
@@ -52,8 +53,8 @@ function written({
 }): Piece {
   const text = texts.join('');
   const value = parsed(text === '' ? '{}' : text);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { content: text };
-  return { calls: [{ id, function: { index, name, arguments: value as Record<string, unknown> } }] };
+  if (!isRecord(value)) return { content: text };
+  return { calls: [{ id, function: { index, name, arguments: value } }] };
 }
 
 function parsed(text: string): unknown {

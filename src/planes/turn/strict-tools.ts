@@ -1,10 +1,10 @@
 import { translate } from '../../grammar/translate.ts';
 import { GrammarError } from '../../grammar/types.ts';
-import type { JsonObject } from '../../http/schema/json-object.ts';
+import type { Json } from '../../util/json.ts';
 
 interface StrictTool {
   readonly strict?: boolean | null | undefined;
-  readonly schema?: JsonObject | null | undefined;
+  readonly schema?: Json | null | undefined;
 }
 
 /** Characters of a schema that are worth a second look. */
@@ -19,7 +19,7 @@ export function toolAtFault(tools: readonly StrictTool[], member: string): strin
   return index === -1 ? undefined : `tools.${index}.${member}`;
 }
 
-function canBeKept(schema: JsonObject): boolean {
+function canBeKept(schema: Json): boolean {
   if (JSON.stringify(schema).length > mostLooked) return true;
   try {
     translate({ kind: 'json_schema', schema }, { counted: true });

@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import type { GrammarSource } from '../../grammar/types.ts';
-import { type JsonObject, jsonObject } from '../../http/schema/json-object.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
 import { refuseHeavyJson } from '../../http/body.ts';
 import { jsonRules } from '../../http/route-body.ts';
 import type { Violation } from '../../http/error.ts';
+import type { Json } from '../../util/json.ts';
 import { flag, text } from '../turn/members.ts';
 import { unserved } from './request-schema.ts';
 
@@ -118,7 +119,7 @@ function outputs(body: OutputBody): Output[] {
   ) => {
     if (value !== null && value !== undefined) found.push({ member, grammar: to(value) });
   };
-  const bySchema = (value: JsonObject): GrammarSource => ({ kind: 'json_schema', schema: value });
+  const bySchema = (value: Json): GrammarSource => ({ kind: 'json_schema', schema: value });
   const ebnf = (rules: string): GrammarSource => ({ kind: 'ebnf', text: rules });
   const regex = (pattern: string): GrammarSource => ({ kind: 'regex', pattern });
   const choice = (texts: readonly string[]): GrammarSource => ({ kind: 'choice', texts });

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../util/error-message.ts';
 import type { RackId } from '../../watch/index.ts';
 import type { ReviewEntry } from '../types.ts';
 import type { ControlDatabase, ControlTx } from './database.ts';
@@ -124,9 +125,7 @@ export class Review {
   /** Nobody waits for it. */
   writeLater(entry: NewEntry): void {
     this.write(entry).catch((error: unknown) =>
-      this.#onFault(
-        `the review lacks an entry '${entry.act}': ${error instanceof Error ? error.message : String(error)}`,
-      ),
+      this.#onFault(`the review lacks an entry '${entry.act}': ${errorMessage(error)}`),
     );
   }
 

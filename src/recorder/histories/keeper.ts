@@ -1,4 +1,5 @@
 import { StoreError } from '../../store/index.ts';
+import { errorMessage } from '../../util/error-message.ts';
 import type { RackId } from '../../watch/index.ts';
 import { Allowance, TooSlow } from '../redaction/allowance.ts';
 import { Redactor } from '../redaction/redactor.ts';
@@ -246,5 +247,5 @@ export class Keeper {
 function failureOf(error: unknown): Failure {
   if (error instanceof StoreError) return { code: error.code, message: error.message };
   if (error instanceof TooSlow) return { code: 'redaction_too_slow', message: error.message };
-  return { code: 'recorder_failed', message: error instanceof Error ? error.message : String(error) };
+  return { code: 'recorder_failed', message: errorMessage(error) };
 }

@@ -12,6 +12,8 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
+import { errorMessage } from '../../util/error-message.ts';
+import { raceTimeout } from '../../util/race-timeout.ts';
 import type { Sink, Work } from '../../watch/index.ts';
 import type { Telemetry, TelemetryOptions } from '../open.ts';
 import type { Destination, TelemetrySettings } from '../settings.ts';
@@ -45,7 +47,7 @@ export function startExporting(settings: TelemetrySettings, options: TelemetryOp
     settings.metrics && startMetrics(settings.metrics, settings, resource, options),
   ].filter((one) => one !== undefined);
   const guard = guarded(options.onNotice);
-  let closed: Promise<void> | undefined;
+  let closed: Promise<unknown> | undefined;
   return {
     sink: {
       keepsTexts: (rack) => started.some(({ sink }) => sink.keepsTexts?.(rack) === true),
@@ -56,7 +58,10 @@ export function startExporting(settings: TelemetrySettings, options: TelemetryOp
         for (const { sink } of started) sink.ended?.(work);
       }),
     },
-    close: () => (closed ??= atMost(Promise.allSettled(started.map(({ close }) => close())), closeMs)),
+    close: async () => {
+      closed ??= raceTimeout(Promise.allSettled(started.map(({ close }) => close())), closeMs);
+      await closed;
+    },
   };
 }
 
@@ -129,13 +134,7 @@ function guarded(onNotice: (message: string) => void): (see: (work: Work) => voi
     } catch (error) {
       if (told) return;
       told = true;
-      onNotice(`telemetry: some work is not seen: ${error instanceof Error ? error.message : String(error)}`);
+      onNotice(`telemetry: some work is not seen: ${errorMessage(error)}`);
     }
   };
-}
-
-async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  await Promise.race([work, new Promise((resolve) => (timer = setTimeout(resolve, ms)))]);
-  clearTimeout(timer);
 }

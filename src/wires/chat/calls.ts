@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { isRecord } from '../../util/json.ts';
 import type { AnswerEvent } from '../core/answer.ts';
-import { isRecord } from '../core/json.ts';
 
 interface Call {
   readonly n: number;

@@ -1,7 +1,7 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../core/answer.ts';
 import { faultInStream } from '../core/provider-faults.ts';
 import { CallReader } from './calls.ts';
-import { isRecord, type Json } from '../core/json.ts';
 
 export const reasons: Readonly<Record<string, FinishReason>> = {
   stop: 'stop',

@@ -1,4 +1,5 @@
-import { isRecord, type Json, kindOf } from '../core/json.ts';
+import { isRecord, type Json } from '../../util/json.ts';
+import { kindOf } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { Measure, unknownSize } from './measure.ts';

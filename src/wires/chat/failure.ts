@@ -1,7 +1,7 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { providerFault } from '../core/provider-faults.ts';
 import type { UpstreamWire } from '../core/wire.ts';
 import { faultWords } from './reader.ts';
-import { isRecord, type Json } from '../core/json.ts';
 
 /** Of OpenAI's error body and of what others answer in its place. */
 export const failureOf: UpstreamWire['failure'] = (status, text, headers) =>

@@ -1,8 +1,8 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { UpstreamModel } from '../core/types.ts';
 import { isMarked } from '../core/seals.ts';
 import type { UpstreamOptions } from '../core/wire.ts';
 import { isStrict } from './dialect.ts';
-import { isRecord, type Json } from '../core/json.ts';
 
 /**
  * Members of messages that callers have from other models' answers, or for them: thoughts, seals, breakpoints. Providers

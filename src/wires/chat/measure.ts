@@ -1,5 +1,5 @@
+import { isRecord } from '../../util/json.ts';
 import type { RequestFacts } from '../core/wire.ts';
-import { isRecord } from '../core/json.ts';
 
 /** A pool chooses by so much of the text which host may have it in its cache. */
 const longestPrefix = 4096;

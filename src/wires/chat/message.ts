@@ -1,6 +1,6 @@
+import type { Json } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 export type Choice = Readonly<{ message: Json; finish: FinishReason; logprobs: Json | null }>;
 
 /** Puts thoughts and their seals together, for callers that give them back with the next request. */

@@ -1,10 +1,10 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { faultInStream } from '../core/provider-faults.ts';
 import type { SseFrame, UpstreamReader } from '../core/wire.ts';
 import { AnswerIdentity } from '../core/answer-identity.ts';
 import { ChoiceReader } from './choices.ts';
-import { isRecord, type Json } from '../core/json.ts';
 import { readUsage } from './usage.ts';
 
 /** What a frame holds: a chunk, the end, nothing, or no JSON. */

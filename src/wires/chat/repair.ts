@@ -1,6 +1,6 @@
+import { isRecord } from '../../util/json.ts';
 import type { AnswerAbout } from '../core/wire.ts';
 import { type ChoiceReader, partsIn, reasons } from './choices.ts';
-import { isRecord } from '../core/json.ts';
 import { answerId } from './writer.ts';
 
 /**

@@ -1,10 +1,10 @@
+import type { Json } from '../../util/json.ts';
 import { unsupported } from '../core/error.ts';
 import type { AnswerFormat, Conversation, Message, Part, Tool } from '../core/conversation.ts';
 import type { UpstreamBody, UpstreamOptions } from '../core/wire.ts';
 import { countsUnasked, effortFor, isStrict, limitMember, seedMember } from './dialect.ts';
 import { sealOf } from './message.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 type Of<Type extends Part['type']> = Extract<Part, { type: Type }>;
 
 /** A conversation as providers of the chat wire take it. @throws WireError 400 for what cannot be said */

@@ -1,3 +1,4 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { editMembers } from '../core/json-edit.ts';
 import { levelsOf } from '../core/effort.ts';
 import type { ClientRequest, UpstreamBody, UpstreamOptions } from '../core/wire.ts';
@@ -12,7 +13,6 @@ import {
 } from './dialect.ts';
 import { historyEdits } from './history.ts';
 import { effort, reasoning } from './request-schema.ts';
-import { isRecord, type Json } from '../core/json.ts';
 
 /** The caller's text, byte by byte but for what the provider must be told otherwise. */
 export function sameRequest({ text, body }: ClientRequest, options: UpstreamOptions): UpstreamBody {

@@ -1,9 +1,9 @@
+import { isRecord } from '../../util/json.ts';
 import type { WireError } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import type { AnswerAbout, SseFrame, StreamTranslation } from '../core/wire.ts';
 import { ChunkReader, type Held, heldIn } from './reader.ts';
 import { repairChoice, repairHead } from './repair.ts';
-import { isRecord } from '../core/json.ts';
 import { errorFrame, frameOf, lastFrame } from './writer.ts';
 
 type Open = Record<string, unknown>;

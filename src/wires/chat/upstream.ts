@@ -1,3 +1,4 @@
+import { isRecord } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import { UpstreamFailure } from '../core/upstream-failure.ts';
 import type { AnswerEvent } from '../core/answer.ts';
@@ -6,7 +7,6 @@ import type { UpstreamWire } from '../core/wire.ts';
 import { failureOf } from './failure.ts';
 import { ChunkReader, faultWords } from './reader.ts';
 import { requestOf } from './request.ts';
-import { isRecord } from '../core/json.ts';
 
 /** OpenAI's chat completions and whoever speaks like them: Mistral, DeepSeek, xAI, our own host. */
 export const openaiChat: UpstreamWire = {

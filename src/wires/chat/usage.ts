@@ -1,5 +1,5 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { Usage } from '../core/types.ts';
-import { isRecord, type Json } from '../core/json.ts';
 
 const count = (value: unknown): number =>
   typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;

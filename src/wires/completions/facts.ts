@@ -1,6 +1,7 @@
+import type { Json } from '../../util/json.ts';
 import { commonFacts, mostAnswers } from '../chat/facts.ts';
 import { Measure } from '../chat/measure.ts';
-import { type Json, kindOf } from '../core/json.ts';
+import { kindOf } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 import type { RequestFacts } from '../core/wire.ts';
 

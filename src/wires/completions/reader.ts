@@ -1,8 +1,8 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 import { AnswerIdentity } from '../core/answer-identity.ts';
 import { faultWords, type Held, isFault } from '../chat/reader.ts';
-import { isRecord, type Json } from '../core/json.ts';
 import { readUsage } from '../chat/usage.ts';
 import { faultInStream } from '../core/provider-faults.ts';
 import type { AnswerAbout } from '../core/wire.ts';

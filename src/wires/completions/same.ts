@@ -1,3 +1,4 @@
+import { isRecord } from '../../util/json.ts';
 import type { WireError } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { failureOf } from '../chat/failure.ts';
@@ -5,7 +6,6 @@ import { heldIn } from '../chat/reader.ts';
 import { fill, repairHead } from '../chat/repair.ts';
 import { commonEdits } from '../chat/same-request.ts';
 import { completionIn } from '../chat/upstream.ts';
-import { isRecord } from '../core/json.ts';
 import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
 import { editMembers } from '../core/json-edit.ts';
 import type { AnswerAbout, SseFrame, StreamTranslation, Translation } from '../core/wire.ts';

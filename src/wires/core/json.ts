@@ -1,8 +1,3 @@
-export type Json = Readonly<Record<string, unknown>>;
-
-export const isRecord = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 /** For messages: what came, in words. */
 export const kindOf = (value: unknown): string => {
   if (value === undefined) return 'nothing';

@@ -1,5 +1,6 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest } from './error.ts';
-import { isRecord, type Json, kindOf } from './json.ts';
+import { kindOf } from './json.ts';
 
 /** A body can be wrong in a million places; whoever mends the first ones hears of the others. */
 const mostTold = 50;

@@ -1,6 +1,6 @@
+import { isRecord } from '../../util/json.ts';
 import { unsupported } from '../core/error.ts';
 import { google } from '../google/index.ts';
-import { isRecord } from '../core/json.ts';
 import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
 import type { EmbeddingsTranslation } from './types.ts';
 import { isVector, toBase64 } from './vectors.ts';

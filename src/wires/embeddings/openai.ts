@@ -1,6 +1,6 @@
+import { isRecord } from '../../util/json.ts';
 import { openaiChat } from '../chat/upstream.ts';
 import { editMembers } from '../core/json-edit.ts';
-import { isRecord } from '../core/json.ts';
 import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
 import type { EmbeddingsFacts, EmbeddingsTranslation } from './types.ts';
 import { fromBase64, isVector, toBase64 } from './vectors.ts';

@@ -1,8 +1,9 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import { UpstreamFailure } from '../core/upstream-failure.ts';
 import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 import { AnswerIdentity } from '../core/answer-identity.ts';
-import { isRecord, type Json, parseExact } from '../core/json.ts';
+import { parseExact } from '../core/json.ts';
 import { faultInAnswer } from '../core/provider-faults.ts';
 import { markSeal } from '../core/seals.ts';
 import type { SseFrame, UpstreamReader } from '../core/wire.ts';

@@ -1,5 +1,5 @@
+import { isRecord } from '../../util/json.ts';
 import type { ImagePart, Message, Part, ToolCallPart } from '../core/conversation.ts';
-import { isRecord } from '../core/json.ts';
 import { unmarkSeal } from '../core/seals.ts';
 import { absentSeal, givenId } from './seals.ts';
 

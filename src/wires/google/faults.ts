@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/json.ts';
+import { isRecord, type Json } from '../../util/json.ts';
 import { faultInStream, providerFault } from '../core/provider-faults.ts';
 import type { UpstreamFault } from '../core/wire.ts';
 

@@ -1,5 +1,5 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { TokenLogprob } from '../core/answer.ts';
-import { isRecord, type Json } from '../core/json.ts';
 
 /** `logprobsResult` of a candidate: the tokens chosen, and at each place the likeliest. */
 export function logprobsOf(result: unknown): TokenLogprob[] {

@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/json.ts';
+import { isRecord, type Json } from '../../util/json.ts';
 
 /** Arguments of a call that come piece by piece, each with a JSON path (`$.places[0].name`); strings grow. */
 export class PartialArguments {

@@ -1,7 +1,7 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { unsupported } from '../core/error.ts';
 import type { Conversation, Tool } from '../core/conversation.ts';
 import { budgetOf, levelsOf, nearestEffort } from '../core/effort.ts';
-import { isRecord, type Json } from '../core/json.ts';
 import type { UpstreamOptions } from '../core/wire.ts';
 import { contentsOf } from './contents.ts';
 import { reduceSchema } from './schema.ts';

@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/json.ts';
+import { isRecord, type Json } from '../../util/json.ts';
 
 /** Keywords that Google reads in `responseJsonSchema` and `parametersJsonSchema`; at others it may refuse all. */
 const plain = new Set([

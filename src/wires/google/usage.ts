@@ -1,5 +1,5 @@
+import type { Json } from '../../util/json.ts';
 import type { Usage } from '../core/types.ts';
-import type { Json } from '../core/json.ts';
 
 const members = [
   'promptTokenCount',

@@ -1,5 +1,5 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { CacheMark, ImagePart, Part } from '../core/conversation.ts';
-import { isRecord, type Json } from '../core/json.ts';
 import type { Violations } from '../core/violations.ts';
 import { readSeal } from './seals.ts';
 

@@ -1,6 +1,7 @@
+import { isRecord } from '../../util/json.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import type { AnswerAbout } from '../core/wire.ts';
-import { isRecord, parseExact } from '../core/json.ts';
+import { parseExact } from '../core/json.ts';
 import { writtenSeal } from './seals.ts';
 import { writeStop } from './stop-reasons.ts';
 import { noUsage, usageMember } from './usage.ts';

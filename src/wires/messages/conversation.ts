@@ -1,3 +1,4 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { Effort } from '../core/types.ts';
 import type {
   AnswerFormat,
@@ -11,7 +12,7 @@ import type {
 import { efforts } from '../core/effort.ts';
 import type { ClientRequest } from '../core/wire.ts';
 import { BlockReader, cacheOf } from './blocks.ts';
-import { isRecord, type Json, parseExact } from '../core/json.ts';
+import { parseExact } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 import { isRunByCaller, listOf } from './unpriced.ts';
 

@@ -1,6 +1,6 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest } from '../core/error.ts';
 import type { RequestFacts } from '../core/wire.ts';
-import { isRecord, type Json } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 import { listOf, refuseProviderTool, refuseUnpriced } from './unpriced.ts';
 

@@ -1,9 +1,10 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { faultInStream } from '../core/provider-faults.ts';
 import { markSeal } from '../core/seals.ts';
 import type { SseFrame, UpstreamReader } from '../core/wire.ts';
-import { isRecord, type Json, parseExact } from '../core/json.ts';
+import { parseExact } from '../core/json.ts';
 import { explanationOf, readStop } from './stop-reasons.ts';
 import { UsageMeter } from './usage.ts';
 

@@ -1,7 +1,7 @@
+import type { Json } from '../../util/json.ts';
 import type { Conversation, Tool } from '../core/conversation.ts';
 import type { UpstreamBody, UpstreamOptions } from '../core/wire.ts';
 import { levelsOf } from '../core/effort.ts';
-import type { Json } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 import { OpenObject, portableSchema } from './schema.ts';
 import { type Thinking, thinkingOf } from './thinking.ts';

@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/json.ts';
+import { isRecord, type Json } from '../../util/json.ts';
 
 /** Formats of texts that the provider holds an answer to. */
 const formats = new Set<unknown>([

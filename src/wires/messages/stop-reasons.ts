@@ -1,5 +1,5 @@
+import { isRecord } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason } from '../core/answer.ts';
-import { isRecord } from '../core/json.ts';
 
 type Finish = Extract<AnswerEvent, { type: 'finish' }>;
 

@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/json.ts';
+import { isRecord, type Json } from '../../util/json.ts';
 import type { Violations } from '../core/violations.ts';
 
 /**

@@ -1,8 +1,8 @@
+import { isRecord } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import { UpstreamFailure } from '../core/upstream-failure.ts';
 import { faultInStream, providerFault } from '../core/provider-faults.ts';
 import type { UpstreamWire } from '../core/wire.ts';
-import { isRecord } from '../core/json.ts';
 import { MessagesReader, readMessage } from './reader.ts';
 import { requestOf } from './request.ts';
 

@@ -1,5 +1,5 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { Usage } from '../core/types.ts';
-import { isRecord, type Json } from '../core/json.ts';
 
 export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
 

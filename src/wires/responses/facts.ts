@@ -1,6 +1,7 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { Cap } from '../core/types.ts';
 import type { RequestFacts } from '../core/wire.ts';
-import { isRecord, type Json, kindOf } from '../core/json.ts';
+import { kindOf } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 
 const longestPrefix = 4096;

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { isRecord } from '../../util/json.ts';
 import type { AnswerAbout } from '../core/wire.ts';
-import { isRecord } from '../core/json.ts';
 
 /** `resp_…`, `msg_…`, `fc_…`, `rs_…`: nothing is found by them, as nothing is stored. */
 export const freshId = (kind: 'resp' | 'msg' | 'fc' | 'rs'): string =>

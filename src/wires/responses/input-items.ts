@@ -1,7 +1,8 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { CacheMark, ImagePart, Message, Part } from '../core/conversation.ts';
 import { dataUrl } from '../core/data-url.ts';
 import { decodeSeal } from './sealed.ts';
-import { isRecord, type Json, kindOf } from '../core/json.ts';
+import { kindOf } from '../core/json.ts';
 import { type Violations } from '../core/violations.ts';
 
 type ResultPart = Extract<Part, { type: 'tool_result' }>['parts'][number];

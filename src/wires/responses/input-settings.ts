@@ -1,7 +1,8 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { Effort } from '../core/types.ts';
 import type { AnswerFormat, Conversation, Reasoning, Tool } from '../core/conversation.ts';
 import { efforts } from '../core/effort.ts';
-import { isRecord, type Json, kindOf } from '../core/json.ts';
+import { kindOf } from '../core/json.ts';
 import { type Violations } from '../core/violations.ts';
 
 type ToolChoice = Conversation['toolChoice'];

@@ -1,6 +1,6 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../core/answer.ts';
 import { markSeal } from '../core/seals.ts';
-import { isRecord, type Json } from '../core/json.ts';
 
 const records = (list: unknown): Json[] => (Array.isArray(list) ? list.filter(isRecord) : []);
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');

@@ -1,10 +1,10 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { faultInStream } from '../core/provider-faults.ts';
 import type { SseFrame, UpstreamReader } from '../core/wire.ts';
 import { finishOf, ItemReader } from './items.ts';
 import { readUsage } from './usage.ts';
-import { isRecord, type Json } from '../core/json.ts';
 
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 

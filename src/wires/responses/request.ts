@@ -1,11 +1,10 @@
+import type { Json } from '../../util/json.ts';
 import type { UpstreamModel } from '../core/types.ts';
 import { unsupported } from '../core/error.ts';
 import { effortFor } from '../chat/dialect.ts';
 import type { AnswerFormat, Conversation, FilePart, ImagePart, Message, Part } from '../core/conversation.ts';
 import { unmarkSeal } from '../core/seals.ts';
 import type { UpstreamBody, UpstreamOptions } from '../core/wire.ts';
-
-type Json = Readonly<Record<string, unknown>>;
 
 /** A request of OpenAI's Responses, of which nothing is stored. @throws WireError 400 for what the wire cannot say */
 export function requestOf(conversation: Conversation, options: UpstreamOptions): UpstreamBody {

@@ -1,3 +1,4 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { WireError } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { effortFor, isUsualTier } from '../chat/dialect.ts';
@@ -18,7 +19,6 @@ import { reasoningOf } from './input-settings.ts';
 import { isRead, ResponseReader } from './reader.ts';
 import { sealMark } from './sealed.ts';
 import { openaiResponses } from './upstream.ts';
-import { isRecord, type Json } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 
 /** Both sides speak Responses: all passes as it came but for what has to change. */

@@ -1,3 +1,4 @@
+import { isRecord } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import { UpstreamFailure } from '../core/upstream-failure.ts';
 import type { AnswerEvent } from '../core/answer.ts';
@@ -7,7 +8,6 @@ import { finishOf, ItemReader } from './items.ts';
 import { failureOf, ResponseReader } from './reader.ts';
 import { requestOf } from './request.ts';
 import { readUsage } from './usage.ts';
-import { isRecord } from '../core/json.ts';
 
 export const openaiResponses: UpstreamWire = {
   request: requestOf,

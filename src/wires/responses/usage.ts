@@ -1,5 +1,5 @@
+import { isRecord } from '../../util/json.ts';
 import type { Usage } from '../core/types.ts';
-import { isRecord } from '../core/json.ts';
 
 const count = (value: unknown): number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0;

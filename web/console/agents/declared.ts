@@ -1,4 +1,5 @@
-type Open = Readonly<Record<string, unknown>>;
+import { isRecord } from '../../../src/util/json.ts';
+
 const kinds = ['string', 'number', 'integer', 'boolean', 'array', 'object'] as const;
 
 /** A value that a workflow or a gate asks for. */
@@ -12,11 +13,8 @@ export interface Declared {
   readonly enum?: readonly unknown[];
 }
 
-const isOpen = (value: unknown): value is Open =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 function declared(name: string, about: unknown, required: boolean): Declared {
-  const of = isOpen(about) ? about : {};
+  const of = isRecord(about) ? about : {};
   const { description } = of;
   return {
     name,
@@ -30,16 +28,16 @@ function declared(name: string, about: unknown, required: boolean): Declared {
 
 /** Of `[inputs.NAME]`. */
 export const inputsOf = (inputs: unknown): Declared[] =>
-  isOpen(inputs)
+  isRecord(inputs)
     ? Object.entries(inputs).map(([name, about]) =>
-        declared(name, about, isOpen(about) && about['required'] === true),
+        declared(name, about, isRecord(about) && about['required'] === true),
       )
     : [];
 
 /** Of the schema of a gate; nothing where it names no members, and anything may be given. */
 export function fieldsOf(schema: unknown): Declared[] | undefined {
-  if (!isOpen(schema) || !isOpen(schema['properties']))
-    return isOpen(schema) && schema['additionalProperties'] === false ? [] : undefined;
+  if (!isRecord(schema) || !isRecord(schema['properties']))
+    return isRecord(schema) && schema['additionalProperties'] === false ? [] : undefined;
   const required = Array.isArray(schema['required']) ? (schema['required'] as unknown[]) : [];
   return Object.entries(schema['properties']).map(([name, about]) =>
     declared(name, about, required.includes(name)),
@@ -74,6 +72,6 @@ export function typedOf(field: Declared, text: string): Typed {
     return { fault: `expected JSON: ${(error as Error).message}` };
   }
   if (type === 'array' && !Array.isArray(value)) return { fault: 'expected a list, as [1, 2]' };
-  if (type === 'object' && !isOpen(value)) return { fault: 'expected an object, as {"name": 1}' };
+  if (type === 'object' && !isRecord(value)) return { fault: 'expected an object, as {"name": 1}' };
   return { value };
 }

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'react';
+import { pause } from '../../../src/util/pause.ts';
 import type { Fault } from '../api/fault.ts';
 import { raw } from '../api/client.ts';
 import { follow } from './follow.ts';
@@ -54,7 +55,7 @@ export function useEvents<Event extends { readonly seq: number }>(
         broken = fault;
         draw();
       },
-      pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+      pause,
     }).then(() => draw(), draw);
     return () => {
       stop.abort();

@@ -1,3 +1,5 @@
+import { errorMessage } from '../../../src/util/error-message.ts';
+
 /** What the host refused, or could not be asked. */
 export class Fault extends Error {
   override readonly name = 'Fault';
@@ -61,7 +63,7 @@ export function faultOf(response: Response, body: unknown): Fault {
 
 export function asFault(error: unknown): Fault {
   if (error instanceof Fault) return error;
-  const said = error instanceof Error ? error.message : String(error);
+  const said = errorMessage(error);
   // What browsers say where a file of the page is not to be had: there are others since the host was renewed.
   if (/module script|imported module|preload/i.test(said))
     return new Fault(
@@ -74,5 +76,5 @@ export function asFault(error: unknown): Fault {
 /** Of an answer that is a success, and no JSON as the host writes it. */
 export const notWhole = (why: unknown): Fault =>
   new Fault(
-    `What came is no whole answer of this host (${why instanceof Error ? why.message : String(why)}): it was cut off, or something between here and the host answered in its place. Try again.`,
+    `What came is no whole answer of this host (${errorMessage(why)}): it was cut off, or something between here and the host answered in its place. Try again.`,
   );

@@ -1,5 +1,6 @@
 /** web-llm, in a worker of its own: its code comes to nobody who does not ask for it. */
 import { MLCEngine, ModelType, prebuiltAppConfig } from '@mlc-ai/web-llm';
+import { errorMessage } from '../../../src/util/error-message.ts';
 import type { Measured } from '../conversation.ts';
 import { measuredOf } from './measured.ts';
 import type { FromWorker, ToWorker } from './protocol.ts';
@@ -43,7 +44,7 @@ async function obey(said: ToWorker): Promise<void> {
 
 addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
   obey(data).catch((error: unknown) => {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorMessage(error);
     // What the policy refused is told after the request has failed.
     setTimeout(() => send({ kind: 'failed', message, blocked }));
   });

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../../util/error-message.ts';
 import { Refusal } from '../refusal.ts';
 
 interface Finding {
@@ -128,7 +129,7 @@ export const whyNoLab = (lab: FindLab) => (): string | undefined => {
     lab();
     return undefined;
   } catch (error) {
-    return `There is no kernel lab at the moment: ${error instanceof Error ? error.message : String(error)}`;
+    return `There is no kernel lab at the moment: ${errorMessage(error)}`;
   }
 };
 

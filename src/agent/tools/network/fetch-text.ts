@@ -2,6 +2,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { type Address, answerLookup, type Resolve } from '../../../addresses/resolve.ts';
+import { unlessAborted } from '../../../util/abort.ts';
 import { codeOf, onOneLine, Refusal } from '../refusal.ts';
 import { readText, type TextLimits } from './read-text.ts';
 import { allowedAddresses, targetOf } from './hosts.ts';
@@ -115,14 +116,7 @@ async function vetted(
 
 async function named(host: string, resolve: Resolve, signal: AbortSignal): Promise<readonly Address[]> {
   // A resolver cannot be stopped; it is no longer waited for.
-  return await Promise.race([
-    resolve(host),
-    new Promise<never>((_, reject) => {
-      const stop = () => reject(signal.reason as Error);
-      if (signal.aborted) stop();
-      else signal.addEventListener('abort', stop, { once: true });
-    }),
-  ]);
+  return await unlessAborted(resolve(host), signal);
 }
 
 function request(

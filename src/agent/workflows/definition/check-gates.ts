@@ -1,4 +1,5 @@
-import { type Draft, type DraftStep, isTable } from './draft.ts';
+import { isRecord } from '../../../util/json.ts';
+import type { Draft, DraftStep } from './draft.ts';
 import type { Findings } from './findings.ts';
 import { mostSchemaCost, schemaCost, schemaFault } from './json-schema.ts';
 import { nearMiss } from './near-miss.ts';
@@ -21,7 +22,7 @@ export const hostEvents = [
 /** Gates, the schedule, schemas, and where the result comes from. */
 export function checkGates({ steps, document }: Draft, findings: Findings): void {
   const entry = document.value['entry'];
-  if (isTable(entry) && entry['kind'] === 'schedule') checkSchedule(entry, findings);
+  if (isRecord(entry) && entry['kind'] === 'schedule') checkSchedule(entry, findings);
   const schemas = new Schemas(findings);
   for (const step of steps) {
     const path = ['steps', step.index];
@@ -29,7 +30,7 @@ export function checkGates({ steps, document }: Draft, findings: Findings): void
     if (step.gate !== undefined) checkGate(step.gate, [...path, 'gate'], schemas, findings);
   }
   const output = document.value['output'];
-  const from = isTable(output) ? output['from'] : undefined;
+  const from = isRecord(output) ? output['from'] : undefined;
   const ids = steps.flatMap(({ id }) => id ?? []);
   if (typeof from === 'string' && !ids.includes(from))
     findings.error(

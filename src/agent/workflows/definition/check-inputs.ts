@@ -1,5 +1,5 @@
+import { isRecord } from '../../../util/json.ts';
 import type { Draft } from './draft.ts';
-import { isTable } from './draft.ts';
 import type { Findings } from './findings.ts';
 import { inputFault } from './inputs.ts';
 import { nearMiss } from './near-miss.ts';
@@ -19,7 +19,7 @@ export function checkInputs({ inputs, document }: Draft, findings: Findings): vo
       findings.warn('needless_required', [...path, 'required'], 'it has a default, so it is never missing');
   }
   const workspace = document.value['workspace'];
-  const folder = isTable(workspace) ? workspace['input'] : undefined;
+  const folder = isRecord(workspace) ? workspace['input'] : undefined;
   if (typeof folder !== 'string') return;
   const path = ['workspace', 'input'];
   if (!inputs.has(folder))

@@ -1,7 +1,8 @@
 import type { z } from 'zod';
+import { isRecord } from '../../../util/json.ts';
 import { nameForm, nameRule } from '../../shapes/common.ts';
 import { agentLimits, agentSampling, grants } from '../../shapes/agent-spec.ts';
-import { type Draft, entries, gateShapes, isTable } from './draft.ts';
+import { type Draft, entries, gateShapes } from './draft.ts';
 import * as shapes from './ensemble.ts';
 import type { Findings } from './findings.ts';
 import { nearMiss } from './near-miss.ts';
@@ -64,7 +65,7 @@ export function checkUnknownKeys(draft: Draft, findings: Findings): void {
   const file = shapes.ensembleFile.shape;
   check(value, file, []);
   check(value['ensemble'], shapes.header.shape, ['ensemble']);
-  const entry = isTable(value['entry']) ? value['entry'] : {};
+  const entry = isRecord(value['entry']) ? value['entry'] : {};
   const entryShapes = { schedule: shapes.schedule.shape, armed: shapes.armed.shape };
   if (entry['kind'] === 'schedule' || entry['kind'] === 'armed')
     check(entry, entryShapes[entry['kind']], ['entry']);
@@ -74,7 +75,7 @@ export function checkUnknownKeys(draft: Draft, findings: Findings): void {
   for (const [name, one] of entries(value['agents'])) {
     const path = ['agents', name];
     check(one, shapes.inlineAgent.shape, path);
-    const agent = isTable(one) ? one : {};
+    const agent = isRecord(one) ? one : {};
     check(agent['grants'], grants.shape, [...path, 'grants']);
     check(agent['sampling'], agentSampling.shape, [...path, 'sampling']);
     check(agent['limits'], agentLimits.shape, [...path, 'limits']);
@@ -82,10 +83,10 @@ export function checkUnknownKeys(draft: Draft, findings: Findings): void {
   for (const [index, one] of (Array.isArray(value['steps']) ? value['steps'] : []).entries()) {
     const path = ['steps', index];
     check(one, shapes.step.shape, path);
-    const step: Record<string, unknown> = isTable(one) ? one : {};
+    const step: Record<string, unknown> = isRecord(one) ? one : {};
     check(step['retry'], shapes.retry.shape, [...path, 'retry']);
     check(step['limits'], agentLimits.shape, [...path, 'limits']);
-    const gate = isTable(step['gate']) ? step['gate'] : {};
+    const gate = isRecord(step['gate']) ? step['gate'] : {};
     check(gate, gateShapes.get(String(gate['kind'])), [...path, 'gate']);
   }
 }

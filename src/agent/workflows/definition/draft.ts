@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { isRecord } from '../../../util/json.ts';
 import { gate, inlineAgent, input, mostSteps, step } from './ensemble.ts';
 import type { TomlDocument } from './toml-document.ts';
 
@@ -37,9 +38,7 @@ function draftStep(value: unknown, index: number): DraftStep {
   return { ...Object.fromEntries(read), index, has } as DraftStep;
 }
 
-export const isTable = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-export const entries = (value: unknown) => (isTable(value) ? Object.entries(value) : []);
+export const entries = (value: unknown) => (isRecord(value) ? Object.entries(value) : []);
 
 /** The variants of gates by their kind. */
 export const gateShapes = new Map(

@@ -1,4 +1,5 @@
 import { isAbsolute, normalize } from 'node:path';
+import { isRecord } from '../../../util/json.ts';
 import { AgentError, type Fault } from '../../errors.ts';
 import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { Ensemble, Input } from './ensemble.ts';
@@ -10,7 +11,7 @@ const fits: { readonly [Type in Input['type']]: (value: unknown) => boolean } = 
   integer: (value) => Number.isSafeInteger(value),
   boolean: (value) => typeof value === 'boolean',
   array: (value) => Array.isArray(value),
-  object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  object: isRecord,
 };
 
 /** Why a value is none of an input. */

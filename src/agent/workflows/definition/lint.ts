@@ -1,8 +1,8 @@
+import { isRecord } from '../../../util/json.ts';
 import { globMatches } from '../../agents/name-glob.ts';
 import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { Consent, LintReport } from '../../shapes/lint-report.ts';
 import { consentOf, type KnownTool } from './consent.ts';
-import { isTable } from './draft.ts';
 import type { Ensemble } from './ensemble.ts';
 import type { Findings } from './findings.ts';
 import { nearMiss } from './near-miss.ts';
@@ -61,7 +61,7 @@ export async function lintEnsemble(
 }
 
 const nameOf = (header: unknown) =>
-  isTable(header) && typeof header['name'] === 'string' ? header['name'].slice(0, 200) : undefined;
+  isRecord(header) && typeof header['name'] === 'string' ? header['name'].slice(0, 200) : undefined;
 
 /** Tools come and go with their servers, so that a name nobody knows is only a warning. */
 function checkTools(agent: AgentSpec, tools: readonly KnownTool[], findings: Findings): void {

@@ -1,5 +1,6 @@
+import { isRecord } from '../../../util/json.ts';
 import type { Rights } from './consent.ts';
-import { type Draft, entries, isTable } from './draft.ts';
+import { type Draft, entries } from './draft.ts';
 import type { Ensemble } from './ensemble.ts';
 
 /** What consent is about. What is malformed counts as far as it says anything, so that nothing is understated. */
@@ -27,8 +28,8 @@ export function statedRights({ document, steps }: Draft): StatedRights {
 }
 
 function rightsOf(agent: unknown): Rights {
-  const table = isTable(agent) ? agent : {};
-  const stated = isTable(table['grants']) ? table['grants'] : {};
+  const table = isRecord(agent) ? agent : {};
+  const stated = isRecord(table['grants']) ? table['grants'] : {};
   /** Somebody may write one text where a list belongs. */
   const texts = (value: unknown) =>
     (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string');
@@ -45,6 +46,6 @@ function rightsOf(agent: unknown): Rights {
 }
 
 function textOf(table: unknown, name: string): string | undefined {
-  const value = isTable(table) ? table[name] : undefined;
+  const value = isRecord(table) ? table[name] : undefined;
   return typeof value === 'string' ? value : undefined;
 }

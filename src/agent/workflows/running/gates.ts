@@ -1,4 +1,4 @@
-import { untilAborted } from '../../until-aborted.ts';
+import { unlessAborted } from '../../../util/abort.ts';
 import { evaluate } from '../definition/conditions.ts';
 import type { Gate, Step } from '../definition/ensemble.ts';
 import { render } from '../definition/templates.ts';
@@ -62,7 +62,7 @@ async function untilDecided(segment: Segment, step: GatedStep, gate: StoredGate)
       .until(() => orders.cancel !== undefined, undefined, signal)
       .then(() => undefined);
     cancelled.catch(() => undefined);
-    const decision = await untilAborted(Promise.race([decided, cancelled]), signal);
+    const decision = await unlessAborted(Promise.race([decided, cancelled]), signal);
     if (decision === undefined) {
       await withdraw(world, id, orders.cancel ?? 'host', `the run ${row.id} was cancelled`);
       return { kind: 'cancelled' };

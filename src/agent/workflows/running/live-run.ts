@@ -1,5 +1,5 @@
+import { pause } from '../../../util/pause.ts';
 import { AgentError } from '../../errors.ts';
-import { pause } from '../../until-aborted.ts';
 import { StoreError } from '../../../store/index.ts';
 import type { Work } from '../../../watch/index.ts';
 import { parseEnsemble } from '../definition/parse.ts';
@@ -75,7 +75,7 @@ export class LiveRun {
           world.onFault(`the run ${this.id}`, error);
         const again = trouble !== undefined;
         trouble ??= { error };
-        if (again) await pause(undefined, world.pace.storeMs, stopping).catch(() => undefined);
+        if (again) await pause(world.pace.storeMs, stopping).catch(() => undefined);
       }
     }
   }

@@ -1,5 +1,5 @@
+import { pause } from '../../../util/pause.ts';
 import { AgentError } from '../../errors.ts';
-import { pause } from '../../until-aborted.ts';
 import { evaluate } from '../definition/conditions.ts';
 import { cycleOf, findRun, findSteps } from './rows.ts';
 import type { StoredGate } from './stored-gate.ts';
@@ -53,7 +53,7 @@ async function untilTime({ clock, pace }: RunWorld, gate: StoredGate, signal: Ab
     const wall = due - clock.now().getTime();
     const left = gate.after_secs === undefined ? wall : Math.min(wall, end - clock.monotonic());
     if (left <= 0) return {};
-    await pause(undefined, Math.min(left, pace.checkMs), signal);
+    await pause(Math.min(left, pace.checkMs), signal);
   }
 }
 
@@ -71,7 +71,7 @@ async function untilFiring(
     // A clock that went back comes to an earlier firing.
     const next = nextDue(cron, tz, now, fired_at);
     if (next && next.getTime() < due) due = next.getTime();
-    await pause(undefined, Math.min(due - now.getTime(), pace.checkMs), signal);
+    await pause(Math.min(due - now.getTime(), pace.checkMs), signal);
   }
 }
 
@@ -90,7 +90,7 @@ async function untilTrue(
     } catch (error) {
       await trouble.tell(error);
     }
-    await pause(undefined, poll_secs * 1000, signal);
+    await pause(poll_secs * 1000, signal);
   }
 }
 
@@ -118,7 +118,7 @@ async function untilSignal(
       }
     }
     signal.throwIfAborted();
-    if (come.length < signalsAtOnce) await pause(undefined, world.pace.signalMs, signal);
+    if (come.length < signalsAtOnce) await pause(world.pace.signalMs, signal);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.ts';
-import { pause } from '../../until-aborted.ts';
+import { waitForChange } from '../../wait-for-change.ts';
 
 /** What people ask of a live run, and a way to wait for it. It is in the database before it is here. */
 export class Orders {
@@ -48,7 +48,7 @@ export class Orders {
       if (holds()) return true;
       const left = end === undefined ? undefined : end - this.#clock.monotonic();
       if (left !== undefined && left <= 0) return false;
-      await pause(this.#change.promise, Math.min(left ?? this.#checkMs, this.#checkMs), signal);
+      await waitForChange(this.#change.promise, Math.min(left ?? this.#checkMs, this.#checkMs), signal);
     }
   }
 }

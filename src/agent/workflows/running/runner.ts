@@ -1,5 +1,5 @@
+import { pause } from '../../../util/pause.ts';
 import type { Ending } from '../../../watch/index.ts';
-import { pause } from '../../until-aborted.ts';
 import { dispatch, type Dispatched } from './dispatch.ts';
 import { LiveRun, type SegmentEnd } from './live-run.ts';
 import { type Opening, opensItself, untilOpen } from './opening.ts';
@@ -134,7 +134,7 @@ export class Runner {
       } catch (error) {
         if (signal.aborted) return;
         onFault(`the gate of ${id}`, error);
-        await pause(undefined, pace.storeMs, signal).catch(() => undefined);
+        await pause(pace.storeMs, signal).catch(() => undefined);
       }
     }
   }

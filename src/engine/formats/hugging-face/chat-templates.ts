@@ -1,6 +1,7 @@
+import { isRecord, type Json } from '../../../util/json.ts';
 import type { ModelFiles } from '../../platform.ts';
 import type { MetadataScalar } from '../model-file.ts';
-import { isObject, type JsonObject, readObject, readText } from '../json-file.ts';
+import { readObject, readText } from '../json-file.ts';
 
 /**
  * The chat templates of a folder as `tokenizer.chat_template` and `tokenizer.chat_template.<name>`. A file of its own
@@ -8,7 +9,7 @@ import { isObject, type JsonObject, readObject, readText } from '../json-file.ts
  */
 export const readChatTemplates = async (
   files: ModelFiles,
-  tokenizerConfig: JsonObject | undefined,
+  tokenizerConfig: Json | undefined,
 ): Promise<Map<string, MetadataScalar>> => {
   const source =
     (await readText(files, 'chat_template.jinja')) ??
@@ -25,7 +26,7 @@ const namedTemplates = (source: unknown): { name: string; template: string }[] =
   if (typeof source === 'string') return [{ name: 'default', template: source }];
   if (!Array.isArray(source)) return [];
   return source.flatMap((one: unknown) => {
-    const { name, template } = isObject(one) ? one : {};
+    const { name, template } = isRecord(one) ? one : {};
     return typeof name === 'string' && typeof template === 'string' ? [{ name, template }] : [];
   });
 };

@@ -1,5 +1,5 @@
+import { isRecord, type Json } from '../../../util/json.ts';
 import { ModelFileError } from '../model-file.ts';
-import { isObject, type JsonObject } from '../json-file.ts';
 
 /**
  * config.json as its reader needs it: typed, with what transformers fills in where a key is absent, and with all
@@ -7,13 +7,13 @@ import { isObject, type JsonObject } from '../json-file.ts';
  */
 export class Config {
   readonly #name: string;
-  readonly #values: JsonObject;
+  readonly #values: Json;
   readonly #problems: string[] = [];
   readonly #parts: Config[] = [];
   #part = '';
 
   /** @param name of the model, for messages */
-  constructor(name: string, values: JsonObject, defaults: JsonObject = {}) {
+  constructor(name: string, values: Json, defaults: Json = {}) {
     this.#name = name;
     this.#values = { ...defaults, ...values };
   }
@@ -45,15 +45,15 @@ export class Config {
     return value === undefined ? undefined : this.#asCount(keys, value);
   }
 
-  object(...keys: string[]): JsonObject | undefined {
+  object(...keys: string[]): Json | undefined {
     const value = this.get(...keys);
-    if (value === undefined || isObject(value)) return value;
+    if (value === undefined || isRecord(value)) return value;
     this.#problem(`${keys.join(' or ')} must be an object, got ${JSON.stringify(value)}`);
     return undefined;
   }
 
   /** A part of the configuration; its problems are told with this one's. */
-  within(part: string, values: JsonObject): Config {
+  within(part: string, values: Json): Config {
     const config = new Config(this.#name, values);
     config.#part = `${part}.`;
     this.#parts.push(config);

@@ -1,5 +1,5 @@
+import type { Json } from '../../../util/json.ts';
 import type { Config } from './config.ts';
-import type { JsonObject } from '../json-file.ts';
 import type { Keys } from './keys.ts';
 import type { Turns } from './turned-rows.ts';
 
@@ -38,7 +38,7 @@ export interface Family {
   /** `general.architecture`. */
   readonly architecture: string;
   /** What transformers fills in where config.json says nothing. */
-  readonly defaults?: JsonObject;
+  readonly defaults?: Json;
   /** Names of tensors without `.weight` and `.bias`; `#` is the layer. Both lists without the prefixes. */
   readonly tensors: Readonly<Record<string, string | Target>>;
   /** The same for names that end in neither, with the whole names of GGUF. */

@@ -1,10 +1,11 @@
+import { isRecord, type Json } from '../../../util/json.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { type MetadataArray, type MetadataScalar, type ModelFile, ModelFileError } from '../model-file.ts';
 import { checkRows } from '../rows.ts';
 import { readChatTemplates } from './chat-templates.ts';
 import { Config } from './config.ts';
 import { familyOf } from './families/registry.ts';
-import { isObject, type JsonObject, readJson, readObject } from '../json-file.ts';
+import { readJson, readObject } from '../json-file.ts';
 import { Keys } from './keys.ts';
 import { embeddedTokens, type Presented, presentTensors } from './present.ts';
 import { readModules } from './sentence.ts';
@@ -65,11 +66,11 @@ const readModel = async (
 };
 
 /** config.json, the text model's part of it brought to the top. */
-const readConfig = async (files: ModelFiles): Promise<JsonObject> => {
+const readConfig = async (files: ModelFiles): Promise<Json> => {
   const json = await readObject(files, 'config.json');
   if (!json) throw new ModelFileError('not_found', `${files.name}: there is no file 'config.json'`);
   const { text_config: text, model_type, architectures } = json;
-  if (!isObject(text)) return json;
+  if (!isRecord(text)) return json;
   // The whole model's type says what it is; the part's only that it is a part.
   return { ...json, ...text, model_type, architectures: text.architectures ?? architectures };
 };
@@ -77,10 +78,10 @@ const readConfig = async (files: ModelFiles): Promise<JsonObject> => {
 /** @param readable the method whose weights the family reads */
 const refuseQuantised = (
   name: string,
-  { quantization_config: quantization }: JsonObject,
+  { quantization_config: quantization }: Json,
   readable: string | undefined,
 ): void => {
-  if (!isObject(quantization)) return;
+  if (!isRecord(quantization)) return;
   const { quant_method: method } = quantization;
   if (method === readable && readable !== undefined) return;
   const also = readable === undefined ? '' : ` (supported: ${readable})`;
@@ -106,7 +107,7 @@ const checkHead = ({ name }: ModelFiles, config: Config, tensors: ReadonlyMap<st
 /** The folder's tokenizer and chat templates in GGUF's keys. */
 const readTokenizer = async (
   files: ModelFiles,
-  config: JsonObject,
+  config: Json,
   tensors: ReadonlyMap<string, Presented>,
 ): Promise<Map<string, MetadataScalar | MetadataArray>> => {
   const tokenizer = await readJson(files, 'tokenizer.json');

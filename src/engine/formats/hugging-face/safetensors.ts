@@ -1,3 +1,4 @@
+import { isRecord } from '../../../util/json.ts';
 import type { ByteSource } from '../../platform.ts';
 import { ModelFileError } from '../model-file.ts';
 import { describeForeignFile } from '../recognise.ts';
@@ -97,11 +98,11 @@ const readHeader = async (
   } catch (error) {
     throw fail('corrupt', `the header is not JSON (${(error as Error).message}); download the file again`);
   }
-  if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) {
+  if (!isRecord(entries)) {
     throw fail('corrupt', 'the header is not a JSON object; download the file again');
   }
   refuseDuplicates(text, fail);
-  return { bytes, entries: entries as Record<string, unknown> };
+  return { bytes, entries };
 };
 
 /** `JSON.parse` keeps the last of two equal names and says nothing. */

@@ -1,8 +1,9 @@
+import { isRecord, type Json } from '../../../util/json.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { checkFileName } from '../file-name.ts';
 import { ModelFileError } from '../model-file.ts';
 import type { Family } from './family.ts';
-import { isObject, type JsonObject, readJson, readObject } from '../json-file.ts';
+import { readJson, readObject } from '../json-file.ts';
 import type { Keys } from './keys.ts';
 import { type LocatedTensor, readWeights } from './weight-files.ts';
 
@@ -68,7 +69,7 @@ const modulesOf = async (files: ModelFiles): Promise<{ kind: string; path: strin
   if (modules === undefined) return [];
   if (!Array.isArray(modules)) throw corrupt(files, 'modules.json must hold a list of modules');
   return modules.map((module: unknown) => {
-    const { type, path } = isObject(module) ? module : {};
+    const { type, path } = isRecord(module) ? module : {};
     if (typeof type !== 'string' || typeof path !== 'string') {
       throw corrupt(files, 'modules.json has a module without a type or a path');
     }
@@ -78,7 +79,7 @@ const modulesOf = async (files: ModelFiles): Promise<{ kind: string; path: strin
 };
 
 /** config.json of a module, which has to be there. */
-const configOf = async (files: ModelFiles, path: string): Promise<JsonObject> => {
+const configOf = async (files: ModelFiles, path: string): Promise<Json> => {
   const config = await readObject(files, `${path}/config.json`);
   if (config) return config;
   throw new ModelFileError('not_found', `${files.name}: there is no file '${path}/config.json'`);

@@ -1,5 +1,5 @@
+import { isRecord } from '../../../util/json.ts';
 import type { Step } from '../../tokenizer/steps.ts';
-import { isObject } from '../json-file.ts';
 import { ModelFileError } from '../model-file.ts';
 
 export type { Step } from '../../tokenizer/steps.ts';
@@ -27,7 +27,7 @@ export interface TokenizerJson {
 }
 
 export function asObject(value: unknown): Readonly<Record<string, unknown>> {
-  return isObject(value) ? value : {};
+  return isRecord(value) ? value : {};
 }
 
 export function invalid(what: string): ModelFileError {
@@ -46,9 +46,9 @@ export function unsupported(what: string): ModelFileError {
 
 /** Checks the frame of a parsed tokenizer.json; the model's own lists are checked where they are read. */
 export function readTokenizerJson(value: unknown): TokenizerJson {
-  if (!isObject(value)) throw invalid(`expected an object, found ${value === null ? 'null' : typeof value}`);
+  if (!isRecord(value)) throw invalid(`expected an object, found ${value === null ? 'null' : typeof value}`);
   const { model } = value;
-  if (!isObject(model)) throw invalid("'model' must be an object");
+  if (!isRecord(model)) throw invalid("'model' must be an object");
   // Files of before 2021 leave the type out.
   const type = model['type'] ?? (Array.isArray(model['merges']) ? 'BPE' : undefined);
   if (typeof type !== 'string') throw invalid('\'model.type\' must be a text such as "BPE"');
@@ -82,7 +82,7 @@ function readAddedTokens(value: unknown): readonly AddedToken[] {
 
 function flatten(value: unknown, name: string, members: string): readonly Step[] {
   if (value === undefined || value === null) return [];
-  if (!isObject(value) || typeof value['type'] !== 'string') {
+  if (!isRecord(value) || typeof value['type'] !== 'string') {
     throw invalid(`'${name}' must be null or an object with a 'type'`);
   }
   if (value['type'] !== 'Sequence') return [value as Step];

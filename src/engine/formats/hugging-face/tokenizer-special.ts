@@ -1,4 +1,4 @@
-import { isObject } from '../json-file.ts';
+import { isRecord } from '../../../util/json.ts';
 import type { Metadata } from '../model-file.ts';
 import { asObject, type Step, type TokenizerJson } from './tokenizer-json.ts';
 
@@ -109,7 +109,7 @@ const isId = (value: unknown, size: number): boolean =>
 
 /** A token is named by its text, or by an object with its text. */
 function idOfText(value: unknown, idOf: IdOf): number | undefined {
-  const text = isObject(value) ? value['content'] : value;
+  const text = isRecord(value) ? value['content'] : value;
   return typeof text === 'string' ? idOf(text) : undefined;
 }
 
@@ -144,7 +144,7 @@ function templateFrame(step: Step, idOf: IdOf): Frame {
   const known = asObject(step['special_tokens']);
   let side = leading;
   for (const part of Array.isArray(step['single']) ? step['single'] : []) {
-    if (isObject(asObject(part)['Sequence'])) {
+    if (isRecord(asObject(part)['Sequence'])) {
       side = trailing;
       continue;
     }

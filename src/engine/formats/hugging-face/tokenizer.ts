@@ -1,4 +1,4 @@
-import { isObject } from '../json-file.ts';
+import { isRecord } from '../../../util/json.ts';
 import type { MetadataArray, MetadataScalar } from '../model-file.ts';
 import { tokenType } from '../../tokenizer/vocabulary.ts';
 import {
@@ -103,7 +103,7 @@ interface GivenVocabulary {
 function readVocabulary(model: Step): GivenVocabulary {
   const { vocab } = model;
   if (model.type === 'Unigram') return readUnigramVocabulary(vocab);
-  if (!isObject(vocab)) throw invalid("'model.vocab' must be an object of texts and ids");
+  if (!isRecord(vocab)) throw invalid("'model.vocab' must be an object of texts and ids");
   const ids = vocab as Readonly<Record<string, number>>;
   const texts: string[] = [];
   // Not Object.entries: a pair for each of a quarter of a million tokens takes longer than all the rest.

@@ -1,9 +1,10 @@
+import { isRecord } from '../../../util/json.ts';
 import { few } from '../../few.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { checkFileName } from '../file-name.ts';
 import { ModelFileError } from '../model-file.ts';
 import { inWaves } from '../waves.ts';
-import { isObject, readObject } from '../json-file.ts';
+import { readObject } from '../json-file.ts';
 import { readSafetensors, type StoredTensor } from './safetensors.ts';
 
 /** A tensor and the file that it lies in. */
@@ -61,7 +62,7 @@ const readIndex = async (files: ModelFiles): Promise<Map<string, string[]> | und
   const found = await readObject(files, index);
   if (!found) return undefined;
   const map = found.weight_map;
-  if (!isObject(map)) throw new ModelFileError('corrupt', `${files.name}: ${index} has no weight_map`);
+  if (!isRecord(map)) throw new ModelFileError('corrupt', `${files.name}: ${index} has no weight_map`);
   const shards = new Map<string, string[]>();
   for (const [tensor, shard] of Object.entries(map)) {
     if (typeof shard !== 'string') {

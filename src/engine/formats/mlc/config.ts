@@ -1,5 +1,6 @@
+import { isRecord, type Json } from '../../../util/json.ts';
 import type { ModelFiles } from '../../platform.ts';
-import { isObject, type JsonObject, readObject } from '../json-file.ts';
+import { readObject } from '../json-file.ts';
 import { ModelFileError } from '../model-file.ts';
 import { type Quantization, quantizationOf } from './quantization.ts';
 
@@ -7,7 +8,7 @@ export const configName = 'mlc-chat-config.json';
 
 export interface MlcConfig {
   /** What transformers would have in config.json. */
-  readonly model: JsonObject;
+  readonly model: Json;
   readonly quantization: Quantization;
   /** How conversations are written, when the configuration says so itself. */
   readonly conversation: unknown;
@@ -21,7 +22,7 @@ export const readMlcConfig = async (files: ModelFiles): Promise<MlcConfig> => {
   const json = await readObject(files, configName);
   if (!json) throw new ModelFileError('not_found', `${files.name}: there is no file '${configName}'`);
   const { model_type: type, model_config: own, quantization, conv_template: conversation } = json;
-  if (typeof type !== 'string' || !isObject(own)) {
+  if (typeof type !== 'string' || !isRecord(own)) {
     throw new ModelFileError(
       'corrupt',
       `${files.name}: ${configName} must have 'model_type' and 'model_config'; download it again`,
@@ -41,12 +42,12 @@ const renamed: Readonly<Record<string, string>> = {
   sliding_window_size: 'sliding_window',
 };
 
-const inTransformersWords = (type: string, json: JsonObject, own: JsonObject): JsonObject => {
+const inTransformersWords = (type: string, json: Json, own: Json): Json => {
   const { text_config: text, kwargs, ...rest } = own;
   const config: Record<string, unknown> = {
-    ...(isObject(kwargs) ? kwargs : {}),
+    ...(isRecord(kwargs) ? kwargs : {}),
     ...rest,
-    ...(isObject(text) ? { ...text, ...(isObject(text['kwargs']) ? text['kwargs'] : {}) } : {}),
+    ...(isRecord(text) ? { ...text, ...(isRecord(text['kwargs']) ? text['kwargs'] : {}) } : {}),
     model_type: type,
     vocab_size: own['vocab_size'] ?? json['vocab_size'],
     bos_token_id: json['bos_token_id'],
@@ -61,6 +62,6 @@ const inTransformersWords = (type: string, json: JsonObject, own: JsonObject): J
     else if (theirs === 'sliding_window') config[theirs] = null;
   }
   // Gemma's number for no stretching; transformers has an object there or nothing.
-  if (!isObject(config['rope_scaling'])) delete config['rope_scaling'];
+  if (!isRecord(config['rope_scaling'])) delete config['rope_scaling'];
   return config;
 };

@@ -1,5 +1,6 @@
+import { isRecord, type Json } from '../../../util/json.ts';
+
 /** MLC's `conv_template` as a chat template: who speaks is a text around each message, nothing more. */
-import { isObject, type JsonObject } from '../json-file.ts';
 
 const placeholders = {
   user: '{user_message}',
@@ -13,14 +14,14 @@ type Role = keyof typeof placeholders;
  * @param bosId the token that the template calls `bos_token`
  */
 export const conversationTemplate = (conversation: unknown, bosId: unknown): string | undefined => {
-  if (!isObject(conversation)) return undefined;
+  if (!isRecord(conversation)) return undefined;
   const { roles, seps, role_templates: around } = conversation;
-  if (!isObject(roles) || typeof roles['user'] !== 'string' || typeof roles['assistant'] !== 'string')
+  if (!isRecord(roles) || typeof roles['user'] !== 'string' || typeof roles['assistant'] !== 'string')
     return undefined;
   const [separator = '', afterAnswer = separator] = Array.isArray(seps) ? seps.map(String) : [];
   const speakers = (Object.keys(placeholders) as Role[]).filter((role) => typeof roles[role] === 'string');
   const branches = speakers.map((role, index) => {
-    const form = isObject(around) ? around[role] : undefined;
+    const form = isRecord(around) ? around[role] : undefined;
     const [before, after] = cut(typeof form === 'string' ? form : placeholders[role], placeholders[role]);
     const end = role === 'assistant' ? afterAnswer : separator;
     const name = `${String(roles[role])}${textOf(conversation, 'role_content_sep')}`;
@@ -44,7 +45,7 @@ export const conversationTemplate = (conversation: unknown, bosId: unknown): str
 };
 
 /** The system's message, or the model's own, and whether the first speaker is named behind it. */
-const systemPart = (conversation: JsonObject): string => {
+const systemPart = (conversation: Json): string => {
   const [before, after] = cut(textOf(conversation, 'system_template'), '{system_message}');
   const own = textOf(conversation, 'system_message');
   const named =
@@ -59,7 +60,7 @@ const systemPart = (conversation: JsonObject): string => {
   );
 };
 
-const textOf = (conversation: JsonObject, key: string): string => {
+const textOf = (conversation: Json, key: string): string => {
   const value = conversation[key];
   return typeof value === 'string' ? value : '';
 };

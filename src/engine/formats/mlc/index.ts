@@ -1,8 +1,8 @@
+import type { Json } from '../../../util/json.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { readChatTemplates } from '../hugging-face/chat-templates.ts';
 import { Config } from '../hugging-face/config.ts';
 import { familyOf } from '../hugging-face/families/registry.ts';
-import type { JsonObject } from '../json-file.ts';
 import { readJson, readObject } from '../json-file.ts';
 import { Keys } from '../hugging-face/keys.ts';
 import { embeddedTokens } from '../hugging-face/present.ts';
@@ -79,7 +79,7 @@ const readModel = async (files: ModelFiles, opened: ByteSource[]): Promise<Omit<
 
 const readTokenizer = async (
   files: ModelFiles,
-  config: JsonObject,
+  config: Json,
   conversation: unknown,
 ): Promise<Map<string, MetadataScalar | MetadataArray>> => {
   const tokenizer = await readJson(files, 'tokenizer.json');

@@ -1,6 +1,7 @@
+import { isRecord } from '../../../util/json.ts';
 import { few } from '../../few.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
-import { isObject, readObject } from '../json-file.ts';
+import { readObject } from '../json-file.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';
 import { checkFileName } from '../file-name.ts';
 import { ModelFileError, tensorTypes } from '../model-file.ts';
@@ -82,7 +83,7 @@ const readCache = async (
     const found = await readObject(files, cache);
     if (!found) continue;
     const { records } = found;
-    if (Array.isArray(records) && records.length > 0 && records.every(isObject))
+    if (Array.isArray(records) && records.length > 0 && records.every(isRecord))
       return { cache, shards: records };
     throw new ModelFileError('corrupt', `${files.name}: ${cache} lists no shards; download it again`);
   }
@@ -109,7 +110,7 @@ const parseShard = (shard: Readonly<Record<string, unknown>>, problems: string[]
 
 /** What is wrong with it, in words, when something is. */
 const parseArray = (record: unknown, shardBytes: number): Omit<MlcArray, 'source'> | string => {
-  const { name, dtype, format, shape, nbytes, byteOffset } = isObject(record) ? record : {};
+  const { name, dtype, format, shape, nbytes, byteOffset } = isRecord(record) ? record : {};
   if (typeof name !== 'string') return 'an array without a name';
   if (!Array.isArray(shape) || !shape.every((extent) => isSize(extent) && extent > 0))
     return `'${name}' has no shape`;

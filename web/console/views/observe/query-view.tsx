@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'react';
 import { useSearchParams } from 'wouter';
+import { errorMessage } from '../../../../src/util/error-message.ts';
 import { asFault } from '../../api/fault.ts';
 import { CodeEditor, type Diagnostic } from '../../parts/code-editor.tsx';
 import { GatedFault } from '../../parts/gated.tsx';
@@ -18,7 +19,7 @@ function parsed(text: string): { readonly value?: unknown; readonly wrong?: stri
   try {
     return { value: JSON.parse(text) as unknown };
   } catch (error) {
-    return { wrong: error instanceof Error ? error.message : String(error) };
+    return { wrong: errorMessage(error) };
   }
 }
 

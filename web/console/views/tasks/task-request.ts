@@ -1,3 +1,4 @@
+import { isRecord } from '../../../../src/util/json.ts';
 import type { components } from '../../api/schema.d.ts';
 
 type TaskRequest = components['schemas']['TaskRequest'];
@@ -54,8 +55,7 @@ export function requestOf(
   const object = (name: 'inputs' | 'schema') => {
     try {
       const value = JSON.parse(draft[name]) as unknown;
-      if (typeof value === 'object' && value !== null && !Array.isArray(value))
-        return value as Record<string, unknown>;
+      if (isRecord(value)) return value;
       faults[name] = 'expected an object, as {"name": "text"}';
     } catch (error) {
       faults[name] = `expected JSON: ${(error as Error).message}`;

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../../json-file.ts';
+import { isRecord, type Json } from '../../../../util/json.ts';
 import type { Config } from '../config.ts';
 import type { Family } from '../family.ts';
 import type { Keys } from '../keys.ts';
@@ -20,7 +20,7 @@ const slidingLayers = (config: Config): readonly boolean[] => {
   );
 };
 
-const ropeDefaults: Readonly<Record<string, JsonObject>> = {
+const ropeDefaults: Readonly<Record<string, Json>> = {
   [sliding]: { rope_type: 'default', rope_theta: 10_000 },
   [full]: { rope_type: 'proportional', partial_rotary_factor: 0.25, rope_theta: 1_000_000 },
 };
@@ -29,7 +29,7 @@ const ropeDefaults: Readonly<Record<string, JsonObject>> = {
 const ropeOf = (config: Config, kind: string): Config => {
   const all = config.object('rope_parameters');
   const given = all ? all[kind] : ropeDefaults[kind];
-  return config.within(`rope_parameters.${kind}`, isObject(given) ? given : {});
+  return config.within(`rope_parameters.${kind}`, isRecord(given) ? given : {});
 };
 
 const writeRopes = (config: Config, keys: Keys): void => {

@@ -1,4 +1,4 @@
-import { isObject } from '../../json-file.ts';
+import { isRecord } from '../../../../util/json.ts';
 import type { Config } from '../config.ts';
 import type { Family, Target } from '../family.ts';
 import type { Keys } from '../keys.ts';
@@ -69,7 +69,7 @@ const metadata = (config: Config, keys: Keys): void => {
   config.expect('attention_bias', false);
   writeDecoder(config, keys);
   const rope = config.object('rope_scaling', 'rope_parameters');
-  const nested = isObject(rope) ? rope : {};
+  const nested = isRecord(rope) ? rope : {};
   const turning = nested.partial_rotary_factor ?? config.get('partial_rotary_factor') ?? 0.25;
   if (typeof turning !== 'number' || !(turning > 0 && turning <= 1)) {
     config.refuse(`partial_rotary_factor must be above 0 and at most 1, got ${JSON.stringify(turning)}`);

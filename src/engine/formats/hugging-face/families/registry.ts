@@ -1,6 +1,6 @@
+import type { Json } from '../../../../util/json.ts';
 import { ModelFileError } from '../../model-file.ts';
 import type { Family } from '../family.ts';
-import type { JsonObject } from '../../json-file.ts';
 import { bert, nomicBert } from './bert.ts';
 import { gemma3, gemmaEmbedding } from './gemma3.ts';
 import { gemma4 } from './gemma4.ts';
@@ -45,7 +45,7 @@ const registry: Readonly<Record<string, readonly Entry[]>> = {
 };
 
 /** @throws ModelFileError `unsupported_architecture` listing what is supported */
-export const familyOf = (name: string, config: JsonObject): Family => {
+export const familyOf = (name: string, config: Json): Family => {
   const type = String(config.model_type);
   const entries = Object.hasOwn(registry, type) ? registry[type] : undefined;
   if (!entries) {
@@ -65,5 +65,5 @@ export const familyOf = (name: string, config: JsonObject): Family => {
   );
 };
 
-const classOf = ({ architectures: names }: JsonObject): string | undefined =>
+const classOf = ({ architectures: names }: Json): string | undefined =>
   Array.isArray(names) && typeof names[0] === 'string' ? names[0] : undefined;

@@ -1,5 +1,5 @@
+import { isRecord, type Json } from '../../../../util/json.ts';
 import type { Config } from '../config.ts';
-import { isObject, type JsonObject } from '../../json-file.ts';
 
 /**
  * Rotation of the layers with full attention. Old configurations have `rope_theta` and `rope_scaling`, newer ones
@@ -7,20 +7,20 @@ import { isObject, type JsonObject } from '../../json-file.ts';
  */
 export const fullRope = (config: Config): Config => {
   const all = config.object('rope_scaling', 'rope_parameters') ?? {};
-  const own = byKind(all) ? (isObject(all.full_attention) ? all.full_attention : {}) : all;
+  const own = byKind(all) ? (isRecord(all.full_attention) ? all.full_attention : {}) : all;
   return config.within('rope_scaling', { rope_theta: config.get('rope_theta', 'rotary_emb_base'), ...own });
 };
 
 /** Of the layers with sliding attention; undefined where they turn like the others. */
 export const slidingRope = (config: Config): Config | undefined => {
   const all = config.object('rope_scaling', 'rope_parameters') ?? {};
-  const own = byKind(all) && isObject(all.sliding_attention) ? all.sliding_attention : {};
+  const own = byKind(all) && isRecord(all.sliding_attention) ? all.sliding_attention : {};
   const theta = config.get('rope_local_base_freq');
   if (theta === undefined && own.rope_theta === undefined) return undefined;
   return config.within('rope_scaling', { rope_theta: theta, ...own });
 };
 
-const byKind = (all: JsonObject): boolean => 'full_attention' in all || 'sliding_attention' in all;
+const byKind = (all: Json): boolean => 'full_attention' in all || 'sliding_attention' in all;
 
 /**
  * Llama 3's stretching as divisors of the frequencies, [headDim / 2]: long waves by the whole factor, short ones not

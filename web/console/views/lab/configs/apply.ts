@@ -1,4 +1,5 @@
 /** Binding a saved config on a running host: what `--kernels` does at its start. */
+import { errorMessage } from '../../../../../src/util/error-message.ts';
 import { api, held } from '../../../api/client.ts';
 import type { components } from '../../../api/schema.d.ts';
 import type { Config } from './config-text.ts';
@@ -60,7 +61,7 @@ export async function applyConfig(
       tell({
         name: `Bind ${kernel}`,
         state: 'failed',
-        said: `${error instanceof Error ? error.message : String(error)} Everything runs on built-ins now.`,
+        said: `${errorMessage(error)} Everything runs on built-ins now.`,
       });
       return false;
     }

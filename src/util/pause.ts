@@ -1,4 +1,4 @@
-/** A timer that a signal cuts short, with the signal's reason: of Node and of browsers alike. */
+/** Waits for some milliseconds; rejects with the reason of the signal as soon as it is aborted. */
 export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     signal?.throwIfAborted();
