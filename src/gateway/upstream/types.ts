@@ -1,6 +1,5 @@
 import type { Candidate } from '../catalog/types.ts';
-import type { WireError } from '../../wires/core/error.ts';
-import type { SseFrame, UpstreamBody, UpstreamFault } from '../../wires/core/wire.ts';
+import type { SseFrame, UpstreamBody } from '../../wires/core/wire.ts';
 
 /** A candidate that this request cannot be put to at all. */
 export class Unaskable extends Error {}
