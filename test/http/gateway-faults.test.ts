@@ -11,6 +11,8 @@ type World = Awaited<ReturnType<typeof gatewayWorld>>;
 let world: World;
 /** Waits for nobody for long. */
 let hasty: World;
+/** Waits for providers as long as it takes, and for no caller that takes nothing. */
+let patient: World;
 let customer: Customer;
 
 beforeAll(async () => {
@@ -27,12 +29,17 @@ beforeAll(async () => {
     readerMs: 400,
     upstreamLimits: { streamIdleMs: 1000, bufferedMs: 600_000 },
   });
+  patient = await gatewayWorld({
+    limits: { retries: 0, drainSecs: 600, drainIdleSecs: 600 },
+    readerMs: 400,
+    upstreamLimits: { streamIdleMs: 600_000, bufferedMs: 600_000 },
+  });
   customer = await world.customer();
 });
 afterAll(async () => {
-  const wrong = [...(await world.witness.faults()), ...(await hasty.witness.faults())];
-  await world.close();
-  await hasty.close();
+  const worlds = [world, hasty, patient];
+  const wrong = (await Promise.all(worlds.map(({ witness }) => witness.faults()))).flat();
+  for (const one of worlds) await one.close();
   expect(wrong).toEqual([]);
 });
 
@@ -433,10 +440,10 @@ describe('a caller that goes away', () => {
 
   it('but for its connection, and takes nothing, is not waited for', async () => {
     const end = Promise.withResolvers<void>();
-    hasty.provider.script([{ raw: { body: longStream(600) } }]);
-    const someone = await hasty.customer();
+    patient.provider.script([{ raw: { body: longStream(600) } }]);
+    const someone = await patient.customer();
     const body = JSON.stringify(wires.chat.body('chat', true));
-    const socket = connect(Number(new URL(hasty.url).port), '127.0.0.1');
+    const socket = connect(Number(new URL(patient.url).port), '127.0.0.1');
     socket
       .on('close', end.resolve)
       .on('error', () => undefined)
@@ -445,7 +452,7 @@ describe('a caller that goes away', () => {
       `POST ${wires.chat.path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${someone.secret}\r\n` +
         `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
-    const row = await hasty.witness.rowOf(someone);
+    const row = await patient.witness.rowOf(someone);
     expect(row).toMatchObject({ cost: real, outcome: 'client_gone', ended: 'settled' });
     socket.resume();
     await end.promise;

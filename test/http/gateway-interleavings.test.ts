@@ -150,6 +150,11 @@ class World {
         listener.cut();
         await closed;
       },
+      /** Ends when all that came in is settled: a caller that left may have asked, though nothing is held for it yet. */
+      async over() {
+        await listener.close();
+        await gateway.close(600_000);
+      },
     };
   }
 
@@ -217,6 +222,7 @@ class World {
     this.#open = true;
     for (const goOn of this.#waiting.splice(0)) goOn();
     await Promise.all(this.asked.map(({ answer }) => answer));
+    await Promise.all(this.#gateways.splice(0).map((gateway) => gateway.over()));
     await expect.poll(() => this.witness.openHolds()).toBe(0);
   }
 
