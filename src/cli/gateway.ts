@@ -8,6 +8,7 @@ import { type Gateway, openGateway } from '../gateway/open.ts';
 import type { ModelInfo } from '../engine/index.ts';
 import type { Access } from '../planes/access.ts';
 import { type AppOptions, createApp } from '../http/app.ts';
+import type { App } from '../http/listen.ts';
 import { openAccess } from '../planes/access.ts';
 import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
@@ -89,8 +90,6 @@ function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo)
     efforts: undefined,
   };
 }
-
-export type App = { fetch: (request: Request, env: object) => Response | Promise<Response> };
 
 /**
  * The planes, and the gateway beside them. On a listener that asks for a bearer the gateway's own key then stands in

@@ -5,7 +5,7 @@ import type { Access } from '../planes/access.ts';
 import { type PageFiles, Pages } from '../planes/pages/pages.ts';
 import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
-import type { App } from './gateway.ts';
+import type { App } from '../http/listen.ts';
 
 /** What the web build leaves in `dist/web`; nothing where it was not run. */
 export function openPages(packageRoot: string): Pages {

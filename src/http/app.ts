@@ -84,7 +84,8 @@ export function createApp({
     routes,
     absent,
     refuse: (error, path, context) => refuse(error, path, context.get('exchange')),
-    async handle({ plane, ...route }, context) {
+    async handle(route, context) {
+      const { plane } = route;
       const exchange = context.get('exchange');
       const entered = context.get('caller');
       const gate = route.gate ?? plane.gate;
@@ -102,7 +103,8 @@ export function createApp({
       nameRequest(response.headers, exchange.requestId);
       const head = Object.fromEntries(response.headers);
       return deliver(new Answer(response.status, head, frames), {
-        ...exchange,
+        outgoing: exchange.outgoing,
+        gone: exchange.gone,
         onFault: (error) => onFault(exchange.requestId, error),
       });
     },

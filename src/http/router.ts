@@ -58,7 +58,7 @@ export function mount<Route extends Endpoint, Setting extends NodeBindings>(
     const allowed = [...known];
     app.all(pattern, (context) => {
       const { method, path } = context.req;
-      const message = `${method} does not apply to ${path}; use ${allowed.join(' or ')}.`;
+      const message = `${method} does not apply to ${path.slice(0, 200)}; use ${allowed.join(' or ')}.`;
       const headers = { allow: allowed.join(', ') };
       return refuse(new HttpError(405, 'method_not_allowed', message, { headers }), inside(path), context);
     });

@@ -29,8 +29,8 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<NodeB
       const exchange = openExchange(context, requestId);
       const told = priced && tell(parts.watch, priced, requestId, exchange.header('traceparent'));
       const asked: Asked = { ...exchange, receipt, arrivedAt: performance.now(), route: path, told };
-      const { gone } = asked;
-      const way = { ...exchange, onFault: (error: unknown) => parts.onFault(requestId, error) };
+      const { gone, outgoing } = exchange;
+      const way = { outgoing, gone, onFault: (error: unknown) => parts.onFault(requestId, error) };
       try {
         if (parts.inFlight.stopping) throw stopping();
         const answered = answer(asked, context.req.param());
