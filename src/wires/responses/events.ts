@@ -1,5 +1,6 @@
 import type { Usage } from '../core/types.ts';
-import type { WireError } from '../core/error.ts';
+import type { HttpError } from '../../http/error.ts';
+import { errorObject } from '../core/error.ts';
 import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 import type { AnswerAbout } from '../core/wire.ts';
 import { headOf } from './head.ts';
@@ -24,6 +25,7 @@ const statusOf = (reason: FinishReason | undefined) =>
 /** Makes the events of a response from those of an answer, not yet numbered; the last one's snapshot is the whole of it. */
 export class ResponseEvents {
   readonly #head: Readonly<Record<string, unknown>>;
+  readonly #isResident: boolean;
   /** Whole items by their place; undefined where one is still open. */
   readonly #items: (object | undefined)[] = [];
   /** The one that is being written, unless it is a call. */
@@ -36,6 +38,7 @@ export class ResponseEvents {
 
   constructor(about: AnswerAbout) {
     this.#head = headOf(about);
+    this.#isResident = about.resident !== undefined;
   }
 
   take(event: AnswerEvent): Made[] {
@@ -61,7 +64,7 @@ export class ResponseEvents {
   }
 
   /** What broke the answer, and what there was of it. */
-  fail(error: WireError): Made[] {
+  fail(error: HttpError): Made[] {
     const begun = this.#begin();
     if (this.#items.length > 0) this.#closeAll('incomplete');
     const response = this.#snapshot({
@@ -119,7 +122,7 @@ export class ResponseEvents {
         const seal = signature === undefined ? [] : this.#sealed({ form: 'call', callId, signature });
         const closed = [...seal, ...this.#closeOpen('completed'), ...this.#closeWholeCalls()];
         const place = this.#place();
-        const item = new OpenCall(place, callId, name);
+        const item = new OpenCall(place, { callId, name }, this.#isResident);
         this.#calls.set(index, { place, item });
         return [...closed, ...item.begin()];
       }
@@ -128,6 +131,7 @@ export class ResponseEvents {
       case 'finish':
         return this.#closeAll(statusOf(event.reason));
       case 'start':
+      case 'progress':
       case 'usage':
       case 'failure':
         return [];
@@ -150,12 +154,12 @@ export class ResponseEvents {
   }
 
   #turnTo<Item extends OpenMessage | OpenReasoning>(
-    Kind: new (place: number) => Item,
+    Kind: new (place: number, isResident: boolean) => Item,
   ): { readonly item: Item; readonly begun: Made[] } {
     if (this.#open?.item instanceof Kind) return { item: this.#open.item, begun: [] };
     const closed = [...this.#closeOpen('completed'), ...this.#closeWholeCalls()];
     const place = this.#place();
-    const item = new Kind(place);
+    const item = new Kind(place, this.#isResident);
     this.#open = { place, item };
     return { item, begun: [...closed, ...item.begin()] };
   }
@@ -210,13 +214,14 @@ export class ResponseEvents {
 }
 
 /** Both forms in one: OpenAI publishes the flat one and sends the other. */
-export const errorEvent = (error: WireError): Made => {
-  const { message, param, code } = error.body;
-  return { type: 'error', code, message, param, error: error.body };
+export const errorEvent = (error: HttpError): Made => {
+  const shown = errorObject(error);
+  const { message, param, code } = shown;
+  return { type: 'error', code, message, param, error: shown };
 };
 
 /** The only codes of the published list that fit. */
-export function responseError({ status, message }: WireError): object {
+export function responseError({ status, message }: HttpError): object {
   if (status === 429) return { code: 'rate_limit_exceeded', message };
   return { code: status === 400 || status === 422 ? 'invalid_prompt' : 'server_error', message };
 }
