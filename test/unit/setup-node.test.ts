@@ -152,10 +152,14 @@ describe.skipIf(process.platform === 'win32')('a program that is run in the fore
     started.push(shell);
     let output = '';
     const closed = new Promise((resolve) => shell.stdout.setEncoding('utf8').on('end', resolve));
+    let isClosed = false;
     shell.stdout.on('data', (text: string) => {
       output += text;
-      if (!text.includes('ready')) return;
-      process.kill(Number(/launcher (\d+)/.exec(output)?.[1]), 'SIGHUP');
+      const launcher = /^launcher (\d+)$/m.exec(output)?.[1];
+      // The two come in any order, and in any pieces.
+      if (isClosed || launcher === undefined || !output.includes('ready\n')) return;
+      isClosed = true;
+      process.kill(Number(launcher), 'SIGHUP');
       shell.kill('SIGHUP');
     });
     await closed;
