@@ -1,5 +1,5 @@
 import { Answer, type LiveFrames } from '../../http/deliver.ts';
-import type { WireError } from '../../wires/core/error.ts';
+import { errorObject, type WireError } from '../../wires/core/error.ts';
 import { errorBodyOf } from '../../wires/messages/frames.ts';
 import type { ClientWire } from '../../wires/core/wire.ts';
 import { noCost, type Receipt, receiptHeaders } from './receipt.ts';
@@ -30,7 +30,7 @@ export const streamAnswer = (receipt: Receipt, body: LiveFrames): Answer =>
   new Answer(200, streamHeaders(receipt), body);
 
 type ErrorBody = ClientWire['errorBody'];
-export const plainErrorBody: ErrorBody = (error) => ({ error: error.body });
+export const plainErrorBody: ErrorBody = (error) => ({ error: errorObject(error) });
 
 /** How the wire of a path writes what no route of it answers. @param path below the base path */
 export const errorBodyAt = (path: string): ErrorBody =>

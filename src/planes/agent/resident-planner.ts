@@ -4,7 +4,7 @@ import type { ChatInput, ChatTurn, ToolDefinition } from '../../chat/index.ts';
 import type { GrammarErrorCode } from '../../grammar/types.ts';
 import { HttpError } from '../../http/error.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
-import { type ChatEvent, startChat } from '../turn/chat.ts';
+import { type AnswerBatches, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling } from '../turn/sampling.ts';
@@ -48,9 +48,11 @@ export class ResidentPlanner implements Planner {
  */
 const leastSchema = 2048;
 
-type Begun = AsyncGenerator<ChatEvent, void, undefined>;
-
-async function begin(ready: ReadyModel, request: PlannerRequest, signal: AbortSignal): Promise<Begun> {
+async function begin(
+  ready: ReadyModel,
+  request: PlannerRequest,
+  signal: AbortSignal,
+): Promise<AnswerBatches> {
   const { model, tokenizer } = ready.engine;
   const start = async (tools: ToolDefinition[]) => {
     const { events } = await startChat(
@@ -83,21 +85,27 @@ const grammarCodes: ReadonlySet<string> = new Set<GrammarErrorCode>([
   'grammar_too_complex',
 ]);
 
-async function* plannerEvents(events: Begun): AsyncGenerator<PlannerEvent, void, undefined> {
+async function* plannerEvents(batches: AnswerBatches): AsyncGenerator<PlannerEvent, void, undefined> {
   const calls: { id: string; name: string; pieces: string[] }[] = [];
-  for await (const event of events) {
-    if (event.type === 'content') yield { type: 'delta', text: event.text };
-    else if (event.type === 'reasoning') yield { type: 'reasoning', text: event.text };
-    else if (event.type === 'tool_call') calls[event.index] = { id: event.id, name: event.name, pieces: [] };
-    else if (event.type === 'tool_arguments') calls[event.index]?.pieces.push(event.text);
-    else if (event.type === 'end') {
-      for (const { id, name, pieces } of calls)
-        yield { type: 'call', call: { id, name, arguments: pieces.join('') } };
-      const { finishReason: finish, usage } = event;
-      const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage;
-      yield { type: 'end', finish, usage: { promptTokens, completionTokens } };
+  let promptTokens = 0;
+  let completionTokens = 0;
+  for await (const batch of batches)
+    for (const event of batch) {
+      if (event.type === 'text') yield { type: 'delta', text: event.text };
+      else if (event.type === 'reasoning') yield { type: 'reasoning', text: event.text };
+      else if (event.type === 'tool_call')
+        calls[event.index] = { id: event.id, name: event.name, pieces: [] };
+      else if (event.type === 'tool_arguments') calls[event.index]?.pieces.push(event.text);
+      else if (event.type === 'usage') {
+        promptTokens = event.usage.fresh + event.usage.cacheRead;
+        completionTokens = event.usage.output;
+      } else if (event.type === 'finish') {
+        for (const { id, name, pieces } of calls)
+          yield { type: 'call', call: { id, name, arguments: pieces.join('') } };
+        const finish = event.reason === 'content_filter' ? 'stop' : event.reason;
+        yield { type: 'end', finish, usage: { promptTokens, completionTokens } };
+      }
     }
-  }
 }
 
 function toChatInput(

@@ -1,5 +1,5 @@
 import type { Tokenizer, TokenLogprob } from '../../engine/index.ts';
-import { toProbability } from '../turn/post-sampling.ts';
+import { toProbability } from '../../wires/chat/resident-form.ts';
 import type { Probabilities } from './answer-schema.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { Usage } from '../../engine/index.ts';
-import type { ChatEnd, ChatEvent } from '../turn/chat.ts';
+import type { AnswerEvent } from '../../wires/core/answer.ts';
+import type { Usage } from '../../wires/core/types.ts';
 import { freshId } from '../turn/ids.ts';
 import { type OpenBlock, OpenText, OpenThinking, OpenToolUse } from './blocks.ts';
 import type { Block, CumulativeUsage, MessageEvent, MessageObject, StopReason } from './schema.ts';
@@ -24,6 +24,7 @@ export class MessageWriter {
   #begun = false;
   /** Prompt tokens that came from the prefix cache. */
   #cached = 0;
+  #usage: Usage = noUsage;
 
   constructor(facts: MessageFacts) {
     this.#facts = facts;
@@ -48,14 +49,13 @@ export class MessageWriter {
     };
   }
 
-  *take(event: ChatEvent): Events {
-    if (event.type === 'prompt') {
-      this.#cached = event.cached;
-      return;
-    }
+  *take(event: AnswerEvent): Events {
+    if (event.type === 'progress') this.#cached = event.cached;
+    if (event.type === 'usage') this.#usage = event.usage;
+    if (event.type === 'progress' || event.type === 'usage') return;
     if (!this.#begun) {
       this.#begun = true;
-      const cached = event.type === 'end' ? event.usage.cached_tokens : this.#cached;
+      const cached = event.type === 'finish' ? this.#usage.cacheRead : this.#cached;
       const usage = { ...this.#message.usage, ...this.#begunUsage(cached) };
       yield { type: 'message_start', message: { ...this.#message, usage } };
     }
@@ -67,7 +67,7 @@ export class MessageWriter {
         for (const delta of block.delta(event.text)) yield this.#delta(delta);
         return;
       }
-      case 'content': {
+      case 'text': {
         const block = this.#open instanceof OpenText ? this.#open : new OpenText();
         yield* this.#turnTo(block);
         yield this.#delta(block.delta(event.text));
@@ -80,7 +80,7 @@ export class MessageWriter {
         if (!(this.#open instanceof OpenToolUse)) throw new Error('arguments came without their call');
         yield this.#delta(this.#open.delta(event.text));
         return;
-      case 'end':
+      case 'finish':
         yield* this.#close();
         yield this.#end(event);
         yield { type: 'message_stop' };
@@ -99,7 +99,11 @@ export class MessageWriter {
 
   /** Before the answer's first token. */
   #begunUsage(cached_tokens: number): CumulativeUsage {
-    return toUsage({ prompt_tokens: this.#facts.promptTokens, completion_tokens: 0, cached_tokens }, 0);
+    return toUsage({
+      ...noUsage,
+      fresh: this.#facts.promptTokens - cached_tokens,
+      cacheRead: cached_tokens,
+    });
   }
 
   #delta(delta: Extract<MessageEvent, { type: 'content_block_delta' }>['delta']): MessageEvent {
@@ -121,14 +125,14 @@ export class MessageWriter {
     this.#open = undefined;
   }
 
-  #end(end: ChatEnd): MessageEvent {
+  #end(end: Finish): MessageEvent {
     const stop_reason = this.#stopReason(end);
     const stop_sequence = stop_reason === 'stop_sequence' ? (end.stopText ?? null) : null;
     const delta = { stop_reason, stop_sequence, stop_details: null, container: null };
-    return { type: 'message_delta', delta, usage: toUsage(end.usage, end.reasoningTokens) };
+    return { type: 'message_delta', delta, usage: toUsage(this.#usage) };
   }
 
-  #stopReason({ finishReason, stopText }: ChatEnd): StopReason {
+  #stopReason({ reason: finishReason, stopText }: Finish): StopReason {
     if (finishReason === 'tool_calls') return 'tool_use';
     if (finishReason === 'length') {
       return this.#facts.boundByContext ? 'model_context_window_exceeded' : 'max_tokens';
@@ -137,13 +141,17 @@ export class MessageWriter {
   }
 }
 
-function toUsage(usage: Usage, thinkingTokens: number): CumulativeUsage {
+type Finish = Extract<AnswerEvent, { type: 'finish' }>;
+
+const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
+
+function toUsage({ fresh, cacheRead, output, reasoning = 0 }: Usage): CumulativeUsage {
   return {
-    input_tokens: usage.prompt_tokens - usage.cached_tokens,
+    input_tokens: fresh,
     cache_creation_input_tokens: 0,
-    cache_read_input_tokens: usage.cached_tokens,
-    output_tokens: usage.completion_tokens,
-    output_tokens_details: { thinking_tokens: thinkingTokens },
+    cache_read_input_tokens: cacheRead,
+    output_tokens: output,
+    output_tokens_details: { thinking_tokens: reasoning },
     server_tool_use: null,
   };
 }

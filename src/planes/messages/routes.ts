@@ -3,7 +3,7 @@ import { HttpError } from '../../http/error.ts';
 import { type Resident, toHttpError } from '../resident.ts';
 import { defineRoute, type Plane, type Route } from '../../http/route.ts';
 import { serverSentEvents, sse, streamResponse } from '../../http/stream.ts';
-import { type ChatEvent, startChat } from '../turn/chat.ts';
+import { type AnswerBatches, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling } from '../turn/sampling.ts';
@@ -109,19 +109,18 @@ function grammarMember({ tools, output_config: config, output_format: format }: 
 }
 
 async function* framed(
-  events: AsyncIterable<ChatEvent>,
+  batches: AnswerBatches,
   writer: MessageWriter,
 ): AsyncGenerator<string, void, undefined> {
-  for await (const event of events) {
-    for (const made of writer.take(event)) yield sse(made, made.type);
-  }
+  for await (const batch of batches)
+    for (const event of batch) for (const made of writer.take(event)) yield sse(made, made.type);
 }
 
-async function collected(events: AsyncIterable<ChatEvent>, writer: MessageWriter): Promise<MessageObject> {
+async function collected(batches: AnswerBatches, writer: MessageWriter): Promise<MessageObject> {
   let end: Extract<MessageEvent, { type: 'message_delta' }> | undefined;
-  for await (const event of events) {
-    for (const made of writer.take(event)) if (made.type === 'message_delta') end = made;
-  }
+  for await (const batch of batches)
+    for (const event of batch)
+      for (const made of writer.take(event)) if (made.type === 'message_delta') end = made;
   if (!end) throw new Error('the engine ended a generation without an end event');
   return writer.finished(end);
 }

@@ -48,7 +48,7 @@ export function chatRoute(resident: Resident, store: ModelStore) {
       const asked = toChatInput(body, defaults);
       const input = body.truncate === false ? asked : await withinContext(engine, asked, drawing.maxTokens);
       const { events } = await startChat(ready, { ...drawing, input }, signal, work);
-      const form = { model, clock, tokenizer: engine.tokenizer, body: message };
+      const form = { model, clock, body: message };
       return await answerInLines(toPieces(events), form, { stream: body.stream !== false, asHttpError });
     },
   });

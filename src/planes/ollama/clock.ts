@@ -1,4 +1,4 @@
-import type { Timings, Usage } from '../../engine/index.ts';
+import type { Timings } from '../../wires/core/answer.ts';
 
 const nanoseconds = (ms: number): number => Math.max(0, Math.round(ms * 1e6));
 
@@ -29,13 +29,13 @@ export class Clock {
   }
 
   /** Of a whole answer. Nobody can divide by a duration of nothing. */
-  durations(usage: Usage, timings: Timings) {
+  durations(timings: Timings) {
     return {
       ...this.loading(),
-      prompt_eval_count: usage.prompt_tokens,
-      prompt_eval_duration: Math.max(1, nanoseconds(timings.prefill_ms)),
-      eval_count: usage.completion_tokens,
-      eval_duration: Math.max(1, nanoseconds(timings.decode_ms)),
+      prompt_eval_count: timings.cache_n + timings.prompt_n,
+      prompt_eval_duration: Math.max(1, nanoseconds(timings.prompt_ms)),
+      eval_count: timings.predicted_n,
+      eval_duration: Math.max(1, nanoseconds(timings.predicted_ms)),
     };
   }
 }

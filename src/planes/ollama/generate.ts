@@ -1,10 +1,9 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { parsedChoices } from '../turn/chat.ts';
+import { parsedAnswers } from '../turn/chat.ts';
 import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
 import { sayTexts } from '../turn/said.ts';
-import { watched } from '../turn/watched.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';
 import { toPrepared } from './generate-prompt.ts';
@@ -54,12 +53,10 @@ export function generateRoute(resident: Resident, store: ModelStore) {
       const answered: number[] = [];
       sayTexts(work, engine.tokenizer, [prompt]);
       const choices = noting(await startChoices(ready, [request], signal), answered);
-      const parsed = parsedChoices(prepared, engine.tokenizer, choices);
-      const events = toPieces(watched(work, parsed, { all: 1, each: 1 }));
+      const events = toPieces(parsedAnswers(choices, { prepared, tokenizer: engine.tokenizer, work }));
       const form = {
         model,
         clock,
-        tokenizer: engine.tokenizer,
         body: response,
         atEnd: () =>
           body.raw || body.suffix

@@ -1,18 +1,14 @@
-import type { Tokenizer } from '../../engine/index.ts';
 import type { HttpError } from '../../http/error.ts';
 import { jsonLines, streamResponse } from '../../http/stream.ts';
-import type { ChatEnd } from '../turn/chat.ts';
-import { toChatLogprobs } from '../v1/logprobs.ts';
 import type { Clock } from './clock.ts';
 import { ollamaEnvelope } from './envelope.ts';
-import { collectPieces, type Piece, type PieceEvent } from './pieces.ts';
+import { collectPieces, type Piece, type PieceEvent, type PiecesEnd } from './pieces.ts';
 
 /** How one route writes the parts of its answers. */
 export interface AnswerForm {
   /** As the request names it. */
   readonly model: string;
   readonly clock: Clock;
-  readonly tokenizer: Tokenizer;
   /** The members of a line that hold a piece of the answer; of the last one it is empty. */
   readonly body: (piece: Piece) => object;
   /** Further members of the last line. */
@@ -56,22 +52,22 @@ async function* streamed(events: AsyncIterable<PieceEvent>, form: AnswerForm) {
   }
 }
 
-function partOf(piece: Piece, { model, clock, body, tokenizer }: AnswerForm) {
+function partOf(piece: Piece, { model, clock, body }: AnswerForm) {
   const { logprobs = [] } = piece;
   return {
     model,
     created_at: clock.now(),
     ...body(piece),
-    ...(logprobs.length > 0 ? { logprobs: toChatLogprobs(tokenizer, logprobs).content } : {}),
+    ...(logprobs.length > 0 ? { logprobs } : {}),
     done: false,
   };
 }
 
-function lastOf({ finishReason, usage, timings }: ChatEnd, { clock, atEnd }: AnswerForm) {
+function lastOf({ isCut, timings }: PiecesEnd, { clock, atEnd }: AnswerForm) {
   return {
     done: true,
-    done_reason: finishReason === 'length' ? 'length' : 'stop',
+    done_reason: isCut ? 'length' : 'stop',
     ...atEnd?.(),
-    ...clock.durations(usage, timings),
+    ...clock.durations(timings),
   };
 }

@@ -1,6 +1,6 @@
-import type { TokenLogprob } from '../../engine/index.ts';
 import { isRecord } from '../../util/json.ts';
-import type { ChatEnd, ChatEvent } from '../turn/chat.ts';
+import type { Timings, TokenLogprob } from '../../wires/core/answer.ts';
+import type { AnswerBatches } from '../turn/chat.ts';
 import type { ToolCallLine } from './line-schema.ts';
 
 /** A part of an answer as a line has it. */
@@ -11,32 +11,40 @@ export interface Piece {
   readonly logprobs?: readonly TokenLogprob[];
 }
 
-export type PieceEvent = ({ readonly type: 'piece' } & Piece) | ChatEnd;
+export interface PiecesEnd {
+  readonly type: 'end';
+  /** By a limit of tokens. */
+  readonly isCut: boolean;
+  readonly timings: Timings;
+}
+
+export type PieceEvent = ({ readonly type: 'piece' } & Piece) | PiecesEnd;
 
 /** The events of one answer, with calls in one piece: on this wire their arguments are an object. */
-export async function* toPieces(
-  events: AsyncIterable<ChatEvent>,
-): AsyncGenerator<PieceEvent, void, undefined> {
+export async function* toPieces(batches: AnswerBatches): AsyncGenerator<PieceEvent, void, undefined> {
   let call: { index: number; id: string; name: string; texts: string[] } | undefined;
-  function* finished(): Generator<PieceEvent> {
-    if (call) yield { type: 'piece', ...written(call) };
-    call = undefined;
-  }
-  for await (const event of events) {
-    if (event.type === 'prompt') continue;
-    if (event.type === 'tool_arguments') {
-      call?.texts.push(event.text);
-      continue;
-    }
-    yield* finished();
-    if (event.type === 'tool_call') call = { index: event.index, id: event.id, name: event.name, texts: [] };
-    else if (event.type === 'end') yield event;
-    else {
+  let took: Timings | undefined;
+  for await (const batch of batches)
+    for (const event of batch) {
+      if (event.type === 'usage') took = event.timings;
+      if (event.type === 'tool_arguments') call?.texts.push(event.text);
+      const isPiece = event.type === 'text' || event.type === 'reasoning';
+      if (!isPiece && event.type !== 'tool_call' && event.type !== 'finish') continue;
+      if (call) yield { type: 'piece', ...written(call) };
+      call = undefined;
+      if (event.type === 'tool_call') {
+        call = { index: event.index, id: event.id, name: event.name, texts: [] };
+        continue;
+      }
+      if (event.type === 'finish') {
+        if (!took) throw new Error('the engine ended a generation without its measures');
+        yield { type: 'end', isCut: event.reason === 'length', timings: took };
+        continue;
+      }
       const { type, text, logprobs } = event;
       const carried = logprobs ? { logprobs } : {};
-      yield { type: 'piece', ...(type === 'content' ? { content: text } : { thinking: text }), ...carried };
+      yield { type: 'piece', ...(type === 'text' ? { content: text } : { thinking: text }), ...carried };
     }
-  }
 }
 
 /** A call that the answer's end cut through stays text. */
@@ -68,7 +76,7 @@ function parsed(text: string): unknown {
 /** A whole answer as one piece. */
 export async function collectPieces(
   events: AsyncIterable<PieceEvent>,
-): Promise<{ piece: Piece; end: ChatEnd }> {
+): Promise<{ piece: Piece; end: PiecesEnd }> {
   const content: string[] = [];
   const thinking: string[] = [];
   const calls: ToolCallLine[] = [];

@@ -1,24 +1,15 @@
 import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
-import type {
-  FinishReason,
-  PromptProgress,
-  Timings,
-  TokenLogprob,
-  Tokenizer,
-  Usage,
-} from '../../engine/index.ts';
+import type { Tokenizer } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
+import type { AnswerEvent, FinishReason } from '../../wires/core/answer.ts';
 import { toHttpError } from '../resident.ts';
-import {
-  type Answering,
-  type ChoiceEvent,
-  type Measured,
-  startChoices,
-  type TextRequest,
-} from './choices.ts';
+import { type Answering, type ChoiceEvent, startChoices, type TextRequest } from './choices.ts';
+import { writeLogprobs } from './logprobs.ts';
 import { type ParsedDelta, Progress } from './progress.ts';
 import { sayConversation } from './said.ts';
-import { watched } from './watched.ts';
+import { toSharedTimings, toTimings } from './timings.ts';
+import { toUsage } from './usage.ts';
+import { Watcher } from './watched.ts';
 
 /** How a conversation is to be answered; `maxTokens` is decided when the prompt's length is known. */
 export interface ChatAsk
@@ -30,22 +21,12 @@ export interface ChatAsk
   readonly promptOnly?: boolean;
 }
 
-export interface ChatEnd {
-  readonly type: 'end';
-  readonly finishReason: FinishReason | 'tool_calls';
-  readonly stopText?: string;
-  readonly usage: Usage;
-  readonly timings: Timings;
-  /** Part of the answer's tokens. */
-  readonly reasoningTokens: number;
-}
-
-/** Progress of the prompt comes where the request asks for it. */
-export type ChatEvent = { readonly choice: number } & Measured & (ParsedDelta | PromptProgress | ChatEnd);
+/** The events of answers: those that come together are one batch, which is never empty. */
+export type AnswerBatches = AsyncGenerator<readonly AnswerEvent[], void, undefined>;
 
 export interface StartedChat {
   readonly prepared: PreparedChat;
-  readonly events: AsyncGenerator<ChatEvent, void, undefined>;
+  readonly events: AnswerBatches;
 }
 
 /**
@@ -54,7 +35,7 @@ export interface StartedChat {
  */
 export async function startChat(
   answering: Answering,
-  { input, maxTokens, promptOnly, ...ask }: ChatAsk,
+  { input, maxTokens, promptOnly = false, ...ask }: ChatAsk,
   signal: AbortSignal,
   work?: Work<'completion'>,
 ): Promise<StartedChat> {
@@ -71,112 +52,123 @@ export async function startChat(
     visible: prepared.visible,
   };
   const { tokenizer } = answering.engine;
-  const parsed = parsedChoices(prepared, tokenizer, await startChoices(answering, [request], signal));
-  const events = promptOnly ? endsAlone(parsed) : parsed;
-  const { n = 1 } = ask;
-  return { prepared, events: work ? watched(work, events, { all: n, each: n }) : events };
+  const choices = await startChoices(answering, [request], signal);
+  const events = parsedAnswers(choices, { prepared, tokenizer, answers: ask.n ?? 1, promptOnly, work });
+  return { prepared, events };
+}
+
+/** How the answers to a conversation are read. */
+export interface Reading {
+  readonly prepared: PreparedChat;
+  readonly tokenizer: Tokenizer;
+  /** Default 1. */
+  readonly answers?: number;
+  readonly promptOnly?: boolean;
+  readonly work?: Work<'completion'> | undefined;
+}
+
+interface ChoiceEnd extends Omit<Extract<ChoiceEvent, { type: 'end' }>, 'finishReason'> {
+  readonly finishReason: FinishReason;
+  readonly reasoningTokens: number;
 }
 
 /** What the answers of a conversation mean, as they are made. */
-export async function* parsedChoices(
-  prepared: PreparedChat,
+export async function* parsedAnswers(
+  choices: AsyncGenerator<ChoiceEvent, void, undefined>,
+  { prepared, tokenizer, answers = 1, promptOnly = false, work }: Reading,
+): AnswerBatches {
+  const parsers = new Map<number, Progress>();
+  const ends: ChoiceEnd[] = [];
+  const watcher = work && new Watcher(work, { all: answers, each: answers });
+  try {
+    for await (const event of choices) {
+      const { choice, measured } = event;
+      const from = { choice, ...(measured ? { timings: measured.timings } : {}) };
+      if (event.type === 'prompt') {
+        const { processed, cached, ms } = event;
+        const promptTokens = measured?.promptTokens ?? prepared.prompt.length;
+        if (!promptOnly) yield [{ ...from, type: 'progress', promptTokens, processed, cached, ms }];
+        continue;
+      }
+      const parser = parsers.get(choice) ?? new Progress(prepared, tokenizer);
+      parsers.set(choice, parser);
+      const deltas = event.type === 'text' ? parser.text(event) : parser.end();
+      const told = promptOnly ? [] : deltas.map((delta) => written(delta, from, tokenizer));
+      for (const one of told) watcher?.take(one);
+      const batch: AnswerEvent[] = told;
+      if (event.type === 'end') {
+        parsers.delete(choice);
+        const end = endOf(event, { prepared, parser, promptOnly });
+        ends.push(end);
+        watcher?.take(end);
+        // Counted before its last answer ends: a wire may have to say both at once.
+        if (ends.length === answers) batch.push(usageOf(ends, answers));
+        batch.push(finishOf(end));
+      }
+      if (batch.length > 0) yield batch;
+    }
+  } finally {
+    watcher?.end();
+  }
+}
+
+type Delta = Extract<AnswerEvent, { type: 'text' | 'reasoning' | 'tool_call' | 'tool_arguments' }>;
+
+function written(
+  delta: ParsedDelta,
+  from: Pick<AnswerEvent, 'choice' | 'timings'>,
   tokenizer: Tokenizer,
-  events: AsyncGenerator<ChoiceEvent, void, undefined>,
-): AsyncGenerator<ChatEvent, void, undefined> {
-  const answers = new Map<number, Progress>();
-  const progressOf = (choice: number) => {
-    const known = answers.get(choice) ?? new Progress(prepared, tokenizer);
-    answers.set(choice, known);
-    return known;
-  };
-  for await (const event of events) {
-    const { choice, measured } = event;
-    const from = { choice, ...(measured ? { measured } : {}) };
-    const progress = progressOf(choice);
-    if (event.type === 'prompt') {
-      yield event;
-      continue;
-    }
-    if (event.type === 'text') {
-      for (const delta of progress.text(event)) yield { ...from, ...delta };
-      continue;
-    }
-    for (const delta of progress.end()) yield { ...from, ...delta };
-    answers.delete(choice);
-    const { type, finishReason, stopText, usage, timings } = event;
-    const called = finishReason === 'stop' && progress.called;
-    // One of our own stop texts is no news to the caller.
-    const own = stopText !== undefined && prepared.stop.includes(stopText);
-    yield {
-      ...from,
-      type,
-      finishReason: called ? 'tool_calls' : finishReason,
-      ...(stopText === undefined || own ? {} : { stopText }),
-      usage,
-      timings,
-      reasoningTokens: progress.reasoningTokens,
-    };
-  }
+): Delta {
+  if (delta.type === 'tool_call' || delta.type === 'tool_arguments') return { ...from, ...delta };
+  const { type, text, logprobs } = delta;
+  const told = logprobs ? { logprobs: writeLogprobs(tokenizer, logprobs) } : {};
+  return { ...from, type: type === 'content' ? 'text' : type, text, ...told };
 }
 
-async function* endsAlone(events: AsyncIterable<ChatEvent>): AsyncGenerator<ChatEvent, void, undefined> {
-  for await (const event of events) {
-    if (event.type !== 'end') continue;
-    const { stopText: _, ...end } = event;
-    const usage = { ...end.usage, completion_tokens: 0 };
-    yield { ...end, finishReason: 'length', usage, reasoningTokens: 0 };
-  }
-}
-
-export interface ChatAnswer extends Omit<ChatEnd, 'type'> {
-  readonly content: string;
-  readonly reasoning: string;
-  readonly toolCalls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
-  /** Of the tokens of `content`. */
-  readonly logprobs: readonly TokenLogprob[];
-}
-
-/** Reads a conversation's answers to their end: one for each choice, in order. */
-export async function collectChat(events: AsyncIterable<ChatEvent>): Promise<ChatAnswer[]> {
-  const answers: Collected[] = [];
-  for await (const event of events) {
-    const answer = (answers[event.choice] ??= new Collected());
-    answer.take(event);
-  }
-  return answers.map((answer) => answer.whole());
-}
-
-class Collected {
-  readonly #content: string[] = [];
-  readonly #reasoning: string[] = [];
-  readonly #calls: { id: string; name: string; pieces: string[] }[] = [];
-  readonly #logprobs: TokenLogprob[] = [];
-  #end: ChatEnd | undefined;
-
-  take(event: ChatEvent): void {
-    if (event.type === 'content') {
-      this.#content.push(event.text);
-      this.#logprobs.push(...(event.logprobs ?? []));
-    } else if (event.type === 'reasoning') {
-      this.#reasoning.push(event.text);
-    } else if (event.type === 'tool_call') {
-      this.#calls[event.index] = { id: event.id, name: event.name, pieces: [] };
-    } else if (event.type === 'tool_arguments') {
-      this.#calls[event.index]?.pieces.push(event.text);
-    } else if (event.type === 'end') {
-      this.#end = event;
-    }
-  }
-
-  whole(): ChatAnswer {
-    if (!this.#end) throw new Error('the engine ended a generation without an end event');
-    const { type: _, ...end } = this.#end;
+function endOf(
+  event: Extract<ChoiceEvent, { type: 'end' }>,
+  {
+    prepared,
+    parser,
+    promptOnly,
+  }: { readonly prepared: PreparedChat; readonly parser: Progress; readonly promptOnly: boolean },
+): ChoiceEnd {
+  const { stopText, ...end } = event;
+  if (promptOnly)
     return {
       ...end,
-      content: this.#content.join(''),
-      reasoning: this.#reasoning.join(''),
-      toolCalls: this.#calls.map(({ id, name, pieces }) => ({ id, name, arguments: pieces.join('') })),
-      logprobs: this.#logprobs,
+      finishReason: 'length',
+      usage: { ...end.usage, completion_tokens: 0 },
+      reasoningTokens: 0,
     };
-  }
+  const isCall = end.finishReason === 'stop' && parser.called;
+  // One of our own stop texts is no news to the caller.
+  const isOwn = stopText !== undefined && prepared.stop.includes(stopText);
+  return {
+    ...end,
+    finishReason: isCall ? 'tool_calls' : end.finishReason,
+    ...(stopText === undefined || isOwn ? {} : { stopText }),
+    reasoningTokens: parser.reasoningTokens,
+  };
+}
+
+const finishOf = (end: ChoiceEnd): AnswerEvent => ({
+  type: 'finish',
+  choice: end.choice,
+  reason: end.finishReason,
+  ...(end.stopText === undefined ? {} : { stopText: end.stopText }),
+  timings: toTimings(end),
+});
+
+const usageOf = (ends: readonly ChoiceEnd[], answers: number): AnswerEvent => ({
+  type: 'usage',
+  usage: toUsage(ends, answers),
+  timings: toSharedTimings(ends, answers),
+});
+
+/** Reads answers to their end. */
+export async function collected(batches: AsyncIterable<readonly AnswerEvent[]>): Promise<AnswerEvent[]> {
+  const events: AnswerEvent[] = [];
+  for await (const batch of batches) for (const event of batch) events.push(event);
+  return events;
 }

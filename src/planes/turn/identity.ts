@@ -1,17 +1,10 @@
-import { randomBytes, randomInt } from 'node:crypto';
+import { randomInt } from 'node:crypto';
 import type { ModelInfo } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
 
-/** What all bodies and chunks of one answer share. */
-export function answerHead(prefix: 'chatcmpl' | 'cmpl', model: ModelInfo) {
-  return {
-    id: `${prefix}-${randomBytes(14).toString('hex')}`,
-    created: Math.floor(Date.now() / 1000),
-    model: model.id,
-    // Names the weights: the same seed gives the same text only on the same ones.
-    system_fingerprint: `fp_${model.digest.replace(/^sha256:/, '').slice(0, 10)}`,
-  };
-}
+/** Names the weights: the same seed gives the same text only on the same ones. */
+export const fingerprintOf = ({ digest }: ModelInfo): string =>
+  `fp_${digest.replace(/^sha256:/, '').slice(0, 10)}`;
 
 export const randomSeed = (): number => randomInt(2 ** 32);
 

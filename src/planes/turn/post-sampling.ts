@@ -7,6 +7,3 @@ export const postSamplingProbs = flag
     'Tell probabilities of the distribution that tokens are drawn from, after penalties, cuts, temperature and grammar, ' +
       "instead of the model's own logarithms. Tokens that cannot be drawn are left out. Default false.",
   );
-
-/** A probability of its natural logarithm. */
-export const toProbability = (logprob: number): number => Math.min(1, Math.exp(logprob));

@@ -3,8 +3,8 @@ import type { Timings, Tokenizer } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
 
 /** What any wire's answers are made of, as far as it is noted. */
-export type AnswerEvent = { readonly choice: number } & (
-  | { readonly type: 'text' | 'content' | 'reasoning'; readonly text: string }
+export type SaidEvent = { readonly choice?: number } & (
+  | { readonly type: 'text' | 'reasoning'; readonly text: string }
   | { readonly type: 'tool_call'; readonly index: number; readonly name: string }
   | { readonly type: 'tool_arguments'; readonly index: number; readonly text: string }
   | { readonly type: 'prompt' }
@@ -52,7 +52,7 @@ export function sayTexts(
 }
 
 interface Answer {
-  readonly content: string[];
+  readonly text: string[];
   readonly reasoning: string[];
   readonly calls: { readonly name: string; readonly pieces: string[] }[];
 }
@@ -66,14 +66,13 @@ export class AnswersSaid {
     this.#work = work;
   }
 
-  take(event: AnswerEvent): void {
-    const { choice } = event;
-    const answer = this.#answers.get(choice) ?? { content: [], reasoning: [], calls: [] };
+  take(event: SaidEvent): void {
+    const { choice = 0 } = event;
+    const answer = this.#answers.get(choice) ?? { text: [], reasoning: [], calls: [] };
     this.#answers.set(choice, answer);
     switch (event.type) {
       case 'text':
-      case 'content':
-        answer.content.push(event.text);
+        answer.text.push(event.text);
         break;
       case 'reasoning':
         answer.reasoning.push(event.text);
@@ -98,12 +97,12 @@ export class AnswersSaid {
     this.#answers.clear();
   }
 
-  #say({ content, reasoning, calls }: Answer): void {
+  #say({ text, reasoning, calls }: Answer): void {
     const parts = [
       { role: 'reasoning', text: reasoning.join('') },
-      { role: 'assistant', text: content.join('') },
+      { role: 'assistant', text: text.join('') },
     ] as const;
-    for (const { role, text } of parts) if (text !== '') this.#work.say(role, () => text);
+    for (const { role, text: whole } of parts) if (whole !== '') this.#work.say(role, () => whole);
     for (const { name, pieces } of calls) this.#work.say('tool_call', () => pieces.join(''), name);
   }
 }

@@ -1,37 +1,64 @@
 import type { Timings } from '../../engine/index.ts';
 import type { CompletionFacts, Work } from '../../watch/index.ts';
-import { type AnswerEnd, type AnswerEvent, AnswersSaid } from './said.ts';
+import { type AnswerEnd, AnswersSaid, type SaidEvent } from './said.ts';
 
-type End = AnswerEnd & { readonly choice: number };
+type End = AnswerEnd & { readonly choice?: number };
 
 /**
- * Passes answers on and notes on their work what becomes known of them. What they took is only told when all came to
- * their end: a part of a sum would pass for the whole.
- * @param answers in all, and to each prompt, which is counted once
+ * Notes on a request's work what becomes known of its answers. What they took is only told when all came to their end: a
+ * part of a sum would pass for the whole.
  */
-export async function* watched<Event extends AnswerEvent>(
+export class Watcher {
+  readonly #work: Work<'completion'>;
+  readonly #answers: AnswerCounts;
+  readonly #said: AnswersSaid | undefined;
+  readonly #ends: End[] = [];
+
+  constructor(work: Work<'completion'>, answers: AnswerCounts) {
+    this.#work = work;
+    this.#answers = answers;
+    this.#said = work.said && new AnswersSaid(work);
+  }
+
+  take(event: SaidEvent): void {
+    this.#said?.take(event);
+    if (event.type !== 'end') {
+      if (event.type !== 'prompt') this.#work.firstToken();
+    } else if (this.#ends.push(event) === this.#answers.all) note(this.#work, this.#ends, this.#answers.each);
+  }
+
+  /** No more comes. */
+  end(): void {
+    this.#said?.end();
+  }
+}
+
+/** Answers in all, and to each prompt, which is counted once. */
+interface AnswerCounts {
+  readonly all: number;
+  readonly each: number;
+}
+
+/** Passes answers on and notes on their work what becomes known of them. */
+export async function* watched<Event extends SaidEvent>(
   work: Work<'completion'>,
   events: AsyncIterable<Event>,
-  answers: { readonly all: number; readonly each: number },
+  answers: AnswerCounts,
 ): AsyncGenerator<Event, void, undefined> {
-  const said = work.said && new AnswersSaid(work);
-  const ends: End[] = [];
+  const watcher = new Watcher(work, answers);
   try {
     for await (const event of events) {
-      said?.take(event);
-      if (event.type !== 'end') {
-        if (event.type !== 'prompt') work.firstToken();
-      } else if (ends.push(event) === answers.all) note(work, ends, answers.each);
+      watcher.take(event);
       yield event;
     }
   } finally {
-    said?.end();
+    watcher.end();
   }
 }
 
 /** @param each answers to a prompt */
 function note(work: Work<'completion'>, ends: readonly End[], each: number): void {
-  const firsts = ends.filter(({ choice }) => choice % each === 0);
+  const firsts = ends.filter(({ choice = 0 }) => choice % each === 0);
   // They are made side by side: the longest time is the request's.
   const longest = (time: keyof Timings) => most(ends.map(({ timings }) => timings?.[time]));
   const known: { [Fact in keyof CompletionFacts]?: CompletionFacts[Fact] | undefined } = {

@@ -3,19 +3,17 @@ import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { answerShare } from '../turn/bounds.ts';
-import { collectChat, startChat } from '../turn/chat.ts';
+import { chatWire } from '../../wires/chat/client.ts';
+import { startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
-import { answerHead, randomSeed } from '../turn/identity.ts';
+import { randomSeed } from '../turn/identity.ts';
+import { aboutOf, respond } from '../turn/respond.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
-import { toChatCompletion, toChunkChoices, type ToLogprobs } from './chat-answer.ts';
 import { chatChunk, chatCompletion } from './chat-answer-schema.ts';
 import { chatViolations, toChatInput } from './chat-input.ts';
 import { type ChatRequest, chatRequest } from './chat-schema.ts';
-import { chunkStream } from './chunk-stream.ts';
-import { eventStream } from './event-stream.ts';
 import { namingGrammar } from './grammar-refusal.ts';
-import { toChatLogprobs, toChatProbabilities } from './logprobs.ts';
 import { toOutput } from './output-schema.ts';
 import { progressAsked } from './request-schema.ts';
 
@@ -49,7 +47,6 @@ export function chatRoute(resident: Resident) {
       const wrong = chatViolations(body);
       if (wrong.length > 0) throw invalidBody(wrong);
       const n = body.n ?? 1;
-      const postSampling = body.post_sampling_probs ?? false;
       const tokens = body.max_completion_tokens ?? body.max_tokens;
       const share = answerShare({ answers: n, member: 'n', tokens }, model.contextLength);
       const { events } = await startChat(
@@ -60,7 +57,9 @@ export function chatRoute(resident: Resident) {
           sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
           stop: toStops(body.stop),
           maxTokens: (prompt) => answerLimit(prompt, model.contextLength, 'messages', tokens, share),
-          ...(body.logprobs ? { logprobs: body.top_logprobs ?? 0, postSampling } : {}),
+          ...(body.logprobs
+            ? { logprobs: body.top_logprobs ?? 0, postSampling: body.post_sampling_probs ?? false }
+            : {}),
           ...(body.ignore_eos ? { ignoreEnd: true } : {}),
           ...progressAsked(body),
         },
@@ -69,21 +68,9 @@ export function chatRoute(resident: Resident) {
       ).catch((error: unknown) => {
         throw namingGrammar(error, () => grammarMember(body));
       });
-      const head = answerHead('chatcmpl', model);
-      const write = postSampling ? toChatProbabilities : toChatLogprobs;
-      const toLogprobs: ToLogprobs | undefined = body.logprobs
-        ? (entries) => write(tokenizer, entries)
-        : undefined;
-      if (body.stream) {
-        const chunks = chunkStream(events, {
-          head: { ...head, object: 'chat.completion.chunk' as const },
-          toChoices: toChunkChoices(toLogprobs),
-          answers: n,
-          body,
-        });
-        return await eventStream(chunks, asHttpError);
-      }
-      return Response.json(toChatCompletion(head, await collectChat(events), toLogprobs));
+      const includeUsage = body.stream_options?.include_usage ?? false;
+      const about = aboutOf(model, { body, facts: { includeUsage, answers: n } });
+      return await respond(chatWire, events, { about, stream: body.stream ?? false, asHttpError });
     },
   });
 }

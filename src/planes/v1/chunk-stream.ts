@@ -1,7 +1,6 @@
 import type { z } from 'zod';
-import type { ChatDelta } from '../../chat/index.ts';
-import type { PromptProgress as EngineProgress, Timings as EngineTimings } from '../../engine/index.ts';
-import type { Measured } from '../turn/choices.ts';
+import { type ChatUsage, writtenUsage } from '../../wires/chat/usage.ts';
+import type { ChoiceEvent } from '../turn/choices.ts';
 import {
   type PromptProgress,
   type Timings,
@@ -9,40 +8,37 @@ import {
   toSharedTimings,
   toTimings,
 } from '../turn/timings.ts';
+import { toUsage } from '../turn/usage.ts';
+import type { CompletionChunk } from './completions-schema.ts';
 import type { streamMembers } from './request-schema.ts';
-import { type AnswerUsage, toUsage, type Usage } from './usage.ts';
 
-interface Chunk<Choice> {
-  readonly choices: readonly Choice[];
-  readonly usage?: Usage | null;
+type Choice = CompletionChunk['choices'][number];
+type End = Extract<ChoiceEvent, { type: 'end' }>;
+
+interface More {
+  readonly usage?: ChatUsage | null;
   readonly timings?: Timings;
   readonly prompt_progress?: PromptProgress;
 }
 
-type End = { type: 'end'; timings: EngineTimings } & AnswerUsage;
-
-/** How a wire writes a stream of answers. */
-export interface ChunkForm<Event, Choice, Head extends object> {
+/** How a stream of text completions is written. */
+export interface ChunkForm<Head extends object> {
   /** What all chunks share. */
   readonly head: Head;
   /** The choices that an event becomes, a chunk each. */
-  readonly toChoices: (event: Event) => Iterable<Choice>;
+  readonly toChoices: (event: ChoiceEvent) => Iterable<Choice>;
   /** Answers of each prompt. */
   readonly answers: number;
   readonly body: z.infer<z.ZodObject<typeof streamMembers>>;
 }
 
 /** Answers as the chunks of a stream; with `include_usage` a last one tells what they took. */
-export async function* chunkStream<
-  Event extends Measured & ({ type: 'text' | ChatDelta['type'] } | EngineProgress | End),
-  Choice,
-  Head extends object,
->(
-  events: AsyncIterable<Event>,
-  { head, toChoices, answers, body }: ChunkForm<Event, Choice, Head>,
-): AsyncGenerator<Head & Chunk<Choice>, void, undefined> {
+export async function* chunkStream<Head extends object>(
+  events: AsyncIterable<ChoiceEvent>,
+  { head, toChoices, answers, body }: ChunkForm<Head>,
+): AsyncGenerator<object, void, undefined> {
   const includeUsage = body.stream_options?.include_usage === true;
-  const chunk = (choices: readonly Choice[], more: Partial<Chunk<Choice>>) => ({
+  const chunk = (choices: readonly Choice[], more: More) => ({
     ...head,
     choices,
     ...(includeUsage ? { usage: null } : {}),
@@ -68,5 +64,8 @@ export async function* chunkStream<
       yield chunk([choice], index === choices.length - 1 ? { timings: toTimings(event) } : timed);
   }
   if (includeUsage)
-    yield chunk([], { usage: toUsage(ends, answers), timings: toSharedTimings(ends, answers) });
+    yield chunk([], {
+      usage: writtenUsage(toUsage(ends, answers)),
+      timings: toSharedTimings(ends, answers),
+    });
 }

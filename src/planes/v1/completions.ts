@@ -3,18 +3,20 @@ import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
-import { answerHead } from '../turn/identity.ts';
+import { headOf } from '../../wires/chat/resident-form.ts';
+import { writtenUsage } from '../../wires/chat/usage.ts';
+import { aboutOf } from '../turn/respond.ts';
 import { sayTexts } from '../turn/said.ts';
 import { toSharedTimings } from '../turn/timings.ts';
+import { toUsage } from '../turn/usage.ts';
 import { watched } from '../turn/watched.ts';
 import { chunkStream } from './chunk-stream.ts';
 import { CompletionCollector, type CompletionForm, toChunkChoices } from './completions-answer.ts';
 import { answersMade, completionViolations, toJobs } from './completions-input.ts';
-import { type Completion, completion, completionChunk, completionRequest } from './completions-schema.ts';
+import { completion, completionChunk, completionRequest } from './completions-schema.ts';
 import { eventStream } from './event-stream.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toOutput } from './output-schema.ts';
-import { toUsage } from './usage.ts';
 
 export function completionsRoute(resident: Resident) {
   return defineRoute({
@@ -62,7 +64,8 @@ export function completionsRoute(resident: Resident) {
         throw namingGrammar(error, () => toOutput(body)?.member ?? 'prompt');
       });
       const events = watched(work, choices, { all: jobs.length * made, each: made });
-      const head = { ...answerHead('cmpl', engine.model), object: 'text_completion' as const };
+      const about = aboutOf(engine.model, { body, facts: { includeUsage: false, answers: made } });
+      const head = headOf(about, 'text_completion', 'cmpl');
       const logprobs = typeof body.logprobs === 'number';
       const form: CompletionForm = { jobs, made, tokenizer: engine.tokenizer, logprobs };
       if (body.stream) {
@@ -80,10 +83,9 @@ export function completionsRoute(resident: Resident) {
         collector.take(event);
         if (event.type === 'end') ends.push(event);
       }
-      const usage = toUsage(ends, made);
+      const usage = writtenUsage(toUsage(ends, made));
       const timings = toSharedTimings(ends, made);
-      const answer: Completion = { ...head, choices: collector.choices(body.n ?? 1), usage, timings };
-      return Response.json(answer);
+      return Response.json({ ...head, choices: collector.choices(body.n ?? 1), usage, timings });
     },
   });
 }

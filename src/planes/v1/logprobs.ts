@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { TokenLogprob, Tokenizer } from '../../engine/index.ts';
-import { toProbability } from '../turn/post-sampling.ts';
+import { bytesOf, finite } from '../turn/logprobs.ts';
 
 const tokenText = {
   token: z.string().describe('Its text; U+FFFD where it holds a part of a character.'),
@@ -18,42 +18,6 @@ export const chatLogprobs = z.object({
   ),
   refusal: z.null(),
 });
-export type ChatLogprobs = z.infer<typeof chatLogprobs>;
-
-/** JSON has no infinity; OpenAI's wire writes what is as good as impossible like this. */
-const leastLogprob = -9999;
-const finite = (logprob: number): number => Math.max(logprob, leastLogprob);
-
-export function toChatLogprobs(tokenizer: Tokenizer, entries: readonly TokenLogprob[]) {
-  const written = ({ id, logprob }: Entry) => {
-    const { token: text, bytes } = tokenOf(tokenizer, id);
-    return { token: text, logprob: finite(logprob), bytes };
-  };
-  const content = entries.map((entry) => ({ ...written(entry), top_logprobs: entry.top.map(written) }));
-  return { content, refusal: null };
-}
-
-/** llama.cpp's `post_sampling_probs`. */
-export function toChatProbabilities(tokenizer: Tokenizer, entries: readonly TokenLogprob[]) {
-  const written = ({ id, logprob }: Entry) => ({
-    ...tokenOf(tokenizer, id),
-    prob: toProbability(logprob),
-  });
-  const content = entries.map((entry) => ({ ...written(entry), top_probs: entry.top.map(written) }));
-  return { content, refusal: null };
-}
-
-type Entry = Pick<TokenLogprob, 'id' | 'logprob'>;
-
-function tokenOf(tokenizer: Tokenizer, id: number): { token: string; bytes: number[] } {
-  const bytes = bytesOf(tokenizer, id);
-  return { token: new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes), bytes: [...bytes] };
-}
-
-function bytesOf(tokenizer: Tokenizer, id: number): Uint8Array {
-  if (tokenizer.isControl(id)) return new TextEncoder().encode(tokenizer.tokenText(id));
-  return tokenizer.tokenBytes(id);
-}
 
 export const textLogprobs = z.object({
   tokens: z.array(z.string()).describe('`bytes:` and the bytes where one holds a part of a character.'),

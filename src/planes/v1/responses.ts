@@ -2,19 +2,17 @@ import { openaiError } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
-import { serverSentEvents, sse, streamResponse } from '../../http/stream.ts';
-import { type ChatEvent, startChat } from '../turn/chat.ts';
+import { responsesWire } from '../../wires/responses/client.ts';
+import { startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
+import { aboutOf, respond } from '../turn/respond.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
 import { namingGrammar } from './grammar-refusal.ts';
-import { toChatLogprobs } from './logprobs.ts';
-import { ResponseWriter } from './responses-events.ts';
-import { responseHead } from './responses-head.ts';
 import { toChatInput } from './responses-input.ts';
 import { type ResponseRequest, responseRequest } from './responses-request.ts';
-import { type ResponseEvent, responseEvent, responseObject } from './responses-schema.ts';
+import { responseEvent, responseObject } from './responses-schema.ts';
 
 const path = '/v1/responses';
 const refusal = (description: string) => ({ description, content: { 'application/json': openaiError } });
@@ -58,17 +56,8 @@ function createRoute(resident: Resident): Route {
       const { events } = await startChat(ready, ask, signal, work).catch((error: unknown) => {
         throw namingGrammar(asInput(error), () => grammarMember(body));
       });
-      const writer = new ResponseWriter(
-        responseHead(body, model),
-        (entries) => toChatLogprobs(tokenizer, entries).content,
-      );
-      if (body.stream) {
-        return await streamResponse(framed(events, writer), {
-          contentType: serverSentEvents,
-          failure: (error) => [...writer.fail(asHttpError(error))].map(frame).join(''),
-        });
-      }
-      return Response.json(await lastSnapshot(events, writer));
+      const about = aboutOf(model, { body, facts: { includeUsage: true, answers: 1 } });
+      return await respond(responsesWire, events, { about, stream: body.stream ?? false, asHttpError });
     },
   });
 }
@@ -78,26 +67,6 @@ function grammarMember({ tools, text }: ResponseRequest): string {
   const defined = (tools ?? []).map(({ strict, parameters }) => ({ strict, schema: parameters }));
   const bySchema = text?.format?.type === 'json_schema';
   return toolAtFault(defined, 'parameters') ?? (bySchema ? 'text.format.schema' : 'tools');
-}
-
-const frame = (event: ResponseEvent): string => sse(event, event.type);
-
-async function* framed(
-  events: AsyncIterable<ChatEvent>,
-  writer: ResponseWriter,
-): AsyncGenerator<string, void, undefined> {
-  for await (const event of events) {
-    for (const made of writer.take(event)) yield frame(made);
-  }
-}
-
-async function lastSnapshot(events: AsyncIterable<ChatEvent>, writer: ResponseWriter) {
-  let last: ResponseEvent | undefined;
-  for await (const event of events) {
-    for (const made of writer.take(event)) last = made;
-  }
-  if (!last || !('response' in last)) throw new Error('the engine ended a generation without an end event');
-  return last.response;
 }
 
 /** On this wire the conversation's member has another name. */

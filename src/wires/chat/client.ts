@@ -1,10 +1,12 @@
+import { errorObject } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import type { AnswerAbout, ClientWire } from '../core/wire.ts';
 import { conversationOf } from './conversation.ts';
 import { factsOf } from './facts.ts';
 import { choiceOf } from './message.ts';
 import { writtenUsage } from './usage.ts';
-import { answerId, ChunkWriter } from './writer.ts';
+import { formOf, headOf } from './resident-form.ts';
+import { ChunkWriter } from './writer.ts';
 
 /** OpenAI's chat completions, as callers speak it. */
 export const chatWire: ClientWire = {
@@ -13,18 +15,27 @@ export const chatWire: ClientWire = {
   conversation: conversationOf,
   body: bodyOf,
   writer: (about) => new ChunkWriter(about),
-  errorBody: (error) => ({ error: error.body }),
+  errorBody: (error) => ({ error: errorObject(error) }),
 };
 
-function bodyOf(events: readonly AnswerEvent[], { requestId, created, model }: AnswerAbout): object {
-  const { message, finish, logprobs } = choiceOf(events);
+function bodyOf(events: readonly AnswerEvent[], about: AnswerAbout): object {
   const usage = events.findLast((event) => event.type === 'usage');
+  const form = formOf(about);
   return {
-    id: answerId('chatcmpl', requestId),
-    object: 'chat.completion',
-    created,
-    model,
-    choices: [{ index: 0, message, logprobs, finish_reason: finish }],
+    ...headOf(about, 'chat.completion'),
+    choices: choicesOf(events).map((choice, index) => {
+      const { message, finish, logprobs } = choiceOf(choice, form);
+      return { index, message, logprobs, finish_reason: finish };
+    }),
     ...(usage ? { usage: writtenUsage(usage.usage) } : {}),
+    ...(usage?.timings ? { timings: usage.timings } : {}),
   };
+}
+
+/** The events of each choice; at least of one. */
+function choicesOf(events: readonly AnswerEvent[]): readonly (readonly AnswerEvent[])[] {
+  if (events.every(({ choice = 0 }) => choice === 0)) return [events];
+  const choices: AnswerEvent[][] = [];
+  for (const event of events) (choices[event.choice ?? 0] ??= []).push(event);
+  return choices;
 }

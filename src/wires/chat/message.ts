@@ -1,5 +1,6 @@
 import type { Json } from '../../util/json.ts';
-import type { AnswerEvent, FinishReason } from '../core/answer.ts';
+import type { AnswerEvent, FinishReason, TokenLogprob } from '../core/answer.ts';
+import { logprobsOf, type ResidentForm } from './resident-form.ts';
 
 export type Choice = Readonly<{ message: Json; finish: FinishReason; logprobs: Json | null }>;
 
@@ -39,14 +40,14 @@ export class ReasoningDetails {
 export const sealOf = (signature: string | undefined): Json =>
   signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
 
-/** One answer of the events of a buffered one. */
-export function choiceOf(events: readonly AnswerEvent[]): Choice {
+/** One answer of the events of a buffered one. @param form of the resident model's answers */
+export function choiceOf(events: readonly AnswerEvent[], form?: ResidentForm): Choice {
   let text: string | null = null;
   let refusal: string | null = null;
   let reasoning = '';
   let finish: FinishReason = 'stop';
   const details = new ReasoningDetails();
-  const logprobs: unknown[] = [];
+  const logprobs: TokenLogprob[] = [];
   const calls: { id: string; name: string; arguments: string; signature: string | undefined }[] = [];
   for (const event of events) {
     details.add(event);
@@ -83,7 +84,7 @@ export function choiceOf(events: readonly AnswerEvent[]): Choice {
     // Null beside calls and refusals only, as OpenAI has it.
     content: text ?? (calls.length > 0 || refusal !== null ? null : ''),
     refusal,
-    ...(reasoning === '' ? {} : { reasoning }),
+    ...(reasoning === '' ? {} : { ...(form ? { reasoning_content: reasoning } : {}), reasoning }),
     ...(whole ? { reasoning_details: whole } : {}),
     ...(calls.length > 0
       ? {
@@ -96,5 +97,6 @@ export function choiceOf(events: readonly AnswerEvent[]): Choice {
         }
       : {}),
   };
-  return { message, finish, logprobs: logprobs.length > 0 ? { content: logprobs, refusal: null } : null };
+  const isTold = form ? form.tellsLogprobs : logprobs.length > 0;
+  return { message, finish, logprobs: isTold ? logprobsOf(logprobs, form) : null };
 }

@@ -1,7 +1,7 @@
 import { isRecord } from '../../util/json.ts';
 import type { AnswerAbout } from '../core/wire.ts';
 import { type ChoiceReader, partsIn, reasons } from './choices.ts';
-import { answerId } from './writer.ts';
+import { answerId } from './resident-form.ts';
 
 /**
  * Makes answers of providers that leave members out, or write null where OpenAI's schema knows none, fit that schema.

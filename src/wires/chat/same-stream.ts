@@ -1,5 +1,5 @@
 import { isRecord } from '../../util/json.ts';
-import type { WireError } from '../core/error.ts';
+import type { HttpError } from '../../http/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import type { AnswerAbout, SseFrame, StreamTranslation } from '../core/wire.ts';
 import { ChunkReader, type Held, heldIn } from './reader.ts';
@@ -148,7 +148,7 @@ export class SameStream implements StreamTranslation {
     return this.#usage + lastFrame;
   }
 
-  fail(error: WireError): string {
+  fail(error: HttpError): string {
     return errorFrame(error);
   }
 }

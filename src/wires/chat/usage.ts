@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../../util/json.ts';
+import { isRecord } from '../../util/json.ts';
 import type { Usage } from '../core/types.ts';
 
 const count = (value: unknown): number =>
@@ -30,8 +30,17 @@ export function readUsage(usage: unknown): Usage | undefined {
   };
 }
 
+/** `usage` of the chat wire. */
+export interface ChatUsage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly prompt_tokens_details: { readonly cached_tokens: number; readonly cache_write_tokens: number };
+  readonly completion_tokens_details?: { readonly reasoning_tokens: number };
+}
+
 /** As the chat wire counts. */
-export function writtenUsage(usage: Usage): Json {
+export function writtenUsage(usage: Usage): ChatUsage {
   const written = usage.cacheWrite + usage.cacheWrite1h;
   const prompt = usage.fresh + written + usage.cacheRead;
   return {

@@ -1,32 +1,31 @@
-import type { Usage } from '../core/types.ts';
-import type { WireError } from '../core/error.ts';
-import type { AnswerEvent } from '../core/answer.ts';
+import type { AnswerEvent, Timings, TokenLogprob } from '../core/answer.ts';
+import type { HttpError } from '../../http/error.ts';
+import { errorObject } from '../core/error.ts';
 import type { AnswerAbout, StreamWriter } from '../core/wire.ts';
 import { ReasoningDetails, sealOf } from './message.ts';
+import { formOf, headOf, logprobsOf, type ResidentForm } from './resident-form.ts';
 import { writtenUsage } from './usage.ts';
 
 export const frameOf = (data: string): string => `data: ${data}\n\n`;
 export const lastFrame = frameOf('[DONE]');
-export const errorFrame = (error: WireError): string => frameOf(JSON.stringify({ error: error.body }));
+export const errorFrame = (error: HttpError): string =>
+  frameOf(JSON.stringify({ error: errorObject(error) }));
 
-/** One id for an answer and all of its chunks. */
-export const answerId = (prefix: string, requestId: string): string =>
-  `${prefix}-${requestId.replace(/^req_/, '')}`;
-
-/** Chunks of one answer, each a frame. */
+/** Chunks of answers, each a frame. */
 export class ChunkWriter implements StreamWriter {
   readonly #head: string;
   readonly #usageNull: string;
   readonly #includeUsage: boolean;
   readonly #details = new ReasoningDetails();
-  #usage: Usage | undefined;
-  #begun = false;
+  readonly #form: ResidentForm | undefined;
+  #usage: Extract<AnswerEvent, { type: 'usage' }> | undefined;
+  /** Choices that have their role. */
+  readonly #begun = new Set<number>();
 
   constructor(about: AnswerAbout) {
-    const { requestId, model, created, request } = about;
-    const head = { id: answerId('chatcmpl', requestId), object: 'chat.completion.chunk', created, model };
-    this.#head = `${JSON.stringify(head).slice(0, -1)},"choices":[`;
-    this.#includeUsage = request.facts.includeUsage;
+    this.#form = formOf(about);
+    this.#head = `${JSON.stringify(headOf(about, 'chat.completion.chunk')).slice(0, -1)},"choices":[`;
+    this.#includeUsage = about.request.facts.includeUsage;
     // With `include_usage` all chunks have the member.
     this.#usageNull = this.#includeUsage ? ',"usage":null' : '';
   }
@@ -34,28 +33,35 @@ export class ChunkWriter implements StreamWriter {
   write(event: AnswerEvent): string {
     const details = this.#details.add(event);
     switch (event.type) {
+      case 'progress':
+        return this.#form?.tellsProgress ? this.#progress(event) : '';
       case 'text':
-        return this.#chunk(`"content":${JSON.stringify(event.text)}`, event.logprobs);
+        return this.#chunk(event, `"content":${JSON.stringify(event.text)}`, event.logprobs);
       case 'refusal':
-        return this.#chunk(`"refusal":${JSON.stringify(event.text)}`);
-      case 'reasoning':
-        return this.#chunk(`"reasoning":${JSON.stringify(event.text)}`);
+        return this.#chunk(event, `"refusal":${JSON.stringify(event.text)}`);
+      case 'reasoning': {
+        const text = JSON.stringify(event.text);
+        return this.#chunk(event, `${this.#form ? `"reasoning_content":${text},` : ''}"reasoning":${text}`);
+      }
       case 'reasoning_signature':
       case 'sealed_reasoning':
-        return this.#chunk(`"reasoning_details":${JSON.stringify(details)}`);
+        return this.#chunk(event, `"reasoning_details":${JSON.stringify(details)}`);
       case 'tool_call': {
         const { index, id, name, signature } = event;
         const call = { index, id, type: 'function', function: { name, arguments: '' }, ...sealOf(signature) };
-        return this.#chunk(`"tool_calls":${JSON.stringify([call])}`);
+        return this.#chunk(event, `"tool_calls":${JSON.stringify([call])}`);
       }
       case 'tool_arguments': {
         const { index, text } = event;
-        return this.#chunk(`"tool_calls":${JSON.stringify([{ index, function: { arguments: text } }])}`);
+        return this.#chunk(
+          event,
+          `"tool_calls":${JSON.stringify([{ index, function: { arguments: text } }])}`,
+        );
       }
       case 'finish':
-        return this.#chunk('', undefined, event.reason);
+        return this.#chunk(event, '', undefined, event.reason);
       case 'usage':
-        this.#usage = event.usage;
+        this.#usage = event;
         return '';
       case 'start':
       case 'failure':
@@ -63,28 +69,61 @@ export class ChunkWriter implements StreamWriter {
     }
   }
 
-  #chunk(delta: string, logprobs?: readonly unknown[], finish?: string): string {
+  #chunk(event: AnswerEvent, delta: string, logprobs?: readonly TokenLogprob[], finish?: string): string {
+    const { choice = 0, timings } = event;
     let members = delta;
-    if (!this.#begun) {
-      this.#begun = true;
-      members = `"role":"assistant"${delta === '' ? ',"content":""' : `,${delta}`}`;
+    let role = '';
+    if (!this.#begun.has(choice)) {
+      this.#begun.add(choice);
+      const content = event.type === 'tool_call' ? null : '';
+      if (this.#form)
+        // As OpenAI begins, in a chunk of its own.
+        role = this.#frame(choice, `"role":"assistant","content":${JSON.stringify(content)},"refusal":null`, {
+          timings,
+        });
+      else members = `"role":"assistant"${delta === '' ? ',"content":""' : `,${delta}`}`;
     }
-    const shown = logprobs ? JSON.stringify({ content: logprobs, refusal: null }) : 'null';
+    return role + this.#frame(choice, members, { logprobs, finish, timings });
+  }
+
+  #progress({ choice = 0, timings, promptTokens, processed, cached, ms }: Progress): string {
+    const progress = { total: promptTokens, cache: cached, processed, time_ms: ms };
+    const more = `,"prompt_progress":${JSON.stringify(progress)}`;
+    return this.#frame(choice, '"role":"assistant","content":null', { timings, more });
+  }
+
+  #frame(choice: number, delta: string, { logprobs, finish, timings, more = '' }: ChunkMembers): string {
+    const shown = logprobs ? JSON.stringify(logprobsOf(logprobs, this.#form)) : 'null';
     const reason = finish === undefined ? 'null' : `"${finish}"`;
+    const isTimed = timings && (finish !== undefined || this.#form?.tellsTimings);
+    const measured = isTimed ? `,"timings":${JSON.stringify(timings)}` : '';
     return frameOf(
-      `${this.#head}{"index":0,"delta":{${members}},"logprobs":${shown},"finish_reason":${reason}}]${this.#usageNull}}`,
+      `${this.#head}{"index":${choice},"delta":{${delta}},"logprobs":${shown},"finish_reason":${reason}}]${this.#usageNull}${measured}${more}}`,
     );
   }
 
   end(): string {
-    const usage =
-      this.#includeUsage && this.#usage
-        ? frameOf(`${this.#head}],"usage":${JSON.stringify(writtenUsage(this.#usage))}}`)
-        : '';
-    return usage + lastFrame;
+    return this.#usageFrame() + lastFrame;
   }
 
-  fail(error: WireError): string {
+  #usageFrame(): string {
+    if (!this.#includeUsage || !this.#usage) return '';
+    const { usage, timings } = this.#usage;
+    const measured = timings ? `,"timings":${JSON.stringify(timings)}` : '';
+    return frameOf(`${this.#head}],"usage":${JSON.stringify(writtenUsage(usage))}${measured}}`);
+  }
+
+  fail(error: HttpError): string {
     return errorFrame(error);
   }
+}
+
+type Progress = Extract<AnswerEvent, { type: 'progress' }>;
+
+interface ChunkMembers {
+  readonly timings: Timings | undefined;
+  readonly logprobs?: readonly TokenLogprob[] | undefined;
+  readonly finish?: string | undefined;
+  /** Further members, as JSON text. */
+  readonly more?: string;
 }

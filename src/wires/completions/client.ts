@@ -1,7 +1,8 @@
-import { invalidRequest } from '../core/error.ts';
+import { errorObject, invalidRequest } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { writtenUsage } from '../chat/usage.ts';
-import { answerId, errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
+import { headOf } from '../chat/resident-form.ts';
+import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
 import type { AnswerAbout, ClientWire, StreamWriter } from '../core/wire.ts';
 import { factsOf } from './facts.ts';
 
@@ -19,21 +20,14 @@ export const completionsWire: ClientWire = {
     const finish = events.findLast((event) => event.type === 'finish');
     const usage = events.findLast((event) => event.type === 'usage');
     return {
-      ...headOf(about),
+      ...headOf(about, 'text_completion', 'cmpl'),
       choices: [choiceOf(textOf(events), finish ? finishOf(finish.reason) : 'stop')],
       ...(usage ? { usage: writtenUsage(usage.usage) } : {}),
     };
   },
   writer: writerOf,
-  errorBody: (error) => ({ error: error.body }),
+  errorBody: (error) => ({ error: errorObject(error) }),
 };
-
-const headOf = ({ requestId, created, model }: AnswerAbout) => ({
-  id: answerId('cmpl', requestId),
-  object: 'text_completion',
-  created,
-  model,
-});
 
 const textOf = (events: readonly AnswerEvent[]): string =>
   events.map((event) => (event.type === 'text' ? event.text : '')).join('');
@@ -49,7 +43,7 @@ type Finish = Extract<AnswerEvent, { type: 'finish' }>['reason'];
 const finishOf = (reason: Finish): string => (reason === 'tool_calls' ? 'stop' : reason);
 
 function writerOf(about: AnswerAbout): StreamWriter {
-  const head = headOf(about);
+  const head = headOf(about, 'text_completion', 'cmpl');
   const { includeUsage } = about.request.facts;
   let usage: object | undefined;
   const chunk = (text: string, finish: string | null) =>

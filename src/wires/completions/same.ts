@@ -1,5 +1,5 @@
 import { isRecord } from '../../util/json.ts';
-import type { WireError } from '../core/error.ts';
+import type { HttpError } from '../../http/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { failureOf } from '../chat/failure.ts';
 import { heldIn } from '../chat/reader.ts';
@@ -95,7 +95,7 @@ class SameStream implements StreamTranslation {
     return this.#usage + lastFrame;
   }
 
-  fail(error: WireError): string {
+  fail(error: HttpError): string {
     return errorFrame(error);
   }
 }

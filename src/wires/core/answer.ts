@@ -10,39 +10,75 @@ export interface TokenLogprob {
   readonly top_logprobs: readonly Omit<TokenLogprob, 'top_logprobs'>[];
 }
 
+/** llama.cpp's measures of an answer, or of one so far. */
+export interface Timings {
+  /** Prompt tokens that were not computed again. */
+  readonly cache_n: number;
+  /** The other prompt tokens. */
+  readonly prompt_n: number;
+  readonly prompt_ms: number;
+  readonly prompt_per_token_ms: number;
+  readonly prompt_per_second: number;
+  readonly predicted_n: number;
+  readonly predicted_ms: number;
+  readonly predicted_per_token_ms: number;
+  readonly predicted_per_second: number;
+}
+
+/** What every event may carry. */
+interface Common {
+  /** Counted from 0, where a request asked for several answers. Default 0. */
+  readonly choice?: number;
+  /** Its answer's measures so far, where the request asked for progress. */
+  readonly timings?: Timings;
+}
+
 /**
  * An answer as it comes, in nobody's words. A buffered answer is the list of its events. In order: at most one `start`,
- * then contents, `finish` once, `usage` any number of times anywhere, of which the last holds for all (never to be
- * added up); `failure` ends it, also after a `finish`.
+ * then contents, `finish` once for each choice, `usage` any number of times anywhere, of which the last holds for all
+ * choices (never to be added up); `failure` ends it, also after a `finish`.
  */
-export type AnswerEvent =
-  | { readonly type: 'start' /** The provider's id of the answer. */; readonly id?: string }
-  | { readonly type: 'text'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] }
-  | { readonly type: 'refusal'; readonly text: string }
-  | { readonly type: 'reasoning'; readonly text: string }
-  /** Seals the reasoning since the last seal. */
-  | { readonly type: 'reasoning_signature'; readonly signature: string }
-  | { readonly type: 'sealed_reasoning'; readonly data: string; readonly id?: string }
-  /** The n-th call, counted from 0 without holes over calls only. */
-  | {
-      readonly type: 'tool_call';
-      readonly index: number;
-      readonly id: string;
-      readonly name: string;
-      readonly signature?: string;
-    }
-  | { readonly type: 'tool_arguments'; readonly index: number; readonly text: string }
-  | { readonly type: 'usage'; readonly usage: Usage }
-  | {
-      readonly type: 'finish';
-      readonly reason: FinishReason;
-      /** The provider's own word, where it says more (`pause_turn`, `refusal`, `MALFORMED_FUNCTION_CALL`). */
-      readonly detail?: string;
-      readonly stopText?: string;
-    }
-  /** The provider reported a fault within its stream, or cut it off. */
-  | {
-      readonly type: 'failure';
-      readonly error: WireError /** May be asked again. */;
-      readonly again: boolean;
-    };
+export type AnswerEvent = Common &
+  (
+    | { readonly type: 'start' /** The provider's id of the answer. */; readonly id?: string }
+    /** The prompt while it is evaluated. */
+    | {
+        readonly type: 'progress';
+        readonly promptTokens: number;
+        /** Tokens that are evaluated so far, `cached` included. */
+        readonly processed: number;
+        /** Tokens that were not computed again. */
+        readonly cached: number;
+        /** Since the evaluation began. */
+        readonly ms: number;
+      }
+    | { readonly type: 'text'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] }
+    | { readonly type: 'refusal'; readonly text: string }
+    | { readonly type: 'reasoning'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] }
+    /** Seals the reasoning since the last seal. */
+    | { readonly type: 'reasoning_signature'; readonly signature: string }
+    | { readonly type: 'sealed_reasoning'; readonly data: string; readonly id?: string }
+    /** The n-th call, counted from 0 without holes over calls only. */
+    | {
+        readonly type: 'tool_call';
+        readonly index: number;
+        readonly id: string;
+        readonly name: string;
+        readonly signature?: string;
+      }
+    | { readonly type: 'tool_arguments'; readonly index: number; readonly text: string }
+    | { readonly type: 'usage'; readonly usage: Usage }
+    | {
+        readonly type: 'finish';
+        readonly reason: FinishReason;
+        /** The provider's own word, where it says more (`pause_turn`, `refusal`, `MALFORMED_FUNCTION_CALL`). */
+        readonly detail?: string;
+        readonly stopText?: string;
+      }
+    /** The provider reported a fault within its stream, or cut it off. */
+    | {
+        readonly type: 'failure';
+        readonly error: WireError /** May be asked again. */;
+        readonly again: boolean;
+      }
+  );

@@ -46,6 +46,24 @@ export class WireError extends HttpError {
   }
 }
 
+/** The error object of OpenAI's wires, in bodies and in streams: clients want all four members present. */
+export function errorObject(error: HttpError): Readonly<Record<string, unknown>> {
+  if (error instanceof WireError) return error.body;
+  const { status, code, message, param, violations } = error;
+  return {
+    message,
+    type: typeOf(status),
+    param: param ?? null,
+    code: code ?? null,
+    ...(violations ? { violations } : {}),
+  };
+}
+
+function typeOf(status: number): WireErrorType {
+  if (status === 429) return 'rate_limit_error';
+  return status >= 500 ? 'server_error' : 'invalid_request_error';
+}
+
 export const invalidRequest = (message: string, options: WireErrorOptions = {}): WireError =>
   new WireError(400, 'invalid_request_error', message, options);
 

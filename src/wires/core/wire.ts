@@ -1,5 +1,6 @@
 import type { UpstreamModel } from './types.ts';
 import type { Cap, Cost, ReceiptReason } from './types.ts';
+import type { HttpError } from '../../http/error.ts';
 import type { WireError } from './error.ts';
 import type { AnswerEvent } from './answer.ts';
 import type { Conversation } from './conversation.ts';
@@ -48,7 +49,7 @@ export interface ClientWire {
   readonly body: (events: readonly AnswerEvent[], about: AnswerAbout) => object;
   readonly writer: (about: AnswerAbout) => StreamWriter;
   /** The body of an error, `{"error": {...}}` and what else clients of the wire look for. */
-  readonly errorBody: (error: WireError, requestId: string) => object;
+  readonly errorBody: (error: HttpError, requestId: string) => object;
 }
 
 /** What an answer says of itself. */
@@ -58,16 +59,29 @@ export interface AnswerAbout {
   readonly model: string;
   /** Seconds since 1970. */
   readonly created: number;
-  readonly request: ClientRequest;
+  readonly request: AnsweredRequest;
+  /** Where our own engine answers, which says more than providers do. */
+  readonly resident?: ResidentAbout;
+}
+
+/** What answers repeat of their request. */
+export interface AnsweredRequest {
+  readonly body: ClientRequest['body'];
+  readonly facts: Pick<RequestFacts, 'includeUsage' | 'answers'>;
+}
+
+export interface ResidentAbout {
+  /** Names the weights: the same seed gives the same text only on the same ones. */
+  readonly fingerprint: string;
 }
 
 /** Writes a stream, frames of SSE as text; '' where an event is nothing to the caller. */
 export interface StreamWriter {
   readonly write: (event: AnswerEvent) => string;
-  /** After the last event: what closes the stream. `receipt` is what was settled. */
-  readonly end: (receipt: StreamReceipt) => string;
+  /** After the last event: what closes the stream. `receipt` is what was settled, where somebody pays. */
+  readonly end: (receipt?: StreamReceipt) => string;
   /** Instead of `end`, at any time: the error in-band. */
-  readonly fail: (error: WireError) => string;
+  readonly fail: (error: HttpError) => string;
 }
 
 export interface StreamReceipt {
@@ -105,6 +119,8 @@ export interface UpstreamOptions {
   readonly stream: boolean;
   /** The most tokens of the answer: the caller's, or what applies instead. Always sent. */
   readonly maxTokens: number;
+  /** Further members of the body, as the wire has them; chat only. */
+  readonly more?: Readonly<Record<string, unknown>>;
 }
 
 export interface UpstreamBody {

@@ -65,6 +65,7 @@ export function bodyOf(events: readonly AnswerEvent[], about: AnswerAbout) {
       case 'finish':
         finish = event;
         break;
+      case 'progress':
       case 'failure':
         break;
     }

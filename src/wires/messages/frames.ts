@@ -1,17 +1,18 @@
-import type { WireError } from '../core/error.ts';
+import type { HttpError } from '../../http/error.ts';
+import { errorObject } from '../core/error.ts';
 import type { StreamReceipt } from '../core/wire.ts';
 
 /** Clients of this wire want the event's name and the type of its data. */
 export const frame = (data: { readonly type: string; readonly [member: string]: unknown }): string =>
   `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
 
-export const errorBodyOf = (error: WireError, requestId: string) => ({
+export const errorBodyOf = (error: HttpError, requestId: string) => ({
   type: 'error',
-  error: error.body,
+  error: errorObject(error),
   request_id: requestId,
 });
 
-export const errorFrame = (error: WireError, requestId: string): string =>
+export const errorFrame = (error: HttpError, requestId: string): string =>
   frame(errorBodyOf(error, requestId));
 
 /**

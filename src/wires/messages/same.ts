@@ -61,8 +61,10 @@ class SameStream implements StreamTranslation {
     return { text: '', events: this.#reader.end() };
   }
 
-  end(receipt: StreamReceipt): string {
-    return (this.#reader.isOver ? '' : frame({ type: 'message_stop' })) + receiptFrame(receipt);
+  end(receipt?: StreamReceipt): string {
+    return (
+      (this.#reader.isOver ? '' : frame({ type: 'message_stop' })) + (receipt ? receiptFrame(receipt) : '')
+    );
   }
 
   fail(error: Parameters<StreamTranslation['fail']>[0]) {

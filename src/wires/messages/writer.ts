@@ -1,4 +1,4 @@
-import type { WireError } from '../core/error.ts';
+import type { HttpError } from '../../http/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import type { AnswerAbout, StreamReceipt, StreamWriter } from '../core/wire.ts';
 import { messageId, stopMembers } from './body.ts';
@@ -65,23 +65,24 @@ export class MessagesWriter implements StreamWriter {
       case 'finish':
         this.#finish = event;
         return this.#start() + this.#close();
+      case 'progress':
       case 'failure':
         return '';
     }
   }
 
-  end(receipt: StreamReceipt): string {
+  end(receipt?: StreamReceipt): string {
     const delta = { ...stopMembers(this.#finish, this.#refusal) };
     return (
       this.#start() +
       this.#close() +
       frame({ type: 'message_delta', delta, usage: usageMember(this.#usage) }) +
       frame({ type: 'message_stop' }) +
-      receiptFrame(receipt)
+      (receipt ? receiptFrame(receipt) : '')
     );
   }
 
-  fail(error: WireError): string {
+  fail(error: HttpError): string {
     return errorFrame(error, this.#about.requestId);
   }
 

@@ -1,3 +1,4 @@
+import { errorObject } from '../core/error.ts';
 import type { ClientWire, StreamWriter } from '../core/wire.ts';
 import { framed, ResponseEvents } from './events.ts';
 import { factsOf } from './facts.ts';
@@ -39,5 +40,5 @@ export const responsesWire: ClientWire = {
     };
     return writer;
   },
-  errorBody: (error) => ({ error: error.body }),
+  errorBody: (error) => ({ error: errorObject(error) }),
 };

@@ -1,5 +1,6 @@
 import type { Usage } from '../core/types.ts';
-import type { WireError } from '../core/error.ts';
+import type { HttpError } from '../../http/error.ts';
+import { errorObject } from '../core/error.ts';
 import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 import type { AnswerAbout } from '../core/wire.ts';
 import { headOf } from './head.ts';
@@ -24,6 +25,7 @@ const statusOf = (reason: FinishReason | undefined) =>
 /** Makes the events of a response from those of an answer, not yet numbered; the last one's snapshot is the whole of it. */
 export class ResponseEvents {
   readonly #head: Readonly<Record<string, unknown>>;
+  readonly #isResident: boolean;
   /** Whole items by their place; undefined where one is still open. */
   readonly #items: (object | undefined)[] = [];
   /** The one that is being written, unless it is a call. */
@@ -36,6 +38,7 @@ export class ResponseEvents {
 
   constructor(about: AnswerAbout) {
     this.#head = headOf(about);
+    this.#isResident = about.resident !== undefined;
   }
 
   take(event: AnswerEvent): Made[] {
@@ -61,8 +64,9 @@ export class ResponseEvents {
   }
 
   /** What broke the answer, and what there was of it. */
-  fail(error: WireError): Made[] {
-    const begun = this.#begin();
+  fail(error: HttpError): Made[] {
+    // A stream of our own says at once that it failed.
+    const begun = this.#isResident ? [] : this.#begin();
     if (this.#items.length > 0) this.#closeAll('incomplete');
     const response = this.#snapshot({
       status: 'failed',
@@ -119,19 +123,27 @@ export class ResponseEvents {
         const seal = signature === undefined ? [] : this.#sealed({ form: 'call', callId, signature });
         const closed = [...seal, ...this.#closeOpen('completed'), ...this.#closeWholeCalls()];
         const place = this.#place();
-        const item = new OpenCall(place, callId, name);
+        const item = new OpenCall(place, { callId, name }, this.#isResident);
         this.#calls.set(index, { place, item });
         return [...closed, ...item.begin()];
       }
       case 'tool_arguments':
-        return event.text === '' ? [] : (this.#calls.get(event.index)?.item.delta(event.text) ?? []);
+        return this.#argue(event);
       case 'finish':
         return this.#closeAll(statusOf(event.reason));
       case 'start':
+      case 'progress':
       case 'usage':
       case 'failure':
         return [];
     }
+  }
+
+  #argue({ index, text }: Extract<AnswerEvent, { type: 'tool_arguments' }>): Made[] {
+    const call = this.#calls.get(index);
+    // Providers write what they like; our own engine does not.
+    if (!call && this.#isResident) throw new Error('arguments came without their call');
+    return call && text !== '' ? call.item.delta(text) : [];
   }
 
   #message() {
@@ -150,12 +162,12 @@ export class ResponseEvents {
   }
 
   #turnTo<Item extends OpenMessage | OpenReasoning>(
-    Kind: new (place: number) => Item,
+    Kind: new (place: number, isResident: boolean) => Item,
   ): { readonly item: Item; readonly begun: Made[] } {
     if (this.#open?.item instanceof Kind) return { item: this.#open.item, begun: [] };
     const closed = [...this.#closeOpen('completed'), ...this.#closeWholeCalls()];
     const place = this.#place();
-    const item = new Kind(place);
+    const item = new Kind(place, this.#isResident);
     this.#open = { place, item };
     return { item, begun: [...closed, ...item.begin()] };
   }
@@ -210,13 +222,14 @@ export class ResponseEvents {
 }
 
 /** Both forms in one: OpenAI publishes the flat one and sends the other. */
-export const errorEvent = (error: WireError): Made => {
-  const { message, param, code } = error.body;
-  return { type: 'error', code, message, param, error: error.body };
+export const errorEvent = (error: HttpError): Made => {
+  const shown = errorObject(error);
+  const { message, param, code } = shown;
+  return { type: 'error', code, message, param, error: shown };
 };
 
 /** The only codes of the published list that fit. */
-export function responseError({ status, message }: WireError): object {
+export function responseError({ status, message }: HttpError): object {
   if (status === 429) return { code: 'rate_limit_exceeded', message };
   return { code: status === 400 || status === 422 ? 'invalid_prompt' : 'server_error', message };
 }

@@ -3,18 +3,19 @@ import { isRecord } from '../../util/json.ts';
 import type { AnswerAbout } from '../core/wire.ts';
 
 /** `resp_…`, `msg_…`, `fc_…`, `rs_…`: nothing is found by them, as nothing is stored. */
-export const freshId = (kind: 'resp' | 'msg' | 'fc' | 'rs'): string =>
-  `${kind}_${randomBytes(24).toString('hex')}`;
+export const freshId = (kind: 'resp' | 'msg' | 'fc' | 'rs', isResident = false): string =>
+  `${kind}_${randomBytes(isResident ? 16 : 24).toString('hex')}`;
 
 /** What a response says of its request: all members that clients look for, with the defaults that apply. */
 export function headOf({
   model,
   created,
   request: { body },
+  resident,
 }: AnswerAbout): Readonly<Record<string, unknown>> {
   const reasoning = isRecord(body['reasoning']) ? body['reasoning'] : {};
   return {
-    id: freshId('resp'),
+    id: freshId('resp', resident !== undefined),
     object: 'response',
     created_at: created,
     model,
@@ -26,7 +27,7 @@ export function headOf({
     max_tool_calls: body['max_tool_calls'] ?? null,
     max_output_tokens: body['max_output_tokens'] ?? null,
     truncation: 'disabled',
-    text: textOf(body['text']),
+    text: resident ? keptTextOf(body['text']) : textOf(body['text']),
     reasoning: {
       effort: reasoning['effort'] ?? body['reasoning_effort'] ?? null,
       summary: reasoning['summary'] ?? null,
@@ -58,4 +59,11 @@ const toolsOf = (tools: unknown): unknown[] =>
 function textOf(text: unknown): Readonly<Record<string, unknown>> {
   const { format, verbosity } = isRecord(text) ? text : {};
   return { format: format ?? { type: 'text' }, verbosity: verbosity ?? 'medium' };
+}
+
+/** The resident model follows no hint of verbosity, and keeps every schema. */
+function keptTextOf(text: unknown): Readonly<Record<string, unknown>> {
+  const { format } = textOf(text);
+  if (!isRecord(format) || format['type'] !== 'json_schema') return { format, verbosity: 'medium' };
+  return { format: { ...format, strict: format['strict'] ?? true }, verbosity: 'medium' };
 }

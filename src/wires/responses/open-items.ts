@@ -19,11 +19,12 @@ export interface OpenItem {
 }
 
 export class OpenMessage implements OpenItem {
-  readonly #id = freshId('msg');
+  readonly #id: string;
   readonly #index: number;
   readonly #parts: (TextContent | RefusalContent)[] = [];
 
-  constructor(index: number) {
+  constructor(index: number, isResident: boolean) {
+    this.#id = freshId('msg', isResident);
     this.#index = index;
   }
 
@@ -109,15 +110,21 @@ const writeLogprob = ({ token, logprob, bytes, top_logprobs: top }: TokenLogprob
   top_logprobs: top.map((each) => ({ ...each, bytes: each.bytes ?? [...Buffer.from(each.token)] })),
 });
 
-/** Thoughts are told as their summary: OpenAI's clients look for nothing else. */
+/**
+ * Thoughts. A provider's are told as their summary: OpenAI's clients look for nothing else. The resident model's are
+ * the trace itself, which is the item's content.
+ */
 export class OpenReasoning implements OpenItem {
-  readonly #id = freshId('rs');
+  readonly #id: string;
   readonly #index: number;
+  readonly #form: (typeof traceForms)['content'];
   #text = '';
   #seal: Seal | undefined;
 
-  constructor(index: number) {
+  constructor(index: number, isResident: boolean) {
+    this.#id = freshId('rs', isResident);
     this.#index = index;
+    this.#form = traceForms[isResident ? 'content' : 'summary'];
   }
 
   begin(): Made[] {
@@ -126,10 +133,10 @@ export class OpenReasoning implements OpenItem {
 
   delta(delta: string): Made[] {
     const at = this.#at();
-    const part = { type: 'summary_text', text: '' };
-    const begun = this.#text === '' ? [{ type: 'response.reasoning_summary_part.added', ...at, part }] : [];
+    const { added: type, delta: deltaType } = this.#form;
+    const begun = this.#text === '' ? [{ type, ...at, part: this.#part() }] : [];
     this.#text += delta;
-    return [...begun, { type: 'response.reasoning_summary_text.delta', ...at, delta }];
+    return [...begun, { type: deltaType, ...at, delta }];
   }
 
   seal(seal: Seal): void {
@@ -140,37 +147,67 @@ export class OpenReasoning implements OpenItem {
     const at = this.#at();
     const item = done(this.#index, this.item(status));
     if (this.#text === '') return [item];
-    const part = { type: 'summary_text', text: this.#text };
-    return [
-      { type: 'response.reasoning_summary_text.done', ...at, text: this.#text },
-      { type: 'response.reasoning_summary_part.done', ...at, part },
-      item,
-    ];
+    const { done: type, partDone } = this.#form;
+    return [{ type, ...at, text: this.#text }, { type: partDone, ...at, part: this.#part() }, item];
   }
 
-  /** Without a status, which OpenAI refuses where the item is handed back. */
-  item(_status: ItemStatus): object {
-    const summary = this.#text === '' ? [] : [{ type: 'summary_text', text: this.#text }];
+  item(status: ItemStatus): object {
+    const parts = this.#text === '' ? [] : [this.#part()];
+    const item = { id: this.#id, type: 'reasoning' };
+    if (this.#form.part === 'reasoning_text')
+      return { ...item, status, summary: [], content: parts, encrypted_content: null };
+    // Without a status, which OpenAI refuses where the item is handed back.
     const sealed = this.#seal === undefined ? null : encodeSeal(this.#seal);
-    return { id: this.#id, type: 'reasoning', summary, encrypted_content: sealed };
+    return { ...item, summary: parts, encrypted_content: sealed };
+  }
+
+  #part() {
+    return { type: this.#form.part, text: this.#text };
   }
 
   #at() {
-    return { item_id: this.#id, output_index: this.#index, summary_index: 0 };
+    return { item_id: this.#id, output_index: this.#index, [this.#form.index]: 0 };
   }
 }
 
+const traceForms = {
+  summary: {
+    part: 'summary_text',
+    index: 'summary_index',
+    added: 'response.reasoning_summary_part.added',
+    delta: 'response.reasoning_summary_text.delta',
+    done: 'response.reasoning_summary_text.done',
+    partDone: 'response.reasoning_summary_part.done',
+  },
+  content: {
+    part: 'reasoning_text',
+    index: 'content_index',
+    added: 'response.content_part.added',
+    delta: 'response.reasoning_text.delta',
+    done: 'response.reasoning_text.done',
+    partDone: 'response.content_part.done',
+  },
+};
+
+interface CalledTool {
+  readonly callId: string;
+  readonly name: string;
+}
+
 export class OpenCall implements OpenItem {
-  readonly #id = freshId('fc');
+  readonly #id: string;
   readonly #index: number;
   readonly #callId: string;
   readonly #name: string;
+  readonly #isResident: boolean;
   #arguments = '';
 
-  constructor(index: number, callId: string, name: string) {
+  constructor(index: number, { callId, name }: CalledTool, isResident: boolean) {
+    this.#id = freshId('fc', isResident);
     this.#index = index;
     this.#callId = callId;
     this.#name = name;
+    this.#isResident = isResident;
   }
 
   /** Whether the arguments may be all there is. */
@@ -193,8 +230,9 @@ export class OpenCall implements OpenItem {
   }
 
   end(status: ItemStatus): Made[] {
-    // Clients parse the arguments, and some providers say nothing where there are none.
-    const none = this.#arguments === '' && status === 'completed' ? this.delta('{}') : [];
+    // Clients parse the arguments, and some providers say nothing where there are none; our own were cut off.
+    const isEmpty = this.#arguments === '' && status === 'completed' && !this.#isResident;
+    const none = isEmpty ? this.delta('{}') : [];
     const whole = { name: this.#name, arguments: this.#arguments };
     return [
       ...none,

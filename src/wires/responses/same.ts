@@ -1,5 +1,5 @@
 import { isRecord, type Json } from '../../util/json.ts';
-import type { WireError } from '../core/error.ts';
+import type { HttpError } from '../../http/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { effortFor, isUsualTier } from '../chat/dialect.ts';
 import { editMembers } from '../core/json-edit.ts';
@@ -142,7 +142,7 @@ class SameStream implements StreamTranslation {
     return '';
   }
 
-  fail(error: WireError): string {
+  fail(error: HttpError): string {
     const isTold = this.#over || this.#whole;
     this.#over = true;
     if (isTold) return '';

@@ -1,0 +1,50 @@
+import { randomBytes } from 'node:crypto';
+import type { ModelInfo } from '../../engine/index.ts';
+import type { HttpError } from '../../http/error.ts';
+import { serverSentEvents, streamResponse } from '../../http/stream.ts';
+import type { AnswerAbout, AnsweredRequest, ClientWire, StreamWriter } from '../../wires/core/wire.ts';
+import { type AnswerBatches, collected } from './chat.ts';
+import { fingerprintOf } from './identity.ts';
+
+/** What an answer of the resident model says of itself. */
+export const aboutOf = (model: ModelInfo, request: AnsweredRequest): AnswerAbout => ({
+  requestId: randomBytes(14).toString('hex'),
+  model: model.id,
+  created: Math.floor(Date.now() / 1000),
+  request,
+  resident: { fingerprint: fingerprintOf(model) },
+});
+
+/** An answer of the resident model in the words of a wire: in one body, or as server-sent events. */
+export async function respond(
+  wire: Pick<ClientWire, 'body' | 'writer'>,
+  events: AnswerBatches,
+  {
+    about,
+    stream,
+    asHttpError,
+  }: {
+    readonly about: AnswerAbout;
+    readonly stream: boolean;
+    readonly asHttpError: (error: unknown) => HttpError;
+  },
+): Promise<Response> {
+  if (!stream) return Response.json(wire.body(await collected(events), about));
+  const writer = wire.writer(about);
+  return await streamResponse(framed(events, writer), {
+    contentType: serverSentEvents,
+    failure: (error) => writer.fail(asHttpError(error)),
+  });
+}
+
+async function* framed(
+  batches: AnswerBatches,
+  writer: StreamWriter,
+): AsyncGenerator<string, void, undefined> {
+  for await (const batch of batches) {
+    let text = '';
+    for (const event of batch) text += writer.write(event);
+    if (text !== '') yield text;
+  }
+  yield writer.end();
+}

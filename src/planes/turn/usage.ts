@@ -1,0 +1,27 @@
+import type { Usage as EngineUsage } from '../../engine/index.ts';
+import type { Usage } from '../../wires/core/types.ts';
+
+/** What an answer took. */
+export interface AnswerUsage {
+  readonly choice: number;
+  readonly usage: EngineUsage;
+  /** A part of the answer's tokens; undefined where the text was no conversation. */
+  readonly reasoningTokens?: number;
+}
+
+/** Tokens of all answers to a request. @param each answers to a prompt, which is counted with its first one alone */
+export function toUsage(ends: readonly AnswerUsage[], each = 1): Usage {
+  const sum = (of: readonly AnswerUsage[], member: keyof EngineUsage) =>
+    of.reduce((total, end) => total + end.usage[member], 0);
+  const firsts = ends.filter(({ choice }) => choice % each === 0);
+  const cacheRead = sum(firsts, 'cached_tokens');
+  const isChat = ends.some(({ reasoningTokens }) => reasoningTokens !== undefined);
+  return {
+    fresh: sum(firsts, 'prompt_tokens') - cacheRead,
+    cacheWrite: 0,
+    cacheWrite1h: 0,
+    cacheRead,
+    output: sum(ends, 'completion_tokens'),
+    ...(isChat ? { reasoning: ends.reduce((total, end) => total + (end.reasoningTokens ?? 0), 0) } : {}),
+  };
+}

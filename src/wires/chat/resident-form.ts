@@ -1,0 +1,62 @@
+import type { TokenLogprob } from '../core/answer.ts';
+import type { Json } from '../../util/json.ts';
+import type { AnswerAbout } from '../core/wire.ts';
+
+/** One id for an answer and all of its chunks. */
+export const answerId = (prefix: string, requestId: string): string =>
+  `${prefix}-${requestId.replace(/^req_/, '')}`;
+
+/** What all bodies and chunks of an answer share. */
+export const headOf = (
+  { requestId, created, model, resident }: AnswerAbout,
+  object: string,
+  prefix = 'chatcmpl',
+): Json => ({
+  id: answerId(prefix, requestId),
+  object,
+  created,
+  model,
+  ...(resident ? { system_fingerprint: resident.fingerprint } : {}),
+});
+
+/** What the resident model's answers tell at a request's wish, by llama.cpp's members. */
+export interface ResidentForm {
+  readonly tellsTimings: boolean;
+  readonly tellsProgress: boolean;
+  /** Also where there are no tokens. */
+  readonly tellsLogprobs: boolean;
+  /** `post_sampling_probs`: probabilities in place of their logarithms. */
+  readonly asProbabilities: boolean;
+}
+
+export function formOf({ resident, request: { body } }: AnswerAbout): ResidentForm | undefined {
+  if (!resident) return undefined;
+  return {
+    tellsTimings: body['timings_per_token'] === true,
+    tellsProgress: body['return_progress'] === true,
+    tellsLogprobs: body['logprobs'] === true,
+    asProbabilities: body['post_sampling_probs'] === true,
+  };
+}
+
+/** The `logprobs` of a choice. */
+export const logprobsOf = (entries: readonly TokenLogprob[], form: ResidentForm | undefined): Json => ({
+  content: form?.asProbabilities ? entries.map(toProbabilities) : entries,
+  refusal: null,
+});
+
+type Token = Omit<TokenLogprob, 'top_logprobs'>;
+
+/** A probability of its natural logarithm. */
+export const toProbability = (logprob: number): number => Math.min(1, Math.exp(logprob));
+
+const withProbability = ({ token, logprob, bytes }: Token) => ({
+  token,
+  bytes,
+  prob: toProbability(logprob),
+});
+
+const toProbabilities = ({ top_logprobs: top, ...entry }: TokenLogprob) => ({
+  ...withProbability(entry),
+  top_probs: top.map(withProbability),
+});
