@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { isRecord, type Json } from '../../util/json.ts';
+import type { Violation } from '../../http/error.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { invalidRequest } from '../../wires/core/error.ts';
 import { AddressRefused, vettedBase } from '../upstream/vetting.ts';
@@ -11,11 +12,6 @@ export interface GivenCredential {
   readonly baseUrl: string | undefined;
   /** What the provider is asked at. */
   readonly askedUrl: string;
-}
-
-interface Violation {
-  readonly path: string;
-  readonly message: string;
 }
 
 const longestKey = 8192;
