@@ -2,19 +2,13 @@ import { invalidBody } from '../../http/violations.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
-import { headOf } from '../../wires/chat/resident-form.ts';
-import { writtenUsage } from '../../wires/chat/usage.ts';
-import { aboutOf } from '../turn/respond.ts';
+import { startChoices } from '../turn/choices.ts';
+import { completionsWire } from '../../wires/completions/client.ts';
+import { aboutOf, respond } from '../turn/respond.ts';
 import { sayTexts } from '../turn/said.ts';
-import { toSharedTimings } from '../turn/timings.ts';
-import { toUsage } from '../turn/usage.ts';
-import { watched } from '../turn/watched.ts';
-import { chunkStream } from './chunk-stream.ts';
-import { CompletionCollector, type CompletionForm, toChunkChoices } from './completions-answer.ts';
+import { textAnswers } from '../turn/text-answers.ts';
 import { answersMade, completionViolations, toJobs } from './completions-input.ts';
 import { completion, completionChunk, completionRequest } from './completions-schema.ts';
-import { eventStream } from './event-stream.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toOutput } from './output-schema.ts';
 
@@ -63,29 +57,13 @@ export function completionsRoute(resident: Resident) {
       const choices = await startChoices(ready, requests, signal).catch((error: unknown) => {
         throw namingGrammar(error, () => toOutput(body)?.member ?? 'prompt');
       });
-      const events = watched(work, choices, { all: jobs.length * made, each: made });
-      const about = aboutOf(engine.model, { body, facts: { includeUsage: false, answers: made } });
-      const head = headOf(about, 'text_completion', 'cmpl');
+      const given = body.n ?? 1;
+      const { tokenizer } = engine;
       const logprobs = typeof body.logprobs === 'number';
-      const form: CompletionForm = { jobs, made, tokenizer: engine.tokenizer, logprobs };
-      if (body.stream) {
-        const chunks = chunkStream(events, {
-          head,
-          toChoices: toChunkChoices(form),
-          answers: made,
-          body,
-        });
-        return await eventStream(chunks, asHttpError);
-      }
-      const collector = new CompletionCollector(form);
-      const ends: Extract<ChoiceEvent, { type: 'end' }>[] = [];
-      for await (const event of events) {
-        collector.take(event);
-        if (event.type === 'end') ends.push(event);
-      }
-      const usage = writtenUsage(toUsage(ends, made));
-      const timings = toSharedTimings(ends, made);
-      return Response.json({ ...head, choices: collector.choices(body.n ?? 1), usage, timings });
+      const events = textAnswers(choices, { jobs, made, given, tokenizer, logprobs, work });
+      const includeUsage = body.stream_options?.include_usage ?? false;
+      const about = aboutOf(engine.model, { body, facts: { includeUsage, answers: jobs.length * given } });
+      return await respond(completionsWire, events, { about, stream: body.stream ?? false, asHttpError });
     },
   });
 }
