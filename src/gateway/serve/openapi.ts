@@ -8,7 +8,7 @@ import type { Priced } from './told.ts';
 /** A route, as the document tells of it. */
 export interface GatewayOperation extends Omit<DocumentedRoute, 'answers'> {
   /** Anybody may ask. */
-  readonly open?: true;
+  readonly isOpen?: true;
   /** The body of the answer. */
   readonly answerBody: z.ZodType;
   /** Of the answer. Default: JSON. */
@@ -69,7 +69,7 @@ export function openapiDocument(routes: readonly (Endpoint & Partial<GatewayOper
   return writeDocument(
     head,
     routes.map((route): Operation => {
-      const { path, open, summary, answerBody, mediaType = 'application/json', priced } = route;
+      const { path, isOpen, summary, answerBody, mediaType = 'application/json', priced } = route;
       if (!summary || !answerBody) throw new Error(`${route.method} ${path} is not described`);
       const streams = priced && priced.operation !== 'embeddings';
       const content = { [mediaType]: answerBody, ...(streams ? { 'text/event-stream': eventStream } : {}) };
@@ -78,10 +78,10 @@ export function openapiDocument(routes: readonly (Endpoint & Partial<GatewayOper
         path: basePath + path,
         summary,
         ...(priced ? { headers: pricedHeaders } : {}),
-        security: open ? [] : Object.keys(securitySchemes),
+        security: isOpen ? [] : Object.keys(securitySchemes),
         errorSchema: openaiError,
         refusals: {
-          ...(open ? {} : { 401: 'invalid_api_key' }),
+          ...(isOpen ? {} : { 401: 'invalid_api_key' }),
           ...(priced ? pricedRefusals : {}),
           ...route.refusals,
         },
