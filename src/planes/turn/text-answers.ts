@@ -1,7 +1,7 @@
 import type { Tokenizer, TokenLogprob } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
 import { type AnswerEvent, joinedLogprobs, type TextLogprobs } from '../../wires/core/answer.ts';
-import type { AnswerBatches } from './chat.ts';
+import type { AnswerBatches } from '../../wires/core/backend.ts';
 import type { ChoiceEvent, TextRequest } from './choices.ts';
 import { countOf, TextLogprobWriter } from './logprobs.ts';
 import { toSharedTimings, toTimings } from './timings.ts';

@@ -4,11 +4,16 @@ import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { startChoices } from '../turn/choices.ts';
 import { completionsWire } from '../../wires/completions/client.ts';
-import { aboutOf, respond } from '../turn/respond.ts';
+import { aboutOf, type Answered, respond, type Visit } from '../turn/respond.ts';
 import { sayTexts } from '../turn/said.ts';
 import { textAnswers } from '../turn/text-answers.ts';
 import { answersMade, completionViolations, toJobs } from './completions-input.ts';
-import { completion, completionChunk, completionRequest } from './completions-schema.ts';
+import {
+  completion,
+  completionChunk,
+  type CompletionRequest,
+  completionRequest,
+} from './completions-schema.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toOutput } from './output-schema.ts';
 
@@ -41,29 +46,37 @@ export function completionsRoute(resident: Resident) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, over, asHttpError, work }) {
-      const ready = await resident.use(body.model, { signal, over, work }, 'generate');
-      const { engine } = ready;
-      const wrong = completionViolations(body);
-      if (wrong.length > 0) throw invalidBody(wrong);
-      const jobs = await toJobs(engine, body);
-      const made = answersMade(body);
-      const requests = jobs.map(({ request }) => request);
-      sayTexts(
-        work,
-        engine.tokenizer,
-        requests.map(({ prompt }) => prompt),
-      );
-      const choices = await startChoices(ready, requests, signal).catch((error: unknown) => {
-        throw namingGrammar(error, () => toOutput(body)?.member ?? 'prompt');
-      });
-      const given = body.n ?? 1;
-      const { tokenizer } = engine;
-      const logprobs = typeof body.logprobs === 'number';
-      const events = textAnswers(choices, { jobs, made, given, tokenizer, logprobs, work });
-      const includeUsage = body.stream_options?.include_usage ?? false;
-      const about = aboutOf(engine.model, { body, facts: { includeUsage, answers: jobs.length * given } });
-      return await respond(completionsWire, events, { about, stream: body.stream ?? false, asHttpError });
+    async handle({ body, asHttpError, ...visit }) {
+      const answered = await answerTexts(resident, body, visit);
+      return await respond(completionsWire, answered, { stream: body.stream, asHttpError });
     },
   });
+}
+
+/** Begins to answer. @throws HttpError */
+export async function answerTexts(
+  resident: Resident,
+  body: CompletionRequest,
+  { signal, over, work }: Visit,
+): Promise<Answered> {
+  const ready = await resident.use(body.model, { signal, over, work }, 'generate');
+  const { tokenizer, model } = ready.engine;
+  const wrong = completionViolations(body);
+  if (wrong.length > 0) throw invalidBody(wrong);
+  const jobs = await toJobs(ready.engine, body);
+  const made = answersMade(body);
+  const given = body.n ?? 1;
+  const requests = jobs.map(({ request }) => request);
+  sayTexts(
+    work,
+    tokenizer,
+    requests.map(({ prompt }) => prompt),
+  );
+  const choices = await startChoices(ready, requests, signal).catch((error: unknown) => {
+    throw namingGrammar(error, () => toOutput(body)?.member ?? 'prompt');
+  });
+  const logprobs = typeof body.logprobs === 'number';
+  const events = textAnswers(choices, { jobs, made, given, tokenizer, logprobs, work });
+  const includeUsage = body.stream_options?.include_usage ?? false;
+  return { events, about: aboutOf(model, { body, facts: { includeUsage, answers: jobs.length * given } }) };
 }
