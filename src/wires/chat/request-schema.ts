@@ -1,8 +1,6 @@
 import { z } from 'zod';
+import { unsupportedMark } from '../../http/violations.ts';
 import { efforts } from '../core/effort.ts';
-
-/** Marks an issue about what is well-formed, but cannot be said on other wires. */
-const unsupportedMark = { params: { unsupported: true } };
 
 /** A member that only some models take: refused rather than ignored. @param idle values that ask for nothing */
 const refused = (why: string, idle: (value: unknown) => boolean = () => false) =>
@@ -254,3 +252,16 @@ export const chatRequest = z.object({
   web_search_options: refused('this model does not search the web here; leave it out'),
 });
 export type ChatRequest = z.infer<typeof chatRequest>;
+
+/** Members that the gateway reads before it knows whom to ask. */
+export const routedMembers = {
+  model: name.describe('An id of GET /v1/models, an alias, PROVIDER/ID, a deployment, or KIND:SLUG/MODEL.'),
+  stream: flag.nullish().describe('Send the answer as server-sent events.'),
+  stream_options: z.looseObject({ include_usage: flag.nullish() }).nullish(),
+};
+
+export const chatBody = chatRequest.extend(routedMembers).meta({
+  id: 'ChatCompletionRequest',
+  description:
+    'For models of every wire. Providers that speak this wire are sent whatever else they take, as it came.',
+});

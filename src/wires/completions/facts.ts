@@ -1,11 +1,29 @@
+import { z } from 'zod';
 import type { Json } from '../../util/json.ts';
 import { commonFacts, mostAnswers } from '../chat/facts.ts';
 import { Measure } from '../chat/measure.ts';
+import { routedMembers } from '../chat/request-schema.ts';
 import { kindOf } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 import type { RequestFacts } from '../core/wire.ts';
 
 const mostBestOf = 20;
+
+const ids = z.array(z.int().min(0));
+
+/** What `factsOf` takes, for the document: zod would make an issue of each of a million ids. */
+export const completionsBody = z
+  .looseObject({
+    ...routedMembers,
+    prompt: z
+      .union([z.string(), z.array(z.union([z.string(), ids])).min(1), ids.min(1)])
+      .nullish()
+      .describe('Texts, or the ids of tokens. Without any the model begins a document.'),
+    max_tokens: z.int().min(0).nullish(),
+    n: z.int().min(1).max(mostAnswers).nullish(),
+    best_of: z.int().min(0).max(mostBestOf).nullish(),
+  })
+  .meta({ id: 'CompletionRequest' });
 
 /** What the gateway has to know of a request. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {

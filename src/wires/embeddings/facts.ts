@@ -1,3 +1,5 @@
+import { z } from 'zod';
+import { routedMembers } from '../chat/request-schema.ts';
 import { kindOf } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 import type { EmbeddingInput, EmbeddingsFacts } from './types.ts';
@@ -5,6 +7,22 @@ import type { EmbeddingInput, EmbeddingsFacts } from './types.ts';
 const longestPrefix = 4096;
 /** As OpenAI has it. */
 const mostInputs = 2048;
+
+const tokens = z.array(z.int().min(0)).min(1);
+const several = <Input extends z.ZodType>(input: Input) => z.array(input).min(1).max(mostInputs);
+
+/** What `embeddingsFacts` takes, for the document: zod would make an issue of each of a million tokens. */
+export const embeddingsBody = z
+  .looseObject({
+    model: routedMembers.model,
+    input: z
+      .union([z.string(), several(z.string()), tokens, several(tokens)])
+      .describe('A text, the tokens of one, or several of a kind.'),
+    encoding_format: z.enum(['float', 'base64']).nullish(),
+    dimensions: z.int().min(1).nullish(),
+    user: z.string().nullish(),
+  })
+  .meta({ id: 'EmbeddingRequest' });
 
 /** Checks the members that OpenAI names. @throws WireError 400 with all violations at once */
 export function embeddingsFacts(body: Readonly<Record<string, unknown>>): EmbeddingsFacts {
