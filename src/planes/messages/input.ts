@@ -4,8 +4,8 @@ import type { Violation } from '../../http/error.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
 import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
-import type { AssistantBlock, Message, UserBlock } from './blocks-schema.ts';
-import type { CountRequest, MessageRequest, ToolChoiceParam } from './request-schema.ts';
+import type { AssistantBlock, Message, UserBlock } from '../../wires/messages/blocks-schema.ts';
+import type { CountRequest, MessageRequest, ToolChoiceParam } from '../../wires/messages/request-schema.ts';
 
 /** A request as a conversation; throws everything in which its parts contradict each other. */
 export function toChatInput(body: CountRequest & Partial<Pick<MessageRequest, 'max_tokens'>>): ChatInput {

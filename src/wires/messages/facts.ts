@@ -2,6 +2,7 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest } from '../core/error.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { Violations } from '../core/violations.ts';
+import { noThreads } from './frames.ts';
 import { listOf, refuseProviderTool, refuseUnpriced } from './unpriced.ts';
 
 const prefixLength = 4096;
@@ -67,9 +68,6 @@ export function factsOf(body: Json): RequestFacts {
 
 const isCount = (value: unknown): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
-
-/** With this code Anthropic's client asks again by itself, with the whole conversation. */
-const noThreads = 'thread_unsupported_request';
 
 function refuseThread({ thread }: Json): void {
   if (thread === undefined || thread === null) return;

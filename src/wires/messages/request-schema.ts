@@ -12,7 +12,7 @@ import {
   toolList,
   toolName,
   typeOf,
-} from '../turn/members.ts';
+} from '../core/members.ts';
 import { message, system } from './blocks-schema.ts';
 
 const fraction = z

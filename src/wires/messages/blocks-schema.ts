@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { flag, text, toolName, typeOf } from '../turn/members.ts';
+import { flag, text, toolName, typeOf } from '../core/members.ts';
 
 /** Blocks that the wire knows in conversations and that hold something else than text. */
 const media = new Set(['image', 'document', 'search_result', 'container_upload']);
