@@ -421,6 +421,39 @@ describe('tasks of a gateway', () => {
     expect(last).toHaveProperty('message', expect.stringContaining('does not fit the context'));
   });
 
+  it.each([
+    { type: 'invalid_request_error', param: 'max_tokens', code: 'unsupported_parameter' },
+    // As some that pass it on shorten it.
+    { code: 'invalid_request_body' },
+  ])('names the limit as the model wants it (%o)', async (more) => {
+    const message =
+      "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+    const { end: last, gateway } = await end(({ body }, index) => {
+      if (body.max_tokens !== undefined) return { status: 400, error: { message, ...more } };
+      return index === 1 ? { calls: [{ name: 'look' }] } : { text: 'a cat' };
+    });
+    expect(last).toMatchObject({ type: 'answer', text: 'a cat' });
+    const [first, ...others] = gateway.requests.map(({ body }) => body);
+    expect(first).not.toHaveProperty('max_completion_tokens');
+    // It is asked once a task, not once a turn.
+    expect(others).toHaveLength(2);
+    for (const body of others) expect(body).not.toHaveProperty('max_tokens');
+    const { max_tokens: limit, ...same } = first ?? { max_tokens: 0 };
+    expect(others[0]).toEqual({ ...same, max_completion_tokens: limit });
+  });
+
+  it('asks once where the limit itself is refused, by whatever name', async () => {
+    const message = 'max_tokens is too large: 32000. This model supports at most 4096 completion tokens.';
+    const large = await end([
+      { status: 400, error: { message, param: 'max_tokens', code: 'invalid_value' } },
+    ]);
+    expect(large.end).toHaveProperty('message', `The gateway failed (400). It says: ${message}`);
+    expect(large.gateway.requests).toHaveLength(1);
+    const never = await end([{ status: 400, error: { message: 'No max_completion_tokens either.' } }]);
+    expect(never.end).toHaveProperty('message', expect.stringContaining('failed (400)'));
+    expect(never.gateway.requests).toHaveLength(2);
+  });
+
   it('reads a server that streams nothing, numbers no calls and writes arguments as values', async () => {
     const message = {
       content: 'Looking.',

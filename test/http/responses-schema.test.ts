@@ -1,13 +1,11 @@
 import { beforeAll, expect, test } from 'vitest';
-import type { ChatEvent } from '../../src/planes/turn/chat.ts';
-import { ResponseWriter } from '../../src/planes/v1/responses-events.ts';
-import { responseHead } from '../../src/planes/v1/responses-head.ts';
-import { responseRequest } from '../../src/planes/v1/responses-request.ts';
 import type { ResponseEvent } from '../../src/planes/v1/responses-schema.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
 import { chatEvents } from '../support/chat-events.ts';
 import { publishedSchemas } from '../support/published-schemas.ts';
-import { ScriptedEngine } from '../support/scripted-engine.ts';
 import { readNamedEvents } from '../support/named-events.ts';
+import { dataOf, residentAbout } from '../support/resident-about.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { describeShared } from '../support/shared.ts';
 
@@ -38,7 +36,9 @@ describeShared("OpenAI's published schemas of responses", ['data/openapi/openai.
     safety_identifier: 's',
     prompt_cache_key: 'k',
   };
-  const written: ChatEvent[] = chatEvents([
+  const token = { token: 't', logprob: -1, bytes: [116] };
+  const likely = [{ ...token, top_logprobs: [token] }];
+  const written: AnswerEvent[] = chatEvents([
     { type: 'reasoning', pieces: ['hm'] },
     { type: 'content', pieces: ['a', 'b'] },
     { type: 'call', name: 'weather', pieces: ['{}'] },
@@ -52,13 +52,12 @@ describeShared("OpenAI's published schemas of responses", ['data/openapi/openai.
   };
 
   test('accept a response of every kind of item, and each event of it', () => {
-    const writer = new ResponseWriter(
-      responseHead(responseRequest.parse(request), new ScriptedEngine().model),
-      () => [
-        { token: 't', logprob: -1, bytes: [116], top_logprobs: [{ token: 't', logprob: -1, bytes: [116] }] },
-      ],
+    const writer = responsesWire.writer(residentAbout(request));
+    const events = dataOf<ResponseEvent>(
+      written
+        .map((event) => writer.write(event.type === 'text' ? { ...event, logprobs: likely } : event))
+        .join('') + writer.end(),
     );
-    const events = written.flatMap((event) => [...writer.take(event)]);
     for (const event of events) expect(faults('ResponseStreamEvent', withUsage(event))).toEqual([]);
     expect(faults('Response', (events.at(-1) as { response?: unknown }).response)).toEqual([]);
   });

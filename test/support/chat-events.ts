@@ -1,37 +1,55 @@
 import fc from 'fast-check';
-import type { ChatEnd, ChatEvent } from '../../src/planes/turn/chat.ts';
+import type { AnswerEvent, FinishReason, Timings } from '../../src/wires/core/answer.ts';
 
 /** What an answer's parts come to, in order. */
 export type Part =
   | { type: 'reasoning' | 'content'; pieces: string[] }
   | { type: 'call'; name: string; pieces: string[] };
 
-export const chatEnd = (more: Partial<ChatEnd> = {}): ChatEvent => ({
-  choice: 0,
-  type: 'end',
-  finishReason: 'stop',
-  usage: { prompt_tokens: 12, completion_tokens: 7, cached_tokens: 4 },
-  timings: { queued_ms: 0, prefill_ms: 1, decode_ms: 1 },
-  reasoningTokens: 3,
-  ...more,
-});
+/** How an answer ended. */
+export interface ChatEnd {
+  readonly finishReason?: FinishReason;
+  readonly stopText?: string;
+}
+
+export const timings: Timings = {
+  cache_n: 4,
+  prompt_n: 8,
+  prompt_ms: 1,
+  prompt_per_token_ms: 0.125,
+  prompt_per_second: 8000,
+  predicted_n: 7,
+  predicted_ms: 1,
+  predicted_per_token_ms: 0.14,
+  predicted_per_second: 7000,
+};
+
+/** Twelve tokens of a prompt, four of them from the cache, and seven of an answer, three of them thoughts. */
+export const chatEnd = ({ finishReason: reason = 'stop', stopText }: ChatEnd = {}): AnswerEvent[] => [
+  {
+    type: 'usage',
+    usage: { fresh: 8, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 4, output: 7, reasoning: 3 },
+    timings,
+  },
+  { choice: 0, type: 'finish', reason, ...(stopText === undefined ? {} : { stopText }), timings },
+];
 
 /** The events of an answer of these parts. */
-export function chatEvents(parts: readonly Part[], end: Partial<ChatEnd> = {}): ChatEvent[] {
-  const events: ChatEvent[] = [];
+export function chatEvents(parts: readonly Part[], end: ChatEnd = {}): AnswerEvent[] {
+  const events: AnswerEvent[] = [];
   let calls = 0;
   for (const part of parts) {
     if (part.type !== 'call') {
-      for (const text of part.pieces) events.push({ choice: 0, type: part.type, text });
+      const type = part.type === 'content' ? 'text' : part.type;
+      for (const text of part.pieces) events.push({ choice: 0, type, text });
       continue;
     }
     const index = calls++;
     events.push({ choice: 0, type: 'tool_call', index, id: `call_${index}x`, name: part.name });
     for (const text of part.pieces) events.push({ choice: 0, type: 'tool_arguments', index, text });
   }
-  return [...events, chatEnd({ ...(calls > 0 ? { finishReason: 'tool_calls' } : {}), ...end })];
+  return [...events, ...chatEnd({ ...(calls > 0 ? { finishReason: 'tool_calls' } : {}), ...end })];
 }
-
 const pieces = fc.array(fc.string({ minLength: 1, maxLength: 8, unit: 'binary' }), {
   minLength: 1,
   maxLength: 4,

@@ -47,6 +47,7 @@ export interface ScriptedRequest {
     readonly tool_choice?: unknown;
     readonly response_format?: unknown;
     readonly max_tokens: number;
+    readonly max_completion_tokens?: number;
     readonly temperature?: number;
     readonly seed?: number;
   };

@@ -1,7 +1,7 @@
 import { createParser } from 'eventsource-parser';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { OversizedEvent, SseParser } from '../../src/gateway/upstream/sse-parser.ts';
+import { OversizedEvent, SseParser } from '../../src/wires/core/sse-parser.ts';
 import type { SseFrame } from '../../src/wires/core/wire.ts';
 
 /** @param cuts places, in bytes, where one chunk ends and the next begins */

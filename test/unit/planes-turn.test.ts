@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { EngineError, greedy, type TokenLogprob } from '../../src/engine/types.ts';
 import { prepareChat } from '../../src/chat/index.ts';
 import { answerShare } from '../../src/planes/turn/bounds.ts';
-import { collectChat, parsedChoices, startChat } from '../../src/planes/turn/chat.ts';
+import { type AnswerBatches, collected, parsedAnswers, startChat } from '../../src/planes/turn/chat.ts';
 import { type ChoiceEvent, generateChoices, startChoices } from '../../src/planes/turn/choices.ts';
 import { generate } from '../../src/planes/turn/generation.ts';
 import { TokenTrail } from '../../src/planes/turn/trail.ts';
@@ -20,6 +20,22 @@ async function all<Value>(events: AsyncIterable<Value>): Promise<Value[]> {
   const seen: Value[] = [];
   for await (const event of events) seen.push(event);
   return seen;
+}
+
+/** One answer, put together. */
+async function wholeOf(batches: AnswerBatches) {
+  const events = await collected(batches);
+  const textOf = (wanted: 'text' | 'reasoning') =>
+    events.map((event) => (event.type === wanted && 'text' in event ? event.text : '')).join('');
+  const finish = events.find((event) => event.type === 'finish');
+  return {
+    content: textOf('text'),
+    reasoning: textOf('reasoning'),
+    logprobs: events.flatMap((event) => (event.type === 'text' ? (event.logprobs ?? []) : [])),
+    calls: events.filter(({ type }) => type === 'tool_call').length,
+    finishReason: finish?.reason,
+    reasoningTokens: events.find((event) => event.type === 'usage')?.usage.reasoning ?? 0,
+  };
 }
 
 describe('answers side by side', () => {
@@ -217,13 +233,11 @@ test('however an answer is cut into tokens: its pieces make the whole, and have 
         const input = { messages: [{ role: 'user' as const, content: 'x' }], tools: [{ name: 'f' }] };
         const asked = { input, sampling: greedy, stop: [], logprobs: 0, maxTokens: () => 500 };
         const { events } = await startChat(on, asked, never);
-        const [answer] = await collectChat(events);
-        const ids = answer?.logprobs.map(({ id }) => id) ?? [];
-        expect(on.engine.tokenizer.decode(ids)).toBe(answer?.content);
-        expect(answer?.reasoningTokens ?? 0).toBeLessThanOrEqual(
-          new TextEncoder().encode(pieces.join('')).length,
-        );
-        expect(answer?.finishReason).toBe(answer?.toolCalls.length ? 'tool_calls' : 'stop');
+        const answer = await wholeOf(events);
+        const bytes = answer.logprobs.flatMap((one) => one.bytes ?? []);
+        expect(new TextDecoder().decode(new Uint8Array(bytes))).toBe(answer.content);
+        expect(answer.reasoningTokens).toBeLessThanOrEqual(new TextEncoder().encode(pieces.join('')).length);
+        expect(answer.finishReason).toBe(answer.calls > 0 ? 'tool_calls' : 'stop');
       },
     ),
     { numRuns: 300 },
@@ -240,7 +254,7 @@ describe('an answer with calls', () => {
       { input, sampling: greedy, stop: [], maxTokens: () => 500, ...more },
       never,
     );
-    return (await collectChat(events))[0];
+    return await wholeOf(events);
   };
   const whole = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>';
 
@@ -249,8 +263,8 @@ describe('an answer with calls', () => {
     for (const cut of ['{"a": ', '{"a": 1', '{', '{"a": nope}}']) {
       const call = `<tool_call>{"name": "f", "arguments": ${cut}`;
       const answer = await answered([whole, call]);
-      expect(answer?.toolCalls.length).toBe(2);
-      expect(answer?.finishReason).toBe('stop');
+      expect(answer.calls).toBe(2);
+      expect(answer.finishReason).toBe('stop');
     }
   });
 
@@ -268,10 +282,11 @@ describe('an answer with calls', () => {
       fc.asyncProperty(word, word, cuts, async (thought, said, sizes) => {
         const text = `<think>${thought}</think>${said}`;
         const events = heldEvents(text, sizes);
-        const [answer] = await collectChat(parsedChoices(prepared, on.engine.tokenizer, events));
+        const { tokenizer } = on.engine;
+        const answer = await wholeOf(parsedAnswers(events, { prepared, tokenizer }));
         const own = Array.from({ length: said.length }, (_, index) => text.length - said.length + index);
-        expect(answer?.logprobs.map(({ logprob }) => logprob)).toEqual(own);
-        expect([answer?.reasoning, answer?.reasoningTokens]).toEqual([thought, thought.length]);
+        expect(answer.logprobs.map(({ logprob }) => logprob)).toEqual(own);
+        expect([answer.reasoning, answer.reasoningTokens]).toEqual([thought, thought.length]);
       }),
     );
   });

@@ -2,21 +2,20 @@ import fc from 'fast-check';
 import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import { describe, expect, test } from 'vitest';
 import { HttpError } from '../../src/http/error.ts';
-import type { ChatEvent } from '../../src/planes/turn/chat.ts';
-import { ResponseWriter } from '../../src/planes/v1/responses-events.ts';
-import { responseHead } from '../../src/planes/v1/responses-head.ts';
-import { responseRequest } from '../../src/planes/v1/responses-request.ts';
 import { responseEvent, type ResponseEvent } from '../../src/planes/v1/responses-schema.ts';
-import { ScriptedEngine } from '../support/scripted-engine.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { responsesWire } from '../../src/wires/responses/client.ts';
 import { anyParts, chatEvents, type Part, textOf } from '../support/chat-events.ts';
+import { dataOf, residentAbout } from '../support/resident-about.ts';
 
-const newWriter = (request: object = {}) =>
-  new ResponseWriter(
-    responseHead(responseRequest.parse({ input: 'hi', ...request }), new ScriptedEngine().model),
-    (entries) => entries.map(({ logprob }) => ({ token: 't', logprob, bytes: [116], top_logprobs: [] })),
-  );
-const written = (events: readonly ChatEvent[], writer = newWriter()) =>
-  events.flatMap((event) => [...writer.take(event)]);
+const newWriter = () => responsesWire.writer(residentAbout({ input: 'hi' }));
+const begun = (events: readonly AnswerEvent[], writer: ReturnType<typeof newWriter>) =>
+  dataOf<ResponseEvent>(events.map((event) => writer.write(event)).join(''));
+/** All of an answer. */
+const written = (events: readonly AnswerEvent[]) => {
+  const writer = newWriter();
+  return [...begun(events, writer), ...dataOf<ResponseEvent>(writer.end())];
+};
 const mixed: Part[] = [
   { type: 'reasoning', pieces: ['Let me', ' see.'] },
   { type: 'content', pieces: ['I will ', 'look.'] },
@@ -159,10 +158,10 @@ describe('the events of a response', () => {
   });
 
   test('log probabilities stand on the deltas and, all of them, on the whole', () => {
-    const entries = [-1, -2].map((logprob) => [{ id: 1, logprob, top: [] }]);
+    const entries = [-1, -2].map((logprob) => [{ token: 't', logprob, bytes: [116], top_logprobs: [] }]);
     const events = written([
-      { choice: 0, type: 'content', text: 'a', logprobs: entries[0] ?? [] },
-      { choice: 0, type: 'content', text: 'b', logprobs: entries[1] ?? [] },
+      { choice: 0, type: 'text', text: 'a', logprobs: entries[0] ?? [] },
+      { choice: 0, type: 'text', text: 'b', logprobs: entries[1] ?? [] },
       ...chatEvents([]),
     ]);
     const told = events.flatMap((event) =>
@@ -177,14 +176,12 @@ describe('the events of a response', () => {
 
   test('a failure is told twice: as an error, and as a failed response with what there was', () => {
     const writer = newWriter();
-    const before = written(chatEvents(mixed.slice(0, 2)).slice(0, -1), writer);
-    const after = [...writer.fail(new HttpError(503, 'device_lost', 'the GPU was lost'))];
+    const before = begun(chatEvents(mixed.slice(0, 2)).slice(0, -2), writer);
+    const after = dataOf<ResponseEvent>(writer.fail(new HttpError(503, 'device_lost', 'the GPU was lost')));
+    const told = { code: 'device_lost', message: 'the GPU was lost', param: null };
+    // Both forms in one: OpenAI publishes the flat one and sends the other.
     expect(after).toEqual([
-      {
-        type: 'error',
-        sequence_number: before.length,
-        error: { type: 'server_error', code: 'device_lost', message: 'the GPU was lost', param: null },
-      },
+      { type: 'error', sequence_number: before.length, ...told, error: { type: 'server_error', ...told } },
       { type: 'response.failed', sequence_number: before.length + 1, response: expect.anything() },
     ]);
     expect(responseOf(after[1])).toMatchObject({
@@ -197,7 +194,7 @@ describe('the events of a response', () => {
   });
 
   test('arguments without a call are a fault of ours', () => {
-    const stray: ChatEvent = { choice: 0, type: 'tool_arguments', index: 0, text: '{}' };
+    const stray: AnswerEvent = { choice: 0, type: 'tool_arguments', index: 0, text: '{}' };
     expect(() => written([stray])).toThrow('without their call');
   });
 

@@ -2,7 +2,7 @@ import { exceedsJsonLimits } from '../../http/json-limits.ts';
 import type { SseFrame } from '../../wires/core/wire.ts';
 import { Deadlines } from './deadlines.ts';
 import type { ProviderFaults } from './faults.ts';
-import { OversizedEvent, SseParser } from './sse-parser.ts';
+import { OversizedEvent, SseParser } from '../../wires/core/sse-parser.ts';
 import type { Frames } from './types.ts';
 import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 

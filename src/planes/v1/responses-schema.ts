@@ -138,6 +138,9 @@ export const responseEvent = z
     event('response.incomplete', { response: responseObject }),
     event('response.failed', { response: responseObject }),
     event('error', {
+      code: nullableText,
+      message: z.string(),
+      param: nullableText,
       error: z.object({ type: z.string(), code: nullableText, message: z.string(), param: nullableText }),
     }),
   ])

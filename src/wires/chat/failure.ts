@@ -7,7 +7,8 @@ import { faultWords } from './reader.ts';
 export const failureOf: UpstreamWire['failure'] = (status, text, headers) =>
   providerFault(status, wordsIn(text), headers);
 
-function wordsIn(text: string): Json {
+/** What a body says that is no completion. */
+export function wordsIn(text: string): Json {
   let body: unknown;
   try {
     body = JSON.parse(text);

@@ -41,6 +41,7 @@ export function requestOf(conversation: Conversation, options: UpstreamOptions):
     ...(isMistral(options) ? {} : { user }),
     ...(stream ? { stream: true } : {}),
     ...(stream && !countsUnasked(model) ? { stream_options: { include_usage: true } } : {}),
+    ...options.more,
   };
   return { path: '/chat/completions', headers: {}, text: JSON.stringify(body) };
 }

@@ -149,7 +149,7 @@ const overflowWords: readonly RegExp[] = [
   /reduce the length of the (messages|prompt|input)/i,
 ];
 
-function isContextOverflow({ message, code, type }: ProviderWords): boolean {
+export function isContextOverflow({ message, code, type }: ProviderWords): boolean {
   if (overflowCodes.test(asText(code)) || overflowCodes.test(asText(type))) return true;
   const said = asText(message).slice(0, 4000);
   return overflowWords.some((pattern) => pattern.test(said));

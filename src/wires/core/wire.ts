@@ -119,6 +119,8 @@ export interface UpstreamOptions {
   readonly stream: boolean;
   /** The most tokens of the answer: the caller's, or what applies instead. Always sent. */
   readonly maxTokens: number;
+  /** Further members of the body, as the wire has them; chat only. */
+  readonly more?: Readonly<Record<string, unknown>>;
 }
 
 export interface UpstreamBody {

@@ -127,7 +127,7 @@ export class ResponseEvents {
         return [...closed, ...item.begin()];
       }
       case 'tool_arguments':
-        return event.text === '' ? [] : (this.#calls.get(event.index)?.item.delta(event.text) ?? []);
+        return this.#argue(event);
       case 'finish':
         return this.#closeAll(statusOf(event.reason));
       case 'start':
@@ -136,6 +136,13 @@ export class ResponseEvents {
       case 'failure':
         return [];
     }
+  }
+
+  #argue({ index, text }: Extract<AnswerEvent, { type: 'tool_arguments' }>): Made[] {
+    const call = this.#calls.get(index);
+    // Providers write what they like; our own engine does not.
+    if (!call && this.#isResident) throw new Error('arguments came without their call');
+    return call && text !== '' ? call.item.delta(text) : [];
   }
 
   #message() {

@@ -1,5 +1,5 @@
 import { StringDecoder } from 'node:string_decoder';
-import type { SseFrame } from '../../wires/core/wire.ts';
+import type { SseFrame } from './wire.ts';
 
 /** Comments between frames are kept for the raw text as long as they are not many. */
 const keptComments = 4096;
@@ -33,7 +33,7 @@ export class SseParser {
   }
 
   /** @throws OversizedEvent */
-  push(bytes: Buffer): SseFrame[] {
+  push(bytes: Uint8Array): SseFrame[] {
     const frames: SseFrame[] = [];
     const text = this.#decoder.write(bytes);
     if (text !== '') this.#read(text, frames);

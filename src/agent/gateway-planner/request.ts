@@ -1,0 +1,75 @@
+import { openaiChat } from '../../wires/chat/upstream.ts';
+import type { Conversation, Message } from '../../wires/core/conversation.ts';
+import type { UpstreamModel } from '../../wires/core/types.ts';
+import type { UpstreamBody } from '../../wires/core/wire.ts';
+import type { PlannerMessage, PlannerRequest } from '../planner.ts';
+
+/** A model of which nothing is known but its name. */
+export const unknownModel = (name: string, url: string): UpstreamModel => ({
+  id: name,
+  upstream: name,
+  provider: { id: 'gateway', wire: 'openai-chat', baseUrls: [url] },
+  family: 'unknown',
+  caps: new Set(),
+  contextWindow: Number.POSITIVE_INFINITY,
+  maxOutputTokens: Number.POSITIVE_INFINITY,
+  embeddingDimensions: undefined,
+  efforts: undefined,
+});
+
+/** One that takes no `max_tokens`: OpenAI's reasoning models refuse it, by whatever name a gateway has them. */
+export const reasoningModel = (model: UpstreamModel): UpstreamModel => ({
+  ...model,
+  family: 'openai',
+  caps: new Set(['reasoning']),
+});
+
+export const asked = (model: UpstreamModel, request: PlannerRequest): UpstreamBody =>
+  openaiChat.request(conversationOf(request), {
+    model,
+    stream: true,
+    maxTokens: request.maxTokens,
+    // They have the wire's names, also those that only some servers know.
+    more: request.sampling,
+  });
+
+function conversationOf({ messages, tools, ...request }: PlannerRequest): Conversation {
+  const { toolChoice = 'auto', responseFormat } = request;
+  return {
+    messages: messages.map(messageOf),
+    tools: tools.map(({ name, description, inputSchema }) => ({
+      name,
+      description,
+      parameters: inputSchema,
+    })),
+    toolChoice,
+    stop: [],
+    format:
+      responseFormat?.type === 'json_schema'
+        ? { type: 'schema', name: 'answer', schema: { ...responseFormat.schema } }
+        : { type: responseFormat?.type ?? 'text' },
+  };
+}
+
+function messageOf(message: PlannerMessage): Message {
+  const text = { type: 'text' as const, text: message.content };
+  switch (message.role) {
+    case 'system':
+    case 'user':
+      return { role: message.role, parts: [text] };
+    case 'assistant': {
+      const calls = message.calls.map(({ id, name, arguments: args }) => ({
+        type: 'tool_call' as const,
+        id,
+        name,
+        arguments: args === '' ? '{}' : args,
+      }));
+      const isSilent = message.content === '' && calls.length > 0;
+      return { role: 'assistant', parts: isSilent ? calls : [text, ...calls] };
+    }
+    case 'tool': {
+      const { callId: id, name } = message;
+      return { role: 'tool', parts: [{ type: 'tool_result', id, name, parts: [text], failed: false }] };
+    }
+  }
+}
