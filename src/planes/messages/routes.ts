@@ -8,6 +8,7 @@ import {
   tokenCount,
 } from '../../wires/messages/answer-schema.ts';
 import { messagesWire } from '../../wires/messages/client.ts';
+import { formatOf } from '../../wires/messages/facts.ts';
 import { errorBodyOf, noThreads } from '../../wires/messages/frames.ts';
 import { countRequest, type MessageRequest, messageRequest } from '../../wires/messages/request-schema.ts';
 import { type Resident, toHttpError } from '../resident.ts';
@@ -99,12 +100,10 @@ function refuseThread({ thread }: MessageRequest): void {
 }
 
 /** The member that the answer's grammar comes from, or what of it is at fault. */
-function grammarMember({ tools, output_config: config, output_format: format }: MessageRequest): string {
-  const defined = (tools ?? []).map(({ strict, input_schema: schema }) => ({ strict, schema }));
-  const fault = toolAtFault(defined, 'input_schema');
-  if (fault !== undefined) return fault;
-  if (config?.format) return 'output_config.format.schema';
-  return format ? 'output_format.schema' : 'tools';
+function grammarMember(body: MessageRequest): string {
+  const defined = (body.tools ?? []).map(({ strict, input_schema: schema }) => ({ strict, schema }));
+  const format = formatOf(body);
+  return toolAtFault(defined, 'input_schema') ?? (format ? `${format.param}.schema` : 'tools');
 }
 
 /** The context ends the answers before the request's own limit does. */

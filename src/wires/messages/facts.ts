@@ -81,11 +81,11 @@ function refuseThread({ thread }: Json): void {
   );
 }
 
-/** The older place of the format is `output_format`. */
-function formatOf(body: Json): { readonly value: unknown; readonly param: string } | undefined {
-  if (isRecord(body.output_config) && isRecord(body.output_config.format))
-    return { value: body.output_config.format, param: 'output_config.format' };
-  return isRecord(body.output_format) ? { value: body.output_format, param: 'output_format' } : undefined;
+/** Where what says the form of the answer stands; `output_format` is the older place. */
+export function formatOf({ output_config: config, output_format: older }: Json) {
+  if (isRecord(config) && isRecord(config.format))
+    return { value: config.format, param: 'output_config.format' };
+  return isRecord(older) ? { value: older, param: 'output_format' } : undefined;
 }
 
 /** Counts what the model will read. */
