@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { HttpError } from '../../http/error.ts';
-import { isRecord, type Json } from '../../util/json.ts';
+import { isJson, isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import type { AnswerAbout, StreamReceipt, StreamWriter } from '../core/wire.ts';
 import { errorFrame, frame, receiptFrame } from './frames.ts';
@@ -187,7 +187,8 @@ export class MessagesWriter implements StreamWriter {
       : { id, name, input: {} };
     const call: Call = { block: { type: 'tool_use', ...block }, text: '' };
     this.#calls.set(index, call);
-    if (!this.#openCall || isWhole(this.#openCall.text)) return this.#close() + this.#beginCall(call);
+    // Calls come one after the other, but nothing keeps a provider from mixing them. No arguments yet may mean none at all.
+    if (!this.#openCall || isJson(this.#openCall.text)) return this.#close() + this.#beginCall(call);
     this.#waiting.push(call);
     return '';
   }
@@ -235,16 +236,5 @@ export class MessagesWriter implements StreamWriter {
     text += frame({ type: 'content_block_stop', index: this.#content.length - 1 });
     for (const call of this.#waiting.splice(0)) text += this.#beginCall(call) + this.#close();
     return text;
-  }
-}
-
-/** Calls come one after the other, but nothing keeps a provider from mixing them. */
-function isWhole(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    // No arguments yet may mean none at all.
-    return false;
   }
 }
