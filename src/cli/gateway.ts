@@ -7,12 +7,10 @@ import { shownDatabase } from '../gateway/config/shown-database.ts';
 import { type Gateway, openGateway } from '../gateway/open.ts';
 import type { ModelInfo } from '../engine/index.ts';
 import type { Access } from '../planes/access.ts';
-import { type AppOptions, createApp } from '../http/app.ts';
+import { ResidentBackend, type BackendOptions } from '../planes/backend.ts';
 import type { App } from '../http/listen.ts';
-import { openAccess } from '../planes/access.ts';
 import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
-import type { Resident } from '../planes/resident.ts';
 import { gatewayScopes } from '../planes/scopes.ts';
 
 /** Where a host has its gateway. */
@@ -51,22 +49,18 @@ export async function readHostGateway({
   return await file.config();
 }
 
-export interface HostGatewayOptions
-  extends Required<Pick<AppOptions, 'planes' | 'stopping' | 'onFault' | 'watch'>> {
+export interface HostGatewayOptions extends BackendOptions {
   readonly config: GatewayConfig;
   readonly database: string;
-  readonly resident: Resident;
   readonly onSecret: (secret: string) => void;
   readonly onNotice: (message: string) => void;
 }
 
 /** The gateway within a host, with the resident model in its catalog. Rejects with `StoreError`. */
 export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
-  const { config, database, resident, planes, stopping, onFault, onNotice, onSecret, watch } = options;
-  // The gateway has asked who is there; behind it the host's own planes ask nobody again.
-  const host = createApp({ planes, stopping, onFault, access: openAccess, watch });
+  const { config, database, resident, stopping, onFault, onNotice, onSecret, watch } = options;
   const local = {
-    handler: async (request: Request) => await host.fetch(request),
+    backend: new ResidentBackend({ resident, stopping, onFault, watch }),
     models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
   };
   return await openGateway({ config, database, local, watch, onFault, onNotice, onSecret }, basePath);

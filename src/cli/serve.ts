@@ -180,7 +180,6 @@ export async function startHost(options: Settings, version: string, world: World
       config: gatewayConfig,
       database,
       resident,
-      planes: hostPlanes(facts),
       stopping: stopping.signal,
       onFault,
       watch,

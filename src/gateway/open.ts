@@ -14,9 +14,9 @@ import { BodyShares } from './serve/body-shares.ts';
 import { Drains } from './serve/drains.ts';
 import { InFlight } from './serve/in-flight.ts';
 import type { GatewayParts } from './serve/parts.ts';
+import type { Backend } from '../wires/core/backend.ts';
 import { unwatched, type Watch } from '../watch/index.ts';
 import { GatewayStore } from './store/index.ts';
-import type { LocalHandler } from './upstream/local.ts';
 import { UpstreamRouter } from './upstream/router.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
 import { vettedGet } from './upstream/vetted-get.ts';
@@ -29,7 +29,7 @@ export interface GatewaySetup {
   /** `sqlite:PATH` or `postgres://...`. */
   readonly database: string;
   /** The resident model of this process, as the provider `local`. */
-  readonly local?: { readonly handler: LocalHandler; readonly models: () => readonly Model[] };
+  readonly local?: { readonly backend: Backend; readonly models: () => readonly Model[] };
   /** Of calls to providers, where they are not the usual ones. */
   readonly upstreamLimits?: Partial<TransportLimits>;
   /** How long a caller may take nothing of a stream that has more for it, in ms. */
@@ -65,7 +65,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
     const ledger = await openLedger({ store, onFault: onNotice });
     const transport = new UndiciTransport({
       byok: config.byok,
-      ...(local ? { local: local.handler } : {}),
+      ...(local ? { local: local.backend } : {}),
       ...(upstreamLimits ? { limits: upstreamLimits } : {}),
     });
     const credentials = new Credentials({

@@ -60,6 +60,8 @@ describeDatabases('a gateway that is killed under load', (url, kind) => {
       if (kind === 'postgres') await letBeatsStop(witness.books);
     }
     gateway = await gatewayProcess(config, database);
+    // On a slow machine all that was begun before the kills may come to nothing.
+    await until(() => load.bought.some(({ end }) => end === 'answered'));
     await load.stop();
     // Those whose callers left are read to their end.
     await expect.poll(() => witness.openHolds()).toBe(0);

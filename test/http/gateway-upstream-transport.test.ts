@@ -7,6 +7,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { WireKind } from '../../src/wires/core/types.ts';
 import { UndiciTransport, type TransportOptions } from '../../src/gateway/upstream/transport.ts';
 import { type Sending, type UpstreamReply } from '../../src/gateway/upstream/types.ts';
+import { HttpError } from '../../src/http/error.ts';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import type { AnswerBatches, Backend, BackendRequest } from '../../src/wires/core/backend.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
 import type { SseFrame } from '../../src/wires/core/wire.ts';
 import { aCandidate, aSending } from '../support/gateway/candidates.ts';
@@ -613,50 +616,78 @@ describe('giving up', () => {
 
 describe('the provider of this process', () => {
   const local = aCandidate([], { id: 'local', wire: 'openai-chat', apiKey: undefined });
+  const resident = { fingerprint: 'fp' };
+  const text = (said: string): AnswerEvent => ({ type: 'text', text: said });
+  type Call = { wire: string; request: BackendRequest; signal: AbortSignal };
+  /** A model in this process, and what it was asked. */
+  function backend(answer: (call: Call) => AnswerBatches | Promise<AnswerBatches>) {
+    const calls: Call[] = [];
+    const asked = async (call: Call) => {
+      calls.push(call);
+      return { events: await answer(call), resident };
+    };
+    const made: Backend = {
+      answer: (wire, request, signal) => asked({ wire, request, signal }),
+      embed: async (request) => ({ embedded: request.body }),
+    };
+    return { made, calls };
+  }
+  async function* batches(...all: readonly AnswerEvent[][]): AnswerBatches {
+    yield* all;
+  }
+  async function events(reply: UpstreamReply): Promise<AnswerEvent[]> {
+    const found: AnswerEvent[] = [];
+    if (reply.local) for await (const batch of reply.local.events) found.push(...batch);
+    return found;
+  }
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const bodyOf = (path: string, value: object) => ({ path, headers: {}, text: JSON.stringify(value) });
 
-  it('answers through its handler', async () => {
-    const requests: Request[] = [];
-    const way = transport({
-      local: async (request) => {
-        requests.push(request);
-        return new Response(`data: ${await request.text()}\n\ndata: [DONE]\n\n`, {
-          status: 201,
-          headers: sse,
-        });
-      },
-    });
-    const reply = await way.send(aSending(local, streaming));
-    expect([reply.status, reply.headers['content-type']]).toEqual([201, 'text/event-stream']);
-    expect(await all(reply)).toEqual(['{"model":"a-model-1"}', '[DONE]']);
-    expect(requests[0]?.method).toBe('POST');
-    expect(new URL(requests[0]?.url ?? '').pathname).toBe('/v1/chat/completions');
-    expect(requests[0]?.headers.get('content-type')).toBe('application/json');
-    expect(await (await way.send(aSending(local))).text()).toContain('[DONE]');
-    const empty = transport({ local: async () => new Response(null, { status: 204 }) });
-    expect(await (await empty.send(aSending(local))).text()).toBe('');
+  it('answers a function call: asked with a value, it gives events', async () => {
+    const { made, calls } = backend(() => batches([text('a'), text('b')], [text('c')]));
+    const way = transport({ local: made });
+    const reply = await way.send(aSending(local, { ...streaming, traceparent }));
+    expect([reply.status, reply.local?.resident]).toEqual([200, resident]);
+    expect(await events(reply)).toEqual(['a', 'b', 'c'].map(text));
+    const completion = bodyOf('/completions', { prompt: 'x' });
+    // What was read already is not read again.
+    const value = { prompt: 'read' };
+    await way.send(aSending(local, { body: completion }));
+    await way.send(aSending(local, { body: { ...completion, value } }));
+    expect(calls.map(({ wire, request }) => [wire, request])).toEqual([
+      ['chat', { body: { model: 'a-model-1' }, stream: true, traceparent }],
+      ['completions', { body: { prompt: 'x' }, stream: false, traceparent: undefined }],
+      ['completions', { body: value, stream: false, traceparent: undefined }],
+    ]);
+    const embedded = await way.send(aSending(local, { body: bodyOf('/embeddings', { input: 'x' }) }));
+    expect(JSON.parse(await embedded.text())).toEqual({ embedded: { input: 'x' } });
   });
 
   it('fails like any other', async () => {
     const broken = transport({
-      local: async () => {
-        throw new Error('sk-secret');
-      },
+      local: backend(() => Promise.reject(new Error('sk-secret'))).made,
     });
     const thrown = await failure(broken.send(aSending(local)));
     expect(summary(thrown)).toEqual(failed);
     expect(thrown.error.message).not.toContain('sk-secret');
-    const half = transport({
-      local: async () =>
-        new Response(
-          new ReadableStream({
-            start: (stream) => {
-              stream.enqueue(new TextEncoder().encode(frame('1')));
-              setTimeout(() => stream.error(new Error('broken')), 5);
-            },
-          }),
-        ),
+    const busy = new HttpError(429, 'queue_full', 'The queue is full.', { headers: { 'retry-after': '1' } });
+    const full = transport({ local: backend(() => Promise.reject(busy)).made });
+    expect(await failure(full.send(aSending(local)))).toMatchObject({ again: true, retryAfterMs: 1000 });
+    const wrong = new HttpError(400, 'invalid_value', 'messages: must not be empty.', { param: 'messages' });
+    const refusing = transport({ local: backend(() => Promise.reject(wrong)).made });
+    expect((await failure(refusing.send(aSending(local)))).error).toMatchObject({
+      status: 400,
+      param: 'messages',
     });
-    expect(summary(await failure(all(await half.send(aSending(local, streaming)))))).toEqual(failed);
+    async function* half(error: Error): AnswerBatches {
+      yield [text('a')];
+      throw error;
+    }
+    const lost = transport({ local: backend(() => half(new Error('broken'))).made });
+    expect(summary(await failure(events(await lost.send(aSending(local, streaming)))))).toEqual(failed);
+    const gone = new HttpError(503, 'device_lost', 'The GPU was lost.');
+    const told = await transport({ local: backend(() => half(gone)).made }).send(aSending(local, streaming));
+    expect(await events(told)).toMatchObject([{ type: 'text' }, { type: 'failure', again: true }]);
     expect(summary(await failure(transport().send(aSending(local))))).toEqual({
       ...failed,
       again: false,
@@ -664,39 +695,51 @@ describe('the provider of this process', () => {
     });
   });
 
+  it('keeps to the limits of time', async () => {
+    const never = () => new Promise<AnswerBatches>(() => undefined);
+    async function* stuck({ signal }: Call): AnswerBatches {
+      yield [text('a')];
+      await new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+      });
+    }
+    const limits = { bufferedMs: 50, streamIdleMs: 50 };
+    const silent = transport({ limits, local: backend(never).made });
+    expect(summary(await failure(silent.send(aSending(local))))).toMatchObject({ status: 504 });
+    const { made, calls } = backend(stuck);
+    const reply = await transport({ limits, local: made }).send(aSending(local, streaming));
+    expect(summary(await failure(events(reply)))).toEqual(late);
+    expect(calls[0]?.signal.aborted).toBe(true);
+  });
+
   it('notices that nobody listens any more, and is not run ahead of its reader', async () => {
     let pulled = 0;
-    let cancelled = false;
-    let told = false;
-    const way = transport({
-      local: async (request) => {
-        request.signal.addEventListener('abort', () => {
-          told = true;
-        });
-        return new Response(
-          new ReadableStream({
-            pull: (stream) => {
-              pulled += 1;
-              stream.enqueue(Buffer.from(frame('x'.repeat(10_000))));
-            },
-            cancel: () => {
-              cancelled = true;
-            },
-          }),
-        );
-      },
-    });
+    let ended = 0;
+    async function* endless(): AnswerBatches {
+      try {
+        for (;;) {
+          pulled += 1;
+          yield [text('x')];
+        }
+      } finally {
+        ended += 1;
+      }
+    }
+    const { made, calls } = backend(endless);
     const give = new AbortController();
+    const way = transport({ local: made });
     const reply = await way.send(aSending(local, { ...streaming, signal: give.signal }));
-    const frames = reply.frames()[Symbol.asyncIterator]();
-    await frames.next();
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(pulled).toBeLessThan(100);
+    await reply.local?.events.next();
+    expect(pulled).toBe(1);
     give.abort(new Error('gone'));
-    await expect.poll(() => cancelled && told).toBe(true);
-    // Before the handler has answered, too.
+    await expect(reply.local?.events.next()).rejects.toThrow('gone');
+    await expect.poll(() => [ended, calls[0]?.signal.aborted]).toEqual([1, true]);
+    // Also where nobody asks for more.
+    (await way.send(aSending(local, streaming))).cut();
+    expect(calls[1]?.signal.aborted).toBe(true);
+    // Before there is an answer, too.
     const early = new AbortController();
-    const never = transport({ local: () => new Promise(() => undefined) });
+    const never = transport({ local: backend(() => new Promise<AnswerBatches>(() => undefined)).made });
     const sent = never.send(aSending(local, { signal: early.signal }));
     early.abort(new Error('enough'));
     await expect(sent).rejects.toThrow('enough');

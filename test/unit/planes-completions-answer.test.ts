@@ -1,16 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { greedy } from '../../src/engine/types.ts';
 import type { ChoiceEvent } from '../../src/planes/turn/choices.ts';
-import {
-  CompletionCollector,
-  type CompletionForm,
-  toChunkChoices,
-} from '../../src/planes/v1/completions-answer.ts';
+import { collected } from '../../src/planes/turn/chat.ts';
+import { type TextForm, textAnswers } from '../../src/planes/turn/text-answers.ts';
+import { completionsWire } from '../../src/wires/completions/client.ts';
+import type { Completion, CompletionChunk } from '../../src/planes/v1/completions-schema.ts';
+import { dataOf, residentAbout } from '../support/resident-about.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
 
 const tokenizer = new ByteTokenizer();
 const request = { prompt: [120], maxTokens: 50, sampling: greedy, stop: [] };
-const form: CompletionForm = { jobs: [{ request, echo: '' }], made: 1, tokenizer, logprobs: true };
+const form: TextForm = { jobs: [{ request, echo: '' }], made: 1, given: 1, tokenizer, logprobs: true };
+async function* played(events: readonly ChoiceEvent[]): AsyncGenerator<ChoiceEvent, void, undefined> {
+  yield* events;
+}
 const text = (written: string, ids: readonly number[]): ChoiceEvent => ({
   choice: 0,
   type: 'text',
@@ -29,12 +32,13 @@ const end = (stopText?: string): ChoiceEvent => ({
 const bytes = (written: string) => tokenizer.encode(written);
 
 /** What the wire says of one answer; streamed it is the same. */
-function told(events: readonly ChoiceEvent[]) {
-  const collector = new CompletionCollector(form);
-  for (const event of events) collector.take(event);
-  const [choice] = collector.choices(1);
-  const toChoices = toChunkChoices(form);
-  const chunks = events.flatMap((event) => [...toChoices(event)]);
+async function told(events: readonly ChoiceEvent[]) {
+  const answer = await collected(textAnswers(played(events), form));
+  const about = residentAbout({ logprobs: 0 });
+  const [choice] = (completionsWire.body(answer, about) as Completion).choices;
+  const writer = completionsWire.writer(about);
+  const written = dataOf<CompletionChunk>(answer.map((event) => writer.write(event)).join(''));
+  const chunks = written.flatMap(({ choices }) => choices);
   expect(chunks.map((chunk) => chunk.text).join('')).toBe(choice?.text);
   for (const member of ['tokens', 'token_logprobs', 'text_offset'] as const) {
     expect(chunks.flatMap<unknown>(({ logprobs }) => logprobs?.[member] ?? [])).toEqual(
@@ -45,23 +49,23 @@ function told(events: readonly ChoiceEvent[]) {
 }
 
 describe('the tokens of a text', () => {
-  test('are those of the text: what a stop text was made of is left out, and what is held back waits', () => {
+  test('are those of the text: what a stop text was made of is left out, and what is held back waits', async () => {
     const events = [text('ab', bytes('ab')), text('. c', bytes('. c')), text('d', bytes('d. d')), end('. d')];
-    const choice = told(events);
+    const choice = await told(events);
     expect(choice?.text).toBe('ab. cd');
     expect(choice?.logprobs?.tokens.join('')).toBe('ab. cd');
-    const late = told([text('a', bytes('a.')), text('.b', bytes('b')), end()]);
+    const late = await told([text('a', bytes('a.')), text('.b', bytes('b')), end()]);
     expect(late?.logprobs?.tokens.join('')).toBe('a.b');
   });
 
-  test('end with the end token where the model ended the answer', () => {
-    const choice = told([text('a', bytes('a')), text('', [257]), end()]);
+  test('end with the end token where the model ended the answer', async () => {
+    const choice = await told([text('a', bytes('a')), text('', [257]), end()]);
     expect(choice?.logprobs).toMatchObject({ tokens: ['a', '<|im_end|>'], text_offset: [0, 1] });
   });
 
-  test('begin at a character of the text, however many bytes and UTF-16 units those before it have', () => {
+  test('begin at a character of the text, however many bytes and UTF-16 units those before it have', async () => {
     const ids = bytes('é🦊x');
-    const choice = told([text('é', ids.slice(0, 2)), text('🦊x', ids.slice(2)), end()]);
+    const choice = await told([text('é', ids.slice(0, 2)), text('🦊x', ids.slice(2)), end()]);
     expect(choice?.text).toBe('é🦊x');
     expect(choice?.logprobs?.text_offset.at(-1)).toBe(2);
   });

@@ -2,6 +2,7 @@ import type { Candidate } from '../catalog/types.ts';
 import type { Usage } from '../../wires/core/types.ts';
 import { jsonAnswer } from './answers.ts';
 import { Answer } from '../../http/deliver.ts';
+import type { UpstreamReply } from '../upstream/types.ts';
 import { estimatedOf, noCost } from './receipt.ts';
 import { served, serves, type Work } from './work.ts';
 
@@ -17,14 +18,14 @@ export interface Whole {
  */
 export async function buffered(
   work: Work,
-  read: (text: string, candidate: Candidate) => Whole,
+  read: (reply: UpstreamReply, candidate: Candidate) => Promise<Whole>,
 ): Promise<Answer> {
   const { asked, purchase } = work;
   const { receipt } = asked;
   try {
     const got = await served(work, async (reply, attempt) => ({
       attempt,
-      whole: read(await reply.text(), attempt.candidate),
+      whole: await read(reply, attempt.candidate),
     }));
     if (got instanceof Answer) return got;
     const { attempt, whole } = got;

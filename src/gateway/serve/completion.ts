@@ -18,6 +18,9 @@ import type { JsonObjectBody } from './request-body.ts';
 import { Tally, unserved } from './relay.ts';
 import { streamed } from './streamed.ts';
 import { sayRequest, tellAnswer } from './told.ts';
+import type { BackendAnswer } from '../../wires/core/backend.ts';
+import type { UpstreamReply } from '../upstream/types.ts';
+import type { AnswerEvent } from '../../wires/core/answer.ts';
 import { checkWindow } from './window.ts';
 import { refuseUnpriced } from './unpriced.ts';
 import type { Work } from './work.ts';
@@ -61,16 +64,49 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
     left,
     over,
   };
-  if (stream) return await streamed(work, (candidate) => translation(candidate).stream(about(candidate)));
-  return await buffered(work, (whole, candidate) => {
-    const answer = translation(candidate).answer(whole, about(candidate));
+  // Where the caller speaks a wire of our own host, it hears all that the resident model says.
+  const localAbout = ({ resident }: BackendAnswer, candidate: Candidate): AnswerAbout =>
+    isOwnWire(wire) ? { ...about(candidate), resident } : about(candidate);
+  if (stream)
+    return await streamed(work, {
+      translate: (candidate) => translation(candidate).stream(about(candidate)),
+      write: (reply, candidate) => wire.writer(localAbout(reply, candidate)),
+    });
+  return await buffered(work, async (reply, candidate) => {
+    const answer = await wholeOf(reply, {
+      translate: (text) => translation(candidate).answer(text, about(candidate)),
+      write: (events, local) => JSON.stringify(wire.body(events, localAbout(local, candidate))),
+    });
     const tally = new Tally();
     tally.kept = asked.told?.said && [];
     tally.add(answer.events);
     if (tally.failure) throw unserved(tally.failure);
     tellAnswer(asked.told, tally);
-    return { text: answer.text, usage: tally.usage ?? tally.estimated(facts) };
+    return { text: answer.text(), usage: tally.usage ?? tally.estimated(facts) };
   });
+}
+
+/** The resident model is asked on the wire on which the caller asks. */
+const isOwnWire = ({ name }: ClientWire): boolean => name === 'chat' || name === 'completions';
+
+async function wholeOf(
+  reply: UpstreamReply,
+  {
+    translate,
+    write,
+  }: {
+    readonly translate: (text: string) => ReturnType<Translation['answer']>;
+    readonly write: (events: readonly AnswerEvent[], local: BackendAnswer) => string;
+  },
+): Promise<{ readonly text: () => string; readonly events: readonly AnswerEvent[] }> {
+  const { local } = reply;
+  if (!local) {
+    const { text, events } = translate(await reply.text());
+    return { text: () => text, events };
+  }
+  const events: AnswerEvent[] = [];
+  for await (const batch of local.events) for (const event of batch) events.push(event);
+  return { text: () => write(events, local), events };
 }
 
 /** @throws WireError 400 where the model cannot do what is asked for */

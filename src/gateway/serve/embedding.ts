@@ -40,8 +40,8 @@ export async function embed(parts: GatewayParts, asked: Asked): Promise<Answer> 
       left,
       over,
     },
-    (whole, candidate) => {
-      const answer = translation(candidate).answer(whole, request, candidate.model);
+    async (reply, candidate) => {
+      const answer = translation(candidate).answer(await reply.text(), request, candidate.model);
       if (asked.told && answer.counted) asked.told.facts.promptTokens = answer.usage.fresh;
       return answer;
     },

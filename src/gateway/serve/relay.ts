@@ -3,7 +3,8 @@ import type { AnswerEvent, FinishReason } from '../../wires/core/answer.ts';
 import { type Frames } from '../upstream/types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import { faultInAnswer } from '../../wires/core/provider-faults.ts';
-import type { RequestFacts, SseFrame, StreamTranslation } from '../../wires/core/wire.ts';
+import type { AnswerBatches } from '../../wires/core/backend.ts';
+import type { RequestFacts, SseFrame, StreamTranslation, StreamWriter } from '../../wires/core/wire.ts';
 
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 
@@ -115,5 +116,34 @@ export class Relay {
   #count({ text, events }: { readonly text: string; readonly events: readonly AnswerEvent[] }): string {
     if (events.length > 0) this.tally.add(events);
     return text;
+  }
+}
+
+/** Events of the model of this process, in the caller's frames. */
+export class LocalRelay {
+  readonly tally = new Tally();
+  readonly stream: StreamWriter;
+  readonly #events: AnswerBatches;
+
+  constructor(events: AnswerBatches, writer: StreamWriter) {
+    this.#events = events;
+    this.stream = writer;
+  }
+
+  /** As `Relay` does. */
+  async next(): Promise<{ readonly text: string; readonly done: boolean }> {
+    let next: IteratorResult<readonly AnswerEvent[], void>;
+    try {
+      next = await this.#events.next();
+    } catch (error) {
+      if (!this.tally.isWhole) throw error;
+      return { text: '', done: true };
+    }
+    if (next.done) return { text: '', done: true };
+    this.tally.add(next.value);
+    let text = '';
+    // A failure is the gateway's to report: it may still try elsewhere.
+    for (const event of next.value) if (event.type !== 'failure') text += this.stream.write(event);
+    return { text, done: this.tally.failure !== undefined };
   }
 }

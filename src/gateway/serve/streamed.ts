@@ -1,12 +1,12 @@
-import type { Redact } from '../access/redact.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Attempt, UpstreamReply } from '../upstream/types.ts';
 import type { Ending } from '../../watch/index.ts';
-import type { AnswerEvent } from '../../wires/core/answer.ts';
-import type { StreamTranslation } from '../../wires/core/wire.ts';
+import type { BackendAnswer } from '../../wires/core/backend.ts';
+import type { StreamTranslation, StreamWriter } from '../../wires/core/wire.ts';
 import { streamAnswer, streamHeaders } from './answers.ts';
 import { Answer, type LiveFrames } from '../../http/deliver.ts';
-import { Relay, unserved } from './relay.ts';
+import type { Asked } from './asked.ts';
+import { LocalRelay, Relay, unserved } from './relay.ts';
 import { endingOf, leftEarly, tellAnswer } from './told.ts';
 import { frameRedactor, ownFault, served, serves, shownError, type Work } from './work.ts';
 
@@ -17,7 +17,7 @@ const mostHeldMs = 10_000;
 
 interface Begun {
   readonly attempt: Attempt;
-  readonly relay: Relay;
+  readonly relay: Relay | LocalRelay;
   readonly reply: UpstreamReply;
   /** What there is to send already. */
   readonly head: string;
@@ -25,19 +25,12 @@ interface Begun {
 }
 
 /** Asks for an answer in frames. Until there is something to send, another attempt may still take its place. */
-export async function streamed(
-  work: Work,
-  translate: (candidate: Candidate) => StreamTranslation,
-): Promise<Answer> {
+export async function streamed(work: Work, wires: Wires): Promise<Answer> {
   const { asked, purchase } = work;
   let begun: Begun | Answer | undefined;
   try {
     begun = await served(work, (reply, attempt) =>
-      begin(attempt, reply, {
-        stream: translate(attempt.candidate),
-        redact: frameRedactor(asked, attempt.candidate),
-        kept: asked.told?.said && [],
-      }),
+      begin(attempt, reply, relayOf(reply, attempt.candidate, { wires, asked })),
     );
   } finally {
     if (!begun || begun instanceof Answer) work.over();
@@ -50,21 +43,28 @@ export async function streamed(
   return streamAnswer(asked.receipt, new StreamedAnswer(work, begun).frames());
 }
 
-async function begin(
-  attempt: Attempt,
+/** How an answer is told to the caller. */
+export interface Wires {
+  readonly translate: (candidate: Candidate) => StreamTranslation;
+  /** Of an answer of the model of this process. */
+  readonly write: (local: BackendAnswer, candidate: Candidate) => StreamWriter;
+}
+
+function relayOf(
   reply: UpstreamReply,
-  {
-    stream,
-    redact,
-    kept,
-  }: {
-    readonly stream: StreamTranslation;
-    readonly redact: Redact;
-    readonly kept: AnswerEvent[] | undefined;
-  },
-): Promise<Begun> {
-  const relay = new Relay(reply.frames(), stream, redact);
-  relay.tally.kept = kept;
+  candidate: Candidate,
+  { wires, asked }: { readonly wires: Wires; readonly asked: Asked },
+): Relay | LocalRelay {
+  const { local } = reply;
+  const relay =
+    local !== undefined
+      ? new LocalRelay(local.events, wires.write(local, candidate))
+      : new Relay(reply.frames(), wires.translate(candidate), frameRedactor(asked, candidate));
+  relay.tally.kept = asked.told?.said && [];
+  return relay;
+}
+
+async function begin(attempt: Attempt, reply: UpstreamReply, relay: Relay | LocalRelay): Promise<Begun> {
   try {
     let head = '';
     let done = false;

@@ -83,8 +83,8 @@ async function send(work: Work, { candidate }: Attempt, body: UpstreamBody): Pro
   const { parts, facts, givenUp, asked } = work;
   const { stream, prefix } = facts;
   const traceparent = asked.told?.traceparent;
-  const sent = traceparent === undefined ? body : { ...body, headers: { ...body.headers, traceparent } };
-  const reply = await parts.transport.send({ candidate, body: sent, stream, prefix, signal: givenUp });
+  const sending = { candidate, body, stream, prefix, signal: givenUp, traceparent };
+  const reply = await parts.transport.send(sending);
   if (reply.status >= 200 && reply.status < 300) return reply;
   throw new UpstreamFailure(work.failure(candidate)(reply.status, await reply.text(), reply.headers));
 }

@@ -1,60 +1,112 @@
-import { Exchange, type ExchangeContext } from './exchange.ts';
-import type { UpstreamReply } from './types.ts';
+import { unlessAborted } from '../../util/abort.ts';
+import { isRecord, type Json } from '../../util/json.ts';
+import { HttpError } from '../../http/error.ts';
+import { failureOf } from '../../wires/chat/failure.ts';
+import type { AnswerBatches, Backend, BackendRequest } from '../../wires/core/backend.ts';
+import { errorObject } from '../../wires/core/error.ts';
+import { faultInStream } from '../../wires/core/provider-faults.ts';
+import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
+import type { UpstreamBody } from '../../wires/core/wire.ts';
+import { Deadlines, type TimeLimits } from './deadlines.ts';
+import type { ProviderFaults } from './faults.ts';
+import type { Sending, UpstreamReply } from './types.ts';
 
-/** The model of this very process, behind the handler of its own plane. */
-export type LocalHandler = (request: Request) => Promise<Response>;
-
-/** One request that never leaves the process. */
-export function askLocally(
-  handler: LocalHandler,
-  {
-    path,
-    headers,
-    text,
-  }: { readonly path: string; readonly headers: Record<string, string>; readonly text: string },
-  context: ExchangeContext,
-): Promise<UpstreamReply> {
-  const gone = new AbortController();
-  let paused: PromiseWithResolvers<void> | undefined;
-  const resume = () => {
-    paused?.resolve();
-    paused = undefined;
-  };
-  const exchange = new Exchange(context, {
-    pause: () => {
-      paused ??= Promise.withResolvers();
-    },
-    resume,
-    abort: () => {
-      gone.abort(new Error('given up'));
-      resume();
-    },
-  });
-  const run = async () => {
-    if (gone.signal.aborted) return;
-    const request = new Request(`http://localhost/v1${path}`, {
-      method: 'POST',
-      headers,
-      body: text,
-      signal: gone.signal,
-    });
-    const response = await handler(request);
-    if (gone.signal.aborted) {
-      await response.body?.cancel();
-      return;
-    }
-    exchange.begin(response.status, Object.fromEntries(response.headers));
-    const reader = response.body?.getReader();
-    gone.signal.addEventListener('abort', () => {
-      reader?.cancel().catch(() => undefined);
-    });
-    for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
-      const bytes = part.value as Uint8Array;
-      exchange.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-      await paused?.promise;
-    }
-    exchange.end();
-  };
-  run().catch((error: unknown) => exchange.fail(error));
-  return exchange.head;
+export interface LocalContext {
+  readonly limits: TimeLimits;
+  readonly faults: ProviderFaults;
 }
+
+/**
+ * Asks the model of this very process: a function call, which keeps to the limits of any other provider. Rejects with
+ * `UpstreamFailure`, or with the reason of the signal.
+ */
+export async function askLocally(
+  backend: Backend,
+  { body, stream, signal, traceparent }: Pick<Sending, 'body' | 'stream' | 'signal' | 'traceparent'>,
+  { limits, faults }: LocalContext,
+): Promise<UpstreamReply> {
+  const leaving = new AbortController();
+  const either = AbortSignal.any([signal, leaving.signal]);
+  const deadlines = new Deadlines(limits, (what) =>
+    leaving.abort(what === 'totalMs' ? faults.tooLong(limits.totalMs) : faults.silent(limits.idleMs)),
+  );
+  const request: BackendRequest = {
+    body: membersOf(body),
+    stream,
+    traceparent,
+  };
+  try {
+    if (body.path === '/embeddings') {
+      const answer = await unlessAborted(backend.embed(request, either), either);
+      deadlines.stop();
+      return { ...localReply, text: () => Promise.resolve(JSON.stringify(answer)) };
+    }
+    const wire = body.path === '/completions' ? 'completions' : 'chat';
+    const { events, resident } = await unlessAborted(backend.answer(wire, request, either), either);
+    const cut = () => {
+      leaving.abort(faults.cut());
+      deadlines.stop();
+      events.return().catch(() => undefined);
+    };
+    return {
+      ...localReply,
+      local: { events: within(events, { deadlines, either, faults }), resident },
+      cut,
+    };
+  } catch (error) {
+    deadlines.stop();
+    either.throwIfAborted();
+    if (!(error instanceof HttpError)) throw faults.unreachable(error);
+    const { status, headers } = error;
+    throw new UpstreamFailure(failureOf(status, JSON.stringify({ error: errorObject(error) }), headers));
+  }
+}
+
+function membersOf({ value, text }: UpstreamBody): Json {
+  const members: unknown = value ?? JSON.parse(text);
+  return isRecord(members) ? members : {};
+}
+
+/** The events as long as the limits allow; a fault between them is one of them. */
+async function* within(
+  events: AnswerBatches,
+  {
+    deadlines,
+    either,
+    faults,
+  }: {
+    readonly deadlines: Deadlines;
+    readonly either: AbortSignal;
+    readonly faults: ProviderFaults;
+  },
+): AnswerBatches {
+  try {
+    for (;;) {
+      deadlines.wait();
+      const next = await unlessAborted(events.next(), either);
+      deadlines.news();
+      deadlines.rest();
+      if (next.done) return;
+      yield next.value;
+    }
+  } catch (error) {
+    either.throwIfAborted();
+    if (!(error instanceof HttpError)) throw faults.brokeOff(error);
+    const { error: shown, again } = faultInStream(errorObject(error));
+    yield [{ type: 'failure', error: shown, again }];
+  } finally {
+    deadlines.stop();
+    events.return().catch(() => undefined);
+  }
+}
+
+const unread = () => {
+  throw new Error('an answer of this process has no bytes to read');
+};
+const localReply: UpstreamReply = {
+  status: 200,
+  headers: {},
+  text: unread,
+  frames: unread,
+  cut: () => undefined,
+};

@@ -1,4 +1,5 @@
 import { type Resolve, systemResolve } from '../../addresses/resolve.ts';
+import type { Backend } from '../../wires/core/backend.ts';
 import type { Provider } from '../catalog/types.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { Connections } from './connections.ts';
@@ -7,7 +8,7 @@ import { type Destination, destinationOf, nameOf } from './destination.ts';
 import { ask, type ExchangeContext } from './exchange.ts';
 import { ofOneHost, ProviderFaults } from './faults.ts';
 import { HostPool } from './host-pool.ts';
-import { askLocally, type LocalHandler } from './local.ts';
+import { askLocally } from './local.ts';
 import type { Sending, Transport, UpstreamReply } from './types.ts';
 import { AddressRefused } from './vetting.ts';
 import { vettedGet } from './vetted-get.ts';
@@ -42,14 +43,14 @@ export interface TransportOptions {
   /** Providers of callers' own credentials, as configured. */
   readonly byok?: readonly ByokProvider[];
   /** Answers for the provider `local`. */
-  readonly local?: LocalHandler;
+  readonly local?: Backend;
   readonly resolve?: Resolve;
 }
 
 export class UndiciTransport implements Transport {
   readonly #limits: TransportLimits;
   readonly #byok: ReadonlyMap<string, ByokProvider>;
-  readonly #local: LocalHandler | undefined;
+  readonly #local: Backend | undefined;
   readonly #resolve: Resolve;
   readonly #connections: Connections;
   readonly #pools = new Map<string, HostPool>();
@@ -72,9 +73,7 @@ export class UndiciTransport implements Transport {
     const context = this.#context(sending, faults, () => undefined);
     if (to.kind === 'url') return await this.#askAt(sending, to, context);
     if (!this.#local) throw faults.unusable('there is no resident model in this process.');
-    const headers = headersOf(sending, false);
-    const { path, text } = sending.body;
-    return await askLocally(this.#local, { path, headers, text }, context);
+    return await askLocally(this.#local, sending, context);
   }
 
   async close(): Promise<void> {
@@ -169,7 +168,10 @@ export class UndiciTransport implements Transport {
   }
 }
 
-function headersOf({ candidate, body, stream }: Sending, cloudResource: boolean): Record<string, string> {
+function headersOf(
+  { candidate, body, stream, traceparent }: Sending,
+  cloudResource: boolean,
+): Record<string, string> {
   const { model, credential } = candidate;
   return providerHeaders(
     model.provider.wire,
@@ -178,6 +180,7 @@ function headersOf({ candidate, body, stream }: Sending, cloudResource: boolean)
       accept: stream ? 'text/event-stream' : 'application/json',
       'content-type': 'application/json',
       ...body.headers,
+      ...(traceparent === undefined ? {} : { traceparent }),
     },
   );
 }

@@ -1,4 +1,5 @@
 import type { Candidate } from '../catalog/types.ts';
+import type { BackendAnswer } from '../../wires/core/backend.ts';
 import type { SseFrame, UpstreamBody } from '../../wires/core/wire.ts';
 
 /** A candidate that this request cannot be put to at all. */
@@ -12,6 +13,7 @@ export interface Sending {
   readonly prefix: string;
   /** Gives up: the connection is closed. */
   readonly signal: AbortSignal;
+  readonly traceparent?: string | undefined;
 }
 
 export interface Frames extends AsyncIterable<SseFrame> {
@@ -31,6 +33,8 @@ export interface UpstreamReply {
   /** Frames as they come. Throws `UpstreamFailure` likewise, and when nothing comes for the idle limit. */
   readonly frames: () => Frames;
   readonly cut: () => void;
+  /** Of the model of this process: its answer comes as events, without a body to read. */
+  readonly local?: BackendAnswer;
 }
 
 /** The way to providers: pooled connections, vetted addresses, time limits; one attempt. */

@@ -1,6 +1,7 @@
 import { prepareChat } from '../../chat/index.ts';
 import { HttpError } from '../../http/error.ts';
 import { defineRoute, type Plane, type Route } from '../../http/route.ts';
+import type { AnswerBatches } from '../../wires/core/backend.ts';
 import {
   messageEvent,
   messageObject,
@@ -12,7 +13,7 @@ import { formatOf } from '../../wires/messages/facts.ts';
 import { errorBodyOf, noThreads } from '../../wires/messages/frames.ts';
 import { countRequest, type MessageRequest, messageRequest } from '../../wires/messages/request-schema.ts';
 import { type Resident, toHttpError } from '../resident.ts';
-import { type AnswerBatches, startChat } from '../turn/chat.ts';
+import { startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { aboutOf, respond } from '../turn/respond.ts';
@@ -82,12 +83,11 @@ function createRoute(resident: Resident): Route {
         throw namingGrammar(error, () => grammarMember(body));
       });
       const isTight = prepared.prompt.length + body.max_tokens > model.contextLength;
-      const request = { body, facts: { includeUsage: true, answers: 1 } };
-      return await respond(messagesWire, isTight ? boundByContext(events) : events, {
-        about: { ...aboutOf(model, request), requestId },
-        stream: body.stream ?? false,
-        asHttpError,
-      });
+      const answered = {
+        events: isTight ? boundByContext(events) : events,
+        about: { ...aboutOf(model, { body, facts: { includeUsage: true, answers: 1 } }), requestId },
+      };
+      return await respond(messagesWire, answered, { stream: body.stream, asHttpError });
     },
   });
 }

@@ -1,6 +1,6 @@
 import { isRecord } from '../../util/json.ts';
 import type { Timings, TokenLogprob } from '../../wires/core/answer.ts';
-import type { AnswerBatches } from '../turn/chat.ts';
+import type { AnswerBatches } from '../../wires/core/backend.ts';
 import type { ToolCallLine } from './line-schema.ts';
 
 /** A part of an answer as a line has it. */

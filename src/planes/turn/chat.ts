@@ -2,6 +2,7 @@ import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index
 import type { Tokenizer } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
 import type { AnswerEvent, FinishReason } from '../../wires/core/answer.ts';
+import type { AnswerBatches } from '../../wires/core/backend.ts';
 import { toHttpError } from '../resident.ts';
 import { type Answering, type ChoiceEvent, startChoices, type TextRequest } from './choices.ts';
 import { writeLogprobs } from './logprobs.ts';
@@ -20,9 +21,6 @@ export interface ChatAsk
   /** The answers are made for their prompt's sake: nothing of them is told. */
   readonly promptOnly?: boolean;
 }
-
-/** The events of answers: those that come together are one batch, which is never empty. */
-export type AnswerBatches = AsyncGenerator<readonly AnswerEvent[], void, undefined>;
 
 export interface StartedChat {
   readonly prepared: PreparedChat;

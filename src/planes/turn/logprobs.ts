@@ -1,9 +1,9 @@
 import type { TokenLogprob as EngineLogprob, Tokenizer } from '../../engine/index.ts';
-import type { TokenLogprob } from '../../wires/core/answer.ts';
+import type { TextLogprobs, TokenLogprob } from '../../wires/core/answer.ts';
 
 /** JSON has no infinity; OpenAI's wire writes what is as good as impossible like this. */
 const leastLogprob = -9999;
-export const finite = (logprob: number): number => Math.max(logprob, leastLogprob);
+const finite = (logprob: number): number => Math.max(logprob, leastLogprob);
 
 /** Log probabilities with the texts of their tokens. */
 export function writeLogprobs(tokenizer: Tokenizer, entries: readonly EngineLogprob[]): TokenLogprob[] {
@@ -15,7 +15,71 @@ export function writeLogprobs(tokenizer: Tokenizer, entries: readonly EngineLogp
   return entries.map((entry) => ({ ...written(entry), top_logprobs: entry.top.map(written) }));
 }
 
-export function bytesOf(tokenizer: Tokenizer, id: number): Uint8Array {
+function bytesOf(tokenizer: Tokenizer, id: number): Uint8Array {
   if (tokenizer.isControl(id)) return new TextEncoder().encode(tokenizer.tokenText(id));
   return tokenizer.tokenBytes(id);
+}
+
+/** Characters as OpenAI's wire counts them: code points. */
+export function countOf(text: string): number {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}
+
+/** Writes the tokens of one choice of the legacy wire, piece by piece. */
+export class TextLogprobWriter {
+  readonly #tokenizer: Tokenizer;
+  readonly #decoder;
+  #offset = 0;
+
+  constructor(tokenizer: Tokenizer) {
+    this.#tokenizer = tokenizer;
+    this.#decoder = tokenizer.stream();
+  }
+
+  /** @param shown whether the text of control tokens is part of the choice's text */
+  write(
+    ids: readonly number[],
+    entries: readonly (EngineLogprob | null)[],
+    shown: (index: number) => boolean = () => false,
+  ): TextLogprobs {
+    const written = {
+      tokens: [] as string[],
+      token_logprobs: [] as (number | null)[],
+      top_logprobs: [] as (Record<string, number> | null)[],
+      text_offset: [] as number[],
+    };
+    for (const [index, id] of ids.entries()) {
+      const entry = entries[index] ?? null;
+      written.tokens.push(this.#name(id));
+      written.token_logprobs.push(entry && finite(entry.logprob));
+      written.top_logprobs.push(entry && this.#top(entry));
+      written.text_offset.push(this.#offset);
+      this.#offset += this.#length(id, shown(index));
+    }
+    return written;
+  }
+
+  #length(id: number, shown: boolean): number {
+    if (!this.#tokenizer.isControl(id)) return countOf(this.#decoder.push(id));
+    return shown ? countOf(this.#tokenizer.tokenText(id)) : 0;
+  }
+
+  #top({ id, logprob, top }: EngineLogprob): Record<string, number> {
+    const named = new Map<string, number>();
+    // Of two tokens with the same text the likelier one is told.
+    for (const one of top.toReversed()) named.set(this.#name(one.id), finite(one.logprob));
+    named.set(this.#name(id), finite(logprob));
+    return Object.fromEntries(named);
+  }
+
+  #name(id: number): string {
+    const bytes = bytesOf(this.#tokenizer, id);
+    try {
+      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    } catch {
+      return `bytes:${Array.from(bytes, (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}`;
+    }
+  }
 }

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { ModelInfo } from '../../engine/index.ts';
 import type { HttpError } from '../../http/error.ts';
+import type { Work } from '../../watch/index.ts';
 import { serverSentEvents, streamResponse } from '../../http/stream.ts';
 import type { AnswerAbout, AnsweredRequest, ClientWire, StreamWriter } from '../../wires/core/wire.ts';
-import { type AnswerBatches, collected } from './chat.ts';
+import { collected } from './chat.ts';
+import type { AnswerBatches } from '../../wires/core/backend.ts';
 import { fingerprintOf } from './identity.ts';
 
 /** What an answer of the resident model says of itself. */
@@ -15,17 +17,29 @@ export const aboutOf = (model: ModelInfo, request: AnsweredRequest): AnswerAbout
   resident: { fingerprint: fingerprintOf(model) },
 });
 
+/** Who asks the resident model. */
+export interface Visit {
+  readonly signal: AbortSignal;
+  /** Resolves when the answer is out to its last byte, or nobody reads it any more. */
+  readonly over: Promise<void>;
+  readonly work: Work<'completion'>;
+}
+
+/** An answer of the resident model as it comes, and what it says of itself. */
+export interface Answered {
+  readonly events: AnswerBatches;
+  readonly about: AnswerAbout;
+}
+
 /** An answer of the resident model in the words of a wire: in one body, or as server-sent events. */
 export async function respond(
   wire: Pick<ClientWire, 'body' | 'writer'>,
-  events: AnswerBatches,
+  { events, about }: Answered,
   {
-    about,
     stream,
     asHttpError,
   }: {
-    readonly about: AnswerAbout;
-    readonly stream: boolean;
+    readonly stream: boolean | null | undefined;
     readonly asHttpError: (error: unknown) => HttpError;
   },
 ): Promise<Response> {

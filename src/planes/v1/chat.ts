@@ -7,7 +7,7 @@ import { chatWire } from '../../wires/chat/client.ts';
 import { startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
-import { aboutOf, respond } from '../turn/respond.ts';
+import { aboutOf, type Answered, respond, type Visit } from '../turn/respond.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
 import { chatChunk, chatCompletion } from './chat-answer-schema.ts';
@@ -41,38 +41,47 @@ export function chatRoute(resident: Resident) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, over, asHttpError, work }) {
-      const ready = await resident.use(body.model, { signal, over, work }, 'generate');
-      const { model, tokenizer } = ready.engine;
-      const wrong = chatViolations(body);
-      if (wrong.length > 0) throw invalidBody(wrong);
-      const n = body.n ?? 1;
-      const tokens = body.max_completion_tokens ?? body.max_tokens;
-      const share = answerShare({ answers: n, member: 'n', tokens }, model.contextLength);
-      const { events } = await startChat(
-        ready,
-        {
-          input: toChatInput(body),
-          n,
-          sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
-          stop: toStops(body.stop),
-          maxTokens: (prompt) => answerLimit(prompt, model.contextLength, 'messages', tokens, share),
-          ...(body.logprobs
-            ? { logprobs: body.top_logprobs ?? 0, postSampling: body.post_sampling_probs ?? false }
-            : {}),
-          ...(body.ignore_eos ? { ignoreEnd: true } : {}),
-          ...progressAsked(body),
-        },
-        signal,
-        work,
-      ).catch((error: unknown) => {
-        throw namingGrammar(error, () => grammarMember(body));
-      });
-      const includeUsage = body.stream_options?.include_usage ?? false;
-      const about = aboutOf(model, { body, facts: { includeUsage, answers: n } });
-      return await respond(chatWire, events, { about, stream: body.stream ?? false, asHttpError });
+    async handle({ body, asHttpError, ...visit }) {
+      const answered = await answerChat(resident, body, visit);
+      return await respond(chatWire, answered, { stream: body.stream, asHttpError });
     },
   });
+}
+
+/** Begins to answer. @throws HttpError */
+export async function answerChat(
+  resident: Resident,
+  body: ChatRequest,
+  { signal, over, work }: Visit,
+): Promise<Answered> {
+  const ready = await resident.use(body.model, { signal, over, work }, 'generate');
+  const { model, tokenizer } = ready.engine;
+  const wrong = chatViolations(body);
+  if (wrong.length > 0) throw invalidBody(wrong);
+  const n = body.n ?? 1;
+  const tokens = body.max_completion_tokens ?? body.max_tokens;
+  const share = answerShare({ answers: n, member: 'n', tokens }, model.contextLength);
+  const { events } = await startChat(
+    ready,
+    {
+      input: toChatInput(body),
+      n,
+      sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
+      stop: toStops(body.stop),
+      maxTokens: (prompt) => answerLimit(prompt, model.contextLength, 'messages', tokens, share),
+      ...(body.logprobs
+        ? { logprobs: body.top_logprobs ?? 0, postSampling: body.post_sampling_probs ?? false }
+        : {}),
+      ...(body.ignore_eos ? { ignoreEnd: true } : {}),
+      ...progressAsked(body),
+    },
+    signal,
+    work,
+  ).catch((error: unknown) => {
+    throw namingGrammar(error, () => grammarMember(body));
+  });
+  const includeUsage = body.stream_options?.include_usage ?? false;
+  return { events, about: aboutOf(model, { body, facts: { includeUsage, answers: n } }) };
 }
 
 /** The member that the answer's grammar comes from, or what of it is at fault. */

@@ -7,15 +7,10 @@ import { answerLimit, refuseOverlong } from '../turn/encode.ts';
 import { fimPrompt } from '../turn/fim.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
+import type { TextJob } from '../turn/text-answers.ts';
 import type { CompletionRequest } from './completions-schema.ts';
 import { outputViolations, toOutput } from './output-schema.ts';
 import { progressAsked } from './request-schema.ts';
-
-/** A prompt, and the text that `echo` puts before its answers. */
-export interface CompletionJob {
-  readonly request: TextRequest;
-  readonly echo: string;
-}
 
 const usualTokens = 16;
 
@@ -49,7 +44,7 @@ export function completionViolations(body: CompletionRequest): Violation[] {
 }
 
 /** Every prompt encoded and checked before the first one runs. */
-export async function toJobs(engine: Engine, body: CompletionRequest): Promise<CompletionJob[]> {
+export async function toJobs(engine: Engine, body: CompletionRequest): Promise<TextJob[]> {
   const { tokenizer, model } = engine;
   const prompts = toPrompts(body.prompt);
   const made = answersMade(body);
@@ -63,7 +58,7 @@ export async function toJobs(engine: Engine, body: CompletionRequest): Promise<C
     ...logprobsAsked(body),
     ...progressAsked(body),
   };
-  const jobs: CompletionJob[] = [];
+  const jobs: TextJob[] = [];
   for (const [index, prompt] of prompts.entries()) {
     const path =
       Array.isArray(body.prompt) && typeof body.prompt[0] !== 'number' ? `prompt.${index}` : 'prompt';

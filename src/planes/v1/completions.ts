@@ -2,19 +2,18 @@ import { invalidBody } from '../../http/violations.ts';
 import { openaiError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
-import { headOf } from '../../wires/chat/resident-form.ts';
-import { writtenUsage } from '../../wires/chat/usage.ts';
-import { aboutOf } from '../turn/respond.ts';
+import { startChoices } from '../turn/choices.ts';
+import { completionsWire } from '../../wires/completions/client.ts';
+import { aboutOf, type Answered, respond, type Visit } from '../turn/respond.ts';
 import { sayTexts } from '../turn/said.ts';
-import { toSharedTimings } from '../turn/timings.ts';
-import { toUsage } from '../turn/usage.ts';
-import { watched } from '../turn/watched.ts';
-import { chunkStream } from './chunk-stream.ts';
-import { CompletionCollector, type CompletionForm, toChunkChoices } from './completions-answer.ts';
+import { textAnswers } from '../turn/text-answers.ts';
 import { answersMade, completionViolations, toJobs } from './completions-input.ts';
-import { completion, completionChunk, completionRequest } from './completions-schema.ts';
-import { eventStream } from './event-stream.ts';
+import {
+  completion,
+  completionChunk,
+  type CompletionRequest,
+  completionRequest,
+} from './completions-schema.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toOutput } from './output-schema.ts';
 
@@ -47,45 +46,37 @@ export function completionsRoute(resident: Resident) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, over, asHttpError, work }) {
-      const ready = await resident.use(body.model, { signal, over, work }, 'generate');
-      const { engine } = ready;
-      const wrong = completionViolations(body);
-      if (wrong.length > 0) throw invalidBody(wrong);
-      const jobs = await toJobs(engine, body);
-      const made = answersMade(body);
-      const requests = jobs.map(({ request }) => request);
-      sayTexts(
-        work,
-        engine.tokenizer,
-        requests.map(({ prompt }) => prompt),
-      );
-      const choices = await startChoices(ready, requests, signal).catch((error: unknown) => {
-        throw namingGrammar(error, () => toOutput(body)?.member ?? 'prompt');
-      });
-      const events = watched(work, choices, { all: jobs.length * made, each: made });
-      const about = aboutOf(engine.model, { body, facts: { includeUsage: false, answers: made } });
-      const head = headOf(about, 'text_completion', 'cmpl');
-      const logprobs = typeof body.logprobs === 'number';
-      const form: CompletionForm = { jobs, made, tokenizer: engine.tokenizer, logprobs };
-      if (body.stream) {
-        const chunks = chunkStream(events, {
-          head,
-          toChoices: toChunkChoices(form),
-          answers: made,
-          body,
-        });
-        return await eventStream(chunks, asHttpError);
-      }
-      const collector = new CompletionCollector(form);
-      const ends: Extract<ChoiceEvent, { type: 'end' }>[] = [];
-      for await (const event of events) {
-        collector.take(event);
-        if (event.type === 'end') ends.push(event);
-      }
-      const usage = writtenUsage(toUsage(ends, made));
-      const timings = toSharedTimings(ends, made);
-      return Response.json({ ...head, choices: collector.choices(body.n ?? 1), usage, timings });
+    async handle({ body, asHttpError, ...visit }) {
+      const answered = await answerTexts(resident, body, visit);
+      return await respond(completionsWire, answered, { stream: body.stream, asHttpError });
     },
   });
+}
+
+/** Begins to answer. @throws HttpError */
+export async function answerTexts(
+  resident: Resident,
+  body: CompletionRequest,
+  { signal, over, work }: Visit,
+): Promise<Answered> {
+  const ready = await resident.use(body.model, { signal, over, work }, 'generate');
+  const { tokenizer, model } = ready.engine;
+  const wrong = completionViolations(body);
+  if (wrong.length > 0) throw invalidBody(wrong);
+  const jobs = await toJobs(ready.engine, body);
+  const made = answersMade(body);
+  const given = body.n ?? 1;
+  const requests = jobs.map(({ request }) => request);
+  sayTexts(
+    work,
+    tokenizer,
+    requests.map(({ prompt }) => prompt),
+  );
+  const choices = await startChoices(ready, requests, signal).catch((error: unknown) => {
+    throw namingGrammar(error, () => toOutput(body)?.member ?? 'prompt');
+  });
+  const logprobs = typeof body.logprobs === 'number';
+  const events = textAnswers(choices, { jobs, made, given, tokenizer, logprobs, work });
+  const includeUsage = body.stream_options?.include_usage ?? false;
+  return { events, about: aboutOf(model, { body, facts: { includeUsage, answers: jobs.length * given } }) };
 }

@@ -11,6 +11,7 @@ import {
   embeddingRequest,
 } from './embeddings-schema.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
+import type { Visit } from '../turn/respond.ts';
 import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';
 
 export function embeddingsRoute(resident: Resident) {
@@ -37,24 +38,32 @@ export function embeddingsRoute(resident: Resident) {
         content: { 'application/json': openaiError },
       },
     },
-    async handle({ body, signal, over, work }) {
-      const { engine } = await resident.use(body.model, { signal, over, work }, 'embed');
-      requireDimensions(engine.model, body.dimensions);
-      const inputs = await toInputs(engine, body.input);
-      const made = await embed(engine, inputs, { dimensions: body.dimensions, signal, work });
-      const tokens = made.promptTokens;
-      const write: (vector: Float32Array) => string | number[] =
-        body.encoding_format === 'base64' ? inBase64 : inDecimals;
-      const vectors = await written(made.embeddings, write);
-      const answer: EmbeddingList = {
-        object: 'list',
-        data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })),
-        model: engine.model.id,
-        usage: { prompt_tokens: tokens, total_tokens: tokens },
-      };
-      return Response.json(answer);
+    async handle({ body, ...visit }) {
+      return Response.json(await embedInputs(resident, body, visit));
     },
   });
+}
+
+/** @throws HttpError */
+export async function embedInputs(
+  resident: Resident,
+  body: EmbeddingRequest,
+  { signal, over, work }: Visit,
+): Promise<EmbeddingList> {
+  const { engine } = await resident.use(body.model, { signal, over, work }, 'embed');
+  requireDimensions(engine.model, body.dimensions);
+  const inputs = await toInputs(engine, body.input);
+  const made = await embed(engine, inputs, { dimensions: body.dimensions, signal, work });
+  const tokens = made.promptTokens;
+  const write: (vector: Float32Array) => string | number[] =
+    body.encoding_format === 'base64' ? inBase64 : inDecimals;
+  const vectors = await written(made.embeddings, write);
+  return {
+    object: 'list',
+    data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })),
+    model: engine.model.id,
+    usage: { prompt_tokens: tokens, total_tokens: tokens },
+  };
 }
 
 /** The bytes of all machines that this runs on are little-endian, as the wire wants them. */

@@ -57,7 +57,7 @@ function createRoute(resident: Resident): Route {
         throw namingGrammar(asInput(error), () => grammarMember(body));
       });
       const about = aboutOf(model, { body, facts: { includeUsage: true, answers: 1 } });
-      return await respond(responsesWire, events, { about, stream: body.stream ?? false, asHttpError });
+      return await respond(responsesWire, { events, about }, { stream: body.stream, asHttpError });
     },
   });
 }

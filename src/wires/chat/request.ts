@@ -43,7 +43,14 @@ export function requestOf(conversation: Conversation, options: UpstreamOptions):
     ...(stream && !countsUnasked(model) ? { stream_options: { include_usage: true } } : {}),
     ...options.more,
   };
-  return { path: '/chat/completions', headers: {}, text: JSON.stringify(body) };
+  return {
+    path: '/chat/completions',
+    headers: {},
+    value: body,
+    get text() {
+      return JSON.stringify(body);
+    },
+  };
 }
 
 /** Refuses every member that it does not know. */

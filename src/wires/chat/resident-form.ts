@@ -1,4 +1,4 @@
-import type { TokenLogprob } from '../core/answer.ts';
+import type { AnswerEvent, TokenLogprob } from '../core/answer.ts';
 import type { Json } from '../../util/json.ts';
 import type { AnswerAbout } from '../core/wire.ts';
 
@@ -38,6 +38,19 @@ export function formOf({ resident, request: { body } }: AnswerAbout): ResidentFo
     asProbabilities: body['post_sampling_probs'] === true,
   };
 }
+
+/** llama.cpp's `prompt_progress`. */
+export const progressOf = ({
+  promptTokens,
+  processed,
+  cached,
+  ms,
+}: Extract<AnswerEvent, { type: 'progress' }>) => ({
+  total: promptTokens,
+  cache: cached,
+  processed,
+  time_ms: ms,
+});
 
 /** The `logprobs` of a choice. */
 export const logprobsOf = (entries: readonly TokenLogprob[], form: ResidentForm | undefined): Json => ({

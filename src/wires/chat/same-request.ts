@@ -1,5 +1,5 @@
 import { isRecord, type Json } from '../../util/json.ts';
-import { editMembers } from '../core/json-edit.ts';
+import { editedBody } from '../core/json-edit.ts';
 import { levelsOf } from '../core/effort.ts';
 import type { ClientRequest, UpstreamBody, UpstreamOptions } from '../core/wire.ts';
 import { checked } from './checked.ts';
@@ -15,7 +15,8 @@ import { historyEdits } from './history.ts';
 import { effort, reasoning } from './request-schema.ts';
 
 /** The caller's text, byte by byte but for what the provider must be told otherwise. */
-export function sameRequest({ text, body }: ClientRequest, options: UpstreamOptions): UpstreamBody {
+export function sameRequest(request: ClientRequest, options: UpstreamOptions): UpstreamBody {
+  const { text, body } = request;
   const edits = {
     ...commonEdits(body, options),
     ...limitEdits(body, options),
@@ -23,7 +24,7 @@ export function sameRequest({ text, body }: ClientRequest, options: UpstreamOpti
     ...historyEdits(text, body, options),
     ...mistralEdits(body, options),
   };
-  return { path: '/chat/completions', headers: {}, text: editMembers(text, edits) };
+  return editedBody('/chat/completions', request, edits);
 }
 
 /** The same on both of OpenAI's older wires. */

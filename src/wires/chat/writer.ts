@@ -3,7 +3,7 @@ import type { HttpError } from '../../http/error.ts';
 import { errorObject } from '../core/error.ts';
 import type { AnswerAbout, StreamWriter } from '../core/wire.ts';
 import { ReasoningDetails, sealOf } from './message.ts';
-import { formOf, headOf, logprobsOf, type ResidentForm } from './resident-form.ts';
+import { formOf, headOf, logprobsOf, progressOf, type ResidentForm } from './resident-form.ts';
 import { writtenUsage } from './usage.ts';
 
 export const frameOf = (data: string): string => `data: ${data}\n\n`;
@@ -86,9 +86,9 @@ export class ChunkWriter implements StreamWriter {
     return role + this.#frame(choice, members, { logprobs, finish, timings });
   }
 
-  #progress({ choice = 0, timings, promptTokens, processed, cached, ms }: Progress): string {
-    const progress = { total: promptTokens, cache: cached, processed, time_ms: ms };
-    const more = `,"prompt_progress":${JSON.stringify(progress)}`;
+  #progress(event: Extract<AnswerEvent, { type: 'progress' }>): string {
+    const { choice = 0, timings } = event;
+    const more = `,"prompt_progress":${JSON.stringify(progressOf(event))}`;
     return this.#frame(choice, '"role":"assistant","content":null', { timings, more });
   }
 
@@ -117,8 +117,6 @@ export class ChunkWriter implements StreamWriter {
     return errorFrame(error);
   }
 }
-
-type Progress = Extract<AnswerEvent, { type: 'progress' }>;
 
 interface ChunkMembers {
   readonly timings: Timings | undefined;

@@ -1,9 +1,9 @@
+import { type AnswerEvent, joinedLogprobs, type TextLogprobs } from '../core/answer.ts';
 import { errorObject, invalidRequest } from '../core/error.ts';
-import type { AnswerEvent } from '../core/answer.ts';
-import { writtenUsage } from '../chat/usage.ts';
-import { headOf } from '../chat/resident-form.ts';
-import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
 import type { AnswerAbout, ClientWire, StreamWriter } from '../core/wire.ts';
+import { formOf, headOf, progressOf } from '../chat/resident-form.ts';
+import { writtenUsage } from '../chat/usage.ts';
+import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
 import { factsOf } from './facts.ts';
 
 /** OpenAI's older text completions, as callers speak them. */
@@ -16,53 +16,81 @@ export const completionsWire: ClientWire = {
       param: 'model',
     });
   },
-  body(events, about) {
-    const finish = events.findLast((event) => event.type === 'finish');
-    const usage = events.findLast((event) => event.type === 'usage');
-    return {
-      ...headOf(about, 'text_completion', 'cmpl'),
-      choices: [choiceOf(textOf(events), finish ? finishOf(finish.reason) : 'stop')],
-      ...(usage ? { usage: writtenUsage(usage.usage) } : {}),
-    };
-  },
+  body: bodyOf,
   writer: writerOf,
   errorBody: (error) => ({ error: errorObject(error) }),
 };
 
-const textOf = (events: readonly AnswerEvent[]): string =>
-  events.map((event) => (event.type === 'text' ? event.text : '')).join('');
+const headFor = (about: AnswerAbout) => headOf(about, 'text_completion', 'cmpl');
 
-const choiceOf = (text: string, finish: string | null) => ({
-  text,
-  index: 0,
-  logprobs: null,
-  finish_reason: finish,
-});
+/** Undefined: no `usage` event came. */
+const takenOf = (event: Extract<AnswerEvent, { type: 'usage' }> | undefined) =>
+  event && {
+    usage: writtenUsage(event.usage),
+    ...(event.timings ? { timings: event.timings } : {}),
+  };
+
+function bodyOf(events: readonly AnswerEvent[], about: AnswerAbout): object {
+  const choices: { text: string; told: TextLogprobs[]; finish: string }[] = [];
+  for (const event of events) {
+    if (event.type !== 'text' && event.type !== 'finish') continue;
+    const choice = (choices[event.choice ?? 0] ??= { text: '', told: [], finish: 'stop' });
+    if (event.type === 'finish') choice.finish = finishOf(event.reason);
+    else {
+      choice.text += event.text;
+      if (event.textLogprobs) choice.told.push(event.textLogprobs);
+    }
+  }
+  const isTold = typeof about.request.body['logprobs'] === 'number' && about.resident !== undefined;
+  return {
+    ...headFor(about),
+    choices: choices.map(({ text, told, finish }, index) =>
+      choiceOf(index, text, { logprobs: isTold ? joinedLogprobs(told) : null, finish }),
+    ),
+    ...takenOf(events.findLast((event) => event.type === 'usage')),
+  };
+}
+
+const choiceOf = (
+  index: number,
+  text: string,
+  { logprobs = null, finish = null }: { logprobs?: TextLogprobs | null; finish?: string | null },
+) => ({ text, index, logprobs, finish_reason: finish });
 
 type Finish = Extract<AnswerEvent, { type: 'finish' }>['reason'];
 const finishOf = (reason: Finish): string => (reason === 'tool_calls' ? 'stop' : reason);
 
 function writerOf(about: AnswerAbout): StreamWriter {
-  const head = headOf(about, 'text_completion', 'cmpl');
+  const head = headFor(about);
+  const form = formOf(about);
   const { includeUsage } = about.request.facts;
-  let usage: object | undefined;
-  const chunk = (text: string, finish: string | null) =>
+  let taken: Extract<AnswerEvent, { type: 'usage' }> | undefined;
+  const chunk = (choice: object, more: object = {}) =>
     frameOf(
-      JSON.stringify({
-        ...head,
-        choices: [choiceOf(text, finish)],
-        ...(includeUsage ? { usage: null } : {}),
-      }),
+      JSON.stringify({ ...head, choices: [choice], ...(includeUsage ? { usage: null } : {}), ...more }),
     );
   return {
     write(event) {
-      if (event.type === 'text') return chunk(event.text, null);
-      if (event.type === 'finish') return chunk('', finishOf(event.reason));
-      if (event.type === 'usage') usage = writtenUsage(event.usage);
-      return '';
+      const { choice: index = 0, timings } = event;
+      const timed = timings && form?.tellsTimings ? { timings } : {};
+      switch (event.type) {
+        case 'progress':
+          if (!form?.tellsProgress) return '';
+          return chunk(choiceOf(index, '', {}), { ...timed, prompt_progress: progressOf(event) });
+        case 'text':
+          return chunk(choiceOf(index, event.text, { logprobs: event.textLogprobs ?? null }), timed);
+        case 'finish':
+          return chunk(choiceOf(index, '', { finish: finishOf(event.reason) }), timings ? { timings } : {});
+        case 'usage':
+          taken = event;
+          return '';
+        default:
+          return '';
+      }
     },
     end: () =>
-      (includeUsage && usage ? frameOf(JSON.stringify({ ...head, choices: [], usage })) : '') + lastFrame,
+      (includeUsage && taken ? frameOf(JSON.stringify({ ...head, choices: [], ...takenOf(taken) })) : '') +
+      lastFrame,
     fail: errorFrame,
   };
 }

@@ -7,7 +7,7 @@ import { fill, repairHead } from '../chat/repair.ts';
 import { commonEdits } from '../chat/same-request.ts';
 import { completionIn } from '../chat/upstream.ts';
 import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
-import { editMembers } from '../core/json-edit.ts';
+import { editedBody } from '../core/json-edit.ts';
 import type { AnswerAbout, SseFrame, StreamTranslation, Translation } from '../core/wire.ts';
 import { answersOf, CompletionReader } from './reader.ts';
 
@@ -19,14 +19,11 @@ interface Passed {
 
 /** Both sides speak text completions: all passes as it came but for what has to change. */
 export const completionsSame: Translation = {
-  request({ text, body }, options) {
+  request(request, options) {
+    const { body } = request;
     const { maxTokens } = options;
     const limit = body['max_tokens'] === maxTokens ? {} : { max_tokens: maxTokens };
-    return {
-      path: '/completions',
-      headers: {},
-      text: editMembers(text, { ...commonEdits(body, options), ...limit }),
-    };
+    return editedBody('/completions', request, { ...commonEdits(body, options), ...limit });
   },
   answer(text, about) {
     const body = completionIn(text) as Open;

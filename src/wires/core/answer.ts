@@ -10,6 +10,24 @@ export interface TokenLogprob {
   readonly top_logprobs: readonly Omit<TokenLogprob, 'top_logprobs'>[];
 }
 
+/** Tokens of a text that is gone on with, a place in each list for each. */
+export interface TextLogprobs {
+  readonly tokens: readonly string[];
+  readonly token_logprobs: readonly (number | null)[];
+  readonly top_logprobs: readonly (Readonly<Record<string, number>> | null)[];
+  /** Where each token begins in the choice's text, in code points. */
+  readonly text_offset: readonly number[];
+}
+
+export function joinedLogprobs(parts: readonly TextLogprobs[]): TextLogprobs {
+  return {
+    tokens: parts.flatMap(({ tokens }) => tokens),
+    token_logprobs: parts.flatMap(({ token_logprobs }) => token_logprobs),
+    top_logprobs: parts.flatMap(({ top_logprobs }) => top_logprobs),
+    text_offset: parts.flatMap(({ text_offset }) => text_offset),
+  };
+}
+
 /** llama.cpp's measures of an answer, or of one so far. */
 export interface Timings {
   /** Prompt tokens that were not computed again. */
@@ -52,7 +70,13 @@ export type AnswerEvent = Common &
         /** Since the evaluation began. */
         readonly ms: number;
       }
-    | { readonly type: 'text'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] }
+    | {
+        readonly type: 'text';
+        readonly text: string;
+        readonly logprobs?: readonly TokenLogprob[];
+        /** As text completions tell them. */
+        readonly textLogprobs?: TextLogprobs;
+      }
     | { readonly type: 'refusal'; readonly text: string }
     | { readonly type: 'reasoning'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] }
     /** Seals the reasoning since the last seal. */

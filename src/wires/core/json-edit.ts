@@ -1,3 +1,6 @@
+import type { Json } from '../../util/json.ts';
+import type { ClientRequest, UpstreamBody } from './wire.ts';
+
 /**
  * Replaces, adds or (value `undefined`) removes members of a JSON object's text and leaves all else byte by byte: numbers
  * that a parser would change (`1.0`, 20 digits), order, spaces, escapes. New members come last. Of several members with
@@ -22,6 +25,23 @@ export function editMembers(text: string, edits: Readonly<Record<string, unknown
   }
   return edited + text.slice(members.at(-1)?.end ?? open);
 }
+
+/** A request with members replaced, added or removed: as text for a provider, as a value for our own engine. */
+export const editedBody = (
+  path: string,
+  { text, body }: Pick<ClientRequest, 'text' | 'body'>,
+  edits: Json,
+): UpstreamBody => ({
+  path,
+  headers: {},
+  // Only one of them is asked for.
+  get text() {
+    return editMembers(text, edits);
+  },
+  get value() {
+    return { ...body, ...edits };
+  },
+});
 
 /** Offsets of a member within its text. */
 interface Member {

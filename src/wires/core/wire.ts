@@ -1,3 +1,4 @@
+import type { Json } from '../../util/json.ts';
 import type { UpstreamModel } from './types.ts';
 import type { Cap, Cost, ReceiptReason } from './types.ts';
 import type { HttpError } from '../../http/error.ts';
@@ -129,6 +130,8 @@ export interface UpstreamBody {
   /** Beside the credential and the content type. */
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
+  /** The same before it was written, where it was read. */
+  readonly value?: Json;
 }
 
 export interface UpstreamReader {

@@ -65,7 +65,8 @@ export class ResponseEvents {
 
   /** What broke the answer, and what there was of it. */
   fail(error: HttpError): Made[] {
-    const begun = this.#begin();
+    // A stream of our own says at once that it failed.
+    const begun = this.#isResident ? [] : this.#begin();
     if (this.#items.length > 0) this.#closeAll('incomplete');
     const response = this.#snapshot({
       status: 'failed',
