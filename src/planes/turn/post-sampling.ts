@@ -1,4 +1,4 @@
-import { flag } from './members.ts';
+import { flag } from '../../wires/core/members.ts';
 
 /** llama.cpp's member of that name. */
 export const postSamplingProbs = flag

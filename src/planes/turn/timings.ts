@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { flag } from './members.ts';
+import { flag } from '../../wires/core/members.ts';
 import type {
   Timings as EngineTimings,
   PromptProgress as EngineProgress,

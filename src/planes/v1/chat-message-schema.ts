@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
-import { text, typeOf } from '../turn/members.ts';
+import { text, typeOf } from '../../wires/core/members.ts';
 import { unserved } from './request-schema.ts';
 
 const part = z.discriminatedUnion(

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { emptyList, flag, foreign, refused, text, verbosity } from '../turn/members.ts';
+import { emptyList, flag, foreign, refused, text, verbosity } from '../../wires/core/members.ts';
 import { message } from './chat-message-schema.ts';
 import { outputMembers } from './output-schema.ts';
 import { reasoningMembers } from './reasoning.ts';

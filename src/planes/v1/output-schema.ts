@@ -6,7 +6,7 @@ import { refuseHeavyJson } from '../../http/body.ts';
 import { jsonRules } from '../../http/route-body.ts';
 import type { Violation } from '../../http/error.ts';
 import type { Json } from '../../util/json.ts';
-import { flag, text } from '../turn/members.ts';
+import { flag, text } from '../../wires/core/members.ts';
 import { unserved } from './request-schema.ts';
 
 const mostGrammar = 100_000;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Thinking } from '../../chat/index.ts';
-import { flag } from '../turn/members.ts';
+import { flag } from '../../wires/core/members.ts';
 import { unserved } from './request-schema.ts';
 import { efforts, toThinking } from '../turn/thinking.ts';
 

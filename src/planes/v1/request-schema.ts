@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { dictionary, list } from '../../http/schema/list.ts';
-import { emptyList, flag, refused } from '../turn/members.ts';
+import { emptyList, flag, refused } from '../../wires/core/members.ts';
 import { postSamplingProbs } from '../turn/post-sampling.ts';
 import { progressMembers } from '../turn/timings.ts';
 

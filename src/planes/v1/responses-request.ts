@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { dictionary, list } from '../../http/schema/list.ts';
-import { emptyList, flag, foreign, plainFormat, refused, text, verbosity } from '../turn/members.ts';
+import { emptyList, flag, foreign, plainFormat, refused, text, verbosity } from '../../wires/core/members.ts';
 import { efforts } from '../turn/thinking.ts';
 import { samplingMembers, tokenLimit } from './request-schema.ts';
 import { inputItem } from './responses-items.ts';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { ToolChoice, ToolDefinition } from '../../chat/index.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import type { Violation } from '../../http/error.ts';
-import { flag, text, toolList, toolName, typeOf } from '../turn/members.ts';
+import { flag, text, toolList, toolName, typeOf } from '../../wires/core/members.ts';
 import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
 
 const notAFunction = (type: string) =>

@@ -2,6 +2,7 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest } from '../core/error.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { Violations } from '../core/violations.ts';
+import { noThreads } from './frames.ts';
 import { listOf, refuseProviderTool, refuseUnpriced } from './unpriced.ts';
 
 const prefixLength = 4096;
@@ -68,9 +69,6 @@ export function factsOf(body: Json): RequestFacts {
 const isCount = (value: unknown): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 
-/** With this code Anthropic's client asks again by itself, with the whole conversation. */
-const noThreads = 'thread_unsupported_request';
-
 function refuseThread({ thread }: Json): void {
   if (thread === undefined || thread === null) return;
   throw invalidRequest(
@@ -83,11 +81,11 @@ function refuseThread({ thread }: Json): void {
   );
 }
 
-/** The older place of the format is `output_format`. */
-function formatOf(body: Json): { readonly value: unknown; readonly param: string } | undefined {
-  if (isRecord(body.output_config) && isRecord(body.output_config.format))
-    return { value: body.output_config.format, param: 'output_config.format' };
-  return isRecord(body.output_format) ? { value: body.output_format, param: 'output_format' } : undefined;
+/** Where what says the form of the answer stands; `output_format` is the older place. */
+export function formatOf({ output_config: config, output_format: older }: Json) {
+  if (isRecord(config) && isRecord(config.format))
+    return { value: config.format, param: 'output_config.format' };
+  return isRecord(older) ? { value: older, param: 'output_format' } : undefined;
 }
 
 /** Counts what the model will read. */
