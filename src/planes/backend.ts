@@ -36,7 +36,7 @@ export function residentBackend(options: BackendOptions): Backend {
                 checkBody(completionRequest, request.body) as CompletionRequest,
                 visit,
               );
-        return { events: asked.watched(events), resident: about.resident };
+        return { events: await asked.watched(events), resident: about.resident };
       });
     },
     async embed(request, signal) {
@@ -70,16 +70,12 @@ function enter(
   const over = Promise.withResolvers<void>();
   const signal = AbortSignal.any([left, stopping]);
 
-  /** @param sent the status, where a part of the answer was given before it broke */
+  /** @param sent the status, where a part of a stream was given before it broke */
   const end = (broken: unknown, sent?: number): void => {
-    left.removeEventListener('abort', leave);
     const cause = broken !== undefined && left.aborted ? new ClientGone() : broken;
     work.end(cause === undefined ? { outcome: 'ok', status: 200 } : endingOf(cause, work.facts, sent));
     over.resolve();
   };
-  // Also where nobody has asked for the first event yet: a generator that did not begin runs none of its code.
-  const leave = () => end(new ClientGone());
-  left.addEventListener('abort', leave, { once: true });
   const shown = (error: unknown): unknown => {
     if (error instanceof HttpError || left.aborted) return error;
     onFault(requestId, error);
@@ -89,6 +85,25 @@ function enter(
       `The host failed on this request; its log names ${requestId}.`,
     );
   };
+  async function* follow(events: AnswerBatches): AnswerBatches {
+    // Left in the middle, unless it comes to its end.
+    let broken: unknown = new ClientGone();
+    let sent: number | undefined;
+    try {
+      yield [];
+      for await (const batch of events) {
+        // What breaks an answer in one piece is its status.
+        if (stream) sent = 200;
+        yield batch;
+      }
+      broken = undefined;
+    } catch (error) {
+      broken = error;
+      throw shown(error);
+    } finally {
+      end(broken, sent);
+    }
+  }
   return {
     end,
     async run<Value>(make: (visit: Visit) => Promise<Value>): Promise<Value> {
@@ -100,18 +115,15 @@ function enter(
         throw shown(error);
       }
     },
-    async *watched(events: AnswerBatches): AnswerBatches {
-      // Left in the middle, unless it comes to its end.
-      let broken: unknown = new ClientGone();
-      try {
-        yield* events;
-        broken = undefined;
-      } catch (error) {
-        broken = error;
-        throw shown(error);
-      } finally {
-        end(broken, 200);
-      }
+    /** The request ends with the events, or where nobody wants them any more, be they asked for or not. */
+    async watched(events: AnswerBatches): Promise<AnswerBatches> {
+      const watched = follow(events);
+      // A generator that did not begin runs none of its code when it is left.
+      await watched.next();
+      const leave = () => void watched.return().catch(() => undefined);
+      if (left.aborted) leave();
+      else left.addEventListener('abort', leave, { once: true });
+      return watched;
     },
   };
 }

@@ -6,6 +6,7 @@ import { Resident } from '../../src/planes/resident.ts';
 import { type Sink, Watch, type Work } from '../../src/watch/index.ts';
 import { type Script, ScriptedEngine } from '../support/scripted-engine.ts';
 import { ScriptedGrammars } from '../support/scripted-grammars.ts';
+import { saidBy } from '../support/watching.ts';
 
 const never = new AbortController().signal;
 const body = { messages: [{ role: 'user', content: 'Go.' }], max_tokens: 50 };
@@ -22,7 +23,14 @@ function world(script: Script = {}) {
   });
   resident.ready(engine, { grammars: new ScriptedGrammars(), location: '/scripted' });
   const ended: Work[] = [];
-  const sink: Sink = { ended: (work) => ended.push(work) };
+  const said: (string[] | undefined)[] = [];
+  const sink: Sink = {
+    keepsTexts: () => true,
+    ended: (work) => {
+      ended.push(work);
+      said.push(saidBy(work));
+    },
+  };
   const faults: unknown[] = [];
   const stopping = new AbortController();
   const backend = residentBackend({
@@ -33,7 +41,7 @@ function world(script: Script = {}) {
   });
   /** Resolves when nobody holds the model any more. */
   const swapped = () => resident.use('other', { signal: never, over: Promise.resolve() }, 'generate');
-  return { engine, backend, ended, faults, stopping, swapped };
+  return { engine, backend, ended, said, faults, stopping, swapped };
 }
 
 describe('the resident model as a function', () => {
@@ -105,6 +113,46 @@ describe('the resident model as a function', () => {
       await swapped();
     },
   );
+
+  it('keeps what was said of an answer that was given up', async () => {
+    const { backend, said } = world({ answer: () => ['one ', 'two ', 'three'] });
+    const leaving = new AbortController();
+    const { events } = await backend.answer('chat', asked, leaving.signal);
+    await events.next();
+    await events.next();
+    leaving.abort(new Error('gone'));
+    await expect.poll(() => said).toEqual([['user: Go.', 'assistant: one two ']]);
+  });
+
+  it('lets go of the model where its caller leaves while the answer begins, or never reads it', async () => {
+    const { backend, engine, ended, swapped } = world();
+    const leaving = new AbortController();
+    const answer = backend.answer('chat', asked, leaving.signal);
+    leaving.abort(new Error('gone'));
+    await answer.catch(() => undefined);
+    const unread = await backend.answer('chat', asked, never);
+    await unread.events.return();
+    await expect
+      .poll(() => ended.map(({ ending }) => ending))
+      .toEqual([1, 2].map(() => ({ outcome: 'abandoned', code: 'client_gone' })));
+    expect(engine.requests).toHaveLength(0);
+    await swapped();
+  });
+
+  it.each([
+    { stream: false, after: 0, status: 503 },
+    { stream: false, after: 1, status: 503 },
+    { stream: true, after: 0, status: 503 },
+    // A part of it was sent, and with it a status.
+    { stream: true, after: 1, status: 200 },
+  ])('tells the status of what breaks after $after events; stream: $stream', async (broken) => {
+    const { stream, after, status } = broken;
+    const error = new EngineError('device_lost', 'The GPU was lost.');
+    const { backend, ended } = world({ fail: { after, error } });
+    const { events } = await backend.answer('chat', { ...asked, stream }, never);
+    await expect(collected(events)).rejects.toMatchObject({ code: 'device_lost' });
+    expect(ended).toMatchObject([{ ending: { outcome: 'failed', status, code: 'device_lost' } }]);
+  });
 
   it('refuses requests where the host stops', async () => {
     const { backend, stopping, ended } = world();

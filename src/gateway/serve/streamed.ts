@@ -30,7 +30,7 @@ export async function streamed(work: Work, wires: Wires): Promise<Answer> {
   let begun: Begun | Answer | undefined;
   try {
     begun = await served(work, (reply, attempt) =>
-      begin(attempt, reply, relayOf(reply, attempt.candidate, { wires, asked })),
+      begin(attempt, reply, () => relayOf(reply, attempt.candidate, { wires, asked })),
     );
   } finally {
     if (!begun || begun instanceof Answer) work.over();
@@ -64,8 +64,13 @@ function relayOf(
   return relay;
 }
 
-async function begin(attempt: Attempt, reply: UpstreamReply, relay: Relay | LocalRelay): Promise<Begun> {
+async function begin(
+  attempt: Attempt,
+  reply: UpstreamReply,
+  relayed: () => Relay | LocalRelay,
+): Promise<Begun> {
   try {
+    const relay = relayed();
     let head = '';
     let done = false;
     while (head === '' && !done) ({ text: head, done } = await relay.next());

@@ -56,10 +56,19 @@ export async function askLocally(
   } catch (error) {
     deadlines.stop();
     either.throwIfAborted();
-    if (!(error instanceof HttpError)) throw faults.unreachable(error);
-    const { status, headers } = error;
-    throw new UpstreamFailure(failureOf(status, JSON.stringify({ error: errorObject(error) }), headers));
+    throw error instanceof HttpError ? refused(error) : faults.unreachable(error);
   }
+}
+
+/** What it means in the gateway's words. Who reads nothing is not told that the provider was late. */
+function refused(error: HttpError): UpstreamFailure {
+  const { status, code, headers } = error;
+  const shown = errorObject(error);
+  const fault =
+    code === 'reader_stalled'
+      ? faultInStream(shown)
+      : failureOf(status, JSON.stringify({ error: shown }), headers);
+  return new UpstreamFailure(fault, { cause: error });
 }
 
 function membersOf({ value, text }: UpstreamBody): Json {
@@ -67,7 +76,7 @@ function membersOf({ value, text }: UpstreamBody): Json {
   return isRecord(members) ? members : {};
 }
 
-/** The events as long as the limits allow; a fault between them is one of them. */
+/** The events as long as the limits allow. Throws as `askLocally` rejects. */
 async function* within(
   events: AnswerBatches,
   {
@@ -91,9 +100,7 @@ async function* within(
     }
   } catch (error) {
     either.throwIfAborted();
-    if (!(error instanceof HttpError)) throw faults.brokeOff(error);
-    const { error: shown, again } = faultInStream(errorObject(error));
-    yield [{ type: 'failure', error: shown, again }];
+    throw error instanceof HttpError ? refused(error) : faults.brokeOff(error);
   } finally {
     deadlines.stop();
     events.return().catch(() => undefined);

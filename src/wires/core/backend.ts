@@ -18,7 +18,10 @@ export interface BackendAnswer {
   readonly resident: ResidentAbout;
 }
 
-/** The resident model, to be asked by a function call. Refusals and faults are `HttpError`s, at once or between events. */
+/**
+ * The resident model, to be asked by a function call. Refusals and faults are `HttpError`s, at once or between events. An
+ * answer whose signal is aborted lets go of the model, whether or not its events are read.
+ */
 export interface Backend {
   answer(wire: 'chat' | 'completions', request: BackendRequest, signal: AbortSignal): Promise<BackendAnswer>;
   /** @returns the body of OpenAI's wire */
