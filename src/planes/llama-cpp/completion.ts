@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { llamaError } from '../error-schema.ts';
+import { llamaError } from '../../wires/llama-cpp/error.ts';
 import type { Resident } from '../resident.ts';
 import { type AnswerSpec, defineRoute } from '../../http/route.ts';
 import { completionBody, completionEvent } from './answer-schema.ts';

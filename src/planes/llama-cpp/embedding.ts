@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { invalidBody } from '../../http/violations.ts';
-import { llamaError } from '../error-schema.ts';
+import { llamaError } from '../../wires/llama-cpp/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, written } from '../turn/embedding.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { llamaError } from '../error-schema.ts';
+import { llamaError } from '../../wires/llama-cpp/error.ts';
 import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';

@@ -13,7 +13,7 @@ import { sideBySide } from '../turn/side-by-side.ts';
 import { watched } from '../turn/watched.ts';
 import { AnswerWriter } from './answer.ts';
 import type { CompletionAnswer } from './answer-schema.ts';
-import { llamaEnvelope } from './envelope.ts';
+import { llamaEnvelope } from '../../wires/llama-cpp/error.ts';
 import type { CompletionOptions } from './request-schema.ts';
 import { type Job, run } from './run.ts';
 import { toSampling } from './settings.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
-import { llamaError } from '../error-schema.ts';
+import { llamaError } from '../../wires/llama-cpp/error.ts';
 import { HttpError } from '../../http/error.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { prepareChat } from '../../chat/index.ts';
 import { invalidBody } from '../../http/violations.ts';
-import { llamaError } from '../error-schema.ts';
+import { llamaError } from '../../wires/llama-cpp/error.ts';
 import { type Resident, toHttpError } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { chatViolations, toChatInput } from '../v1/chat-input.ts';

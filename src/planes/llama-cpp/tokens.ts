@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Tokenizer } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
-import { llamaError } from '../error-schema.ts';
+import { llamaError } from '../../wires/llama-cpp/error.ts';
 import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';

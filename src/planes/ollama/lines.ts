@@ -1,7 +1,7 @@
 import type { HttpError } from '../../http/error.ts';
 import { jsonLines, streamResponse } from '../../http/stream.ts';
 import type { Clock } from './clock.ts';
-import { ollamaEnvelope } from './envelope.ts';
+import { ollamaEnvelope } from '../../wires/ollama/error.ts';
 import { collectPieces, type Piece, type PieceEvent, type PiecesEnd } from './pieces.ts';
 
 /** How one route writes the parts of its answers. */

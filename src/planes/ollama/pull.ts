@@ -3,7 +3,7 @@ import type { ModelStore } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import { defineRoute } from '../../http/route.ts';
 import { flag, text } from '../../wires/core/members.ts';
-import { ollamaError } from './envelope.ts';
+import { ollamaError } from '../../wires/ollama/error.ts';
 import { lineStream } from './lines.ts';
 import { progressLine } from './model-schema.ts';
 import { nameOf } from './model.ts';
