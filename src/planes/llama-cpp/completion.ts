@@ -1,15 +1,14 @@
-import { z } from 'zod';
+import { requestBody } from '../../wires/core/members.ts';
 import { llamaError } from '../../wires/llama-cpp/error.ts';
 import type { Resident } from '../resident.ts';
 import { type AnswerSpec, defineRoute } from '../../http/route.ts';
-import { completionBody, completionEvent } from './answer-schema.ts';
-import { encodePrompt, prompts } from './prompt.ts';
-import { byFirstNames, completionMembers } from './request-schema.ts';
-import { respond } from './respond.ts';
+import { completionBody, completionEvent } from '../../wires/llama-cpp/answer-schema.ts';
+import { prompts } from '../../wires/llama-cpp/prompt-schema.ts';
+import { encodePrompt } from './prompt.ts';
+import { byFirstNames, completionMembers } from '../../wires/llama-cpp/request-schema.ts';
+import { answer } from './answer.ts';
 
-const completionRequest = z
-  .object({ prompt: prompts, ...completionMembers }, { error: 'expected a JSON object' })
-  .meta({ id: 'LlamaCppCompletionRequest' });
+const completionRequest = requestBody('LlamaCppCompletionRequest', { prompt: prompts, ...completionMembers });
 
 const refusal = (description: string): AnswerSpec => ({
   description,
@@ -50,7 +49,7 @@ export function completionRoutes(resident: Resident) {
         const encoded: (readonly number[])[] = [];
         for (const [index, prompt] of texts.entries())
           encoded.push(await encodePrompt(engine, prompt, several ? `prompt.${index}` : 'prompt'));
-        return await respond({ answering, prompts: encoded, body, several }, { signal, asHttpError, work });
+        return await answer({ answering, prompts: encoded, body, several }, { signal, asHttpError, work });
       },
     }),
   );

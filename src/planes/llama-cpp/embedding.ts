@@ -4,23 +4,18 @@ import { llamaError } from '../../wires/llama-cpp/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, written } from '../turn/embedding.ts';
-import { refused, text } from '../../wires/core/members.ts';
+import { isOneOf, refused, requestBody, text } from '../../wires/core/members.ts';
 import { toInputs } from '../v1/embeddings.ts';
 import { embeddingRequest } from '../v1/embeddings-schema.ts';
 
 const { input } = embeddingRequest.shape;
 
-const request = z
-  .object(
-    {
-      model: text.nullish().describe('The id of the resident model. Default: that model.'),
-      content: input.nullish().describe('A text, token ids, or an array of either.'),
-      input: input.nullish().describe('Another name of `content`, which wins.'),
-      embd_normalize: refused('vectors have unit length here (2); leave it out', (value) => value === 2),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'LlamaCppEmbeddingRequest' });
+const request = requestBody('LlamaCppEmbeddingRequest', {
+  model: text.nullish().describe('The id of the resident model. Default: that model.'),
+  content: input.nullish().describe('A text, token ids, or an array of either.'),
+  input: input.nullish().describe('Another name of `content`, which wins.'),
+  embd_normalize: refused('vectors have unit length here (2); leave it out', isOneOf(2)),
+});
 
 const answer = z
   .array(

@@ -6,7 +6,7 @@ import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import { modelRoutes } from '../v1/models.ts';
-import { completionMembers } from './request-schema.ts';
+import { completionMembers } from '../../wires/llama-cpp/request-schema.ts';
 import { type Props, props, type Slots, slots } from './server-schema.ts';
 import { toSampling, toSettings } from './settings.ts';
 

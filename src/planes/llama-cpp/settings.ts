@@ -1,9 +1,9 @@
-import { z } from 'zod';
-import type { Engine, Sampling } from '../../engine/index.ts';
+import type { Engine, Sampling, Tokenizer } from '../../engine/index.ts';
+import type { GenerationSettings } from '../../wires/llama-cpp/answer-schema.ts';
+import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
+import { ourSamplers } from '../../wires/llama-cpp/samplers.ts';
+import { requireKnown } from '../turn/encode.ts';
 import { foldSeed } from '../turn/sampling.ts';
-import { toBias } from './logit-bias.ts';
-import type { CompletionOptions } from './request-schema.ts';
-import { ourSamplers } from './samplers.ts';
 
 /** What llama.cpp takes where a request says nothing. */
 const usual = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05 };
@@ -32,44 +32,6 @@ export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: 
     seed: typeof body.seed === 'number' && body.seed !== -1 ? foldSeed(body.seed) : randomSeed(),
   };
 }
-
-export const generationSettings = z
-  .object({
-    n_ctx: z.int(),
-    model: z.string(),
-    n_predict: z.int(),
-    max_tokens: z.int(),
-    seed: z.int().describe('What was drawn with.'),
-    temperature: z.number(),
-    top_k: z.int(),
-    top_p: z.number(),
-    min_p: z.number(),
-    repeat_penalty: z.number(),
-    repeat_last_n: z.int().describe('What was penalised: -1 the whole text, 0 nothing.'),
-    presence_penalty: z.number(),
-    frequency_penalty: z.number(),
-    dynatemp_range: z.number(),
-    xtc_probability: z.number(),
-    typical_p: z.number(),
-    top_n_sigma: z.number(),
-    dry_multiplier: z.number(),
-    mirostat: z.int(),
-    samplers: z.array(z.string()),
-    stop: z.array(z.string()),
-    ignore_eos: z.boolean(),
-    logit_bias: z.array(z.object({ token: z.int(), bias: z.number() })),
-    n_probs: z.int(),
-    min_keep: z.int(),
-    grammar: z.string(),
-    n_indent: z.int(),
-    t_max_predict_ms: z.int(),
-    stream: z.boolean(),
-    timings_per_token: z.boolean(),
-    post_sampling_probs: z.boolean(),
-    lora: z.array(z.never()),
-  })
-  .meta({ id: 'LlamaCppGenerationSettings' });
-export type GenerationSettings = z.infer<typeof generationSettings>;
 
 /** The settings as llama.cpp writes them: what was really used. */
 export function toSettings(
@@ -111,4 +73,14 @@ export function toSettings(
     post_sampling_probs: body.post_sampling_probs ?? false,
     lora: [],
   };
+}
+
+/** By token; of two amounts for one token the last counts. */
+function toBias(entries: CompletionOptions['logit_bias'], tokenizer: Tokenizer): Map<number, number> {
+  const bias = new Map<number, number>();
+  for (const [token, amount] of entries) {
+    const ids = typeof token === 'string' ? tokenizer.encode(token) : [token];
+    for (const id of requireKnown(tokenizer, ids, 'logit_bias')) bias.set(id, amount);
+  }
+  return bias;
 }

@@ -5,7 +5,12 @@ import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';
-import { embedAnswer, embeddingsAnswer, embeddingsRequest, embedRequest } from './embed-schema.ts';
+import {
+  embedAnswer,
+  embeddingsAnswer,
+  embeddingsRequest,
+  embedRequest,
+} from '../../wires/ollama/embed-schema.ts';
 import { embeddingInputs } from './embed-input.ts';
 import { nameOf, useModel } from './model.ts';
 

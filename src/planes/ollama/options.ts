@@ -3,7 +3,7 @@ import type { GenerateRequest, Sampling } from '../../engine/index.ts';
 import { contextExceeded } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { foldSeed, toStops } from '../turn/sampling.ts';
-import type { Format, Options } from './options-schema.ts';
+import type { Format, Options } from '../../wires/ollama/options-schema.ts';
 
 /** How an answer is drawn. */
 export interface Drawing extends Pick<GenerateRequest, 'sampling' | 'stop' | 'ignoreEnd' | 'logprobs'> {

@@ -1,5 +1,6 @@
 import type { ChatInput, ChatTurn } from '../../chat/index.ts';
 import type { Violation } from '../../http/error.ts';
+import { parsedJson } from '../../util/json.ts';
 import type { ContentPart, Message } from './chat-message-schema.ts';
 import type { ChatRequest } from './chat-schema.ts';
 import { outputViolations, toOutput } from './output-schema.ts';
@@ -82,9 +83,5 @@ function plainContent(content: string | readonly ContentPart[] | null | undefine
 /** Templates want an object; text that is no JSON, or JSON too deep to walk, stays text. */
 export function parsedArguments(text: string): unknown {
   if ((text.match(/[[{]/g) ?? []).length > 1000) return text;
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
+  return parsedJson(text, text);
 }

@@ -7,6 +7,47 @@ import { list } from '../../http/schema/list.ts';
 export const text = z.string({ error: 'expected a text' });
 export const flag = z.boolean({ error: 'expected true or false' });
 
+/** The body of a request, under the name that it has in the OpenAPI document. */
+export const requestBody = <Shape extends z.ZodRawShape>(id: string, shape: Shape) =>
+  z.object(shape, { error: 'expected a JSON object' }).meta({ id });
+
+export const between = (least: number, most: number) => {
+  const error = `expected a number from ${least} to ${most}`;
+  return z.number({ error }).min(least, error).max(most, error).nullish();
+};
+
+export const whole = (least: number, most = Number.MAX_SAFE_INTEGER) => {
+  const isOpen = most === Number.MAX_SAFE_INTEGER;
+  const error = `expected a whole number${isOpen ? `, at least ${least}` : ` from ${least} to ${most}`}`;
+  return z.int({ error }).min(least, error).max(most, error).nullish();
+};
+
+/** A seed of 64 bits. */
+export const seed = z
+  .number({ error: 'expected a whole number of 64 bits' })
+  .refine(
+    (value) => Number.isInteger(value) && Math.abs(value) <= 2 ** 63,
+    'expected a whole number of 64 bits',
+  )
+  .meta({ type: 'integer', format: 'int64' })
+  .nullish();
+
+/** Texts that end an answer. */
+export function stops(most: number, one: z.ZodString = text) {
+  const error = 'expected a text or an array of texts';
+  const several = list(one, { error, most: { count: most, error: `at most ${most} stop texts` } });
+  return z
+    .union([one, several], { error })
+    .nullish()
+    .describe('Texts that end the answer and are not part of it.');
+}
+
+const tokenForm = 'expected a token id';
+export const isTokenId = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;
+export const tokenIds = (words: Parameters<typeof list>[1]) =>
+  list(z.int({ error: tokenForm }).min(0, tokenForm), words, isTokenId);
+
 /** Refuses a member that would change the answer in a way that we cannot; `null` and `idle` values pass. */
 export function refused(why: string, idle: (value: unknown) => boolean = () => false) {
   return z
