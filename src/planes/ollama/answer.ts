@@ -1,6 +1,8 @@
 import type { z } from 'zod';
 import { jsonLines } from '../../http/stream.ts';
-import type { HttpError } from '../../http/error.ts';
+import { chatTraits, type Thinking } from '../../chat/index.ts';
+import type { Engine } from '../../engine/index.ts';
+import { HttpError } from '../../http/error.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
 import { type answerMembers, isZero } from '../../wires/ollama/options-schema.ts';
 import { loadedBody, type OllamaAbout, ollamaWire } from '../../wires/ollama/writer.ts';
@@ -10,7 +12,6 @@ import { respond, type Visit } from '../turn/respond.ts';
 import { Clock } from './clock.ts';
 import { defaultsOf, nameOf, useModel } from './model.ts';
 import { type Drawing, toDrawing } from './options.ts';
-import { requireThinking } from './thinking.ts';
 
 /** What a route makes of a request. */
 interface Answers {
@@ -48,4 +49,11 @@ export async function answer(
   const answered = { events, about: { ...about, ...more } };
   const contentType = jsonLines;
   return await respond(ollamaWire, answered, { stream: body.stream !== false, contentType, asHttpError });
+}
+
+/** Refuses to let a model think that does not know how. */
+function requireThinking(engine: Engine, asked: string, think: Thinking | null | undefined): void {
+  if (!think || chatTraits(engine).reasoning) return;
+  const message = `"${asked.slice(0, 200)}" does not support thinking; leave 'think' out`;
+  throw new HttpError(400, 'unsupported_parameter', message, { param: 'think' });
 }

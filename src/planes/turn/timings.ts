@@ -1,5 +1,7 @@
 import type { PromptProgress, Timings as EngineTimings, Usage } from '../../engine/index.ts';
-import type { Timings } from '../../wires/core/answer.ts';
+import type { Timings } from '../../wires/core/timings-schema.ts';
+
+export { progressMembers, promptProgress, timings } from '../../wires/core/timings-schema.ts';
 
 interface Ended {
   readonly usage: Usage;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { promptProgress, timings } from '../../wires/core/llama-members.ts';
+import { promptProgress, timings } from '../turn/timings.ts';
 import { chatLogprobs } from './logprobs.ts';
 import { usage } from './usage.ts';
 

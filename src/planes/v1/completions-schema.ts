@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
 import { flag, text } from '../../wires/core/members.ts';
-import { promptProgress, timings } from '../../wires/core/llama-members.ts';
+import { promptProgress, timings } from '../turn/timings.ts';
 import { textLogprobs } from './logprobs.ts';
 import { outputMembers } from './output-schema.ts';
 import { answerCount, peerMembers, samplingMembers, streamMembers, tokenLimit } from './request-schema.ts';

@@ -1,7 +1,21 @@
 import { z } from 'zod';
-import { tokenProbabilities } from '../../wires/core/llama-members.ts';
 
-export const chatLogprobs = z.object({ content: tokenProbabilities({}), refusal: z.null() });
+const tokenText = {
+  token: z.string().describe('Its text; U+FFFD where it holds a part of a character.'),
+  bytes: z.array(z.int()),
+};
+const token = { ...tokenText, logprob: z.number() };
+const sampled = { ...tokenText, prob: z.number().describe('With post_sampling_probs.') };
+
+export const chatLogprobs = z.object({
+  content: z.array(
+    z.union([
+      z.object({ ...token, top_logprobs: z.array(z.object(token)) }),
+      z.object({ ...sampled, top_probs: z.array(z.object(sampled)) }),
+    ]),
+  ),
+  refusal: z.null(),
+});
 
 export const textLogprobs = z.object({
   tokens: z.array(z.string()).describe('`bytes:` and the bytes where one holds a part of a character.'),

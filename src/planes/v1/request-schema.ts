@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { dictionary, list } from '../../http/schema/list.ts';
 import { emptyList, flag, refused } from '../../wires/core/members.ts';
-import { postSamplingProbs, progressMembers } from '../../wires/core/llama-members.ts';
+import { postSamplingProbs } from '../turn/post-sampling.ts';
+import { progressMembers } from '../turn/timings.ts';
 
 const between = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;

@@ -1,7 +1,8 @@
-import type { z } from 'zod';
-import type { timings } from './llama-members.ts';
 import type { Usage } from './types.ts';
 import type { WireError } from './error.ts';
+import type { Timings } from './timings-schema.ts';
+
+export type { Timings } from './timings-schema.ts';
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
@@ -31,9 +32,6 @@ export function joinedLogprobs(parts: readonly TextLogprobs[]): TextLogprobs {
     text_offset: parts.flatMap(({ text_offset }) => text_offset),
   };
 }
-
-/** llama.cpp's measures of an answer, or of one so far. */
-export type Timings = Readonly<z.infer<typeof timings>>;
 
 /** What every event may carry. */
 interface Common {

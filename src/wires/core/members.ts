@@ -7,6 +7,18 @@ import { list } from '../../http/schema/list.ts';
 export const text = z.string({ error: 'expected a text' });
 export const flag = z.boolean({ error: 'expected true or false' });
 
+/** Refuses a member that would change the answer in a way that we cannot; `null` and `idle` values pass. */
+export function refused(why: string, idle: (value: unknown) => boolean = () => false) {
+  return z
+    .unknown()
+    .refine((value) => value === undefined || value === null || idle(value), {
+      error: why,
+      ...unsupportedMark,
+    })
+    .optional()
+    .describe(`Refused unless absent, null or without effect: ${why}.`);
+}
+
 /** The body of a request, under the name that it has in the OpenAPI document. */
 export const requestBody = <Shape extends z.ZodRawShape>(id: string, shape: Shape) =>
   z.object(shape, { error: 'expected a JSON object' }).meta({ id });
@@ -47,18 +59,6 @@ export const isTokenId = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;
 export const tokenIds = (words: Parameters<typeof list>[1]) =>
   list(z.int({ error: tokenForm }).min(0, tokenForm), words, isTokenId);
-
-/** Refuses a member that would change the answer in a way that we cannot; `null` and `idle` values pass. */
-export function refused(why: string, idle: (value: unknown) => boolean = () => false) {
-  return z
-    .unknown()
-    .refine((value) => value === undefined || value === null || idle(value), {
-      error: why,
-      ...unsupportedMark,
-    })
-    .optional()
-    .describe(`Refused unless absent, null or without effect: ${why}.`);
-}
 
 /** A member that another wire has for what this one calls `instead`: to ignore it would leave the answer unbound. */
 export const foreign = (instead: string, idle?: (value: unknown) => boolean) =>

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { promptProgress, timings, tokenProbabilities } from '../core/llama-members.ts';
+import { promptProgress, timings } from '../core/timings-schema.ts';
 
 export const generationSettings = z
   .object({
@@ -39,7 +39,15 @@ export const generationSettings = z
   .meta({ id: 'LlamaCppGenerationSettings' });
 export type GenerationSettings = z.infer<typeof generationSettings>;
 
-const probabilities = tokenProbabilities({ id: z.int() });
+const token = { id: z.int(), token: z.string(), bytes: z.array(z.int()) };
+const byModel = { ...token, logprob: z.number() };
+const bySampling = { ...token, prob: z.number().describe('With post_sampling_probs.') };
+const probabilities = z.array(
+  z.union([
+    z.object({ ...byModel, top_logprobs: z.array(z.object(byModel)) }),
+    z.object({ ...bySampling, top_probs: z.array(z.object(bySampling)) }),
+  ]),
+);
 
 const head = {
   index: z.int().describe('Which prompt, or which answer where there are several to a prompt.'),

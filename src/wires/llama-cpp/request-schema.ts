@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { postSamplingProbs, progressMembers } from '../core/llama-members.ts';
+import { postSamplingProbs, progressMembers } from '../core/timings-schema.ts';
 import { between, emptyList, flag, isOneOf, refused, stops, text, whole } from '../core/members.ts';
 import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';

@@ -1,0 +1,1 @@
+export { postSamplingProbs } from '../../wires/core/timings-schema.ts';
