@@ -1,19 +1,14 @@
 import { requestBody } from '../../wires/core/members.ts';
-import { llamaError } from '../../wires/llama-cpp/error.ts';
 import type { Resident } from '../resident.ts';
 import { type AnswerSpec, defineRoute } from '../../http/route.ts';
 import { completionBody, completionEvent } from '../../wires/llama-cpp/answer-schema.ts';
 import { prompts } from '../../wires/llama-cpp/prompt-schema.ts';
+import { refusal } from './refusals.ts';
 import { encodePrompt } from './prompt.ts';
 import { byFirstNames, completionMembers } from '../../wires/llama-cpp/request-schema.ts';
 import { answer } from './answer.ts';
 
 const completionRequest = requestBody('LlamaCppCompletionRequest', { prompt: prompts, ...completionMembers });
-
-const refusal = (description: string): AnswerSpec => ({
-  description,
-  content: { 'application/json': llamaError },
-});
 
 export const answerSpecs: Readonly<Record<number, AnswerSpec>> = {
   200: {

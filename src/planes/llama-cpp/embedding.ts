@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { invalidBody } from '../../http/violations.ts';
-import { llamaError } from '../../wires/llama-cpp/error.ts';
+import { unavailable } from './refusals.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, written } from '../turn/embedding.ts';
@@ -41,10 +41,7 @@ export function embeddingRoutes(resident: Resident) {
       completion: { wire: 'llama-cpp', operation: 'embeddings' },
       answers: {
         200: { description: 'A vector for each input, in order.', content: { 'application/json': answer } },
-        503: {
-          description: 'No resident model, or it is loading.',
-          content: { 'application/json': llamaError },
-        },
+        ...unavailable,
       },
       async handle({ body, signal, over, work }) {
         const given = body.content ?? body.input;

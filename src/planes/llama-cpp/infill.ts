@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { requestBody } from '../../wires/core/members.ts';
-import { llamaError } from '../../wires/llama-cpp/error.ts';
 import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { fimPrompt, requireFim } from '../turn/fim.ts';
+import { refusal } from './refusals.ts';
 import { answerSpecs } from './completion.ts';
 import { byFirstNames, completionMembers } from '../../wires/llama-cpp/request-schema.ts';
 import { answer } from './answer.ts';
@@ -53,10 +53,7 @@ export function infillRoute(resident: Resident) {
     },
     answers: {
       ...answerSpecs,
-      501: {
-        description: 'The model has no tokens for it.',
-        content: { 'application/json': llamaError },
-      },
+      501: refusal('The model has no tokens for it.'),
     },
     async handle({ body: given, signal, over, asHttpError, work }) {
       const body = byFirstNames(given);

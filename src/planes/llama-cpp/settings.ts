@@ -3,33 +3,29 @@ import type { GenerationSettings } from '../../wires/llama-cpp/answer-schema.ts'
 import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
 import { ourSamplers } from '../../wires/llama-cpp/samplers.ts';
 import { requireKnown } from '../turn/encode.ts';
-import { foldSeed } from '../turn/sampling.ts';
+import { steered } from '../turn/sampling.ts';
 
 /** What llama.cpp takes where a request says nothing. */
-const usual = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05 };
+const usual = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05, anySeed: -1 };
 
-/** Where `samplers` leaves one out; it is the same as its idle value. */
-const idle = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 };
+/** What turns each sampler off, where `samplers` leaves it out. */
+const idle = {
+  penalties: { repeat_last_n: 0 },
+  top_k: { top_k: 0 },
+  top_p: { top_p: 1 },
+  min_p: { min_p: 0 },
+  temperature: { temperature: 1 },
+};
 
 /** @param randomSeed called where the request has no seed */
 export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: () => number): Sampling {
   const { used, likeliest } = body.samplers;
-  const chosen = (name: keyof typeof usual) => (used.has(name) ? (body[name] ?? usual[name]) : idle[name]);
-  const penalised = used.has('penalties') && body.repeat_last_n !== 0;
-  const penalty = (value: number | null | undefined, none: number) => (penalised ? (value ?? none) : none);
-  const penalties = {
-    repetitionPenalty: penalty(body.repeat_penalty, 1),
-    presencePenalty: penalty(body.presence_penalty, 0),
-    frequencyPenalty: penalty(body.frequency_penalty, 0),
-  };
+  const off = ourSamplers.filter((name) => !used.has(name)).map((name) => idle[name]);
+  const sampling = steered(Object.assign({}, body, ...off) as CompletionOptions, usual, randomSeed);
   return {
-    temperature: likeliest ? 0 : Math.max(0, chosen('temperature')),
-    topK: Math.max(0, chosen('top_k')),
-    topP: chosen('top_p'),
-    minP: chosen('min_p'),
-    ...penalties,
+    ...sampling,
+    temperature: likeliest ? 0 : Math.max(0, sampling.temperature),
     logitBias: toBias(body.logit_bias, engine.tokenizer),
-    seed: typeof body.seed === 'number' && body.seed !== -1 ? foldSeed(body.seed) : randomSeed(),
   };
 }
 

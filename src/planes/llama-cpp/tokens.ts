@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Tokenizer } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
-import { llamaError } from '../../wires/llama-cpp/error.ts';
+import { unavailable } from './refusals.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { flag, requestBody, text, tokenIds } from '../../wires/core/members.ts';
@@ -40,13 +40,6 @@ const detokenizeRequest = requestBody('LlamaCppDetokenizeRequest', {
 });
 
 const detokenized = z.object({ content: z.string() }).meta({ id: 'LlamaCppText' });
-
-const unavailable = {
-  503: {
-    description: 'No resident model, or it is loading.',
-    content: { 'application/json': llamaError },
-  },
-};
 
 export function tokenRoutes(resident: Resident) {
   const tokenize = defineRoute({

@@ -1,9 +1,9 @@
-import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
+import type { ChatInput, PreparedChat } from '../../chat/index.ts';
 import type { Engine } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
-import { toHttpError } from '../resident.ts';
+import { prepare } from '../turn/chat.ts';
 import { refuseOverlong, requireKnown } from '../turn/encode.ts';
 import { fimPrompt } from '../turn/fim.ts';
 import type { GenerateRequest } from '../../wires/ollama/generate-schema.ts';
@@ -100,8 +100,3 @@ async function goOn(engine: Engine, input: ChatInput, context: readonly number[]
   }
   return { ...whole, prompt: [...before, ...whole.prompt.slice(open.prompt.length)] };
 }
-
-const prepare = (engine: Engine, input: ChatInput): Promise<PreparedChat> =>
-  prepareChat(engine, input).catch((error: unknown) => {
-    throw toHttpError(error);
-  });
