@@ -10,7 +10,7 @@ import type { AnswerBatches } from '../../wires/core/backend.ts';
 import { fingerprintOf } from './identity.ts';
 
 /** What an answer of the resident model says of itself. */
-export const aboutOf = (model: ModelInfo, request: AnsweredRequest): AnswerAbout => ({
+export const aboutOf = (model: ModelInfo, request: AnsweredRequest): Answered['about'] => ({
   requestId: randomBytes(14).toString('hex'),
   model: model.id,
   created: Math.floor(Date.now() / 1000),
@@ -27,7 +27,7 @@ export interface Visit {
 }
 
 /** An answer of the resident model as it comes, and what it says of itself. */
-export interface Answered<About = AnswerAbout> {
+export interface Answered<About = AnswerAbout & Required<Pick<AnswerAbout, 'resident'>>> {
   readonly events: AnswerBatches;
   readonly about: About;
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Json } from '../../util/json.ts';
 import { commonFacts, mostAnswers } from '../chat/facts.ts';
-import { Measure } from '../chat/measure.ts';
+import { Measure } from '../core/measure.ts';
 import { routedMembers } from '../chat/request-schema.ts';
 import { kindOf } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';

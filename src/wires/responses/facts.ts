@@ -1,16 +1,9 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { Cap } from '../core/types.ts';
 import type { RequestFacts } from '../core/wire.ts';
+import { Measure, unknownSize } from '../core/measure.ts';
 import { kindOf } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
-
-const longestPrefix = 4096;
-
-/**
- * What may be read into the prompt from elsewhere (a hosted tool's findings, a document behind a URL) is of a size that
- * nobody knows beforehand; any bytes of files at all make the price's bound the whole window.
- */
-const unknownBytes = 1;
 
 /** What the gateway has to know of a request, read leniently. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {
@@ -24,7 +17,7 @@ export function factsOf(body: Json): RequestFacts {
   const maxTokens = faults.number(body['max_output_tokens'], 'max_output_tokens', limits);
   const tools = faults.list(body['tools'], 'tools');
   const size = new Size();
-  if (typeof body['instructions'] === 'string') size.read(body['instructions']);
+  if (typeof body['instructions'] === 'string') size.text(body['instructions']);
   const { input } = body;
   if (typeof input === 'string') size.part(input);
   else if (Array.isArray(input)) input.forEach((item, index) => measureItem(size, item, index, faults));
@@ -39,11 +32,7 @@ export function factsOf(body: Json): RequestFacts {
     maxTokens,
     answers: 1,
     needs: needsOf({ tools, format, images: size.images }),
-    textBytes: size.bytes,
-    parts: size.parts,
-    images: size.images,
-    fileBytes: size.fileBytes,
-    prefix: size.prefix,
+    ...size.counts,
   };
 }
 
@@ -58,27 +47,10 @@ function refuseStored(body: Json, faults: Violations): void {
     faults.refuse('prompt', 'stored prompts are not used here; send instructions and input');
 }
 
-/** Counts what the model will read. */
-class Size {
-  bytes = 0;
-  parts = 0;
-  images = 0;
-  fileBytes = 0;
-  prefix = '';
-
-  read(text: string): void {
-    this.bytes += Buffer.byteLength(text);
-    if (this.prefix.length < longestPrefix) this.prefix = (this.prefix + text).slice(0, longestPrefix);
-  }
-
+class Size extends Measure {
   part(text: string): void {
     this.parts++;
-    this.read(text);
-  }
-
-  file(data: string): void {
-    const start = data.startsWith('data:') ? data.indexOf(',') + 1 : 0;
-    this.fileBytes += Math.ceil(((data.length - start) * 3) / 4);
+    this.text(text);
   }
 
   /** What has no form that we know: as JSON, images and files apart. */
@@ -95,7 +67,7 @@ class Size {
         this.file(each);
         return '';
       });
-      this.bytes += Buffer.byteLength(text ?? '');
+      this.bytes(text ?? '');
     } catch {
       faults.add(path, 'it is nested too deeply');
     }
@@ -118,13 +90,13 @@ function measureItem(size: Size, item: unknown, index: number, faults: Violation
   if (type == null || type === 'message') measureContent(size, item['content'], `${path}.content`, faults);
   else if (type === 'function_call') {
     size.part(typeof item['name'] === 'string' ? item['name'] : '');
-    if (typeof item['arguments'] === 'string') size.read(item['arguments']);
+    if (typeof item['arguments'] === 'string') size.text(item['arguments']);
   } else if (type === 'function_call_output') {
     measureContent(size, item['output'], `${path}.output`, faults);
   } else if (type === 'reasoning') {
     measureContent(size, item['summary'], `${path}.summary`, faults);
     measureContent(size, item['content'], `${path}.content`, faults);
-    if (typeof item['encrypted_content'] === 'string') size.read(item['encrypted_content']);
+    if (typeof item['encrypted_content'] === 'string') size.text(item['encrypted_content']);
   } else size.unknown(item, path, faults);
 }
 
@@ -155,8 +127,8 @@ function measureMedia(size: Size, part: Json, path: string, faults: Violations):
     return;
   }
   if (typeof part['file_data'] === 'string') size.file(part['file_data']);
-  if (typeof part['file_url'] === 'string') size.fileBytes += unknownBytes;
-  if (typeof part['filename'] === 'string') size.read(part['filename']);
+  if (typeof part['file_url'] === 'string') size.fileBytes += unknownSize;
+  if (typeof part['filename'] === 'string') size.text(part['filename']);
 }
 
 /** Tools that run here or at the caller; all others bring text of their own. */
@@ -165,7 +137,7 @@ const plainTools = new Set(['function', 'custom', 'namespace']);
 function measureTools(size: Size, tools: readonly unknown[], format: unknown, faults: Violations): void {
   tools.forEach((tool, index) => {
     size.unknown(tool, `tools.${index}`, faults);
-    if (isRecord(tool) && !plainTools.has(String(tool['type']))) size.fileBytes += unknownBytes;
+    if (isRecord(tool) && !plainTools.has(String(tool['type']))) size.fileBytes += unknownSize;
   });
   if (isRecord(format) && format['type'] === 'json_schema') size.unknown(format, 'text.format', faults);
 }
