@@ -1,6 +1,5 @@
 import type { Sampling } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
-import type { HttpError } from '../../http/error.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
 import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
 import { type LlamaCppAbout, llamaCppWire } from '../../wires/llama-cpp/writer.ts';
@@ -8,7 +7,7 @@ import { answerShare } from '../turn/bounds.ts';
 import { type Answering, answersAtOnce } from '../turn/choices.ts';
 import { contextExceeded } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
-import { respond, type Visit } from '../turn/respond.ts';
+import { respond, type RouteVisit } from '../turn/respond.ts';
 import { sayTexts } from '../turn/said.ts';
 import { toStops } from '../turn/sampling.ts';
 import { sideBySide } from '../turn/side-by-side.ts';
@@ -25,12 +24,8 @@ export interface Order {
   readonly several: boolean;
 }
 
-interface Reading extends Pick<Visit, 'signal' | 'work'> {
-  readonly asHttpError: (error: unknown) => HttpError;
-}
-
 /** Answers all prompts: as one body, or as server-sent events. */
-export async function answer(order: Order, { signal, asHttpError, work }: Reading): Promise<Response> {
+export async function answer(order: Order, { signal, asHttpError, work }: RouteVisit): Promise<Response> {
   const { answering, prompts, body, several } = order;
   const { engine } = answering;
   sayTexts(work, engine.tokenizer, prompts);
@@ -64,7 +59,7 @@ function toJobs({ answering: { engine }, prompts, body }: Order): Job[] {
   const tokens = wanted === undefined ? undefined : Math.min(wanted, contextLength);
   const share = answerShare({ answers: prompts.length * n, member, tokens }, contextLength);
   const sampling = toSampling(body, engine, randomSeed);
-  const more = { stop: toStops(body.stop).filter(isSomething), ...toGrammar(body) };
+  const more = { stop: toStops(body.stop), ...toGrammar(body) };
   return prompts.flatMap((prompt) => {
     const left = contextLength - prompt.length;
     if (left < 1) throw contextExceeded(contextLength, `the prompt has ${prompt.length}`, 'prompt');
@@ -89,9 +84,6 @@ function toJobs({ answering: { engine }, prompts, body }: Order): Job[] {
     });
   });
 }
-
-/** An empty text would end every answer at once. */
-const isSomething = (text: string): boolean => text !== '';
 
 function toGrammar({ grammar, json_schema }: CompletionOptions): Pick<Job['request'], 'grammar'> {
   const schema = json_schema ?? undefined;

@@ -36,15 +36,15 @@ export function completionRoutes(resident: Resident) {
       looseBody: true,
       completion: { wire: 'llama-cpp', operation: 'text_completion' },
       answers: answerSpecs,
-      async handle({ body: given, signal, over, asHttpError, work }) {
+      async handle({ body: given, ...visit }) {
         const body = byFirstNames(given);
-        const answering = await resident.use(body.model || undefined, { signal, over, work }, 'generate');
+        const answering = await resident.use(body.model || undefined, visit, 'generate');
         const { engine } = answering;
         const { prompts: texts, several } = body.prompt;
         const encoded: (readonly number[])[] = [];
         for (const [index, prompt] of texts.entries())
           encoded.push(await encodePrompt(engine, prompt, several ? `prompt.${index}` : 'prompt'));
-        return await answer({ answering, prompts: encoded, body, several }, { signal, asHttpError, work });
+        return await answer({ answering, prompts: encoded, body, several }, visit);
       },
     }),
   );

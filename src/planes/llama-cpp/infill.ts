@@ -55,9 +55,9 @@ export function infillRoute(resident: Resident) {
       ...answerSpecs,
       501: refusal('The model has no tokens for it.'),
     },
-    async handle({ body: given, signal, over, asHttpError, work }) {
+    async handle({ body: given, ...visit }) {
       const body = byFirstNames(given);
-      const answering = await resident.use(body.model || undefined, { signal, over, work }, 'generate');
+      const answering = await resident.use(body.model || undefined, visit, 'generate');
       const { engine } = answering;
       const parts = {
         prefix: body.input_prefix,
@@ -69,7 +69,7 @@ export function infillRoute(resident: Resident) {
       // Half of the context at most, so that the text around the gap keeps the other.
       const leave = wanted < 0 ? undefined : Math.min(wanted, engine.model.contextLength >> 1);
       const prompts = [fimPrompt(engine, parts, leave)];
-      return await answer({ answering, prompts, body, several: false }, { signal, asHttpError, work });
+      return await answer({ answering, prompts, body, several: false }, visit);
     },
   });
 }

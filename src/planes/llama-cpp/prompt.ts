@@ -1,7 +1,7 @@
 import type { Engine } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
 import type { Prompt } from '../../wires/llama-cpp/prompt-schema.ts';
-import { contextExceeded, refuseOverlong, requireKnown } from '../turn/encode.ts';
+import { contextExceeded, refuseOverlong, requireTokens } from '../turn/encode.ts';
 
 /** The token ids of a prompt: BOS before a text, special tokens written in it read as tokens. */
 export async function encodePrompt(engine: Engine, prompt: Prompt, path: string): Promise<readonly number[]> {
@@ -10,7 +10,7 @@ export async function encodePrompt(engine: Engine, prompt: Prompt, path: string)
   const ids: number[] = [];
   const pieces = typeof prompt === 'string' ? [prompt] : prompt;
   const given = pieces.filter((piece) => typeof piece === 'number');
-  requireKnown(tokenizer, given, path);
+  requireTokens(tokenizer, given, path);
   for (const [index, piece] of pieces.entries()) {
     if (typeof piece === 'number') {
       ids.push(piece);

@@ -2,7 +2,7 @@ import type { Engine, Sampling, Tokenizer } from '../../engine/index.ts';
 import type { GenerationSettings } from '../../wires/llama-cpp/answer-schema.ts';
 import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
 import { ourSamplers } from '../../wires/llama-cpp/samplers.ts';
-import { requireKnown } from '../turn/encode.ts';
+import { requireTokens } from '../turn/encode.ts';
 import { steered } from '../turn/sampling.ts';
 
 /** What llama.cpp takes where a request says nothing. */
@@ -76,7 +76,7 @@ function toBias(entries: CompletionOptions['logit_bias'], tokenizer: Tokenizer):
   const bias = new Map<number, number>();
   for (const [token, amount] of entries) {
     const ids = typeof token === 'string' ? tokenizer.encode(token) : [token];
-    for (const id of requireKnown(tokenizer, ids, 'logit_bias')) bias.set(id, amount);
+    for (const id of requireTokens(tokenizer, ids, 'logit_bias')) bias.set(id, amount);
   }
   return bias;
 }

@@ -8,7 +8,7 @@ import { type answerMembers, isZero } from '../../wires/ollama/options-schema.ts
 import { loadedBody, type OllamaAbout, ollamaWire } from '../../wires/ollama/writer.ts';
 import type { ModelDefaults, ModelStore } from '../model-store.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
-import { respond, type Visit } from '../turn/respond.ts';
+import { respond, type RouteVisit } from '../turn/respond.ts';
 import { Clock } from './clock.ts';
 import { defaultsOf, nameOf, useModel } from './model.ts';
 import { type Drawing, toDrawing } from './options.ts';
@@ -31,7 +31,7 @@ interface Started extends Pick<OllamaAbout, 'atEnd'> {
 export async function answer(
   { resident, store }: { readonly resident: Resident; readonly store: ModelStore },
   body: z.infer<z.ZodObject<typeof answerMembers>>,
-  { asHttpError, ...visit }: Visit & { readonly asHttpError: (error: unknown) => HttpError },
+  { asHttpError, ...visit }: RouteVisit,
   { asksNothing, param, form, start }: Answers,
 ): Promise<Response> {
   const clock = new Clock();

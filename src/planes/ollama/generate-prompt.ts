@@ -4,7 +4,7 @@ import { invalidBody } from '../../http/violations.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import { prepare } from '../turn/chat.ts';
-import { refuseOverlong, requireKnown } from '../turn/encode.ts';
+import { refuseOverlong, requireTokens } from '../turn/encode.ts';
 import { fimPrompt } from '../turn/fim.ts';
 import type { GenerateRequest } from '../../wires/ollama/generate-schema.ts';
 import { toGrammar } from './options.ts';
@@ -70,7 +70,7 @@ function fillIn(engine: Engine, body: GenerateRequest, suffix: string): Prepared
 async function rawText(engine: Engine, body: GenerateRequest): Promise<PreparedChat> {
   const { tokenizer, model } = engine;
   const text = body.prompt ?? '';
-  const before = requireKnown(tokenizer, body.context ?? [], 'context');
+  const before = requireTokens(tokenizer, body.context ?? [], 'context');
   await refuseOverlong(tokenizer, text, model.contextLength, 'prompt', { parseSpecial: true });
   const own = tokenizer.bosId !== undefined && text.startsWith(tokenizer.tokenText(tokenizer.bosId));
   const addSpecial = before.length === 0 && !own;
@@ -85,7 +85,7 @@ const past = { question: 'q', answer: 'a' };
  * next turn is found by rendering a conversation with it, and one without.
  */
 async function goOn(engine: Engine, input: ChatInput, context: readonly number[]): Promise<PreparedChat> {
-  const before = requireKnown(engine.tokenizer, context, 'context');
+  const before = requireTokens(engine.tokenizer, context, 'context');
   const said = [
     { role: 'user' as const, content: past.question },
     { role: 'assistant' as const, content: past.answer },

@@ -27,8 +27,7 @@ export function toDrawing(
   const room = Math.min(asked || context, context);
   return {
     sampling: { ...steered(given, usual, randomSeed), logitBias: new Map() },
-    // An empty one would end every answer at once.
-    stop: toStops(given.stop).filter((text) => text !== ''),
+    stop: toStops(given.stop),
     ...(wanted === -2 ? { ignoreEnd: true } : {}),
     ...(logprobs ? { logprobs: top ?? 0 } : {}),
     maxTokens(promptTokens) {

@@ -17,7 +17,7 @@ export async function refuseOverlong(
 }
 
 /** Refuses ids that the model does not have. @returns the ids */
-export function requireKnown<Ids extends readonly number[]>(
+export function requireTokens<Ids extends readonly number[]>(
   { vocabSize }: Pick<Tokenizer, 'vocabSize'>,
   ids: Ids,
   path: string,

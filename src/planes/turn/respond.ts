@@ -26,6 +26,11 @@ export interface Visit {
   readonly work: Work<'completion'>;
 }
 
+/** The same, through a route. */
+export interface RouteVisit extends Visit {
+  readonly asHttpError: (error: unknown) => HttpError;
+}
+
 /** An answer of the resident model as it comes, and what it says of itself. */
 export interface Answered<About = AnswerAbout & Required<Pick<AnswerAbout, 'resident'>>> {
   readonly events: AnswerBatches;
@@ -38,11 +43,10 @@ interface AnswerWire<About> {
   readonly writer: (about: About) => StreamWriter;
 }
 
-interface Manner {
+interface Manner extends Pick<RouteVisit, 'asHttpError'> {
   readonly stream: boolean | null | undefined;
   /** Of a stream. Default: server-sent events. */
   readonly contentType?: string;
-  readonly asHttpError: (error: unknown) => HttpError;
 }
 
 /** An answer of the resident model in the words of a wire: in one body, or as a stream. */

@@ -56,7 +56,6 @@ function toLogitBias(bias: Readonly<Record<string, number>>, vocabSize: number):
   return new Map(entries);
 }
 
-export function toStops(stop: string | readonly string[] | null | undefined): readonly string[] {
-  if (stop === null || stop === undefined) return [];
-  return typeof stop === 'string' ? [stop] : stop;
-}
+/** An empty one, which some wires let pass, would end every answer at once. */
+export const toStops = (stop: string | readonly string[] | null | undefined): readonly string[] =>
+  (typeof stop === 'string' ? [stop] : (stop ?? [])).filter((text) => text !== '');

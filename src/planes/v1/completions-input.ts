@@ -2,7 +2,7 @@ import type { Engine } from '../../engine/index.ts';
 import { HttpError, type Violation } from '../../http/error.ts';
 import { type Asked, answerShare } from '../turn/bounds.ts';
 import type { TextRequest } from '../turn/choices.ts';
-import { answerLimit, refuseOverlong, requireKnown } from '../turn/encode.ts';
+import { answerLimit, refuseOverlong, requireTokens } from '../turn/encode.ts';
 import { fimPrompt } from '../turn/fim.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
@@ -104,7 +104,7 @@ async function toIds(
   path: string,
 ): Promise<readonly number[]> {
   if (typeof prompt !== 'string') {
-    return requireKnown(engine.tokenizer, prompt, path);
+    return requireTokens(engine.tokenizer, prompt, path);
   }
   if (suffix) return fimPrompt(engine, { prefix: prompt, suffix }, Math.max(1, tokens ?? usualTokens));
   return await encodeText(engine, prompt);
