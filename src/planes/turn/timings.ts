@@ -1,37 +1,17 @@
-import { z } from 'zod';
-import { flag } from './members.ts';
 import type {
   Timings as EngineTimings,
   PromptProgress as EngineProgress,
   Usage,
 } from '../../engine/index.ts';
+import type { PromptProgress, Timings } from '../../wires/core/timings-schema.ts';
 
-/** llama.cpp's measures of an answer. */
-export const timings = z
-  .object({
-    cache_n: z.int().describe('Prompt tokens that were not computed again.'),
-    prompt_n: z.int().describe('The other prompt tokens.'),
-    prompt_ms: z.number(),
-    prompt_per_token_ms: z.number(),
-    prompt_per_second: z.number(),
-    predicted_n: z.int(),
-    predicted_ms: z.number(),
-    predicted_per_token_ms: z.number(),
-    predicted_per_second: z.number(),
-  })
-  .meta({ id: 'LlamaCppTimings' });
-export type Timings = z.infer<typeof timings>;
-
-/** llama.cpp's `prompt_progress`. */
-export const promptProgress = z
-  .object({
-    total: z.int().describe("The prompt's tokens."),
-    cache: z.int().describe('Of those, what was not computed again.'),
-    processed: z.int().describe('What is evaluated so far, `cache` included.'),
-    time_ms: z.number().describe('Since the evaluation began.'),
-  })
-  .meta({ id: 'LlamaCppPromptProgress' });
-export type PromptProgress = z.infer<typeof promptProgress>;
+export {
+  progressMembers,
+  promptProgress,
+  timings,
+  type PromptProgress,
+  type Timings,
+} from '../../wires/core/timings-schema.ts';
 
 export const toPromptProgress = (
   total: number,
@@ -42,14 +22,6 @@ export const toPromptProgress = (
   processed,
   time_ms: ms,
 });
-
-/** llama.cpp's members that ask for them in a stream. */
-export const progressMembers = {
-  timings_per_token: flag.nullish().describe('With `stream`: `timings` in every object.'),
-  return_progress: flag
-    .nullish()
-    .describe('With `stream`: objects with `prompt_progress` while the prompt is evaluated.'),
-};
 
 interface Ended {
   readonly usage: Usage;

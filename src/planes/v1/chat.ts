@@ -10,12 +10,12 @@ import { randomSeed } from '../turn/identity.ts';
 import { aboutOf, type Answered, respond, type Visit } from '../turn/respond.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
-import { chatChunk, chatCompletion } from './chat-answer-schema.ts';
+import { chatChunk, chatCompletion } from '../../wires/chat/answer-schema.ts';
 import { chatViolations, toChatInput } from './chat-input.ts';
-import { type ChatRequest, chatRequest } from './chat-schema.ts';
+import { type ChatRequest, chatRequest } from '../../wires/chat/server-schema.ts';
 import { namingGrammar } from './grammar-refusal.ts';
-import { toOutput } from './output-schema.ts';
-import { progressAsked } from './request-schema.ts';
+import { toOutput } from './output.ts';
+import { progressAsked } from '../../wires/core/sampling-schema.ts';
 
 export function chatRoute(resident: Resident) {
   return defineRoute({

@@ -8,9 +8,9 @@ import { fimPrompt } from '../turn/fim.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import type { TextJob } from '../turn/text-answers.ts';
-import type { CompletionRequest } from './completions-schema.ts';
-import { outputViolations, toOutput } from './output-schema.ts';
-import { progressAsked } from './request-schema.ts';
+import type { CompletionRequest } from '../../wires/completions/server-schema.ts';
+import { outputViolations, toOutput } from './output.ts';
+import { progressAsked } from '../../wires/core/sampling-schema.ts';
 
 const usualTokens = 16;
 

@@ -13,9 +13,9 @@ import {
   completionChunk,
   type CompletionRequest,
   completionRequest,
-} from './completions-schema.ts';
+} from '../../wires/completions/server-schema.ts';
 import { namingGrammar } from './grammar-refusal.ts';
-import { toOutput } from './output-schema.ts';
+import { toOutput } from './output.ts';
 
 export function completionsRoute(resident: Resident) {
   return defineRoute({

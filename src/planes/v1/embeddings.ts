@@ -9,7 +9,7 @@ import {
   type EmbeddingRequest,
   embeddingList,
   embeddingRequest,
-} from './embeddings-schema.ts';
+} from '../../wires/embeddings/server-schema.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
 import type { Visit } from '../turn/respond.ts';
 import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';

@@ -3,7 +3,7 @@ import type { ModelRow, ModelStore } from '../model-store.ts';
 import { loading, plainName, type ReadyModel, type Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { modelNotFound } from '../turn/identity.ts';
-import { type ModelEntry, type ModelList, modelEntry, modelList } from './models-schema.ts';
+import { type ModelEntry, type ModelList, modelEntry, modelList } from '../../wires/core/models-schema.ts';
 
 export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>) {
   const list = defineRoute({

@@ -6,9 +6,9 @@ import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
 import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
 import { parsedArguments } from './chat-input.ts';
-import type { InputItem, InputPart } from './responses-items.ts';
-import type { ResponseRequest, TextFormat } from './responses-request.ts';
-import type { FunctionTool, ToolChoiceParam } from './responses-tools.ts';
+import type { InputItem, InputPart } from '../../wires/responses/items-schema.ts';
+import type { ResponseRequest, TextFormat } from '../../wires/responses/server-schema.ts';
+import type { FunctionTool, ToolChoiceParam } from '../../wires/responses/tools-schema.ts';
 
 /** A request as a conversation; throws everything in which its parts contradict each other. */
 export function toChatInput(body: ResponseRequest): ChatInput {

@@ -11,8 +11,8 @@ import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toChatInput } from './responses-input.ts';
-import { type ResponseRequest, responseRequest } from './responses-request.ts';
-import { responseEvent, responseObject } from './responses-schema.ts';
+import { type ResponseRequest, responseRequest } from '../../wires/responses/server-schema.ts';
+import { responseEvent, responseObject } from '../../wires/responses/answer-schema.ts';
 
 const path = '/v1/responses';
 const refusal = (description: string) => ({ description, content: { 'application/json': openaiError } });

@@ -11,9 +11,8 @@ import type {
   Tool,
 } from '../core/conversation.ts';
 import { dataUrl } from '../core/data-url.ts';
-import { Violations } from '../core/violations.ts';
+import { checked, Violations } from '../core/violations.ts';
 import type { ClientRequest } from '../core/wire.ts';
-import { checked } from './checked.ts';
 import { type ChatMessage, type ChatRequest, chatRequest, type ReasoningDetail } from './request-schema.ts';
 
 type CacheControl = Extract<ChatMessage, { role: 'user' }>['cache_control'];

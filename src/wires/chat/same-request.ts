@@ -2,7 +2,7 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { editedBody } from '../core/json-edit.ts';
 import { levelsOf } from '../core/effort.ts';
 import type { ClientRequest, UpstreamBody, UpstreamOptions } from '../core/wire.ts';
-import { checked } from './checked.ts';
+import { checked } from '../core/violations.ts';
 import {
   countsUnasked,
   effortFor,

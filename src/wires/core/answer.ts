@@ -1,5 +1,8 @@
 import type { Usage } from './types.ts';
 import type { WireError } from './error.ts';
+import type { Timings } from './timings-schema.ts';
+
+export type { Timings } from './timings-schema.ts';
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
@@ -26,21 +29,6 @@ export function joinedLogprobs(parts: readonly TextLogprobs[]): TextLogprobs {
     top_logprobs: parts.flatMap(({ top_logprobs }) => top_logprobs),
     text_offset: parts.flatMap(({ text_offset }) => text_offset),
   };
-}
-
-/** llama.cpp's measures of an answer, or of one so far. */
-export interface Timings {
-  /** Prompt tokens that were not computed again. */
-  readonly cache_n: number;
-  /** The other prompt tokens. */
-  readonly prompt_n: number;
-  readonly prompt_ms: number;
-  readonly prompt_per_token_ms: number;
-  readonly prompt_per_second: number;
-  readonly predicted_n: number;
-  readonly predicted_ms: number;
-  readonly predicted_per_token_ms: number;
-  readonly predicted_per_second: number;
 }
 
 /** What every event may carry. */

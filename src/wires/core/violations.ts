@@ -1,9 +1,8 @@
+import type { z } from 'zod';
+import { isUnsupported, leavesOf, maxViolations, violationOf } from '../../http/violations.ts';
 import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest } from './error.ts';
 import { kindOf } from './json.ts';
-
-/** A body can be wrong in a million places; whoever mends the first ones hears of the others. */
-const mostTold = 50;
 
 /** Collects what is wrong with a body, so that all of it is told at once. */
 export class Violations {
@@ -23,7 +22,7 @@ export class Violations {
   throwAny(): void {
     const [first] = this.#all;
     if (!first) return;
-    const told = this.#all.slice(0, mostTold);
+    const told = this.#all.slice(0, maxViolations);
     const rest = this.#all.length - told.length;
     const message = [
       ...told.map((each) => `${each.path}: ${each.message}.`),
@@ -85,4 +84,21 @@ export class Violations {
     this.add(path, `expected an array, got ${kindOf(value)}`);
     return [];
   }
+}
+
+/** @param at where in the body the value stands @throws WireError 400 that names all that is wrong */
+export function checked<Shape extends z.ZodType>(
+  shape: Shape,
+  value: unknown,
+  at: readonly string[] = [],
+): z.infer<Shape> {
+  const result = shape.safeParse(value, { reportInput: false });
+  if (result.success) return result.data;
+  const faults = new Violations();
+  for (const issue of result.error.issues.flatMap(leavesOf)) {
+    const { path, message } = violationOf({ ...issue, path: [...at, ...issue.path] });
+    faults[isUnsupported(issue) ? 'refuse' : 'add'](path, message);
+  }
+  faults.throwAny();
+  throw new Error('a check failed without an issue');
 }

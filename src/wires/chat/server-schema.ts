@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { emptyList, flag, foreign, refused, text, verbosity } from '../turn/members.ts';
-import { message } from './chat-message-schema.ts';
-import { outputMembers } from './output-schema.ts';
-import { reasoningMembers } from './reasoning.ts';
+import { emptyList, flag, foreign, refused, text, verbosity } from '../core/members.ts';
+import { message } from './message-schema.ts';
+import { outputMembers } from '../core/output-schema.ts';
+import { reasoningMembers } from './reasoning-schema.ts';
 import {
   answerCount,
   unserved,
@@ -12,7 +12,7 @@ import {
   samplingMembers,
   streamMembers,
   tokenLimit,
-} from './request-schema.ts';
+} from '../core/sampling-schema.ts';
 import { toolMembers } from './tools-schema.ts';
 
 const isOneOf =

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { promptProgress, timings } from '../turn/timings.ts';
-import { chatLogprobs } from './logprobs.ts';
-import { usage } from './usage.ts';
+import { promptProgress, timings } from '../core/timings-schema.ts';
+import { chatLogprobs } from '../core/answer-schema.ts';
+import { usage } from '../core/answer-schema.ts';
 
 const finishReason = z.enum(['stop', 'length', 'tool_calls']);
 const head = { id: z.string(), created: z.int(), model: z.string(), system_fingerprint: z.string() };

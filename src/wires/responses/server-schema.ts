@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { dictionary, list } from '../../http/schema/list.ts';
-import { emptyList, flag, foreign, plainFormat, refused, text, verbosity } from '../turn/members.ts';
-import { efforts } from '../turn/thinking.ts';
-import { samplingMembers, tokenLimit } from './request-schema.ts';
-import { inputItem } from './responses-items.ts';
-import { toolMembers } from './responses-tools.ts';
+import { effort, emptyList, flag, foreign, plainFormat, refused, text, verbosity } from '../core/members.ts';
+import { samplingMembers, tokenLimit } from '../core/sampling-schema.ts';
+import { inputItem } from './items-schema.ts';
+import { toolMembers } from './tools-schema.ts';
 
 const stateless = 'this host stores no responses';
 const idle =
@@ -86,8 +85,7 @@ export const responseRequest = z
       reasoning: z
         .object(
           {
-            effort: z
-              .enum(efforts, { error: `expected one of ${efforts.join(', ')}` })
+            effort: effort
               .nullish()
               .describe(
                 '`none` asks the model not to think; the others are mapped to what its template knows.',

@@ -1,9 +1,6 @@
 import { z } from 'zod';
-import type { ToolChoice, ToolDefinition } from '../../chat/index.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import type { Violation } from '../../http/error.ts';
-import { flag, text, toolList, toolName, typeOf } from '../turn/members.ts';
-import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
+import { flag, text, toolList, toolName, typeOf } from '../core/members.ts';
 
 const notAFunction = (type: string) =>
   `tools of type '${type.slice(0, 40)}' cannot be called by this model; describe them as functions`;
@@ -67,52 +64,4 @@ export const toolMembers = {
     .describe('Whether it may, must or must not call one, and which. Default `auto`.'),
   parallel_tool_calls: flag.nullish().describe('Several calls in one answer. Default true.'),
 };
-type ToolBody = z.infer<z.ZodObject<typeof toolMembers>>;
-
-/** What is wrong between the members. */
-export function toolViolations({ tools, tool_choice: choice }: ToolBody): Violation[] {
-  const defined = (tools ?? []).map((one) => one.function);
-  const wrong: Violation[] = [];
-  refuseLarge(defined, wrong);
-  refuseTwins(defined, wrong, (index) => `tools.${index}.function.name`);
-  if (choice === 'required') refuseNoTools('tool_choice', defined, wrong);
-  for (const asked of askedFor(choice)) refuseUnknown('tool_choice', asked, defined, wrong);
-  return wrong;
-}
-
-function askedFor(choice: ToolBody['tool_choice']): string[] {
-  if (typeof choice !== 'object' || choice === null) return [];
-  if (choice.type === 'function') return [choice.function.name];
-  return choice.allowed_tools.tools.map((one) => one.function.name);
-}
-
-/** Tools and choice as a conversation takes them. */
-export function toTools(body: ToolBody): {
-  tools?: ToolDefinition[];
-  toolChoice?: ToolChoice;
-  parallelToolCalls?: boolean;
-} {
-  if (!body.tools || body.tools.length === 0) return {};
-  const { tool_choice: choice, parallel_tool_calls: parallel } = body;
-  const chosen = new Set(askedFor(choice));
-  const only = typeof choice === 'object' && choice?.type === 'allowed_tools';
-  const tools = body.tools
-    .filter((one) => !only || chosen.has(one.function.name))
-    .map(({ function: { name: called, description, parameters, strict } }) => ({
-      name: called,
-      ...(description ? { description } : {}),
-      ...(parameters ? { parameters } : {}),
-      ...(strict ? { strict } : {}),
-    }));
-  return {
-    tools,
-    toolChoice: toToolChoice(choice),
-    ...(typeof parallel === 'boolean' ? { parallelToolCalls: parallel } : {}),
-  };
-}
-
-function toToolChoice(choice: ToolBody['tool_choice']): ToolChoice {
-  if (choice === null || choice === undefined) return 'auto';
-  if (typeof choice === 'string') return choice;
-  return choice.type === 'function' ? { name: choice.function.name } : choice.allowed_tools.mode;
-}
+export type ToolBody = z.infer<z.ZodObject<typeof toolMembers>>;

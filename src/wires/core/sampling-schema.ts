@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { dictionary, list } from '../../http/schema/list.ts';
-import { emptyList, flag, refused } from '../turn/members.ts';
-import { postSamplingProbs } from '../turn/post-sampling.ts';
-import { progressMembers } from '../turn/timings.ts';
+import { emptyList, flag, refused } from './members.ts';
+import { postSamplingProbs } from './timings-schema.ts';
+import { progressMembers } from './timings-schema.ts';
 
 const between = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;

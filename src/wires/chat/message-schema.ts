@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
-import { text, typeOf } from '../turn/members.ts';
-import { unserved } from './request-schema.ts';
+import { text, typeOf } from '../core/members.ts';
+import { unserved } from '../core/sampling-schema.ts';
 
 const part = z.discriminatedUnion(
   'type',

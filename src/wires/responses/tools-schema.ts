@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { flag, mostTools, refused, text, toolList, toolName, typeOf } from '../turn/members.ts';
+import { flag, mostTools, refused, text, toolList, toolName, typeOf } from '../core/members.ts';
 
 const functionTool = z.discriminatedUnion(
   'type',

@@ -1,11 +1,17 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
-import { flag, text } from '../turn/members.ts';
-import { promptProgress, timings } from '../turn/timings.ts';
-import { textLogprobs } from './logprobs.ts';
-import { outputMembers } from './output-schema.ts';
-import { answerCount, peerMembers, samplingMembers, streamMembers, tokenLimit } from './request-schema.ts';
-import { usage } from './usage.ts';
+import { flag, text } from '../core/members.ts';
+import { promptProgress, timings } from '../core/timings-schema.ts';
+import { textLogprobs } from '../core/answer-schema.ts';
+import { outputMembers } from '../core/output-schema.ts';
+import {
+  answerCount,
+  peerMembers,
+  samplingMembers,
+  streamMembers,
+  tokenLimit,
+} from '../core/sampling-schema.ts';
+import { usage } from '../core/answer-schema.ts';
 
 const tokenId = z.int({ error: 'expected a token id' }).min(0, 'expected a token id');
 const promptForm = 'expected a text, an array of texts, an array of token ids, or an array of those';

@@ -1,0 +1,57 @@
+import { z } from 'zod';
+import { unsupportedMark } from '../../http/violations.ts';
+import { list } from '../../http/schema/list.ts';
+import { efforts } from './effort.ts';
+
+/** Members of request bodies that several wires share. */
+
+export const text = z.string({ error: 'expected a text' });
+export const flag = z.boolean({ error: 'expected true or false' });
+
+/** Refuses a member that would change the answer in a way that we cannot; `null` and `idle` values pass. */
+export function refused(why: string, idle: (value: unknown) => boolean = () => false) {
+  return z
+    .unknown()
+    .refine((value) => value === undefined || value === null || idle(value), {
+      error: why,
+      ...unsupportedMark,
+    })
+    .optional()
+    .describe(`Refused unless absent, null or without effect: ${why}.`);
+}
+
+/** A member that another wire has for what this one calls `instead`: to ignore it would leave the answer unbound. */
+export const foreign = (instead: string, idle?: (value: unknown) => boolean) =>
+  refused(`this route does not know it; use \`${instead}\``, idle);
+
+/** One of the values of a refused member that have no effect. */
+export const isOneOf =
+  (...idle: readonly unknown[]) =>
+  (value: unknown): boolean =>
+    idle.includes(value);
+export const emptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+/** `response_format`, where it asks for nothing. */
+export const plainFormat = (value: unknown): boolean => typeOf(value) === 'text';
+
+export const effort = z.enum(efforts, { error: `expected one of ${efforts.join(', ')}` });
+
+const verbosities = ['low', 'medium', 'high'] as const;
+/** A hint of OpenAI's wires. */
+export const verbosity = z
+  .enum(verbosities, { error: `expected one of ${verbosities.join(', ')}` })
+  .nullish()
+  .describe('A hint that no model here follows; ask for short or long answers in the prompt.');
+
+const nameForm = 'expected a name of up to 128 letters, digits, dots, underscores and dashes';
+export const toolName = z.string({ error: nameForm }).regex(/^[\w.-]{1,128}$/, nameForm);
+
+/** Every definition is part of the prompt; more of them fill any context. */
+export const mostTools = { count: 512, error: 'at most 512 tools' };
+export const toolList = <Tool extends z.ZodType>(tool: Tool) =>
+  list(tool, { error: 'expected an array of tools', most: mostTools });
+
+/** The `type` of what should have one, as a refusal shows it; empty where it has none. */
+export function typeOf(value: unknown): string {
+  const type = (value as { type?: unknown } | null | undefined)?.type;
+  return typeof type === 'string' ? type.slice(0, 60) : '';
+}
