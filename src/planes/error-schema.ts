@@ -19,6 +19,17 @@ export const openaiError = z
   })
   .meta({ id: 'OpenAIError' });
 
+export const openaiRefusal = (description: string) => ({
+  description,
+  content: { 'application/json': openaiError },
+});
+/** Of every route of OpenAI's that asks the resident model. */
+export const openaiRefusals = {
+  404: openaiRefusal('No such model.'),
+  429: openaiRefusal('The queue is full; `Retry-After` tells when to come back.'),
+  503: openaiRefusal('No resident model, or it is loading, or the GPU was lost.'),
+};
+
 /** llama.cpp's, also on `GET /health`. */
 export const llamaError = z
   .object({

@@ -2,7 +2,8 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { kindOf } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
 import type { RequestFacts } from '../core/wire.ts';
-import { Measure, unknownSize } from './measure.ts';
+import { unknownSize } from '../core/measure.ts';
+import { ChatMeasure } from './measure.ts';
 
 export const mostAnswers = 128;
 
@@ -18,7 +19,7 @@ export function factsOf(body: Json): RequestFacts {
   };
   faults.throwAny();
 
-  const measure = new Measure();
+  const measure = new ChatMeasure();
   for (const message of messages) measure.message(message);
   for (const tool of tools) measure.json(tool);
   const { response_format: format, prediction } = body;

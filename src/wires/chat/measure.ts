@@ -1,27 +1,8 @@
 import { isRecord } from '../../util/json.ts';
-import type { RequestFacts } from '../core/wire.ts';
+import { Measure, unknownSize } from '../core/measure.ts';
 
-/** A pool chooses by so much of the text which host may have it in its cache. */
-const longestPrefix = 4096;
-/** What is read from elsewhere has no size that anybody knows; any file at all bounds the input by the whole window. */
-export const unknownSize = 1;
-
-/** Counts what the model will read, while it goes through a request. */
-export class Measure {
-  textBytes = 0;
-  parts = 0;
-  images = 0;
-  fileBytes = 0;
-  prefix = '';
-
-  text(text: unknown): void {
-    if (typeof text !== 'string') return;
-    this.textBytes += Buffer.byteLength(text);
-    if (this.prefix.length < longestPrefix) {
-      this.prefix += text.slice(0, longestPrefix - this.prefix.length);
-    }
-  }
-
+/** Counts what the model will read of messages and tools. */
+export class ChatMeasure extends Measure {
   /** As the JSON that a template makes of it, indented: a line break and a run of spaces before each value and each end. */
   json(value: unknown): void {
     this.parts++;
@@ -66,10 +47,10 @@ export class Measure {
         this.images++;
         return;
       case 'file':
-        this.#file(part['file'], 'file_data');
+        this.#named(part['file'], 'file_data');
         return;
       case 'input_audio':
-        this.#file(part['input_audio'], 'data');
+        this.#named(part['input_audio'], 'data');
         return;
       default:
         this.json(part);
@@ -77,16 +58,10 @@ export class Measure {
     }
   }
 
-  #file(file: unknown, member: string): void {
+  #named(file: unknown, member: string): void {
     this.fileBytes += unknownSize;
     if (!isRecord(file)) return;
-    const data = file[member];
-    if (typeof data === 'string') this.fileBytes += Math.ceil((data.length * 3) / 4);
+    this.file(file[member]);
     this.text(file['filename']);
-  }
-
-  get counts(): Pick<RequestFacts, 'textBytes' | 'parts' | 'images' | 'fileBytes' | 'prefix'> {
-    const { textBytes, parts, images, fileBytes, prefix } = this;
-    return { textBytes, parts, images, fileBytes, prefix };
   }
 }

@@ -78,8 +78,8 @@ const optionalEffort = effort.nullish();
 function effortEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
   const { reasoning: object, reasoning_effort: named } = body;
   if (object === undefined && named === undefined) return {};
-  const asked = checked(optionalReasoning, object, ['reasoning']);
-  const effortNamed = checked(optionalEffort, named, ['reasoning_effort']);
+  const asked = checked(optionalReasoning, object, 'reasoning');
+  const effortNamed = checked(optionalEffort, named, 'reasoning_effort');
   if (model.provider.wire === 'lathe' && levelsOf(model).length === 0) return {};
   const gone = object === undefined ? {} : { reasoning: undefined };
   const budget = asked?.max_tokens ?? undefined;

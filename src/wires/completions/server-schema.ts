@@ -1,8 +1,6 @@
 import { z } from 'zod';
-import { list } from '../../http/schema/list.ts';
-import { flag, text } from '../core/members.ts';
-import { promptProgress, timings } from '../core/timings-schema.ts';
-import { textLogprobs } from '../core/answer-schema.ts';
+import { flag, text, textsOrIds } from '../core/members.ts';
+import { chunkMembers, takenMembers, textLogprobs } from '../core/answer-schema.ts';
 import { outputMembers } from '../core/output-schema.ts';
 import {
   answerCount,
@@ -11,19 +9,9 @@ import {
   streamMembers,
   tokenLimit,
 } from '../core/sampling-schema.ts';
-import { usage } from '../core/answer-schema.ts';
 
-const tokenId = z.int({ error: 'expected a token id' }).min(0, 'expected a token id');
-const promptForm = 'expected a text, an array of texts, an array of token ids, or an array of those';
-const severalPrompts = {
-  error: promptForm,
-  empty: 'must not be empty',
-  most: { count: 128, error: 'at most 128 prompts' },
-};
-const isTokenId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const logprobsForm = 'expected a whole number from 0 to 5';
 const bestForm = 'expected a whole number from 1 to 20';
-const ids = list(tokenId, { error: promptForm, empty: 'must not be empty' }, isTokenId);
 
 export const completionRequest = z
   .object(
@@ -31,9 +19,9 @@ export const completionRequest = z
       model: text
         .nullish()
         .describe('The id of the resident model, from GET /v1/models. Default: that model.'),
-      prompt: z
-        .union([text, list(text, severalPrompts), ids, list(ids, severalPrompts)], { error: promptForm })
-        .describe('Taken as it stands; special tokens written in it are read as tokens.'),
+      prompt: textsOrIds(text, { count: 128, error: 'at most 128 prompts' }).describe(
+        'Taken as it stands; special tokens written in it are read as tokens.',
+      ),
       suffix: text
         .nullish()
         .describe('The text behind the answer, which then fills the gap between the prompt and it.'),
@@ -67,47 +55,28 @@ export const completionRequest = z
 export type CompletionRequest = z.infer<typeof completionRequest>;
 
 const finishReason = z.enum(['stop', 'length']);
-const head = {
-  id: z.string(),
-  object: z.literal('text_completion'),
-  created: z.int(),
-  model: z.string(),
-  system_fingerprint: z.string(),
-};
-
-export const completion = z
-  .object({
-    ...head,
+const answerOf = <Finish extends z.ZodType, More extends z.ZodRawShape>(finish: Finish, more: More) =>
+  z.object({
+    id: z.string(),
+    object: z.literal('text_completion'),
+    created: z.int(),
+    model: z.string(),
+    system_fingerprint: z.string(),
     choices: z.array(
       z.object({
         index: z.int(),
         text: z.string(),
         logprobs: textLogprobs.nullable(),
-        finish_reason: finishReason,
+        finish_reason: finish,
       }),
     ),
-    usage,
-    timings,
-  })
-  .meta({ id: 'Completion' });
+    ...more,
+  });
+
+export const completion = answerOf(finishReason, takenMembers).meta({ id: 'Completion' });
 export type Completion = z.infer<typeof completion>;
 
-export const completionChunk = z
-  .object({
-    ...head,
-    choices: z.array(
-      z.object({
-        index: z.int(),
-        text: z.string(),
-        logprobs: textLogprobs.nullable(),
-        finish_reason: finishReason.nullable(),
-      }),
-    ),
-    usage: usage.nullable().optional().describe('Null but on the last chunk, and only with include_usage.'),
-    timings: timings.optional().describe("On an answer's last chunk, with timings_per_token on all."),
-    prompt_progress: promptProgress
-      .optional()
-      .describe('With return_progress, on chunks without text while the prompt is evaluated.'),
-  })
-  .meta({ id: 'CompletionChunk' });
+export const completionChunk = answerOf(finishReason.nullable(), chunkMembers).meta({
+  id: 'CompletionChunk',
+});
 export type CompletionChunk = z.infer<typeof completionChunk>;

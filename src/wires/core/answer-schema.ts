@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { promptProgress, timings } from './timings-schema.ts';
 
 const tokenText = {
   token: z.string().describe('Its text; U+FFFD where it holds a part of a character.'),
@@ -28,7 +29,7 @@ export const textLogprobs = z.object({
     .describe("Where each token begins in the choice's text, in characters (Unicode code points)."),
 });
 
-export const usage = z
+const usage = z
   .object({
     prompt_tokens: z.int().describe('Each prompt once, however many answers it got.'),
     completion_tokens: z.int(),
@@ -42,3 +43,15 @@ export const usage = z
       .optional(),
   })
   .meta({ id: 'Usage' });
+
+/** Of a whole answer. */
+export const takenMembers = { usage, timings };
+
+/** Of a piece of a streamed answer. */
+export const chunkMembers = {
+  usage: usage.nullable().optional().describe('Null but on the last chunk, and only with include_usage.'),
+  timings: timings.optional().describe("On an answer's last chunk, with timings_per_token on all."),
+  prompt_progress: promptProgress
+    .optional()
+    .describe('With return_progress, on chunks without text while the prompt is evaluated.'),
+};

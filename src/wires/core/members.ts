@@ -6,6 +6,7 @@ import { efforts } from './effort.ts';
 /** Members of request bodies that several wires share. */
 
 export const text = z.string({ error: 'expected a text' });
+export const name = text.min(1, 'must not be empty');
 export const flag = z.boolean({ error: 'expected true or false' });
 
 /** Refuses a member that would change the answer in a way that we cannot; `null` and `idle` values pass. */
@@ -55,3 +56,22 @@ export function typeOf(value: unknown): string {
   const type = (value as { type?: unknown } | null | undefined)?.type;
   return typeof type === 'string' ? type.slice(0, 60) : '';
 }
+
+const tokenId = z.int({ error: 'expected a token id' }).min(0, 'expected a token id');
+const isTokenId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
+/** A text, texts, the ids of tokens, or lists of those. */
+export function textsOrIds(one: z.ZodString, most?: { readonly count: number; readonly error: string }) {
+  const error = 'expected a text, an array of texts, an array of token ids, or an array of those';
+  const words = { error, empty: 'must not be empty' };
+  const several = { ...words, ...(most ? { most } : {}) };
+  const ids = list(tokenId, words, isTokenId);
+  return z.union([one, list(one, several), ids, list(ids, several)], { error });
+}
+export type TextsOrIds = z.infer<ReturnType<typeof textsOrIds>>;
+
+/** Each text, or the ids of each. */
+export const eachOf = (given: TextsOrIds): readonly (string | readonly number[])[] =>
+  typeof given === 'string' || typeof given[0] === 'number'
+    ? [given as string | number[]]
+    : (given as string[] | number[][]);

@@ -35,6 +35,21 @@ export class Violations {
     });
   }
 
+  /** What a schema makes of a value; undefined where it is wrong. @param at where in the body it stands */
+  read<Shape extends z.ZodType>(
+    shape: Shape,
+    value: unknown,
+    ...at: readonly string[]
+  ): z.infer<Shape> | undefined {
+    const result = shape.safeParse(value, { reportInput: false });
+    if (result.success) return result.data;
+    for (const issue of result.error.issues.flatMap(leavesOf)) {
+      const { path, message } = violationOf({ ...issue, path: [...at, ...issue.path] });
+      this[isUnsupported(issue) ? 'refuse' : 'add'](path, message);
+    }
+    return undefined;
+  }
+
   /** The text at a place; '' where there is none. */
   text(value: unknown, path: string): string {
     if (typeof value === 'string') return value;
@@ -90,15 +105,10 @@ export class Violations {
 export function checked<Shape extends z.ZodType>(
   shape: Shape,
   value: unknown,
-  at: readonly string[] = [],
+  ...at: readonly string[]
 ): z.infer<Shape> {
-  const result = shape.safeParse(value, { reportInput: false });
-  if (result.success) return result.data;
   const faults = new Violations();
-  for (const issue of result.error.issues.flatMap(leavesOf)) {
-    const { path, message } = violationOf({ ...issue, path: [...at, ...issue.path] });
-    faults[isUnsupported(issue) ? 'refuse' : 'add'](path, message);
-  }
+  const read = faults.read(shape, value, ...at);
   faults.throwAny();
-  throw new Error('a check failed without an issue');
+  return read as z.infer<Shape>;
 }
