@@ -6,9 +6,10 @@ import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
 import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
 import { parsedArguments } from './chat-input.ts';
+import { toTool } from './tools.ts';
 import type { InputItem, InputPart } from '../../wires/responses/items-schema.ts';
 import type { ResponseRequest, TextFormat } from '../../wires/responses/server-schema.ts';
-import type { FunctionTool, ToolChoiceParam } from '../../wires/responses/tools-schema.ts';
+import type { ToolChoiceParam } from '../../wires/responses/tools-schema.ts';
 
 /** A request as a conversation; throws everything in which its parts contradict each other. */
 export function toChatInput(body: ResponseRequest): ChatInput {
@@ -76,13 +77,6 @@ function plainText(content: string | readonly InputPart[], between: string): str
   if (typeof content === 'string') return content;
   return content.map((part) => (part.type === 'refusal' ? part.refusal : part.text)).join(between);
 }
-
-const toTool = ({ name, description, parameters, strict }: FunctionTool): ToolDefinition => ({
-  name,
-  ...(description ? { description } : {}),
-  ...(parameters ? { parameters } : {}),
-  ...(strict ? { strict } : {}),
-});
 
 /** What may be called: `allowed_tools` hides the others from the model. */
 function chosen(

@@ -14,6 +14,7 @@ import { dataUrl } from '../core/data-url.ts';
 import { checked, Violations } from '../core/violations.ts';
 import type { ClientRequest } from '../core/wire.ts';
 import { type ChatMessage, type ChatRequest, chatRequest, type ReasoningDetail } from './request-schema.ts';
+import { askedFor, offered, toolChoiceOf } from './tools-schema.ts';
 
 type CacheControl = Extract<ChatMessage, { role: 'user' }>['cache_control'];
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
@@ -35,8 +36,8 @@ export function conversationOf({ body }: ClientRequest): Conversation {
   const reasoning = reasoningOf(request);
   return {
     messages: messages.all,
-    tools: (request.tools ?? []).map(toolOf),
-    ...defined('toolChoice', choiceOf(request.tool_choice)),
+    tools: offered(request.tools ?? [], request.tool_choice).map(toolOf),
+    ...defined('toolChoice', toolChoiceOf(request.tool_choice)),
     ...defined('parallelToolCalls', request.parallel_tool_calls),
     ...defined('maxTokens', maxTokens),
     ...defined('temperature', request.temperature),
@@ -240,25 +241,20 @@ const toolOf = (tool: NonNullable<ChatRequest['tools']>[number]): Tool => {
   };
 };
 
-const choiceOf = (choice: ChatRequest['tool_choice']): Conversation['toolChoice'] | null =>
-  typeof choice === 'object' && choice !== null ? { name: choice.function.name } : (choice ?? null);
-
 function checkTools({ tools, tool_choice: choice }: ChatRequest, faults: Violations): void {
   const names = new Set((tools ?? []).map((tool) => tool.function.name));
   if (choice === 'required' && names.size === 0) faults.add('tool_choice', 'expected tools to choose from');
-  if (typeof choice === 'object' && choice !== null && !names.has(choice.function.name))
-    faults.add(
-      'tool_choice',
-      `expected the name of one of the tools, got '${choice.function.name.slice(0, 80)}'`,
-    );
+  for (const name of askedFor(choice))
+    if (!names.has(name))
+      faults.add('tool_choice', `expected the name of one of the tools, got '${name.slice(0, 80)}'`);
   if (names.size < (tools ?? []).length) faults.add('tools', 'expected a name of its own for each');
 }
 
 function formatOf(format: ChatRequest['response_format']): AnswerFormat {
   if (!format || format.type === 'text') return { type: 'text' };
-  if (format.type === 'json_object') return { type: 'json' };
-  const { json_schema: nested } = format;
+  const nested = format.type === 'json_schema' ? format.json_schema : undefined;
   const schema = nested?.schema ?? format.schema;
+  if (!schema && format.type === 'json_object') return { type: 'json' };
   if (!schema)
     throw invalidRequest('response_format.json_schema.schema: expected a JSON schema of an object.', {
       param: 'response_format.json_schema.schema',

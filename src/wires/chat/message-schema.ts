@@ -3,25 +3,28 @@ import { list } from '../../http/schema/list.ts';
 import { text, typeOf } from '../core/members.ts';
 import { unserved } from '../core/sampling-schema.ts';
 
-const part = z.discriminatedUnion(
-  'type',
-  [z.object({ type: z.literal('text'), text }), z.object({ type: z.literal('refusal'), refusal: text })],
-  {
+type ByType = readonly [z.core.$ZodTypeDiscriminable, ...z.core.$ZodTypeDiscriminable[]];
+
+export const textPart = z.object({ type: z.literal('text'), text });
+export const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
+
+/** @param known what the model takes, in words */
+export function contentOf<Parts extends ByType>(parts: Parts, known: string) {
+  const error = 'expected a text or an array of parts';
+  const part = z.discriminatedUnion('type', parts, {
     error: ({ input }) => {
       const type = typeOf(input);
       return type !== ''
-        ? `parts of type '${type}' cannot be read by this model; it reads text`
+        ? `parts of type '${type}' cannot be read by this model; it reads ${known}`
         : "expected a part such as {type: 'text', text: '...'}";
     },
-  },
-);
-export type ContentPart = z.infer<typeof part>;
+  });
+  return z.union([text, list(part, { error })], { error });
+}
+const content = contentOf([textPart, refusalPart], 'text');
+export type ContentPart = Exclude<z.infer<typeof content>, string>[number];
 
-const contentForm = 'expected a text or an array of parts';
-const content = z.union([text, list(part, { error: contentForm })], { error: contentForm });
-const name = text.nullish();
-
-const toolCall = z.object(
+export const toolCall = z.object(
   {
     id: text,
     type: z.literal('function', { error: "expected 'function'" }),
@@ -29,30 +32,37 @@ const toolCall = z.object(
   },
   { error: 'expected a tool call such as {id, type, function}' },
 );
+export const toolCalls = <Call extends z.ZodType>(call: Call) =>
+  list(call, { error: 'expected an array of tool calls' }).nullish();
 
-const roles = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
-export const message = z.discriminatedUnion(
-  'role',
-  [
-    z.object({ role: z.literal(['system', 'developer', 'user']), content, name }),
-    z.object({
-      role: z.literal('assistant'),
-      content: content.nullish(),
-      name,
-      refusal: text.nullish(),
-      reasoning_content: text.nullish().describe('What it thought before the answer.'),
-      reasoning: text.nullish().describe('The same as `reasoning_content`.'),
-      tool_calls: list(toolCall, { error: 'expected an array of tool calls' }).nullish(),
-      function_call: unserved('function_call, the older form of `tool_calls`,'),
-      audio: unserved('audio'),
+const name = text.nullish();
+export const assistantMembers = {
+  role: z.literal('assistant'),
+  content: content.nullish(),
+  name,
+  refusal: text.nullish(),
+  reasoning_content: text.nullish().describe('What it thought before the answer.'),
+  reasoning: text.nullish().describe('The same as `reasoning_content`.'),
+  tool_calls: toolCalls(toolCall),
+  function_call: unserved('function_call, the older form of `tool_calls`,'),
+  audio: unserved('audio'),
+};
+
+const roles = ['system', 'developer', 'user', 'assistant', 'tool'];
+export const messagesOf = <Roles extends ByType>(options: Roles) =>
+  list(
+    z.discriminatedUnion('role', options, {
+      error: ({ input }) =>
+        typeof input === 'object' && input !== null
+          ? `expected one of the roles ${roles.join(', ')}`
+          : 'expected a message such as {role, content}',
     }),
-    z.object({ role: z.literal('tool'), content, tool_call_id: text.nullish(), name }),
-  ],
-  {
-    error: ({ input }) =>
-      typeof input === 'object' && input !== null
-        ? `expected one of the roles ${roles.join(', ')}`
-        : 'expected a message such as {role, content}',
-  },
-);
-export type Message = z.infer<typeof message>;
+    { error: 'expected an array of messages', empty: 'must hold at least one message' },
+  );
+
+export const messages = messagesOf([
+  z.object({ role: z.literal(['system', 'developer', 'user']), content, name }),
+  z.object(assistantMembers),
+  z.object({ role: z.literal('tool'), content, tool_call_id: text.nullish(), name }),
+]);
+export type Message = z.infer<typeof messages>[number];

@@ -12,7 +12,8 @@ import {
   takesBothLimits,
 } from './dialect.ts';
 import { historyEdits } from './history.ts';
-import { effort, reasoning } from './request-schema.ts';
+import { effort } from '../core/members.ts';
+import { reasoning } from './request-schema.ts';
 
 /** The caller's text, byte by byte but for what the provider must be told otherwise. */
 export function sameRequest(request: ClientRequest, options: UpstreamOptions): UpstreamBody {

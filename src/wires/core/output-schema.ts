@@ -40,7 +40,7 @@ function parsedJson(written: string): unknown {
   }
 }
 
-const responseFormat = z.discriminatedUnion(
+export const responseFormat = z.discriminatedUnion(
   'type',
   [
     z.object({ type: z.literal('text') }),
