@@ -7,13 +7,19 @@ import type {
   ImagePart,
   Message,
   Part,
-  Reasoning,
   Tool,
 } from '../core/conversation.ts';
-import { dataUrl } from '../core/data-url.ts';
+import { detailOf, fileSource, imageSource } from '../core/data-url.ts';
+import { present } from '../core/json.ts';
 import { checked, Violations } from '../core/violations.ts';
 import type { ClientRequest } from '../core/wire.ts';
-import { type ChatMessage, type ChatRequest, chatRequest, type ReasoningDetail } from './request-schema.ts';
+import {
+  type ChatMessage,
+  type ChatRequest,
+  chatRequest,
+  type ReasoningDetail,
+  reasoningOf,
+} from './request-schema.ts';
 import { askedFor, offered, toolChoiceOf } from './tools-schema.ts';
 
 type CacheControl = Extract<ChatMessage, { role: 'user' }>['cache_control'];
@@ -30,41 +36,27 @@ export function conversationOf({ body }: ClientRequest): Conversation {
   if (typeof request.top_logprobs === 'number' && request.logprobs !== true)
     faults.add('top_logprobs', 'expected logprobs: true beside it');
   faults.throwAny();
-  const { stop, logprobs, user } = request;
-  const maxTokens = request.max_completion_tokens ?? request.max_tokens;
-  const who = user ?? request.safety_identifier;
-  const reasoning = reasoningOf(request);
+  const { stop, logprobs } = request;
   return {
     messages: messages.all,
     tools: offered(request.tools ?? [], request.tool_choice).map(toolOf),
-    ...defined('toolChoice', toolChoiceOf(request.tool_choice)),
-    ...defined('parallelToolCalls', request.parallel_tool_calls),
-    ...defined('maxTokens', maxTokens),
-    ...defined('temperature', request.temperature),
-    ...defined('topP', request.top_p),
-    ...defined('topK', request.top_k),
-    ...defined('seed', request.seed),
     stop: stop === null || stop === undefined ? [] : typeof stop === 'string' ? [stop] : stop,
-    ...defined('presencePenalty', request.presence_penalty),
-    ...defined('frequencyPenalty', request.frequency_penalty),
-    ...(logprobs ? { topLogprobs: request.top_logprobs ?? 0 } : {}),
-    ...defined('reasoning', reasoning),
     format: formatOf(request.response_format),
-    ...defined('user', who),
+    ...present({
+      toolChoice: toolChoiceOf(request.tool_choice),
+      parallelToolCalls: request.parallel_tool_calls,
+      maxTokens: request.max_completion_tokens ?? request.max_tokens,
+      temperature: request.temperature,
+      topP: request.top_p,
+      topK: request.top_k,
+      seed: request.seed,
+      presencePenalty: request.presence_penalty,
+      frequencyPenalty: request.frequency_penalty,
+      topLogprobs: logprobs ? (request.top_logprobs ?? 0) : undefined,
+      reasoning: reasoningOf(request),
+      user: request.user ?? request.safety_identifier,
+    }),
   };
-}
-
-/** Absent rather than undefined or null. */
-const defined = <Name extends string, Value>(
-  name: Name,
-  value: Value,
-): { readonly [Key in Name]?: NonNullable<Value> } =>
-  value === undefined || value === null ? {} : ({ [name]: value } as { [Key in Name]: NonNullable<Value> });
-
-function reasoningOf({ reasoning, reasoning_effort: named }: ChatRequest): Reasoning | undefined {
-  const effort = reasoning?.effort ?? (typeof reasoning?.max_tokens === 'number' ? undefined : named);
-  const asked = { ...defined('effort', effort), ...defined('maxTokens', reasoning?.max_tokens) };
-  return Object.keys(asked).length > 0 ? asked : undefined;
 }
 
 const cacheOf = (control: CacheControl): { readonly cache?: CacheMark } =>
@@ -130,13 +122,12 @@ class Messages {
     cache: { readonly cache?: CacheMark },
     path: string,
   ): ImagePart[] {
-    const data = dataUrl(url);
-    if (!data && !/^https?:\/\//i.test(url)) {
+    const source = imageSource(url);
+    if (!source) {
       this.#faults.add(path, 'expected an http(s) URL or a data URL in base64, as data:image/png;base64,...');
       return [];
     }
-    const known = detail === 'auto' || detail === 'low' || detail === 'high' ? { detail } : {};
-    return [{ type: 'image', source: data ?? { url }, ...known, ...cache } as ImagePart];
+    return [{ type: 'image', source, ...detailOf(detail), ...cache }];
   }
 
   #file(
@@ -149,13 +140,12 @@ class Messages {
       this.#faults.add(path, 'expected the data of the file in base64');
       return [];
     }
-    const known = dataUrl(written);
-    if (!known && /^\w+:/.test(written.slice(0, 16))) {
+    const source = fileSource(written);
+    if (!source) {
       this.#faults.add(path, 'expected base64 or a data URL in base64, as data:application/pdf;base64,...');
       return [];
     }
-    const { mediaType, data } = known ?? { mediaType: 'application/pdf', data: written };
-    return [{ type: 'file', mediaType, data, ...defined('name', filename), ...cache }];
+    return [{ type: 'file', ...source, ...present({ name: filename }), ...cache }];
   }
 
   #assistant(message: Extract<ChatMessage, { role: 'assistant' }>): Part[] {
@@ -190,7 +180,7 @@ class Messages {
         id,
         name: called.name,
         arguments: called.arguments,
-        ...defined('signature', signature),
+        ...present({ signature }),
       });
     }
     return parts;
@@ -221,22 +211,19 @@ class Messages {
 function detailPart(detail: ReasoningDetail): Part[] {
   if (detail.type === 'reasoning.encrypted') {
     const { data, id } = detail as Extract<ReasoningDetail, { type: 'reasoning.encrypted' }>;
-    return [{ type: 'sealed_reasoning', data, ...defined('id', id) }];
+    return [{ type: 'sealed_reasoning', data, ...present({ id }) }];
   }
   if (detail.type !== 'reasoning.text') return [];
   const { text, signature } = detail as Extract<ReasoningDetail, { type: 'reasoning.text' }>;
-  return text || signature
-    ? [{ type: 'reasoning', text: text ?? '', ...defined('signature', signature) }]
-    : [];
+  return text || signature ? [{ type: 'reasoning', text: text ?? '', ...present({ signature }) }] : [];
 }
 
 const toolOf = (tool: NonNullable<ChatRequest['tools']>[number]): Tool => {
   const { name, description, parameters, strict } = tool.function;
   return {
     name,
-    ...defined('description', description),
+    ...present({ description, strict }),
     parameters: parameters ?? { type: 'object', properties: {} },
-    ...defined('strict', strict),
     ...cacheOf(tool.cache_control),
   };
 };
@@ -263,7 +250,6 @@ function formatOf(format: ChatRequest['response_format']): AnswerFormat {
     type: 'schema',
     name: nested?.name ?? 'answer',
     schema,
-    ...defined('description', nested?.description),
-    ...defined('strict', nested?.strict),
+    ...present({ description: nested?.description, strict: nested?.strict }),
   };
 }

@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
+import type { Reasoning } from '../core/conversation.ts';
+import { present } from '../core/json.ts';
 import { effort, flag, isOneOf, name, refused, text } from '../core/members.ts';
 import { responseFormat } from '../core/output-schema.ts';
 import { samplingMembers, tokenLimit, topLogprobs } from '../core/sampling-schema.ts';
@@ -101,10 +103,27 @@ const messages = messagesOf([
 ]);
 export type ChatMessage = z.infer<typeof messages>[number];
 
-export const reasoning = z.object(
-  { effort: effort.nullish(), max_tokens: tokenLimit(0) },
-  { error: 'expected {effort} or {max_tokens}' },
-);
+/** How much to think, as the gateway takes it on OpenAI's wires. */
+const effortMembers = {
+  reasoning_effort: effort.nullish(),
+  reasoning: z
+    .object(
+      { effort: effort.nullish(), max_tokens: tokenLimit(0) },
+      { error: 'expected {effort} or {max_tokens}' },
+    )
+    .nullish(),
+};
+export const askedEffort = z.object(effortMembers);
+
+/** A budget wins over an effort beside it. */
+export function reasoningOf({
+  reasoning,
+  reasoning_effort: named,
+}: z.infer<typeof askedEffort>): Reasoning | undefined {
+  const maxTokens = reasoning?.max_tokens ?? undefined;
+  const effort = reasoning?.effort ?? (maxTokens === undefined ? named : undefined);
+  return effort || maxTokens !== undefined ? present({ effort, maxTokens }) : undefined;
+}
 
 const { temperature, top_p, stop, presence_penalty, frequency_penalty } = samplingMembers;
 const textsOnly = 'this model gives text only; leave it out';
@@ -125,8 +144,7 @@ export const chatRequest = z.object({
   frequency_penalty,
   logprobs: flag.nullish(),
   top_logprobs: topLogprobs,
-  reasoning_effort: effort.nullish(),
-  reasoning: reasoning.nullish(),
+  ...effortMembers,
   response_format: responseFormat.nullish(),
   user: text.nullish(),
   safety_identifier: text.nullish(),
