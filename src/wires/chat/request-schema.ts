@@ -121,8 +121,8 @@ export function reasoningOf({
   reasoning_effort: named,
 }: z.infer<typeof askedEffort>): Reasoning | undefined {
   const maxTokens = reasoning?.max_tokens ?? undefined;
-  const effort = reasoning?.effort ?? (maxTokens === undefined ? named : undefined);
-  return effort || maxTokens !== undefined ? present({ effort, maxTokens }) : undefined;
+  const wanted = reasoning?.effort ?? (maxTokens === undefined ? named : undefined);
+  return wanted || maxTokens !== undefined ? present({ effort: wanted, maxTokens }) : undefined;
 }
 
 const { temperature, top_p, stop, presence_penalty, frequency_penalty } = samplingMembers;
