@@ -51,10 +51,16 @@ concurrency = 10000
 requests_per_minute = 10000000
 `;
 
-/** Ours, with all that it does: authentication, reservation, settlement and receipts in a database on the disk. */
-export async function startLathe(provider: string, database?: string): Promise<Contestant> {
-  const entry = join(root, 'dist/gateway.js');
-  if (!existsSync(entry)) throw new Error('dist/gateway.js is missing: npm run build');
+/**
+ * Ours, with all that it does: authentication, reservation, settlement and receipts in a database on the disk.
+ * @param options.build folder of a checkout that is built, default this one
+ */
+export async function startLathe(
+  provider: string,
+  { database, build = root, name = 'lathe' }: { database?: string; build?: string; name?: string } = {},
+): Promise<Contestant> {
+  const entry = join(build, 'dist/gateway.js');
+  if (!existsSync(entry)) throw new Error(`${entry} is missing: npm run build`);
   const folder = mkdtempSync(join(tmpdir(), 'lathe-bench-gateway-'));
   const config = join(folder, 'gateway.toml');
   writeFileSync(config, benchConfig(provider));
@@ -74,7 +80,7 @@ export async function startLathe(provider: string, database?: string): Promise<C
   const url = `http://127.0.0.1:${port}/v1`;
   await answers(`http://127.0.0.1:${port}/health`);
   return {
-    name: 'lathe',
+    name,
     url,
     headers: { authorization: `Bearer ${key}` },
     pid: child.pid,

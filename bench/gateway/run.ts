@@ -1,6 +1,7 @@
 /**
  * The gateway beside Portkey's, in one run on one machine: `npm ci --prefix bench/gateway`, `npm run build`, then
- * `npm run bench:gateway`. Needs `wrk`. With `--memory` also 100,000 requests while memory is watched.
+ * `npm run bench:gateway`. Needs `wrk`. With `--memory` also 100,000 requests while memory is watched; with
+ * `--before=FOLDER` also another checkout of it that is built, by turns.
  */
 import { cpus } from 'node:os';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -16,9 +17,15 @@ const round = (value: number, places = 2) => Number(value.toFixed(places));
 
 const provider = await startMockProvider();
 const alone = direct(provider.url);
-const lathe = await startLathe(provider.url, database);
+const on = database === undefined ? {} : { database };
+const lathe = await startLathe(provider.url, on);
+const before = process.argv.find((word) => word.startsWith('--before='))?.slice('--before='.length);
+const earlier =
+  before === undefined
+    ? []
+    : [await startLathe(provider.url, { ...on, build: before, name: 'lathe before' })];
 const portkey = await startPortkey(provider.url);
-const all: Contestant[] = [alone, lathe, ...(portkey ? [portkey] : [])];
+const all: Contestant[] = [alone, lathe, ...earlier, ...(portkey ? [portkey] : [])];
 
 const report: Record<string, unknown> = {
   at: new Date().toISOString(),

@@ -7,7 +7,7 @@ import { shownDatabase } from '../gateway/config/shown-database.ts';
 import { type Gateway, openGateway } from '../gateway/open.ts';
 import type { ModelInfo } from '../engine/index.ts';
 import type { Access } from '../planes/access.ts';
-import { ResidentBackend, type BackendOptions } from '../planes/backend.ts';
+import { type BackendOptions, residentBackend } from '../planes/backend.ts';
 import type { App } from '../http/listen.ts';
 import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
@@ -60,7 +60,7 @@ export interface HostGatewayOptions extends BackendOptions {
 export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
   const { config, database, resident, stopping, onFault, onNotice, onSecret, watch } = options;
   const local = {
-    backend: new ResidentBackend({ resident, stopping, onFault, watch }),
+    backend: residentBackend({ resident, stopping, onFault, watch }),
     models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
   };
   return await openGateway({ config, database, local, watch, onFault, onNotice, onSecret }, basePath);

@@ -9,7 +9,7 @@ import { type Exchange, type NodeBindings, openExchange } from './exchange.ts';
 import { newHostRequestId } from './request-id.ts';
 import { readRawBody, readRouteBody, readTextBody, refuseForeignPage } from './route-body.ts';
 import type { AccessControl, Caller, Plane, Route } from './route.ts';
-import { honoPath, mount, noSuchRoute } from './router.ts';
+import { honoPath, mount } from './router.ts';
 import { framesOf, streamEnd } from './stream.ts';
 
 export interface AppOptions {
@@ -79,10 +79,10 @@ export function createApp({
 
   const refuse = (error: HttpError, path: string, exchange: Exchange) =>
     errorResponse(error, envelopeOf(path), exchange.requestId, path);
-  const absent = planes.flatMap((plane) => plane.absent ?? []);
   mount(app, {
     routes,
-    absent,
+    absent: planes.flatMap((plane) => plane.absent ?? []),
+    hints: { meant: (path) => `did you mean ${path}?`, otherwise: 'GET /openapi.json lists every route.' },
     refuse: (error, path, context) => refuse(error, path, context.get('exchange')),
     async handle(route, context) {
       const { plane } = route;
@@ -108,14 +108,6 @@ export function createApp({
         onFault: (error) => onFault(exchange.requestId, error),
       });
     },
-  });
-  const noRoute = noSuchRoute(
-    { routes, absent },
-    { meant: (path) => `did you mean ${path}?`, otherwise: 'GET /openapi.json lists every route.' },
-  );
-  app.notFound((context) => {
-    const { path } = context.req;
-    return refuse(noRoute(path), path, context.get('exchange'));
   });
   app.onError((error, context) => {
     // The status is for the log only: the connection is gone.

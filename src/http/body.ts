@@ -22,7 +22,7 @@ export interface JsonBody {
 /** How a listener takes JSON. */
 export interface JsonRules extends JsonLimits {
   /** Its codes of what is refused. */
-  readonly codes: Readonly<Record<'depth' | 'values' | 'encoding' | 'notUtf8', string>>;
+  readonly codes: Readonly<Record<'depth' | 'encoding', string>>;
   readonly refuse: (status: number, code: string, message: string, options?: HttpErrorOptions) => HttpError;
 }
 
@@ -59,8 +59,8 @@ export function refuseEncoded(
 }
 
 export function parseJson(bytes: Buffer, rules: JsonRules): JsonBody {
-  const { codes, refuse } = rules;
-  if (!isUtf8(bytes)) throw refuse(400, codes.notUtf8, 'The body is not valid JSON: it is not UTF-8.');
+  const { refuse } = rules;
+  if (!isUtf8(bytes)) throw refuse(400, 'invalid_json', 'The body is not valid JSON: it is not UTF-8.');
   // A byte order mark is no JSON, yet some editors write it.
   const start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
   const text = bytes.toString('utf8', start);
@@ -88,7 +88,7 @@ export function refuseHeavyJson(text: string, rules: JsonRules): void {
       throw refuse(400, codes.depth, message);
     }
     case 'values':
-      throw refuse(400, codes.values, `The body has more than ${maxValues} values; send a smaller one.`);
+      throw refuse(400, 'json_too_large', `The body has more than ${maxValues} values; send a smaller one.`);
     case undefined:
   }
 }

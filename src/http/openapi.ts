@@ -1,152 +1,164 @@
 import { z } from 'zod';
 import type { Json } from '../util/json.ts';
-import type { Gate } from './route.ts';
-import type { AnswerSpec, Plane, Route } from './route.ts';
+import type { AnswerSpec, DocumentedRoute, Gate, Plane, Route } from './route.ts';
+import { described } from './schema/list.ts';
 
-const uri = (id: string) => `#/components/schemas/${id}`;
+const uri = '#/components/schemas/';
 
-/** The OpenAPI document of the planes, from the same schemas that check the requests. */
+/** What a document says beside its routes. */
+export interface DocumentHead {
+  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly tags?: readonly Json[];
+  readonly securitySchemes: Readonly<Record<string, Json>>;
+  /** Headers of every answer, as those of a route. */
+  readonly headers: NonNullable<DocumentedRoute['headers']>;
+}
+
+/** A route as one listener serves it. */
+export interface Operation extends DocumentedRoute {
+  readonly operationId?: string;
+  readonly tag?: string;
+  /** Security schemes, any of which is enough. None: anybody may ask. */
+  readonly security: readonly string[];
+  readonly errorSchema: z.ZodType;
+  /** Why it is refused, beside what its body can be refused for. */
+  readonly refusals: Readonly<Record<number, string>>;
+}
+
+/** The OpenAPI document of routes, from the same schemas that check their requests. */
+export function writeDocument(
+  { headers, securitySchemes, ...head }: DocumentHead,
+  operations: readonly Operation[],
+) {
+  const paths: Record<string, Record<string, object>> = {};
+  const named: Record<string, unknown> = {};
+  const answerHeaders = Object.fromEntries(
+    Object.entries(headers).map(([name, about]) => [name, texted(about)]),
+  );
+  for (const one of operations)
+    (paths[one.path] ??= {})[one.method.toLowerCase()] = operation(one, answerHeaders, named);
+  const schemas = Object.fromEntries(Object.entries(named).sort(([a], [b]) => a.localeCompare(b)));
+  return { openapi: '3.1.0', ...head, paths, components: { schemas, securitySchemes } };
+}
+
 /** @param needsScope whether a peer's token with a scope may lack what a route needs */
-export function openapiDocument(
+export const openapiDocument = (
   planes: readonly Plane[],
   version: string,
   needsScope: (plane: Plane, route: Route) => boolean = () => true,
-): Json {
-  const schemas = namedSchemas(planes);
-  const paths: Record<string, Record<string, unknown>> = {};
-  for (const plane of planes) {
-    for (const route of plane.routes) {
-      const operations = (paths[route.path] ??= {});
-      operations[route.method.toLowerCase()] = operation(plane, route, needsScope(plane, route));
-    }
-  }
-  return {
-    openapi: '3.1.0',
-    info: { title: 'lathe', version, description: 'A WebGPU-first inference host with a kernel lab.' },
-    tags: planes.map(({ name, summary }) => ({ name, description: summary })),
-    paths,
-    components: { schemas, securitySchemes },
-  };
-}
+) =>
+  writeDocument(
+    {
+      info: { title: 'lathe', version, description: 'A WebGPU-first inference host with a kernel lab.' },
+      tags: planes.map(({ name, summary }) => ({ name, description: summary })),
+      // Beyond loopback, every route but the two of liveness needs the bearer as well.
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer' },
+        operator: { type: 'apiKey', in: 'header', name: 'x-svc-operator' },
+      } satisfies Readonly<Record<Gate, Json>>,
+      headers: { 'x-request-id': 'Names the request.' },
+    },
+    planes.flatMap((plane) =>
+      plane.routes.map((route): Operation => {
+        const gate = route.gate ?? plane.gate;
+        return {
+          ...route,
+          tag: plane.name,
+          security: gate ? [gate] : [],
+          errorSchema: plane.errorSchema,
+          refusals: {
+            ...(gate ? { 401: `The ${gate}'s credential is missing or wrong.` } : {}),
+            ...(gate === 'bearer' && needsScope(plane, route)
+              ? { 403: "The peer's token lacks the scope that is named." }
+              : {}),
+            ...(isOpenToForms(route) ? { 403: 'A page of another origin sent it.' } : {}),
+          },
+        };
+      }),
+    ),
+  );
 
-/** Beyond loopback, every route but the two of liveness needs the bearer as well. */
-const securitySchemes = {
-  bearer: { type: 'http', scheme: 'bearer' },
-  operator: { type: 'apiKey', in: 'header', name: 'x-svc-operator' },
-} satisfies Readonly<Record<Gate, Json>>;
+/** What a form of another page can send as well. */
+const isOpenToForms = ({ method, body, bodyOptional, rawBody, textBody, looseBody }: Route): boolean =>
+  Boolean(rawBody || textBody || looseBody || (method === 'POST' && (!body || bodyOptional)));
 
-function operation(plane: Plane, route: Route, needsScope: boolean): Json {
-  const errorContent = { 'application/json': plane.errorSchema };
-  const gate = route.gate ?? plane.gate;
-  const refusals: Record<number, AnswerSpec> = {
-    ...(gate
-      ? { 401: { description: `The ${gate}'s credential is missing or wrong.`, content: errorContent } }
-      : {}),
-    ...(gate === 'bearer' && needsScope
-      ? { 403: { description: "The peer's token lacks the scope that is named.", content: errorContent } }
-      : {}),
-    ...(route.body
-      ? {
-          400: { description: 'The body is malformed; every violation is named.', content: errorContent },
-          415: { description: 'The body is not application/json.', content: errorContent },
-        }
-      : {}),
-    ...(route.body || route.rawBody || route.textBody
-      ? { 413: { description: 'The body is too large.', content: errorContent } }
-      : {}),
-    ...(route.textBody ? { 415: { description: 'The body is not text/plain.', content: errorContent } } : {}),
-    ...(route.rawBody || route.textBody || route.looseBody || (route.method === 'POST' && mayBeEmpty(route))
-      ? { 403: { description: 'A page of another origin sent it.', content: errorContent } }
-      : {}),
-  };
-  const placed = [
-    ...parameters('path', route.params),
-    ...parameters('query', route.query),
-    ...parameters('header', route.headers),
-  ];
-  const answers = Object.entries<AnswerSpec>({ ...refusals, ...route.answers });
-  return {
-    operationId: route.operationId,
-    tags: [plane.name],
-    summary: route.summary,
-    ...(route.description ? { description: route.description } : {}),
-    ...(placed.length > 0 ? { parameters: placed } : {}),
-    ...(gate ? { security: [{ [gate]: [] }] } : {}),
-    ...requestBody(route),
-    responses: Object.fromEntries(
-      answers.map(([status, answer]) => [
-        status,
-        {
-          description: answer.description,
-          headers: { 'x-request-id': { description: 'Names the request.', schema: { type: 'string' } } },
-          ...(answer.content ? { content: content(answer.content) } : {}),
-        },
+function operation(about: Operation, headers: Json, named: Record<string, unknown>): Json {
+  const { tag, security, errorSchema, body, rawBody, textBody } = about;
+  const content = (types: Readonly<Record<string, z.ZodType>>) =>
+    Object.fromEntries(
+      Object.entries(types).map(([type, schema]) => [
+        type,
+        { schema: { $ref: uri + nameIn(named, schema) } },
       ]),
+    );
+  const parameters = [
+    ...placed('path', about.params),
+    ...placed('query', about.query),
+    ...placed('header', about.headers),
+  ];
+  const refusals: Operation['refusals'] = {
+    ...(body || rawBody || textBody ? { 413: 'The body is too large.' } : {}),
+    ...(textBody ? { 415: 'The body is not text/plain.' } : {}),
+    ...(body
+      ? { 400: 'The body is malformed; every violation is named.', 415: 'The body is not application/json.' }
+      : {}),
+    ...about.refusals,
+  };
+  const answers = Object.entries<string | AnswerSpec>({ ...refusals, ...about.answers });
+  return {
+    operationId: about.operationId,
+    tags: tag === undefined ? undefined : [tag],
+    summary: about.summary,
+    description: about.description,
+    parameters: parameters.length > 0 ? parameters : undefined,
+    security: security.length > 0 ? security.map((scheme) => ({ [scheme]: [] })) : undefined,
+    requestBody: body
+      ? { required: !about.bodyOptional, content: content({ 'application/json': body }) }
+      : textBody
+        ? { content: { 'text/plain': { schema: { type: 'string' } } } }
+        : rawBody && {
+            description: `Any bytes, at most ${rawBody.limitBytes}.`,
+            content: { 'application/octet-stream': {} },
+          },
+    responses: Object.fromEntries(
+      answers.map(([status, said]) => {
+        const answer =
+          typeof said === 'string'
+            ? { description: said, content: { 'application/json': errorSchema } }
+            : said;
+        return [
+          status,
+          { description: answer.description, headers, content: answer.content && content(answer.content) },
+        ];
+      }),
     ),
   };
 }
 
-/** What a form of another page can send as well. */
-const mayBeEmpty = ({ body, bodyOptional }: Route): boolean => !body || bodyOptional === true;
-
-function requestBody({ body, bodyOptional, rawBody, textBody }: Route): Json {
-  if (body)
-    return { requestBody: { required: !bodyOptional, content: content({ 'application/json': body }) } };
-  if (textBody) return { requestBody: { content: { 'text/plain': { schema: { type: 'string' } } } } };
-  if (!rawBody) return {};
-  const description = `Any bytes, at most ${rawBody.limitBytes}.`;
-  return { requestBody: { description, content: { 'application/octet-stream': {} } } };
-}
-
-const parameters = (place: 'path' | 'query' | 'header', named: Readonly<Record<string, string>> = {}) =>
-  Object.entries(named).map(([name, description]) => ({
+const placed = (place: 'path' | 'query' | 'header', named: DocumentedRoute['headers'] = {}) =>
+  Object.entries(named).map(([name, about]) => ({
     name,
     in: place,
     required: place === 'path',
-    description,
-    schema: { type: 'string' },
+    ...texted(about),
   }));
 
-/** Bodies are named schemas, so that a document's reader meets each once. */
-const content = (types: Readonly<Record<string, z.ZodType>>) =>
-  Object.fromEntries(
-    Object.entries(types).map(([type, schema]) => [type, { schema: { $ref: uri(idOf(schema)) } }]),
+/** A parameter or a header: what it means, and the schema of its text. */
+function texted(about: string | z.ZodType): Json {
+  const { description, ...schema } = described(
+    typeof about === 'string' ? z.string().describe(about) : about,
   );
-
-function idOf(schema: z.ZodType): string {
-  const id = schema.meta()?.id;
-  if (id === undefined) throw new Error('a schema of a route has no id: add .meta({ id })');
-  return id;
+  return { description, schema };
 }
 
-function namedSchemas(planes: readonly Plane[]): Record<string, unknown> {
-  const used = planes.flatMap((plane) => [
-    plane.errorSchema,
-    ...plane.routes.flatMap((route) => [
-      ...(route.body ? [route.body] : []),
-      ...Object.values(route.answers).flatMap((answer) => Object.values(answer.content ?? {})),
-    ]),
-  ]);
-  const named: Record<string, unknown> = {};
-  for (const schema of new Set(used)) {
-    // A schema with an id becomes a definition, itself included.
-    const { $defs } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' });
-    for (const [id, { id: _, ...definition }] of Object.entries($defs ?? {}))
-      named[id] ??= hoisted(definition);
-    if (!(idOf(schema) in named)) {
-      const {
-        $schema: _,
-        $defs: __,
-        id: ___,
-        ...definition
-      } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
-      named[idOf(schema)] = hoisted(definition);
-    }
-  }
-  return Object.fromEntries(Object.entries(named).sort(([a], [b]) => a.localeCompare(b)));
-}
-
-/** `#/$defs/X` to `#/components/schemas/X`. */
-function hoisted(schema: unknown): unknown {
-  return JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', `"${uri('')}`)) as unknown;
+/** Adds a schema, and those with a name within it: a document's reader meets each once. */
+function nameIn(named: Record<string, unknown>, schema: z.ZodType): string {
+  const name = schema.meta()?.id;
+  if (name === undefined) throw new Error('a schema of a route has no id: add .meta({ id })');
+  if (name in named) return name;
+  const { $defs = {}, ...own } = described(schema);
+  // One that holds itself is among its own definitions.
+  for (const [id, { id: _, ...definition }] of Object.entries({ [name]: own, ...$defs }))
+    named[id] ??= JSON.parse(JSON.stringify(definition).replaceAll('"#/$defs/', `"${uri}`)) as unknown;
+  return name;
 }

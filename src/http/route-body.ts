@@ -17,12 +17,7 @@ export const jsonRules: JsonRules = {
   maxDepth: 200,
   maxValues: 1_000_000,
   countsElements: false,
-  codes: {
-    depth: 'nested_too_deep',
-    values: 'too_many_parts',
-    encoding: 'unsupported_encoding',
-    notUtf8: 'invalid_json',
-  },
+  codes: { depth: 'nested_too_deep', encoding: 'unsupported_encoding' },
   refuse: (...about) => new HttpError(...about),
 };
 

@@ -75,26 +75,19 @@ export interface AnswerSpec {
   readonly content?: Readonly<Record<string, z.ZodType>>;
 }
 
-export interface Route extends Endpoint {
-  readonly operationId: string;
+/** What the OpenAPI document says of a route. */
+export interface DocumentedRoute extends Endpoint {
   readonly summary: string;
   readonly description?: string;
   readonly params?: Readonly<Record<string, string>>;
   /** Optional parameters behind the question mark, with what they mean. */
   readonly query?: Readonly<Record<string, string>>;
-  /** Optional headers of its own, with what they mean. */
-  readonly headers?: Readonly<Record<string, string>>;
+  /** Optional headers of its own, with what they mean, or a schema that says it. */
+  readonly headers?: Readonly<Record<string, string | z.ZodType>>;
   /** JSON; every violation is reported at once. */
   readonly body?: z.ZodType;
   /** An empty body, whatever its content type, counts as `{}`. */
   readonly bodyOptional?: true;
-  /** Of a JSON body, where it is less than what all of them may have. */
-  readonly jsonLimitBytes?: number;
-  /**
-   * JSON counts as JSON also under the type of a form, of plain text or none, as curl and fetch send it where nobody
-   * names one; not from pages of another origin.
-   */
-  readonly looseBody?: true;
   /**
    * UTF-8 text instead of JSON, as text/plain, application/toml or without a type; `''` where there is none. Not from
    * pages of another origin. Bytes that are no UTF-8 are answered by `notText`.
@@ -105,6 +98,18 @@ export interface Route extends Endpoint {
   };
   /** Any bytes instead of JSON; not from pages of another origin. */
   readonly rawBody?: { readonly limitBytes: number };
+  readonly answers: Readonly<Record<number, AnswerSpec>>;
+}
+
+export interface Route extends DocumentedRoute {
+  readonly operationId: string;
+  /** Of a JSON body, where it is less than what all of them may have. */
+  readonly jsonLimitBytes?: number;
+  /**
+   * JSON counts as JSON also under the type of a form, of plain text or none, as curl and fetch send it where nobody
+   * names one; not from pages of another origin.
+   */
+  readonly looseBody?: true;
   /** Over the plane's. */
   readonly gate?: Gate;
   /** A wrong `x-svc-operator` is refused by the handler, which logs it, and not before it. */
@@ -115,7 +120,6 @@ export interface Route extends Endpoint {
   readonly before?: (
     request: Pick<PlaneRequest, 'params' | 'headers' | 'by' | 'local'>,
   ) => void | Promise<void>;
-  readonly answers: Readonly<Record<number, AnswerSpec>>;
   readonly handle: (request: PlaneRequest) => Response | Promise<Response>;
 }
 

@@ -27,14 +27,22 @@ export interface RouterOptions<Route extends Endpoint, Setting extends NodeBindi
   /** What a parameter matches. Default: one segment. */
   readonly segment?: string;
   readonly handle: (route: Route, context: Context<Setting>) => Response | Promise<Response>;
+  /** What is said of a path that leads nowhere. */
+  readonly hints: Hints;
   /** Writes what no route answers. @param path below the base path */
   readonly refuse: (error: HttpError, path: string, context: Context<Setting>) => Response;
+}
+
+interface Hints {
+  readonly meant: (path: string) => string;
+  /** Where no route is meant. */
+  readonly otherwise: string;
 }
 
 /** Puts routes on an application; what none of them answers is a 404 or 405 that says what to do. */
 export function mount<Route extends Endpoint, Setting extends NodeBindings>(
   app: Hono<Setting>,
-  { routes, absent = [], basePath = '', segment = '', handle, refuse }: RouterOptions<Route, Setting>,
+  { routes, absent = [], basePath = '', segment = '', hints, handle, refuse }: RouterOptions<Route, Setting>,
 ): void {
   const inside = (path: string) => path.slice(basePath.length);
   for (const { method, path, why } of absent) {
@@ -63,16 +71,19 @@ export function mount<Route extends Endpoint, Setting extends NodeBindings>(
       return refuse(new HttpError(405, 'method_not_allowed', message, { headers }), inside(path), context);
     });
   }
+  // What takes more than a segment is no hint: any path would fit.
+  const told = segment === '' ? routes : routes.filter(({ path }) => !path.includes('{'));
+  const noRoute = noSuchRoute({ routes: told, absent, basePath }, hints);
+  app.notFound((context) => refuse(noRoute(context.req.path), inside(context.req.path), context));
 }
 
-/** What is said of a path that leads nowhere. @param otherwise where no route is meant */
 export function noSuchRoute(
   {
     routes,
     absent = [],
     basePath = '',
   }: Pick<RouterOptions<Endpoint, NodeBindings>, 'routes' | 'absent' | 'basePath'>,
-  words: { readonly otherwise: string; readonly meant: (path: string) => string },
+  hints: Hints,
 ): (path: string) => HttpError {
   const meant = meantPath(
     routes,
@@ -80,7 +91,7 @@ export function noSuchRoute(
   );
   return (path) => {
     const other = meant(path.slice(basePath.length));
-    const hint = other === undefined ? words.otherwise : words.meant(basePath + other);
+    const hint = other === undefined ? hints.otherwise : hints.meant(basePath + other);
     return new HttpError(404, 'not_found', `There is no ${path.slice(0, 200)}; ${hint}`);
   };
 }

@@ -1,23 +1,11 @@
 import { z } from 'zod';
+import { openaiError, violations } from '../wires/core/error-schema.ts';
 
-const violations = z.array(z.object({ path: z.string(), message: z.string() })).optional();
+export { openaiError };
 
 export const hostError = z
   .object({ error: z.object({ code: z.string(), message: z.string(), violations }) })
   .meta({ id: 'HostError' });
-
-/** OpenAI's: all four members are always there. */
-export const openaiError = z
-  .object({
-    error: z.object({
-      message: z.string(),
-      type: z.string(),
-      param: z.string().nullable(),
-      code: z.string().nullable(),
-      violations,
-    }),
-  })
-  .meta({ id: 'OpenAIError' });
 
 export const openaiRefusal = (description: string) => ({
   description,

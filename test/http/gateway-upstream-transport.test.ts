@@ -632,8 +632,8 @@ describe('the provider of this process', () => {
     };
     return { made, calls };
   }
-  async function* batches(...all: readonly AnswerEvent[][]): AnswerBatches {
-    yield* all;
+  async function* batches(...given: readonly AnswerEvent[][]): AnswerBatches {
+    yield* given;
   }
   async function events(reply: UpstreamReply): Promise<AnswerEvent[]> {
     const found: AnswerEvent[] = [];

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { GrammarError } from '../../src/grammar/types.ts';
-import { messagesError } from '../../src/planes/messages/envelope.ts';
-import { messageEvent, messageObject } from '../../src/planes/messages/schema.ts';
+import { messageEvent, messageObject, messagesError } from '../../src/wires/messages/answer-schema.ts';
 import { readNamedEvents } from '../support/named-events.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';

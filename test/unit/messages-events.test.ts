@@ -1,24 +1,26 @@
 import { MessageStream } from '@anthropic-ai/sdk/lib/MessageStream';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { MessageWriter, type MessageFacts } from '../../src/planes/messages/events.ts';
-import { type MessageEvent, messageEvent } from '../../src/planes/messages/schema.ts';
-import type { ChatEnd, ChatEvent } from '../../src/planes/turn/chat.ts';
-import { anyParts, chatEnd, chatEvents, type Part, textOf } from '../support/chat-events.ts';
+import type { z } from 'zod';
+import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import { messageEvent, messageObject } from '../../src/wires/messages/answer-schema.ts';
+import { messagesWire } from '../../src/wires/messages/client.ts';
+import { anyParts, type ChatEnd, chatEnd, chatEvents, type Part, textOf } from '../support/chat-events.ts';
+import { dataOf, residentAbout } from '../support/resident-about.ts';
 
-const newWriter = (facts: Partial<MessageFacts> = {}) =>
-  new MessageWriter({ model: 'm', promptTokens: 12, boundByContext: false, omitThinking: false, ...facts });
-const written = (events: readonly ChatEvent[], writer = newWriter()) =>
-  events.flatMap((event) => [...writer.take(event)]);
-const wholeOf = (events: readonly MessageEvent[], writer: MessageWriter) => {
-  const end = events.find((event) => event.type === 'message_delta');
-  if (!end) throw new Error('no end');
-  return writer.finished(end);
+type MessageEvent = z.infer<typeof messageEvent>;
+const written = (events: readonly AnswerEvent[], body = {}) => {
+  const writer = messagesWire.writer(residentAbout(body));
+  return dataOf<MessageEvent>(events.map((event) => writer.write(event)).join('') + writer.end());
 };
+const wholeOf = (events: readonly AnswerEvent[], body = {}) =>
+  messageObject.strict().parse(messagesWire.body(events, residentAbout(body)));
+const omitted = { thinking: { type: 'adaptive', display: 'omitted' } };
 /** The progress of the prompt, of which four tokens were in the cache. */
-const evaluated: ChatEvent[] = [4, 12].map((processed) => ({
+const evaluated: AnswerEvent[] = [4, 12].map((processed) => ({
   choice: 0,
-  type: 'prompt',
+  type: 'progress',
+  promptTokens: 12,
   processed,
   cached: 4,
   ms: 1,
@@ -32,7 +34,7 @@ const mixed: Part[] = [
 
 describe('the events of a message', () => {
   test('come in the order of the wire, block by block, each in its form', () => {
-    const events = written(chatEvents(mixed));
+    const events = written([...evaluated, ...chatEvents(mixed)]);
     const brief = (event: MessageEvent) => {
       if (event.type === 'content_block_start') return ['start', event.index, event.content_block.type];
       if (event.type === 'content_block_delta') return ['delta', event.index, event.delta.type];
@@ -62,8 +64,8 @@ describe('the events of a message', () => {
   });
 
   test('begin with an empty message and blocks; begin and end count what the cache had apart', () => {
-    const writer = newWriter();
-    const events = written([...evaluated, ...chatEvents(mixed)], writer);
+    const answer = [...evaluated, ...chatEvents(mixed)];
+    const events = written(answer);
     expect(events[0]).toEqual({
       type: 'message_start',
       message: {
@@ -95,12 +97,13 @@ describe('the events of a message', () => {
         input_tokens: 8,
         cache_creation_input_tokens: 0,
         cache_read_input_tokens: 4,
+        cache_creation: { ephemeral_1h_input_tokens: 0, ephemeral_5m_input_tokens: 0 },
         output_tokens: 7,
         output_tokens_details: { thinking_tokens: 3 },
         server_tool_use: null,
       },
     });
-    expect(wholeOf(events, writer)).toMatchObject({
+    expect(wholeOf(answer)).toMatchObject({
       stop_reason: 'tool_use',
       content: [
         { type: 'thinking', thinking: 'Let me see.', signature: expect.stringMatching(/^[\w+/]{43}=$/) },
@@ -113,63 +116,66 @@ describe('the events of a message', () => {
   });
 
   test('an answer without content begins with what its end says of the prompt', () => {
-    const [start, end] = written([chatEnd()]);
-    expect(start).toMatchObject({ message: { usage: { input_tokens: 8, cache_read_input_tokens: 4 } } });
-    expect(end).toMatchObject({ usage: { input_tokens: 8, cache_read_input_tokens: 4 } });
+    const [start, end] = written(chatEnd());
+    expect(start).toMatchObject({
+      message: { usage: { input_tokens: 8, cache_read_input_tokens: 4, output_tokens: 0 } },
+    });
+    expect(end).toMatchObject({ usage: { input_tokens: 8, cache_read_input_tokens: 4, output_tokens: 7 } });
   });
 
-  test.each<[Partial<ChatEnd>, Partial<MessageFacts>, string, string | null]>([
-    [{}, {}, 'end_turn', null],
-    [{ stopText: 'END' }, {}, 'stop_sequence', 'END'],
-    [{ finishReason: 'length' }, {}, 'max_tokens', null],
-    [{ finishReason: 'length' }, { boundByContext: true }, 'model_context_window_exceeded', null],
-    [{ finishReason: 'stop' }, { boundByContext: true }, 'end_turn', null],
-    [{ finishReason: 'tool_calls', stopText: 'END' }, {}, 'tool_use', null],
-  ])('%j with %j stops because of %s', (end, facts, stop_reason, stop_sequence) => {
-    const writer = newWriter(facts);
-    const events = written([chatEnd(end)], writer);
-    expect(wholeOf(events, writer)).toMatchObject({ content: [], stop_reason, stop_sequence });
+  const byContext = 'model_context_window_exceeded';
+  test.each<[ChatEnd, string | undefined, string, string | null]>([
+    [{}, undefined, 'end_turn', null],
+    [{ stopText: 'END' }, undefined, 'stop_sequence', 'END'],
+    [{ finishReason: 'length' }, undefined, 'max_tokens', null],
+    [{ finishReason: 'length' }, byContext, byContext, null],
+    [{ finishReason: 'stop' }, byContext, 'end_turn', null],
+    [{ finishReason: 'tool_calls', stopText: 'END' }, undefined, 'tool_use', null],
+  ])('%j with %j stops because of %s', (end, detail, stop_reason, stop_sequence) => {
+    const events = chatEnd(end).map((event) =>
+      event.type === 'finish' && detail !== undefined ? { ...event, detail } : event,
+    );
+    expect(wholeOf(events)).toMatchObject({ content: [], stop_reason, stop_sequence });
+    expect(written(events).at(-2)).toMatchObject({ delta: { stop_reason, stop_sequence } });
   });
 
   test('omitted thinking has a signature and no text, the same signature as shown', () => {
-    const signatures = [true, false].map((omitThinking) => {
-      const writer = newWriter({ omitThinking });
-      const events = written(chatEvents(mixed.slice(0, 2)), writer);
-      const [block] = wholeOf(events, writer).content;
+    const answer = chatEvents(mixed.slice(0, 2));
+    const signatures = [omitted, {}].map((body) => {
+      const [block] = wholeOf(answer, body).content;
       if (block?.type !== 'thinking') throw new Error('no thinking');
-      expect(block.thinking).toBe(omitThinking ? '' : 'Let me see.');
-      expect(JSON.stringify(events).includes('Let me')).toBe(!omitThinking);
+      expect(block.thinking).toBe(body === omitted ? '' : 'Let me see.');
+      const events = written(answer, body);
+      expect(JSON.stringify(events).includes('Let me')).toBe(body !== omitted);
+      expect(JSON.stringify(events)).toContain(block.signature);
       return block.signature;
     });
     expect(signatures[0]).toBe(signatures[1]);
   });
 
   test('an input that was cut off is empty', () => {
-    const writer = newWriter();
     const cut: Part = { type: 'call', name: 'weather', pieces: ['{"city":"Os'] };
-    const events = written(chatEvents([cut], { finishReason: 'length' }), writer);
-    expect(wholeOf(events, writer)).toMatchObject({
+    expect(wholeOf(chatEvents([cut], { finishReason: 'length' }))).toMatchObject({
       content: [{ type: 'tool_use', input: {} }],
       stop_reason: 'max_tokens',
     });
   });
 
   test('arguments without a call are a fault of ours', () => {
-    const stray: ChatEvent = { choice: 0, type: 'tool_arguments', index: 0, text: '{}' };
+    const stray: AnswerEvent = { choice: 0, type: 'tool_arguments', index: 0, text: '{}' };
     expect(() => written([stray])).toThrow('without their call');
   });
 
   test("add up, in the official client's own hands, to the whole message: for any parts in any order", async () => {
     await fc.assert(
       fc.asyncProperty(anyParts, async (parts) => {
-        const writer = newWriter();
-        const events = written(chatEvents(parts), writer);
-        const lines = events.map((event) => `${JSON.stringify(event)}\n`);
+        const answer = [...evaluated, ...chatEvents(parts)];
+        const lines = written(answer).map((event) => `${JSON.stringify(event)}\n`);
         const stream = MessageStream.fromReadableStream(new Blob(lines).stream() as never);
         const message = await stream.finalMessage();
-        const whole = wholeOf(events, writer);
+        const whole = wholeOf(answer);
         expect(JSON.parse(JSON.stringify(message))).toMatchObject(
-          JSON.parse(JSON.stringify(whole)) as object,
+          JSON.parse(JSON.stringify({ ...whole, id: message.id })) as object,
         );
         const texts = whole.content.map((block) => (block.type === 'text' ? block.text : ''));
         expect(texts.join('')).toBe(

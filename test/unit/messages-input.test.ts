@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { toChatInput } from '../../src/planes/messages/input.ts';
-import { messageRequest } from '../../src/planes/messages/request-schema.ts';
+import { messageRequest } from '../../src/wires/messages/request-schema.ts';
 import { HttpError } from '../../src/http/error.ts';
 
 const hi = { role: 'user', content: 'hi' };

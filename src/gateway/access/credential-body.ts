@@ -1,4 +1,6 @@
+import { z } from 'zod';
 import { isRecord, type Json } from '../../util/json.ts';
+import type { Violation } from '../../http/error.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { invalidRequest } from '../../wires/core/error.ts';
 import { AddressRefused, vettedBase } from '../upstream/vetting.ts';
@@ -12,13 +14,33 @@ export interface GivenCredential {
   readonly askedUrl: string;
 }
 
-interface Violation {
-  readonly path: string;
-  readonly message: string;
-}
-
 const longestKey = 8192;
 const longestUrl = 2048;
+/** It goes into a header: printable ASCII in one piece. */
+const keyForm = /^[\x21-\x7e]+$/;
+
+/** For the document: what is wrong is told by `credentialBody`, which knows the provider. */
+export const credentialRequest = z
+  .object({
+    api_key: z.string().max(longestKey).regex(keyForm).describe("The provider's key."),
+    base_url: z
+      .string()
+      .max(longestUrl)
+      .nullish()
+      .describe('Of your resource, of a provider that has no URL for all of its customers.'),
+  })
+  .meta({ id: 'CredentialRequest' });
+
+/** What is shown of one that is stored. */
+export const storedCredential = z
+  .object({
+    provider: z.string(),
+    status: z.enum(['active', 'rejected']),
+    last4: z.string(),
+    base_url: z.string().optional(),
+    created_at: z.string(),
+  })
+  .meta({ id: 'Credential' });
 
 /** The body of `PUT /v1/keys/{provider}`. @throws WireError 400 with all that is wrong with it */
 export function credentialBody(body: unknown, provider: ByokProvider): GivenCredential {
@@ -67,7 +89,7 @@ function membersOf(body: unknown): Json {
   });
 }
 
-/** It goes into a header: printable ASCII in one piece. Says nothing of what it is. */
+/** Says nothing of what it is. */
 function keyFault(key: unknown): string | undefined {
   if (key === undefined) return "is missing: the provider's key";
   if (typeof key !== 'string')
@@ -75,8 +97,7 @@ function keyFault(key: unknown): string | undefined {
   if (key === '') return "is empty: the provider's key";
   if (key.length > longestKey)
     return `has ${key.length} characters, more than the ${longestKey} that a key may have`;
-  if (!/^[\x21-\x7e]+$/.test(key))
-    return 'holds spaces, line breaks or characters beyond ASCII, which no key has';
+  if (!keyForm.test(key)) return 'holds spaces, line breaks or characters beyond ASCII, which no key has';
   return undefined;
 }
 

@@ -1,6 +1,8 @@
+import type { z } from 'zod';
 import type { Candidate, Model } from '../catalog/types.ts';
 import type { ReceiptReason } from '../../wires/core/types.ts';
 import type { KeyRow } from '../ledger/types.ts';
+import type { storedCredential } from './credential-body.ts';
 
 /** Who asks. */
 export interface Caller {
@@ -31,15 +33,7 @@ export interface OwnCredential {
 }
 
 export interface CredentialStore {
-  list(accountId: string): Promise<
-    {
-      readonly provider: string;
-      readonly status: 'active' | 'rejected';
-      readonly last4: string;
-      readonly base_url?: string;
-      readonly created_at: string;
-    }[]
-  >;
+  list(accountId: string): Promise<z.infer<typeof storedCredential>[]>;
   /** Asks the provider first; 422 and nothing stored where it refuses. @throws WireError */
   put(accountId: string, provider: string, body: unknown): Promise<void>;
   /** @returns whether there was one */

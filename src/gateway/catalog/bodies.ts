@@ -1,11 +1,39 @@
 /** What callers are shown: bodies of the routes about models and money. */
+import { z } from 'zod';
+import { caps } from '../../wires/core/types.ts';
 import type { Balance, Nano } from '../ledger/types.ts';
 import type { Model } from './types.ts';
 
+const usdPerMtok = z.string().describe('Decimal text: US dollars a million tokens.');
+
+export const catalogModel = z
+  .object({
+    id: z.string(),
+    object: z.literal('model'),
+    created: z.int(),
+    owned_by: z.string(),
+    display_name: z.string(),
+    provider: z.string(),
+    caps: z.array(z.enum(caps)),
+    context_window: z.int().describe('Input and output together, in tokens.'),
+    max_output_tokens: z.int(),
+    pricing: z.object({
+      in_usd_per_mtok: usdPerMtok,
+      out_usd_per_mtok: usdPerMtok,
+      cache_read_usd_per_mtok: usdPerMtok,
+      cache_write_usd_per_mtok: usdPerMtok,
+    }),
+    embedding_dimensions: z.int().optional(),
+  })
+  .meta({ id: 'Model' });
+export const catalogList = z
+  .object({ object: z.literal('list'), data: z.array(catalogModel) })
+  .meta({ id: 'ModelList' });
+
 /** As OpenAI's clients read it, and with what they ignore. `created` is what they want and nobody knows. */
-export const modelBody = (model: Model) => ({
+export const modelBody = (model: Model): z.infer<typeof catalogModel> => ({
   id: model.id,
-  object: 'model' as const,
+  object: 'model',
   created: 0,
   owned_by: model.provider.id,
   display_name: model.displayName,
@@ -18,12 +46,26 @@ export const modelBody = (model: Model) => ({
 });
 
 /** Of GET /v1/catalog and /v1/models. */
-export const listBody = (models: readonly Model[]) => ({
-  object: 'list' as const,
+export const listBody = (models: readonly Model[]): z.infer<typeof catalogList> => ({
+  object: 'list',
   data: models.map(modelBody),
 });
 
-export const balanceBody = ({ remaining, included, allowanceRemaining, creditsRemaining }: Balance) => ({
+export const balance = z
+  .object({
+    remaining_nanodollars: z.int().describe('Below nothing where an answer cost more than was held for it.'),
+    included_nanodollars: z.int(),
+    allowance_remaining_nanodollars: z.int(),
+    credits_remaining_nanodollars: z.int(),
+  })
+  .meta({ id: 'Balance' });
+
+export const balanceBody = ({
+  remaining,
+  included,
+  allowanceRemaining,
+  creditsRemaining,
+}: Balance): z.infer<typeof balance> => ({
   remaining_nanodollars: jsonNano(remaining),
   included_nanodollars: jsonNano(included),
   allowance_remaining_nanodollars: jsonNano(allowanceRemaining),

@@ -2,7 +2,7 @@ import { Hono } from 'hono';
 import { deliver } from '../../http/deliver.ts';
 import { ClientGone, type HttpError } from '../../http/error.ts';
 import { type NodeBindings, openExchange } from '../../http/exchange.ts';
-import { mount, noSuchRoute } from '../../http/router.ts';
+import { mount } from '../../http/router.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { errorAnswer, errorBodyAt, plainErrorBody } from './answers.ts';
 import type { Asked } from './asked.ts';
@@ -16,12 +16,12 @@ import { ownFault } from './work.ts';
 /** The gateway as a Hono app of its own; `basePath` where it is mounted in a host. */
 export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<NodeBindings> {
   const app = new Hono<NodeBindings>();
-  const routes = gatewayRoutes(parts, basePath);
   mount(app, {
-    routes,
+    routes: gatewayRoutes(parts, basePath),
     basePath,
     // Ids of models have slashes.
     segment: '{.+}',
+    hints: hintsOf(basePath),
     refuse,
     async handle({ path, answer, errorBody = plainErrorBody, priced }, context) {
       const receipt = newReceipt();
@@ -54,10 +54,6 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<NodeB
       }
     },
   });
-  // What a parameter takes is no hint: any path would fit.
-  const literal = routes.filter((route) => !route.path.includes('{'));
-  const noRoute = noSuchRoute({ routes: literal, basePath }, hintsOf(basePath));
-  app.notFound(({ req: { path } }) => refuse(noRoute(path), path.slice(basePath.length)));
   return app;
 }
 

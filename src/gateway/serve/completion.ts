@@ -74,7 +74,7 @@ export async function complete(parts: GatewayParts, wire: ClientWire, asked: Ask
     });
   return await buffered(work, async (reply, candidate) => {
     const answer = await wholeOf(reply, {
-      translate: (text) => translation(candidate).answer(text, about(candidate)),
+      translate: (whole) => translation(candidate).answer(whole, about(candidate)),
       write: (events, local) => JSON.stringify(wire.body(events, localAbout(local, candidate))),
     });
     const tally = new Tally();

@@ -10,8 +10,7 @@ import { stopping } from './in-flight.ts';
 import { refuseLookalikes } from './lookalikes.ts';
 import type { GatewayParts } from './parts.ts';
 import { endpointOf, KeyInvalid, type Order, Purchase } from './purchase.ts';
-import { readJsonObject } from './request-body.ts';
-import { type JsonObjectBody } from './request-body.ts';
+import { type JsonObjectBody, readJsonObject } from './request-body.ts';
 import { ClientGone } from '../../http/error.ts';
 
 /** A request that is known, and may be served. */

@@ -1,5 +1,5 @@
-import { type BodySource, type JsonRules, readJson } from '../../http/body.ts';
-import { isRecord } from '../../util/json.ts';
+import { type BodySource, type JsonBody, type JsonRules, readJson } from '../../http/body.ts';
+import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest, WireError } from '../../wires/core/error.ts';
 import type { BodyShare } from './body-shares.ts';
 
@@ -8,20 +8,13 @@ const jsonRules: JsonRules = {
   maxDepth: 200,
   maxValues: 400_000,
   countsElements: true,
-  codes: {
-    depth: 'json_too_deep',
-    values: 'json_too_large',
-    encoding: 'unsupported_media_type',
-    notUtf8: 'invalid_encoding',
-  },
+  codes: { depth: 'json_too_deep', encoding: 'unsupported_media_type' },
   refuse: (status, code, message, options) =>
     new WireError(status, 'invalid_request_error', message, { code, ...options }),
 };
 
-export interface JsonObjectBody {
-  /** As it came. */
-  readonly text: string;
-  readonly value: Readonly<Record<string, unknown>>;
+export interface JsonObjectBody extends JsonBody {
+  readonly value: Json;
 }
 
 /** A JSON object of at most `limitBytes`. @throws WireError 400, 413, 415, 429 @throws ClientGone */

@@ -1,9 +1,17 @@
+import { z } from 'zod';
 import { docsPage } from '../../api-docs/page.ts';
-import { balanceBody, listBody, modelBody } from '../catalog/bodies.ts';
+import { htmlPage, openapi } from '../../api-docs/schema.ts';
+import { credentialRequest, storedCredential } from '../access/credential-body.ts';
+import { balance, balanceBody, catalogList, catalogModel, listBody, modelBody } from '../catalog/bodies.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { chatWire } from '../../wires/chat/client.ts';
+import { chatBody } from '../../wires/chat/request-schema.ts';
 import { completionsWire } from '../../wires/completions/client.ts';
+import { completionsBody } from '../../wires/completions/facts.ts';
+import { embeddingsBody } from '../../wires/embeddings/facts.ts';
+import { messagesBody } from '../../wires/messages/body-schema.ts';
 import { messagesWire } from '../../wires/messages/client.ts';
+import { responsesBody } from '../../wires/responses/body-schema.ts';
 import { responsesWire } from '../../wires/responses/client.ts';
 import type { ClientWire } from '../../wires/core/wire.ts';
 import { jsonAnswer } from './answers.ts';
@@ -11,20 +19,14 @@ import { type Answer } from '../../http/deliver.ts';
 import type { Asked } from './asked.ts';
 import { complete } from './completion.ts';
 import { embed } from './embedding.ts';
-import { openapiDocument } from './openapi.ts';
+import { type GatewayOperation, openapiDocument } from './openapi.ts';
 import type { GatewayParts } from './parts.ts';
 import { readJsonObject } from './request-body.ts';
-import type { Priced } from './told.ts';
 
 /** A route of the gateway; its answer may reject with `WireError`, `StoreError` or `ClientGone`. */
-export interface GatewayRoute {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** As `/v1/keys/{provider}`. */
-  readonly path: string;
+export interface GatewayRoute extends GatewayOperation {
   readonly answer: (asked: Asked, params: Readonly<Record<string, string>>) => Promise<Answer>;
   readonly errorBody?: ClientWire['errorBody'];
-  /** It costs money, and is told to who watches. */
-  readonly priced?: Priced;
 }
 
 /** @param basePath where the gateway is mounted */
@@ -34,20 +36,30 @@ export function gatewayRoutes(parts: GatewayParts, basePath: string): GatewayRou
     {
       method: 'GET',
       path: '/openapi.json',
-      answer: async ({ receipt }) =>
-        jsonAnswer(receipt, 200, JSON.stringify(openapiDocument(routes, basePath))),
+      summary: 'This document',
+      isOpen: true,
+      answerBody: openapi,
+      answer: async ({ receipt }) => jsonAnswer(receipt, 200, JSON.stringify(written())),
     },
     {
       method: 'GET',
       path: '/docs',
+      summary: 'This document, for reading',
+      isOpen: true,
+      answerBody: htmlPage,
+      mediaType: 'text/html',
       async answer({ receipt }) {
-        const { html, headers } = docsPage(openapiDocument(routes, basePath), `${basePath}/openapi.json`);
+        const { html, headers } = docsPage(written(), `${basePath}/openapi.json`);
         return jsonAnswer(receipt, 200, html, headers);
       },
     },
   ];
+  let cache: ReturnType<typeof openapiDocument> | undefined;
+  const written = () => (cache ??= openapiDocument(routes, basePath));
   return routes;
 }
+
+const status = z.object({ status: z.literal(['ok', 'ready']) }).meta({ id: 'Status' });
 
 const servedRoutes = (parts: GatewayParts): GatewayRoute[] => [
   ...completionRoutes(parts),
@@ -56,12 +68,19 @@ const servedRoutes = (parts: GatewayParts): GatewayRoute[] => [
   {
     method: 'GET',
     path: '/health',
+    summary: 'Whether it lives',
+    isOpen: true,
+    answerBody: status,
     answer: async ({ receipt }) => jsonAnswer(receipt, 200, '{"status":"ok"}'),
   },
   {
     // What balancers ask: whether requests can be served, and their money kept.
     method: 'GET',
     path: '/ready',
+    summary: 'Whether it can serve, and keep the money of it',
+    isOpen: true,
+    answerBody: status,
+    refusals: { 503: 'The database is away.' },
     async answer({ receipt }) {
       await parts.ready();
       return jsonAnswer(receipt, 200, '{"status":"ready"}');
@@ -69,18 +88,48 @@ const servedRoutes = (parts: GatewayParts): GatewayRoute[] => [
   },
 ];
 
+/** An answer whose members are another's to say. */
+const as = (id: string, what: string) => z.looseObject({}).meta({ id, description: `As ${what}.` });
+
 const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
   ...(
     [
-      ['/v1/chat/completions', chatWire],
-      ['/v1/messages', messagesWire],
-      ['/v1/responses', responsesWire],
-      ['/v1/completions', completionsWire],
+      {
+        wire: chatWire,
+        path: '/v1/chat/completions',
+        summary: "A completion on OpenAI's chat wire, of every model of the catalog",
+        body: chatBody,
+        answerBody: as('ChatCompletion', "OpenAI's chat completion"),
+      },
+      {
+        wire: messagesWire,
+        path: '/v1/messages',
+        summary: "A message on Anthropic's wire, of the models of that family",
+        body: messagesBody,
+        answerBody: as(
+          'Message',
+          "Anthropic's message; a stream has an event svc_receipt after message_stop",
+        ),
+      },
+      {
+        wire: responsesWire,
+        path: '/v1/responses',
+        summary: "A response on OpenAI's responses wire, stateless, of every model of the catalog",
+        body: responsesBody,
+        answerBody: as('Response', "OpenAI's response"),
+      },
+      {
+        wire: completionsWire,
+        path: '/v1/completions',
+        summary: "A completion of a text, OpenAI's older wire",
+        body: completionsBody,
+        answerBody: as('Completion', "OpenAI's text completion"),
+      },
     ] as const
   ).map(
-    ([path, wire]): GatewayRoute => ({
+    ({ wire, ...about }): GatewayRoute => ({
       method: 'POST',
-      path,
+      ...about,
       answer: (asked) => complete(parts, wire, asked),
       errorBody: wire.errorBody,
       priced: { wire: wire.name, operation: wire.name === 'completions' ? 'text_completion' : 'chat' },
@@ -89,6 +138,9 @@ const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
   {
     method: 'POST',
     path: '/v1/embeddings',
+    summary: 'Texts as vectors, of models with the capability embeddings',
+    body: embeddingsBody,
+    answerBody: as('EmbeddingList', "OpenAI's list of embeddings"),
     answer: (asked) => embed(parts, asked),
     priced: { wire: 'embeddings', operation: 'embeddings' },
   },
@@ -98,11 +150,16 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
   {
     method: 'GET',
     path: '/v1/catalog',
+    summary: 'Every model and its prices',
+    isOpen: true,
+    answerBody: catalogList,
     answer: async ({ receipt }) => jsonAnswer(receipt, 200, JSON.stringify(listBody(catalog.list()))),
   },
   {
     method: 'GET',
     path: '/v1/models',
+    summary: 'The models that this key may use',
+    answerBody: catalogList,
     async answer({ receipt, header }) {
       const { key, accountId } = await authenticator.confirm(header);
       const models = await catalog.listFor(key.models, (provider) => credentials.find(accountId, provider));
@@ -112,6 +169,10 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
   {
     method: 'GET',
     path: '/v1/models/{id}',
+    summary: 'One of them',
+    params: { id: 'As GET /v1/models names it; it may hold slashes.' },
+    answerBody: catalogModel,
+    refusals: { 404: 'model_not_found' },
     async answer({ receipt, header }, { id = '' }) {
       const { key, accountId } = await authenticator.confirm(header);
       receipt.requestedModel = receipt.effectiveModel = id;
@@ -127,6 +188,8 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
   {
     method: 'GET',
     path: '/v1/balance',
+    summary: 'What the account has left, in nanodollars',
+    answerBody: balance,
     async answer({ receipt, header }) {
       const { accountId } = await authenticator.confirm(header);
       return jsonAnswer(receipt, 200, JSON.stringify(balanceBody(await ledger.balance(accountId))));
@@ -137,10 +200,14 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
 /** A credential and its URL: longer is none. */
 const mostKeyBytes = 64 * 1024;
 
+const params = { provider: 'The id of a provider that takes credentials of its callers.' };
+
 const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[] => [
   {
     method: 'GET',
     path: '/v1/keys',
+    summary: "The account's own credentials of providers, without the secrets",
+    answerBody: z.object({ data: z.array(storedCredential) }).meta({ id: 'CredentialList' }),
     async answer({ receipt, header }) {
       const { accountId } = await authenticator.confirm(header);
       return jsonAnswer(receipt, 200, JSON.stringify({ data: await credentials.list(accountId) }));
@@ -149,6 +216,11 @@ const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[]
   {
     method: 'PUT',
     path: '/v1/keys/{provider}',
+    summary: 'Stores one, sealed, after the provider took it',
+    params,
+    body: credentialRequest,
+    answerBody: storedCredential,
+    refusals: { 404: 'provider_not_found', 422: 'The provider rejects it; nothing is stored.' },
     async answer(asked, { provider = '' }) {
       const { accountId } = await authenticator.confirm(asked.header);
       const { value } = await readJsonObject(asked, mostKeyBytes);
@@ -160,6 +232,12 @@ const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[]
   {
     method: 'DELETE',
     path: '/v1/keys/{provider}',
+    summary: 'Removes one',
+    params,
+    answerBody: z
+      .object({ provider: z.string(), deleted: z.literal(true) })
+      .meta({ id: 'CredentialDeleted' }),
+    refusals: { 404: 'credential_not_found' },
     async answer({ receipt, header }, { provider = '' }) {
       const { accountId } = await authenticator.confirm(header);
       if (!(await credentials.remove(accountId, provider)))

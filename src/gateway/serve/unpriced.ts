@@ -1,6 +1,6 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { Candidate } from '../catalog/types.ts';
-import { invalidRequest } from '../../wires/core/error.ts';
+import { Violations } from '../../wires/core/violations.ts';
 import type { ClientWireName } from '../../wires/core/wire.ts';
 
 type IsHarmless = (value: unknown) => boolean;
@@ -81,39 +81,29 @@ const runByCaller: ReadonlySet<unknown> = new Set([
  */
 export function refuseUnpriced(wire: ClientWireName, { credential }: Candidate, body: Json): void {
   if (credential.kind === 'byok') return;
-  const found: { readonly path: string; readonly message: string }[] = [];
-  const refuse = (path: string, message: string) => found.push({ path, message });
+  const faults = new Violations();
   const rules = ofWire[wire];
   // Most requests name none of them: their few members are looked up, not all of ours in them.
   if (Object.keys(body).some((name) => rules.has(name)))
     for (const [name, [why, isHarmless]] of rules) {
       const value = body[name];
-      if (value !== undefined && value !== null && isHarmless?.(value) !== true) refuse(name, why);
+      if (value !== undefined && value !== null && isHarmless?.(value) !== true) faults.refuse(name, why);
     }
   if (wire !== 'messages')
     listOf(body['tools']).forEach((tool, index) => {
       if (!isRecord(tool) || isRunByCaller(tool)) return;
-      refuse(
+      faults.refuse(
         `tools.${index}.type`,
         'it runs at the provider and is billed beside the tokens; use functions that you run yourself',
       );
     });
   listOf(body['messages']).forEach((message, index) => {
     if (!isRecord(message)) return;
-    if (isRecord(message['audio'])) refuse(`messages.${index}.audio`, spoken);
-    if (Array.isArray(message['content'])) parts(message['content'], `messages.${index}.content`, refuse);
+    if (isRecord(message['audio'])) faults.refuse(`messages.${index}.audio`, spoken);
+    if (Array.isArray(message['content'])) parts(message['content'], `messages.${index}.content`, faults);
   });
-  const [first] = found;
-  if (!first) return;
-  const told = found.slice(0, mostTold);
-  throw invalidRequest(told.map(({ path, message }) => `${path}: ${message}.`).join(' '), {
-    code: 'unsupported_parameter',
-    param: first.path,
-    violations: told,
-  });
+  faults.throwAny();
 }
-
-const mostTold = 20;
 
 const isRunByCaller = ({ type, environment }: Json): boolean =>
   type === undefined ||
@@ -122,19 +112,19 @@ const isRunByCaller = ({ type, environment }: Json): boolean =>
 
 const stored = 'files of the provider are not used here; send the file itself';
 
-function parts(content: unknown, path: string, refuse: (path: string, message: string) => void): void {
+function parts(content: unknown, path: string, faults: Violations): void {
   listOf(content).forEach((part, index) => {
     if (!isRecord(part)) return;
     const at = `${path}.${index}`;
     const { type, file, source, content: inner } = part;
-    if (type === 'input_audio') refuse(at, spoken);
-    if (type === 'container_upload') refuse(at, stored);
+    if (type === 'input_audio') faults.refuse(at, spoken);
+    if (type === 'container_upload') faults.refuse(at, stored);
     if (isRecord(file) && file['file_id'] !== undefined && file['file_id'] !== null)
-      refuse(`${at}.file.file_id`, stored);
+      faults.refuse(`${at}.file.file_id`, stored);
     if (isRecord(source)) {
-      if (source['type'] === 'file') refuse(`${at}.source`, stored);
-      parts(source['content'], `${at}.source.content`, refuse);
+      if (source['type'] === 'file') faults.refuse(`${at}.source`, stored);
+      parts(source['content'], `${at}.source.content`, faults);
     }
-    parts(inner, `${at}.content`, refuse);
+    parts(inner, `${at}.content`, faults);
   });
 }

@@ -4,7 +4,7 @@ import { openapiDocument } from '../../http/openapi.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
 import { docsPage } from '../../api-docs/page.ts';
 import { neededScopes } from '../scopes.ts';
-import { htmlPage, openapi } from './schema.ts';
+import { htmlPage, openapi } from '../../api-docs/schema.ts';
 
 /** Describes the given planes and itself. */
 export function docsPlane(described: readonly Plane[], version: string): Plane {

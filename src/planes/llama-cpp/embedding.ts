@@ -4,7 +4,7 @@ import { llamaError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, written } from '../turn/embedding.ts';
-import { refused, text } from '../turn/members.ts';
+import { refused, text } from '../../wires/core/members.ts';
 import { toInputs } from '../v1/embeddings.ts';
 import { embeddingRequest } from '../../wires/embeddings/server-schema.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { emptyList, flag, isOneOf, refused, text } from '../turn/members.ts';
+import { emptyList, flag, isOneOf, refused, text } from '../../wires/core/members.ts';
 import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';
 import { postSamplingProbs } from '../turn/post-sampling.ts';

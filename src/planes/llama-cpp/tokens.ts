@@ -5,7 +5,7 @@ import { llamaError } from '../error-schema.ts';
 import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { flag, text } from '../turn/members.ts';
+import { flag, text } from '../../wires/core/members.ts';
 
 /** What a request may encode or decode: nothing else runs meanwhile. */
 const most = { characters: 1_000_000, tokens: 1_000_000 };

@@ -1,30 +1,31 @@
-import type { ChatInput, Thinking, ToolChoice, ToolDefinition } from '../../chat/index.ts';
+import type { ChatInput, Thinking } from '../../chat/index.ts';
 import { invalidBody } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
 import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
-import type { AssistantBlock, Message, UserBlock } from './blocks-schema.ts';
-import type { CountRequest, MessageRequest, ToolChoiceParam } from './request-schema.ts';
+import type { AssistantBlock, Message, UserBlock } from '../../wires/messages/blocks-schema.ts';
+import { choiceOf, toolOf } from '../../wires/messages/conversation.ts';
+import type { CountRequest, MessageRequest } from '../../wires/messages/request-schema.ts';
 
 /** A request as a conversation; throws everything in which its parts contradict each other. */
 export function toChatInput(body: CountRequest & Partial<Pick<MessageRequest, 'max_tokens'>>): ChatInput {
   const violations: Violation[] = [];
   const turns = toTurns(body, violations);
-  const tools = (body.tools ?? []).map(toTool);
+  const tools = (body.tools ?? []).map(toolOf);
   refuseLarge(tools, violations);
   refuseTwins(tools, violations);
-  const toolChoice = toToolChoice(body.tool_choice, tools, violations);
+  const { toolChoice = 'auto', parallelToolCalls = true } = choiceOf(body.tool_choice) ?? {};
+  if (toolChoice === 'required') refuseNoTools('tool_choice', tools, violations);
+  if (typeof toolChoice === 'object') refuseUnknown('tool_choice.name', toolChoice.name, tools, violations);
   refuseTightBudget(body, violations);
   if (violations.length > 0) throw invalidBody(violations);
-  const choice = body.tool_choice;
-  const alone = choice && choice.type !== 'none' && choice.disable_parallel_tool_use === true;
   const format = body.output_config?.format ?? body.output_format;
   const thinking = thinkingOf(body);
   return {
     ...turns,
     ...(tools.length > 0 ? { tools, toolChoice } : {}),
-    ...(alone ? { parallelToolCalls: false } : {}),
+    ...(parallelToolCalls ? {} : { parallelToolCalls }),
     ...(format ? { output: { kind: 'json_schema', schema: format.schema } } : {}),
     ...(thinking === undefined ? {} : { thinking }),
   };
@@ -88,37 +89,6 @@ function addAnswer(conversation: Conversation, blocks: readonly AssistantBlock[]
 
 const joined = (content: string | readonly { readonly text: string }[]): string =>
   typeof content === 'string' ? content : content.map(({ text }) => text).join('\n');
-
-const toTool = ({
-  name,
-  description,
-  input_schema: parameters,
-  strict,
-}: NonNullable<CountRequest['tools']>[number]): ToolDefinition => ({
-  name,
-  ...(description ? { description } : {}),
-  parameters,
-  ...(strict ? { strict } : {}),
-});
-
-function toToolChoice(
-  choice: ToolChoiceParam | null | undefined,
-  tools: readonly ToolDefinition[],
-  violations: Violation[],
-): ToolChoice {
-  switch (choice?.type) {
-    case 'tool':
-      refuseUnknown('tool_choice.name', choice.name, tools, violations);
-      return { name: choice.name };
-    case 'any':
-      refuseNoTools('tool_choice', tools, violations);
-      return 'required';
-    case 'none':
-      return 'none';
-    default:
-      return 'auto';
-  }
-}
 
 function refuseTightBudget(
   { thinking, max_tokens: most }: Parameters<typeof toChatInput>[0],

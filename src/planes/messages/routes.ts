@@ -1,20 +1,26 @@
 import { prepareChat } from '../../chat/index.ts';
 import { HttpError } from '../../http/error.ts';
-import { type Resident, toHttpError } from '../resident.ts';
 import { defineRoute, type Plane, type Route } from '../../http/route.ts';
-import { serverSentEvents, sse, streamResponse } from '../../http/stream.ts';
-import { startChat } from '../turn/chat.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
+import {
+  messageEvent,
+  messageObject,
+  messagesError,
+  tokenCount,
+} from '../../wires/messages/answer-schema.ts';
+import { messagesWire } from '../../wires/messages/client.ts';
+import { formatOf } from '../../wires/messages/facts.ts';
+import { errorBodyOf, noThreads } from '../../wires/messages/frames.ts';
+import { countRequest, type MessageRequest, messageRequest } from '../../wires/messages/request-schema.ts';
+import { type Resident, toHttpError } from '../resident.ts';
+import { startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
+import { aboutOf, respond } from '../turn/respond.ts';
 import { toSampling } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
 import { namingGrammar } from '../v1/grammar-refusal.ts';
-import { messagesEnvelope, messagesError, noThreads } from './envelope.ts';
-import { MessageWriter } from './events.ts';
 import { toChatInput } from './input.ts';
-import { countRequest, type MessageRequest, messageRequest } from './request-schema.ts';
-import { type MessageEvent, type MessageObject, messageEvent, messageObject, tokenCount } from './schema.ts';
 
 const path = '/v1/messages';
 const refusal = (description: string) => ({ description, content: { 'application/json': messagesError } });
@@ -29,7 +35,7 @@ export function messagesPlane(resident: Resident): Plane {
     name: 'messages',
     summary: "Anthropic's wire: messages and their token counts.",
     prefixes: [path],
-    envelope: messagesEnvelope,
+    envelope: errorBodyOf,
     errorSchema: messagesError,
     routes: [createRoute(resident), countRoute(resident)],
   };
@@ -76,19 +82,12 @@ function createRoute(resident: Resident): Route {
       const { prepared, events } = await startChat(ready, ask, signal, work).catch((error: unknown) => {
         throw namingGrammar(error, () => grammarMember(body));
       });
-      const promptTokens = prepared.prompt.length;
-      const { thinking } = body;
-      const writer = new MessageWriter({
-        model: model.id,
-        promptTokens,
-        boundByContext: promptTokens + body.max_tokens > model.contextLength,
-        omitThinking: thinking?.type !== 'disabled' && thinking?.display === 'omitted',
-      });
-      if (!body.stream) return Response.json(await collected(events, writer));
-      return await streamResponse(framed(events, writer), {
-        contentType: serverSentEvents,
-        failure: (error) => sse(messagesEnvelope(asHttpError(error), requestId), 'error'),
-      });
+      const isTight = prepared.prompt.length + body.max_tokens > model.contextLength;
+      const answered = {
+        events: isTight ? boundByContext(events) : events,
+        about: { ...aboutOf(model, { body, facts: { includeUsage: true, answers: 1 } }), requestId },
+      };
+      return await respond(messagesWire, answered, { stream: body.stream, asHttpError });
     },
   });
 }
@@ -101,29 +100,20 @@ function refuseThread({ thread }: MessageRequest): void {
 }
 
 /** The member that the answer's grammar comes from, or what of it is at fault. */
-function grammarMember({ tools, output_config: config, output_format: format }: MessageRequest): string {
-  const defined = (tools ?? []).map(({ strict, input_schema: schema }) => ({ strict, schema }));
-  const fault = toolAtFault(defined, 'input_schema');
-  if (fault !== undefined) return fault;
-  if (config?.format) return 'output_config.format.schema';
-  return format ? 'output_format.schema' : 'tools';
+function grammarMember(body: MessageRequest): string {
+  const defined = (body.tools ?? []).map(({ strict, input_schema: schema }) => ({ strict, schema }));
+  const format = formatOf(body);
+  return toolAtFault(defined, 'input_schema') ?? (format ? `${format.param}.schema` : 'tools');
 }
 
-async function* framed(
-  batches: AnswerBatches,
-  writer: MessageWriter,
-): AsyncGenerator<string, void, undefined> {
+/** The context ends the answers before the request's own limit does. */
+async function* boundByContext(batches: AnswerBatches): AnswerBatches {
   for await (const batch of batches)
-    for (const event of batch) for (const made of writer.take(event)) yield sse(made, made.type);
-}
-
-async function collected(batches: AnswerBatches, writer: MessageWriter): Promise<MessageObject> {
-  let end: Extract<MessageEvent, { type: 'message_delta' }> | undefined;
-  for await (const batch of batches)
-    for (const event of batch)
-      for (const made of writer.take(event)) if (made.type === 'message_delta') end = made;
-  if (!end) throw new Error('the engine ended a generation without an end event');
-  return writer.finished(end);
+    yield batch.map((event) =>
+      event.type === 'finish' && event.reason === 'length'
+        ? { ...event, detail: 'model_context_window_exceeded' }
+        : event,
+    );
 }
 
 function countRoute(resident: Resident): Route {

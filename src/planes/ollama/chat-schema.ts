@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { flag, text, toolList, toolName } from '../turn/members.ts';
+import { flag, text, toolList, toolName } from '../../wires/core/members.ts';
 import { modelMembers } from './model.ts';
 import { format, images, keepAlive, logprobMembers, optionsMember, stream, think } from './options-schema.ts';
 

@@ -5,7 +5,7 @@ import type { ModelStore } from '../model-store.ts';
 import type { Violation } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { emptyList, flag, refused, text } from '../turn/members.ts';
+import { emptyList, flag, refused, text } from '../../wires/core/members.ts';
 import { storeRefusals } from './answers.ts';
 import { lineStream } from './lines.ts';
 import { progressLine } from './model-schema.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
-import { flag, text } from '../turn/members.ts';
+import { flag, text } from '../../wires/core/members.ts';
 import { modelMembers } from './model.ts';
 import { keepAlive, optionsMember } from './options-schema.ts';
 

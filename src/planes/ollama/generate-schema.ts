@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
-import { flag, refused, text } from '../turn/members.ts';
+import { flag, refused, text } from '../../wires/core/members.ts';
 import { modelMembers } from './model.ts';
 import { format, images, keepAlive, logprobMembers, optionsMember, stream, think } from './options-schema.ts';
 

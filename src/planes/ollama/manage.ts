@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { text } from '../turn/members.ts';
+import { text } from '../../wires/core/members.ts';
 import { storeRefusals } from './answers.ts';
 import { modelMembers, nameOf, requireKnown, requireStored } from './model.ts';
 

@@ -3,7 +3,7 @@ import type { ModelCard, ModelDefaults, ModelStore, StoredModel } from '../model
 import { HttpError } from '../../http/error.ts';
 import type { ReadyModel, Resident, Visitor } from '../resident.ts';
 import { hubName } from '../turn/identity.ts';
-import { text } from '../turn/members.ts';
+import { text } from '../../wires/core/members.ts';
 
 /** How requests name a model. */
 export const modelMembers = {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { flag, isOneOf, refused, text } from '../turn/members.ts';
+import { flag, isOneOf, refused, text } from '../../wires/core/members.ts';
 
 const number = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;

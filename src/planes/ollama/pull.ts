@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { ModelStore } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import { defineRoute } from '../../http/route.ts';
-import { flag, text } from '../turn/members.ts';
+import { flag, text } from '../../wires/core/members.ts';
 import { ollamaError } from './envelope.ts';
 import { lineStream } from './lines.ts';
 import { progressLine } from './model-schema.ts';

@@ -4,7 +4,7 @@ import type { ModelCard, ModelStore } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { flag, text } from '../turn/members.ts';
+import { flag, text } from '../../wires/core/members.ts';
 import { storeRefusals } from './answers.ts';
 import { type Capability, showAnswer } from './model-schema.ts';
 import { modelMembers, nameOf, requireKnown } from './model.ts';

@@ -1,6 +1,6 @@
 import type { ChatDelta, PreparedChat } from '../../chat/index.ts';
 import type { GenerationEvent, TokenLogprob, Tokenizer } from '../../engine/index.ts';
-import { isJson } from './is-json.ts';
+import { isJson } from '../../util/json.ts';
 import { TokenTrail } from './trail.ts';
 
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;

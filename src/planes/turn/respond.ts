@@ -9,7 +9,7 @@ import type { AnswerBatches } from '../../wires/core/backend.ts';
 import { fingerprintOf } from './identity.ts';
 
 /** What an answer of the resident model says of itself. */
-export const aboutOf = (model: ModelInfo, request: AnsweredRequest): AnswerAbout => ({
+export const aboutOf = (model: ModelInfo, request: AnsweredRequest): Answered['about'] => ({
   requestId: randomBytes(14).toString('hex'),
   model: model.id,
   created: Math.floor(Date.now() / 1000),
@@ -28,7 +28,7 @@ export interface Visit {
 /** An answer of the resident model as it comes, and what it says of itself. */
 export interface Answered {
   readonly events: AnswerBatches;
-  readonly about: AnswerAbout;
+  readonly about: AnswerAbout & Required<Pick<AnswerAbout, 'resident'>>;
 }
 
 /** An answer of the resident model in the words of a wire: in one body, or as server-sent events. */

@@ -27,6 +27,11 @@ export async function* sideBySide<Event extends object>(
   atOnce: number,
   signal: AbortSignal,
 ): Events<Event & { readonly choice: number }> {
+  const [only] = starts;
+  if (only && starts.length === 1) {
+    for await (const event of only()) yield { ...event, choice: 0 };
+    return;
+  }
   const waiting = starts.map((_, choice) => choice);
   let running: Running<Event>[] = [];
   let room = atOnce;

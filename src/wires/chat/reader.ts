@@ -21,20 +21,12 @@ export function heldIn({ data }: SseFrame): Held {
   }
 }
 
-/** Chunks of the chat wire, as they are and as they ought to be. */
-export class ChunkReader implements UpstreamReader {
-  readonly #answers: number;
-  readonly #choice = new ChoiceReader();
-  readonly #others = new Map<number, ChoiceReader>();
+/** Reads the chunks of one stream up to its end or its first fault. */
+export abstract class StreamReader implements UpstreamReader {
   readonly #identity = new AnswerIdentity();
   #begun = false;
   #done = false;
   #failed = false;
-
-  /** @param answers of one stream; events tell one answer, of the others only what was written */
-  constructor(answers = 1) {
-    this.#answers = answers;
-  }
 
   push(frame: SseFrame): AnswerEvent[] {
     return this.read(heldIn(frame), frame.event);
@@ -46,30 +38,73 @@ export class ChunkReader implements UpstreamReader {
       return [this.#fail('The provider sent a chunk that is no JSON object; ask again.')];
     if (held === 'done') {
       this.#done = true;
-      return this.#begun && !this.#choice.finished ? [this.#choice.finish('stop')] : [];
+      return this.#begun ? this.last() : [];
     }
     if (isFault(held, event)) {
       this.#failed = true;
       const { error, again } = faultInStream(faultWords(held));
       return [{ type: 'failure', error, again }];
     }
-    return this.#chunk(held);
+    if (this.#identity.isOther(held['id'], this.begins(held)))
+      return [this.#fail('The provider began a second answer within its stream; ask again.')];
+    const events: AnswerEvent[] = [];
+    if (!this.#begun) {
+      const { id } = held;
+      events.push(typeof id === 'string' && id !== '' ? { type: 'start', id } : { type: 'start' });
+    }
+    this.#begun = true;
+    this.chunk(held, events);
+    if (events.some(({ type }) => type === 'failure')) this.#failed = true;
+    return events;
   }
+
+  /** Whether an answer may begin with this chunk. */
+  protected abstract begins(chunk: Json): boolean;
+  /** Reads one that is no fault. */
+  protected abstract chunk(chunk: Json, events: AnswerEvent[]): void;
+  /** What the end of a stream says that began. */
+  protected abstract last(): AnswerEvent[];
+  /** Whether all answers came to their end. */
+  protected abstract get areFinished(): boolean;
 
   /** `[DONE]` came: nothing after it is of this answer. */
   get isDone(): boolean {
     return this.#done;
   }
 
-  #chunk(chunk: Json): AnswerEvent[] {
-    const events: AnswerEvent[] = [];
-    if (this.#identity.isOther(chunk['id'], hasRole(chunk)))
-      return [this.#fail('The provider began a second answer within its stream; ask again.')];
-    if (!this.#begun) {
-      this.#begun = true;
-      const { id } = chunk;
-      events.push(typeof id === 'string' && id !== '' ? { type: 'start', id } : { type: 'start' });
-    }
+  end(): AnswerEvent[] {
+    if (this.#failed || (this.#begun && (this.#done || this.areFinished))) return [];
+    return [this.#fail("The provider's stream broke off before its end; ask again.")];
+  }
+
+  #fail(message: string): AnswerEvent {
+    this.#failed = true;
+    const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
+    return { type: 'failure', error, again: true };
+  }
+}
+
+/** Chunks of the chat wire, as they are and as they ought to be. */
+export class ChunkReader extends StreamReader {
+  readonly #answers: number;
+  readonly #choice = new ChoiceReader();
+  readonly #others = new Map<number, ChoiceReader>();
+
+  /** @param answers of one stream; events tell one answer, of the others only what was written */
+  constructor(answers = 1) {
+    super();
+    this.#answers = answers;
+  }
+
+  protected begins(chunk: Json): boolean {
+    return hasRole(chunk);
+  }
+
+  protected last(): AnswerEvent[] {
+    return this.#choice.finished ? [] : [this.#choice.finish('stop')];
+  }
+
+  protected chunk(chunk: Json, events: AnswerEvent[]): void {
     const { choices } = chunk;
     // Moonshot counts within the choice, Groq in a member of its own.
     let counted: unknown =
@@ -82,8 +117,6 @@ export class ChunkReader implements UpstreamReader {
       }
     const usage = readUsage(counted);
     if (usage) events.push({ type: 'usage', usage });
-    if (events.some(({ type }) => type === 'failure')) this.#failed = true;
-    return events;
   }
 
   #read(choice: Json, events: AnswerEvent[]): void {
@@ -105,24 +138,11 @@ export class ChunkReader implements UpstreamReader {
     return index === 0 ? this.#choice : this.#others.get(index);
   }
 
-  /** Whether all answers came to their end. */
-  get #isWhole(): boolean {
-    if (this.#done && this.#begun) return true;
+  protected get areFinished(): boolean {
     const others = [...this.#others.values()];
     return (
       this.#choice.finished && others.length + 1 >= this.#answers && others.every(({ finished }) => finished)
     );
-  }
-
-  end(): AnswerEvent[] {
-    if (this.#failed || this.#isWhole) return [];
-    return [this.#fail("The provider's stream broke off before its end; ask again.")];
-  }
-
-  #fail(message: string): AnswerEvent {
-    this.#failed = true;
-    const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
-    return { type: 'failure', error, again: true };
   }
 }
 

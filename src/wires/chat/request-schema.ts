@@ -157,3 +157,23 @@ export const chatRequest = z.object({
   web_search_options: refused('this model does not search the web here; leave it out'),
 });
 export type ChatRequest = z.infer<typeof chatRequest>;
+
+/** Members that the gateway reads before it knows whom to ask. */
+export const routedMembers = {
+  model: name.describe('An id of GET /v1/models, an alias, PROVIDER/ID, a deployment, or KIND:SLUG/MODEL.'),
+  stream: flag.nullish().describe('Send the answer as server-sent events.'),
+  stream_options: z.looseObject({ include_usage: flag.nullish() }, { error: 'expected an object' }).nullish(),
+};
+
+type Routed = z.infer<z.ZodObject<typeof routedMembers>>;
+export const routedFacts = ({ model, stream, stream_options: options }: Routed) => ({
+  model,
+  stream: stream ?? false,
+  includeUsage: options?.include_usage ?? false,
+});
+
+export const chatBody = chatRequest.extend(routedMembers).meta({
+  id: 'ChatCompletionRequest',
+  description:
+    'For models of every wire. Providers that speak this wire are sent whatever else they take, as it came.',
+});

@@ -1,31 +1,41 @@
+import { z } from 'zod';
+import { list } from '../../http/schema/list.ts';
 import type { Json } from '../../util/json.ts';
-import { commonFacts, mostAnswers } from '../chat/facts.ts';
+import { routedFacts, routedMembers } from '../chat/request-schema.ts';
 import { Measure } from '../core/measure.ts';
-import { eachOf, text, textsOrIds } from '../core/members.ts';
-import { Violations } from '../core/violations.ts';
+import { eachOf, inputsForm, text, tokenIds } from '../core/members.ts';
+import { answerCount, tokenLimit } from '../core/sampling-schema.ts';
+import { checked } from '../core/violations.ts';
 import type { RequestFacts } from '../core/wire.ts';
 
-const mostBestOf = 20;
-const prompt = textsOrIds(text).nullish();
+const bestForm = 'expected a whole number from 0 to 20';
+
+const form = { error: inputsForm.error };
+
+export const completionsBody = z
+  .looseObject({
+    ...routedMembers,
+    max_tokens: tokenLimit(0),
+    n: answerCount,
+    best_of: z.int({ error: bestForm }).min(0, bestForm).max(20, bestForm).nullish(),
+    prompt: z
+      .union([text, tokenIds, list(z.union([text, tokenIds], form), inputsForm)], form)
+      .nullish()
+      .describe('Texts, or the ids of tokens. Without any the model begins a document.'),
+  })
+  .meta({ id: 'CompletionRequest' });
 
 /** What the gateway has to know of a request. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {
-  const faults = new Violations();
-  const base = commonFacts(body, faults);
-  const maxTokens = faults.number(body['max_tokens'], 'max_tokens', { least: 0, whole: true });
-  const n = faults.number(body['n'], 'n', { least: 1, most: mostAnswers, whole: true }) ?? 1;
-  const bestOf = faults.number(body['best_of'], 'best_of', { least: 0, most: mostBestOf, whole: true }) ?? 1;
-  // Without any the model begins a document.
-  const prompts = eachOf(faults.read(prompt, body['prompt'], 'prompt') ?? '');
-  faults.throwAny();
-
+  const request = checked(completionsBody, body);
+  const prompts = eachOf(request.prompt ?? '');
   const measure = new Measure();
-  for (const one of prompts) measure.part(one);
+  for (const prompt of prompts) measure.part(prompt);
   measure.text(body['suffix']);
   return {
-    ...base,
-    maxTokens,
-    answers: prompts.length * Math.max(n, bestOf),
+    ...routedFacts(request),
+    maxTokens: request.max_tokens ?? undefined,
+    answers: prompts.length * Math.max(request.n ?? 1, request.best_of ?? 1),
     needs: [],
     ...measure.counts,
   };

@@ -60,18 +60,21 @@ export function typeOf(value: unknown): string {
 const tokenId = z.int({ error: 'expected a token id' }).min(0, 'expected a token id');
 const isTokenId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
-/** A text, texts, the ids of tokens, or lists of those. */
-export function textsOrIds(one: z.ZodString, most?: { readonly count: number; readonly error: string }) {
-  const error = 'expected a text, an array of texts, an array of token ids, or an array of those';
-  const words = { error, empty: 'must not be empty' };
-  const several = { ...words, ...(most ? { most } : {}) };
-  const ids = list(tokenId, words, isTokenId);
-  return z.union([one, list(one, several), ids, list(ids, several)], { error });
+export const inputsForm = {
+  error: 'expected a text, an array of texts, an array of token ids, or an array of those',
+  empty: 'must not be empty',
+};
+export const tokenIds = list(tokenId, inputsForm, isTokenId);
+
+/** A text, texts, the ids of tokens, or lists of those. @param one a text; @param most of a list */
+export function textsOrIds(one: z.ZodString, most: { readonly count: number; readonly error: string }) {
+  const several = { ...inputsForm, most };
+  return z.union([one, list(one, several), tokenIds, list(tokenIds, several)], { error: inputsForm.error });
 }
-export type TextsOrIds = z.infer<ReturnType<typeof textsOrIds>>;
+type TextsOrIds = string | readonly number[] | readonly (string | readonly number[])[];
 
 /** Each text, or the ids of each. */
 export const eachOf = (given: TextsOrIds): readonly (string | readonly number[])[] =>
   typeof given === 'string' || typeof given[0] === 'number'
-    ? [given as string | number[]]
-    : (given as string[] | number[][]);
+    ? [given as string | readonly number[]]
+    : (given as readonly (string | readonly number[])[]);

@@ -1,16 +1,19 @@
 import { z } from 'zod';
 import type { Json } from '../../util/json.ts';
+import { routedMembers } from '../chat/request-schema.ts';
 import { Measure } from '../core/measure.ts';
-import { eachOf, name, text } from '../core/members.ts';
+import { eachOf, text } from '../core/members.ts';
 import { checked } from '../core/violations.ts';
 import { embeddingMembers } from './server-schema.ts';
 import type { EmbeddingInput, EmbeddingsFacts } from './types.ts';
 
-const request = z.object({ model: name, ...embeddingMembers, user: text.nullish() });
+export const embeddingsBody = z
+  .looseObject({ model: routedMembers.model, ...embeddingMembers, user: text.nullish() })
+  .meta({ id: 'EmbeddingRequest' });
 
 /** Checks the members that OpenAI names. @throws WireError 400 with all violations at once */
 export function embeddingsFacts(body: Json): EmbeddingsFacts {
-  const { model, input, encoding_format: format, dimensions } = checked(request, body);
+  const { model, input, encoding_format: format, dimensions } = checked(embeddingsBody, body);
   const inputs = eachOf(input);
   const measure = new Measure();
   for (const one of inputs) measure.part(one);

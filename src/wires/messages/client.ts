@@ -1,5 +1,4 @@
 import type { ClientWire } from '../core/wire.ts';
-import { bodyOf } from './body.ts';
 import { conversationOf } from './conversation.ts';
 import { factsOf } from './facts.ts';
 import { errorBodyOf } from './frames.ts';
@@ -10,7 +9,12 @@ export const messagesWire: ClientWire = {
   name: 'messages',
   facts: factsOf,
   conversation: conversationOf,
-  body: bodyOf,
+  body(events, about) {
+    const writer = new MessagesWriter(about);
+    for (const event of events) writer.write(event);
+    writer.end();
+    return writer.message();
+  },
   writer: (about) => new MessagesWriter(about),
   errorBody: errorBodyOf,
 };

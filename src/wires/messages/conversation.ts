@@ -12,8 +12,10 @@ import type {
 import { efforts } from '../core/effort.ts';
 import type { ClientRequest } from '../core/wire.ts';
 import { BlockReader, cacheOf } from './blocks.ts';
+import { formatOf } from './facts.ts';
 import { parseExact } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
+import { choiceForm } from './request-schema.ts';
 import { isRunByCaller, listOf } from './unpriced.ts';
 
 /** A request on this wire in nobody's words. @throws WireError 400 with all that is wrong or cannot be said */
@@ -23,8 +25,9 @@ export function conversationOf({ text, facts }: Pick<ClientRequest, 'text' | 'fa
   const faults = new Violations();
   const blocks = new BlockReader(faults);
   const messages = messagesOf(body, blocks);
-  const tools = listOf(body.tools).flatMap((tool, n) => toolOf(tool, `tools.${n}`, faults));
-  const choice = choiceOf(body.tool_choice, faults);
+  const tools = listOf(body.tools).flatMap((tool, n) => readTool(tool, `tools.${n}`, faults));
+  const choice = choiceOf(body.tool_choice);
+  if (!choice) faults.add('tool_choice', choiceForm);
   const reasoning = reasoningOf(body);
   const { temperature, top_p: topP, top_k: topK, stop_sequences: stop, metadata } = body;
   faults.throwAny();
@@ -38,7 +41,7 @@ export function conversationOf({ text, facts }: Pick<ClientRequest, 'text' | 'fa
     ...(typeof topK === 'number' ? { topK } : {}),
     stop: listOf(stop).filter((sequence) => typeof sequence === 'string'),
     ...(reasoning ? { reasoning } : {}),
-    format: formatOf(body),
+    format: answerFormatOf(body),
     ...(isRecord(metadata) && typeof metadata.user_id === 'string' ? { user: metadata.user_id } : {}),
   };
 }
@@ -51,11 +54,7 @@ function messagesOf(body: Json, blocks: BlockReader): Message[] {
   if (body.system !== undefined && body.system !== null) add('system', blocks.read(body.system, 'system'));
   listOf(body.messages).forEach((message, n) => {
     const path = `messages.${n}`;
-    if (!isRecord(message)) {
-      blocks.faults.add(path, 'expected a message such as {role, content}');
-      return;
-    }
-    const { role, content } = message;
+    const { role, content } = message as Json;
     if (role !== 'user' && role !== 'assistant' && role !== 'system') {
       blocks.faults.add(`${path}.role`, "expected 'user', 'assistant' or 'system'");
       return;
@@ -77,52 +76,43 @@ function messagesOf(body: Json, blocks: BlockReader): Message[] {
   return messages;
 }
 
-function toolOf(tool: unknown, path: string, faults: Violations): Tool[] {
+function readTool(tool: unknown, path: string, faults: Violations): Tool[] {
   if (!isRecord(tool) || typeof tool.name !== 'string') {
     faults.add(path, 'expected a tool such as {name, input_schema}');
     return [];
   }
-  if (!isRecord(tool.input_schema)) {
-    const { type } = tool;
-    if (typeof type === 'string' && type !== 'custom' && isRunByCaller(tool))
-      faults.refuse(
-        `${path}.type`,
-        `the model knows no tool of type '${type}'; define it with an input_schema`,
-      );
-    else faults.add(`${path}.input_schema`, 'expected a JSON schema of an object');
-    return [];
-  }
-  return [
-    {
-      name: tool.name,
-      ...(typeof tool.description === 'string' ? { description: tool.description } : {}),
-      parameters: tool.input_schema,
-      ...(typeof tool.strict === 'boolean' ? { strict: tool.strict } : {}),
-      ...cacheOf(tool),
-    },
-  ];
+  const { type, name, input_schema: schema } = tool;
+  if (isRecord(schema)) return [toolOf({ ...tool, name, input_schema: schema })];
+  if (typeof type === 'string' && type !== 'custom' && isRunByCaller(tool))
+    faults.refuse(
+      `${path}.type`,
+      `the model knows no tool of type '${type}'; define it with an input_schema`,
+    );
+  else faults.add(`${path}.input_schema`, 'expected a JSON schema of an object');
+  return [];
 }
 
-function choiceOf(
+export const toolOf = (tool: Json & { readonly name: string; readonly input_schema: Json }): Tool => ({
+  name: tool.name,
+  ...(typeof tool.description === 'string' && tool.description !== ''
+    ? { description: tool.description }
+    : {}),
+  parameters: tool.input_schema,
+  ...(typeof tool.strict === 'boolean' ? { strict: tool.strict } : {}),
+  ...cacheOf(tool),
+});
+
+/** Undefined where it is none. */
+export function choiceOf(
   choice: unknown,
-  faults: Violations,
-): Pick<Conversation, 'toolChoice' | 'parallelToolCalls'> {
+): Pick<Conversation, 'toolChoice' | 'parallelToolCalls'> | undefined {
   if (choice === undefined || choice === null) return {};
-  const form = "expected {type: 'auto'}, {type: 'any'}, {type: 'tool', name} or {type: 'none'}";
-  if (!isRecord(choice)) {
-    faults.add('tool_choice', form);
-    return {};
-  }
-  const alone =
-    typeof choice.disable_parallel_tool_use === 'boolean'
-      ? { parallelToolCalls: !choice.disable_parallel_tool_use }
-      : {};
-  if (choice.type === 'auto' || choice.type === 'none') return { toolChoice: choice.type, ...alone };
-  if (choice.type === 'any') return { toolChoice: 'required', ...alone };
-  if (choice.type === 'tool' && typeof choice.name === 'string')
-    return { toolChoice: { name: choice.name }, ...alone };
-  faults.add('tool_choice', form);
-  return {};
+  if (!isRecord(choice)) return undefined;
+  const { type, name, disable_parallel_tool_use: isAlone } = choice;
+  const alone = typeof isAlone === 'boolean' ? { parallelToolCalls: !isAlone } : {};
+  if (type === 'auto' || type === 'none') return { toolChoice: type, ...alone };
+  if (type === 'any') return { toolChoice: 'required', ...alone };
+  return type === 'tool' && typeof name === 'string' ? { toolChoice: { name }, ...alone } : undefined;
 }
 
 function reasoningOf({ thinking, output_config: config }: Json): Reasoning | undefined {
@@ -138,10 +128,9 @@ function reasoningOf({ thinking, output_config: config }: Json): Reasoning | und
   return effort === undefined ? undefined : { effort };
 }
 
-/** The older place is `output_format`. */
-function formatOf({ output_config: config, output_format: older }: Json): AnswerFormat {
-  const format = (isRecord(config) ? config.format : undefined) ?? older;
-  return isRecord(format) && isRecord(format.schema)
+function answerFormatOf(body: Json): AnswerFormat {
+  const format = formatOf(body)?.value;
+  return isRecord(format?.schema)
     ? { type: 'schema', name: 'answer', schema: format.schema, strict: true }
     : { type: 'text' };
 }

@@ -1,10 +1,11 @@
 import { isRecord, type Json } from '../../util/json.ts';
+import { Measure } from '../core/measure.ts';
 import { invalidRequest } from '../core/error.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { Violations } from '../core/violations.ts';
+import { noThreads } from './frames.ts';
 import { listOf, refuseProviderTool, refuseUnpriced } from './unpriced.ts';
 
-const prefixLength = 4096;
 /** What a document may have that is not in the request itself: the provider's limit on a request. */
 const mostFileBytes = 32 * 1024 * 1024;
 /**
@@ -57,19 +58,12 @@ export function factsOf(body: Json): RequestFacts {
     maxTokens: maxTokens as number,
     answers: 1,
     needs,
-    textBytes: reading.textBytes,
-    parts: reading.parts,
-    images: reading.images,
-    fileBytes: reading.fileBytes,
-    prefix: reading.prefix,
+    ...reading.counts,
   };
 }
 
 const isCount = (value: unknown): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
-
-/** With this code Anthropic's client asks again by itself, with the whole conversation. */
-const noThreads = 'thread_unsupported_request';
 
 function refuseThread({ thread }: Json): void {
   if (thread === undefined || thread === null) return;
@@ -83,20 +77,14 @@ function refuseThread({ thread }: Json): void {
   );
 }
 
-/** The older place of the format is `output_format`. */
-function formatOf(body: Json): { readonly value: unknown; readonly param: string } | undefined {
-  if (isRecord(body.output_config) && isRecord(body.output_config.format))
-    return { value: body.output_config.format, param: 'output_config.format' };
-  return isRecord(body.output_format) ? { value: body.output_format, param: 'output_format' } : undefined;
+/** Where what says the form of the answer stands; `output_format` is the older place. */
+export function formatOf({ output_config: config, output_format: older }: Json) {
+  if (isRecord(config) && isRecord(config.format))
+    return { value: config.format, param: 'output_config.format' };
+  return isRecord(older) ? { value: older, param: 'output_format' } : undefined;
 }
 
-/** Counts what the model will read. */
-class Reading {
-  textBytes = 0;
-  parts = 0;
-  images = 0;
-  fileBytes = 0;
-  prefix = '';
+class Reading extends Measure {
   /** The first image, or document, whose pages the model sees as images. */
   imageAt: string | undefined;
   /** The first definition of a tool. */
@@ -105,6 +93,7 @@ class Reading {
   readonly #faults: Violations;
 
   constructor(faults: Violations) {
+    super();
     this.#faults = faults;
   }
 
@@ -123,7 +112,7 @@ class Reading {
   content(content: unknown, path: string): void {
     if (typeof content === 'string') {
       this.parts++;
-      this.#text(content);
+      this.text(content);
     } else if (Array.isArray(content)) {
       content.forEach((block, n) => this.#block(block, `${path}.${n}`));
     } else {
@@ -138,17 +127,17 @@ class Reading {
     }
     if (this.#tools++ === 0) this.parts += partsOfTools;
     this.parts += typeof tool.type === 'string' && tool.type !== 'custom' ? partsOfKnownTool : 1;
-    this.#bytes(JSON.stringify(tool));
+    this.bytes(JSON.stringify(tool));
   }
 
   format(format: unknown): void {
     this.parts += partsOfFormat;
-    this.#bytes(JSON.stringify(format));
+    this.bytes(JSON.stringify(format));
   }
 
   #block(block: unknown, path: string): void {
     if (typeof block === 'string') {
-      this.#text(block);
+      this.text(block);
       return;
     }
     if (!isRecord(block)) {
@@ -164,7 +153,7 @@ class Reading {
     }
     if (type === 'document' && isRecord(source)) {
       this.#document(source, path);
-      for (const name of ['title', 'context']) if (typeof block[name] === 'string') this.#text(block[name]);
+      for (const name of ['title', 'context']) if (typeof block[name] === 'string') this.text(block[name]);
       return;
     }
     if (type === 'tool_addition' && isRecord(block.tool) && block.tool.definition !== undefined) {
@@ -176,7 +165,7 @@ class Reading {
     }
     if (type === 'container_upload') this.fileBytes += mostFileBytes;
     if (type === 'text' && typeof block.text === 'string') {
-      this.#text(block.text);
+      this.text(block.text);
       return;
     }
     if (type === 'tool_result') {
@@ -185,30 +174,21 @@ class Reading {
       return;
     }
     // Calls, thoughts and what else there may be: as much as stands there, thoughts sealed in a signature included.
-    this.#bytes(JSON.stringify(block));
+    this.bytes(JSON.stringify(block));
   }
 
   #document(source: Json, path: string): void {
     if (source.type === 'text' && typeof source.data === 'string') {
-      this.#text(source.data);
+      this.text(source.data);
     } else if (source.type === 'content') {
       this.content(source.content, `${path}.source.content`);
     } else if (source.type === 'base64' && typeof source.data === 'string') {
-      this.fileBytes += Math.ceil((source.data.length * 3) / 4);
+      this.file(source.data);
       this.imageAt ??= path;
     } else {
       // Of another place: of any length.
       this.fileBytes += mostFileBytes;
       this.imageAt ??= path;
     }
-  }
-
-  #text(text: string): void {
-    this.#bytes(text);
-    if (this.prefix.length < prefixLength) this.prefix += text.slice(0, prefixLength - this.prefix.length);
-  }
-
-  #bytes(text: string): void {
-    this.textBytes += Buffer.byteLength(text);
   }
 }

@@ -1,16 +1,41 @@
 import type { HttpError } from '../../http/error.ts';
-import { errorObject } from '../core/error.ts';
+import { WireError } from '../core/error.ts';
 import type { StreamReceipt } from '../core/wire.ts';
 
 /** Clients of this wire want the event's name and the type of its data. */
 export const frame = (data: { readonly type: string; readonly [member: string]: unknown }): string =>
   `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
 
-export const errorBodyOf = (error: HttpError, requestId: string) => ({
+/** The gateway says all of an error in the members that its other wires have, and has types of its own. */
+export const errorBodyOf = (error: HttpError, requestId?: string) => ({
   type: 'error',
-  error: errorObject(error),
-  request_id: requestId,
+  error: error instanceof WireError ? error.body : detailed(error),
+  request_id: requestId ?? null,
 });
+
+/** The code at which the official client sends the same request again with its whole conversation. */
+export const noThreads = 'thread_unsupported_request';
+
+const detailed = ({ status, code, message, param, violations }: HttpError) => ({
+  type: types[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error'),
+  message,
+  details: {
+    error_code: code,
+    ...(param === undefined ? {} : { param }),
+    ...(code === noThreads ? { unsupported: ['thread'] } : {}),
+    ...(violations ? { violations } : {}),
+  },
+});
+
+/** Anthropic's; those of other statuses follow from their hundred. */
+const types: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  408: 'timeout_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+};
 
 export const errorFrame = (error: HttpError, requestId: string): string =>
   frame(errorBodyOf(error, requestId));

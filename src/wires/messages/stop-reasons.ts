@@ -36,8 +36,17 @@ export function explanationOf(details: unknown): string | undefined {
     : undefined;
 }
 
-/** @param refused whether the answer holds a refusal in the model's words */
-export function writeStop({ reason, detail, stopText }: Finish, refused: boolean): string {
+/** `stop_reason` and what goes with it. @param refusal what the model said in place of an answer */
+export function stopMembers(finish: Finish, refusal: string) {
+  const stop_reason = writeStop(finish, refusal !== '');
+  return {
+    stop_reason,
+    stop_sequence: stop_reason === 'stop_sequence' ? (finish.stopText ?? null) : null,
+    ...(refusal === '' ? {} : { stop_details: { type: 'refusal', category: null, explanation: refusal } }),
+  };
+}
+
+function writeStop({ reason, detail, stopText }: Finish, refused: boolean): string {
   if (detail !== undefined && reasons.get(detail)?.reason === reason) return detail;
   switch (reason) {
     case 'stop':

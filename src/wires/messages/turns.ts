@@ -1,6 +1,6 @@
 import type { CacheMark, Conversation, FilePart, ImagePart, Message, Part } from '../core/conversation.ts';
 import { unmarkSeal } from '../core/seals.ts';
-import { inputOf } from './body.ts';
+import { inputOf } from './input.ts';
 import type { Violations } from '../core/violations.ts';
 
 export type Block = { readonly type: string; readonly [member: string]: unknown };

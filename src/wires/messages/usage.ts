@@ -1,7 +1,19 @@
 import { isRecord, type Json } from '../../util/json.ts';
+import type { AnswerEvent } from '../core/answer.ts';
 import type { Usage } from '../core/types.ts';
 
 export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
+
+/** What an evaluated prompt counts before its answer's first token. */
+export const countedPrompt = ({
+  promptTokens,
+  cached,
+}: Extract<AnswerEvent, { type: 'progress' }>): Usage => ({
+  ...noUsage,
+  fresh: promptTokens - cached,
+  cacheRead: cached,
+  reasoning: 0,
+});
 
 /**
  * The count of tokens as it comes in a stream. Every report is cumulative and overwrites the ones before, member by member:

@@ -1,31 +1,61 @@
+import { createHash, randomBytes } from 'node:crypto';
 import type { HttpError } from '../../http/error.ts';
+import { isJson, isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import type { AnswerAbout, StreamReceipt, StreamWriter } from '../core/wire.ts';
-import { messageId, stopMembers } from './body.ts';
 import { errorFrame, frame, receiptFrame } from './frames.ts';
+import { inputOf } from './input.ts';
 import { writtenSeal } from './seals.ts';
-import { noUsage, usageMember } from './usage.ts';
+import { stopMembers } from './stop-reasons.ts';
+import { countedPrompt, noUsage, usageMember } from './usage.ts';
 
-type Block = { readonly type: string; readonly [member: string]: unknown };
-type Call = Extract<AnswerEvent, { type: 'tool_call' }>;
-/** Says any answer on this wire: one block is open at a time, indices count blocks of all kinds. */
+type Block =
+  | { type: 'text'; text: string }
+  | { type: 'thinking'; thinking: string; signature: string }
+  | { type: 'redacted_thinking'; data: string }
+  | { type: 'tool_use'; id: string; name: string; input: unknown; caller?: object };
+
+interface Call {
+  readonly block: Extract<Block, { type: 'tool_use' }>;
+  text: string;
+}
+
+/** What the resident model says beside what every provider does: all members that Anthropic's clients type. */
+const resident = {
+  stop: { stop_details: null, container: null },
+  message: { diagnostics: null },
+  usage: { server_tool_use: null },
+  firstUsage: { inference_geo: null, service_tier: 'standard', speed: null },
+};
+
+/**
+ * Says any answer on this wire: one block is open at a time, indices count blocks of all kinds. The message that the
+ * events add up to is kept, too: it is the answer of who asked for no stream.
+ */
 export class MessagesWriter implements StreamWriter {
   readonly #about: AnswerAbout;
-  #id: string | undefined;
-  #isStarted = false;
-  /** Of the open block, or of the next. */
-  #index = 0;
-  #open: 'text' | 'thinking' | 'tool_use' | undefined;
-  /** The call whose block is open, and what it holds. */
-  #call: { readonly index: number; text: string } | undefined;
+  readonly #resident: typeof resident | undefined;
+  readonly #omitsThinking: boolean;
+  readonly #content: Block[] = [];
+  readonly #calls = new Map<number, Call>();
   /** Calls that began before the open one was whole. */
-  readonly #waiting: { readonly call: Call; text: string }[] = [];
+  readonly #waiting: Call[] = [];
+  /** The last one of the content. */
+  #open: Block | undefined;
+  #openCall: Call | undefined;
+  /** Of the open block, shown or not. */
+  #thought = '';
+  #id: string | undefined;
   #usage = noUsage;
   #refusal = '';
   #finish: Extract<AnswerEvent, { type: 'finish' }> = { type: 'finish', reason: 'stop' };
+  #begun: Json | undefined;
 
   constructor(about: AnswerAbout) {
     this.#about = about;
+    this.#resident = about.resident && resident;
+    const thinking = this.#resident && about.request.body['thinking'];
+    this.#omitsThinking = isRecord(thinking) && thinking['display'] === 'omitted';
   }
 
   write(event: AnswerEvent): string {
@@ -33,31 +63,40 @@ export class MessagesWriter implements StreamWriter {
       case 'start':
         this.#id = event.id;
         return '';
-      case 'text':
-        return event.text === ''
-          ? ''
-          : this.#turnTo('text', { type: 'text', text: '' }) + this.#delta('text_delta', 'text', event.text);
-      case 'reasoning':
-        return event.text === '' ? '' : this.#think() + this.#delta('thinking_delta', 'thinking', event.text);
-      case 'reasoning_signature':
-        return (
-          this.#think() +
-          this.#delta('signature_delta', 'signature', writtenSeal(event.signature)) +
-          this.#close()
-        );
+      case 'text': {
+        if (event.text === '') return '';
+        const { block, begun } = this.#turnTo({ type: 'text', text: '' });
+        block.text += event.text;
+        return begun + this.#delta('text_delta', 'text', event.text);
+      }
+      case 'reasoning': {
+        if (event.text === '') return '';
+        const { block, begun } = this.#think();
+        this.#thought += event.text;
+        if (this.#omitsThinking) return begun;
+        block.thinking += event.text;
+        return begun + this.#delta('thinking_delta', 'thinking', event.text);
+      }
+      case 'reasoning_signature': {
+        const { block, begun } = this.#think();
+        return begun + this.#seal(block, writtenSeal(event.signature)) + this.#close();
+      }
       case 'sealed_reasoning':
         return (
           this.#close() +
           this.#begin({ type: 'redacted_thinking', data: writtenSeal(event.data) }) +
-          this.#stopBlock()
+          this.#close()
         );
       case 'tool_call':
-        return this.#callTool(event);
+        return this.#call(event);
       case 'tool_arguments':
         return this.#argue(event.index, event.text);
       case 'refusal':
         // Stands beside the reason to stop.
         this.#refusal += event.text;
+        return '';
+      case 'progress':
+        this.#usage = countedPrompt(event);
         return '';
       case 'usage':
         this.#usage = event.usage;
@@ -65,18 +104,16 @@ export class MessagesWriter implements StreamWriter {
       case 'finish':
         this.#finish = event;
         return this.#start() + this.#close();
-      case 'progress':
       case 'failure':
         return '';
     }
   }
 
   end(receipt?: StreamReceipt): string {
-    const delta = { ...stopMembers(this.#finish, this.#refusal) };
     return (
       this.#start() +
       this.#close() +
-      frame({ type: 'message_delta', delta, usage: usageMember(this.#usage) }) +
+      frame({ type: 'message_delta', ...this.#ending() }) +
       frame({ type: 'message_stop' }) +
       (receipt ? receiptFrame(receipt) : '')
     );
@@ -86,89 +123,118 @@ export class MessagesWriter implements StreamWriter {
     return errorFrame(error, this.#about.requestId);
   }
 
+  /** All of it, after `end`. */
+  message() {
+    for (const { block, text } of this.#calls.values()) {
+      // What was cut off is no input; a provider's is shown nevertheless.
+      block.input = inputOf(text, this.#resident ? {} : { invalid_json: text });
+    }
+    const { delta, usage } = this.#ending();
+    const begun = this.#begun as Json & { readonly usage: object };
+    return { ...begun, ...delta, usage: { ...begun.usage, ...usage } };
+  }
+
+  #ending() {
+    const delta = { ...this.#resident?.stop, ...stopMembers(this.#finish, this.#refusal) };
+    return { delta, usage: { ...usageMember(this.#usage), ...this.#resident?.usage } };
+  }
+
   /** As late as can be: the first report of usage belongs into it. */
   #start(): string {
-    if (this.#isStarted) return '';
-    this.#isStarted = true;
-    const message = {
-      id: messageId(this.#id, this.#about),
+    if (this.#begun) return '';
+    const { output: _, reasoning, ...prompt } = this.#usage;
+    const usage = { ...prompt, output: 0, ...(reasoning === undefined ? {} : { reasoning: 0 }) };
+    this.#begun = {
+      id: this.#messageId(),
       type: 'message',
       role: 'assistant',
       model: this.#about.model,
-      content: [],
+      content: this.#content,
       stop_reason: null,
       stop_sequence: null,
-      usage: usageMember(this.#usage),
+      ...this.#resident?.stop,
+      ...this.#resident?.message,
+      usage: { ...usageMember(usage), ...this.#resident?.usage, ...this.#resident?.firstUsage },
     };
-    return frame({ type: 'message_start', message });
+    return frame({ type: 'message_start', message: this.#begun });
   }
 
-  #turnTo(kind: 'text' | 'thinking', block: Block): string {
-    if (this.#open === kind) return '';
-    const text = this.#close() + this.#begin(block);
-    this.#open = kind;
-    return text;
+  #messageId(): string {
+    if (this.#id) return this.#id;
+    if (this.#resident) return `msg_${randomBytes(16).toString('hex')}`;
+    return this.#about.requestId.replace(/^(req_)?/, 'msg_');
   }
 
-  #think(): string {
-    return this.#turnTo('thinking', { type: 'thinking', thinking: '', signature: '' });
+  /** @param fresh begun where no block of its type is open */
+  #turnTo<Fresh extends Block>(fresh: Fresh): { readonly block: Fresh; readonly begun: string } {
+    if (this.#open?.type === fresh.type) return { block: this.#open as Fresh, begun: '' };
+    return { block: fresh, begun: this.#close() + this.#begin(fresh) };
   }
 
-  #callTool(call: Call): string {
-    if (this.#call && !isWhole(this.#call.text)) {
-      this.#waiting.push({ call, text: '' });
-      return '';
-    }
-    const text = this.#close() + this.#begin({ type: 'tool_use', id: call.id, name: call.name, input: {} });
-    this.#open = 'tool_use';
-    this.#call = { index: call.index, text: '' };
-    return text;
+  #think() {
+    return this.#turnTo({ type: 'thinking' as const, thinking: '', signature: '' });
   }
 
-  #argue(index: number, text: string): string {
-    if (text === '') return '';
-    if (this.#call?.index === index) {
-      this.#call.text += text;
-      return this.#delta('input_json_delta', 'partial_json', text);
-    }
-    const waiting = this.#waiting.find(({ call }) => call.index === index);
-    if (waiting) waiting.text += text;
+  #seal(block: Extract<Block, { type: 'thinking' }>, signature: string): string {
+    block.signature = signature;
+    return this.#delta('signature_delta', 'signature', signature);
+  }
+
+  #call({ index, id, name }: Extract<AnswerEvent, { type: 'tool_call' }>): string {
+    const block = this.#resident
+      ? // Clients know these ids by their beginning.
+        { id: id.replace(/^(call_)?/, 'toolu_'), name, input: {}, caller: { type: 'direct' } }
+      : { id, name, input: {} };
+    const call: Call = { block: { type: 'tool_use', ...block }, text: '' };
+    this.#calls.set(index, call);
+    // Calls come one after the other, but nothing keeps a provider from mixing them. No arguments yet may mean none at all.
+    if (!this.#openCall || isJson(this.#openCall.text)) return this.#close() + this.#beginCall(call);
+    this.#waiting.push(call);
     return '';
   }
 
-  #begin(content_block: Block): string {
-    return this.#start() + frame({ type: 'content_block_start', index: this.#index, content_block });
+  #beginCall(call: Call): string {
+    const begun = this.#begin(call.block);
+    this.#openCall = call;
+    return call.text === '' ? begun : begun + this.#delta('input_json_delta', 'partial_json', call.text);
+  }
+
+  #argue(index: number, text: string): string {
+    const call = this.#calls.get(index);
+    if (!call && this.#resident) throw new Error('arguments came without their call');
+    if (!call || text === '') return '';
+    call.text += text;
+    return call === this.#openCall ? this.#delta('input_json_delta', 'partial_json', text) : '';
+  }
+
+  #begin(block: Block): string {
+    const started = this.#start();
+    this.#content.push(block);
+    this.#open = block;
+    return (
+      started + frame({ type: 'content_block_start', index: this.#content.length - 1, content_block: block })
+    );
   }
 
   #delta(type: string, member: string, value: string): string {
     const delta = `{"type":"${type}","${member}":${JSON.stringify(value)}}`;
-    return `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.#index},"delta":${delta}}\n\n`;
-  }
-
-  #stopBlock(): string {
-    return frame({ type: 'content_block_stop', index: this.#index++ });
+    return `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.#content.length - 1},"delta":${delta}}\n\n`;
   }
 
   /** The open block, and the calls that waited for it. */
   #close(): string {
-    if (this.#open === undefined) return '';
-    this.#open = undefined;
-    this.#call = undefined;
-    let text = this.#stopBlock();
-    for (const { call, text: held } of this.#waiting.splice(0)) {
-      text += this.#callTool(call) + this.#argue(call.index, held) + this.#close();
+    const open = this.#open;
+    if (!open) return '';
+    let text = '';
+    if (open.type === 'thinking' && open.signature === '' && this.#resident) {
+      // Names the thought: clients want a signature, and nothing checks it.
+      text += this.#seal(open, createHash('sha256').update(this.#thought).digest('base64'));
     }
+    this.#thought = '';
+    this.#open = undefined;
+    this.#openCall = undefined;
+    text += frame({ type: 'content_block_stop', index: this.#content.length - 1 });
+    for (const call of this.#waiting.splice(0)) text += this.#beginCall(call) + this.#close();
     return text;
-  }
-}
-
-/** Calls come one after the other, but nothing keeps a provider from mixing them. */
-function isWhole(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    // No arguments yet may mean none at all.
-    return false;
   }
 }

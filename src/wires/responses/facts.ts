@@ -1,17 +1,19 @@
+import { z } from 'zod';
 import { isRecord, type Json } from '../../util/json.ts';
 import type { RequestFacts } from '../core/wire.ts';
-import { commonFacts } from '../chat/facts.ts';
+import { routedFacts, routedMembers } from '../chat/request-schema.ts';
 import { kindOf } from '../core/json.ts';
 import { Measure, unknownSize } from '../core/measure.ts';
+import { tokenLimit } from '../core/sampling-schema.ts';
 import { Violations } from '../core/violations.ts';
+
+const asked = z.object({ ...routedMembers, max_output_tokens: tokenLimit(1) });
 
 /** What the gateway has to know of a request, read leniently. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {
   const faults = new Violations();
   refuseStored(body, faults);
-  const base = commonFacts(body, faults);
-  const limits = { least: 1, whole: true } as const;
-  const maxTokens = faults.number(body['max_output_tokens'], 'max_output_tokens', limits);
+  const said = faults.read(asked, body) ?? { model: '' };
   const tools = faults.list(body['tools'], 'tools');
   const measure = new Measure();
   measure.text(body['instructions']);
@@ -23,8 +25,8 @@ export function factsOf(body: Json): RequestFacts {
   measureTools(measure, tools, format, faults);
   faults.throwAny();
   return {
-    ...base,
-    maxTokens,
+    ...routedFacts(said),
+    maxTokens: said.max_output_tokens ?? undefined,
     answers: 1,
     needs: [
       ...(tools.length > 0 ? [{ cap: 'tools', param: 'tools' } as const] : []),

@@ -1,3 +1,4 @@
+import { isJson } from '../../util/json.ts';
 import type { TokenLogprob } from '../core/answer.ts';
 import { freshId } from './head.ts';
 import { encodeSeal, type Seal } from './sealed.ts';
@@ -212,12 +213,7 @@ export class OpenCall implements OpenItem {
 
   /** Whether the arguments may be all there is. */
   get isWhole(): boolean {
-    try {
-      JSON.parse(this.#arguments);
-      return true;
-    } catch {
-      return false;
-    }
+    return isJson(this.#arguments);
   }
 
   begin(): Made[] {

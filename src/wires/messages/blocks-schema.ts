@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { flag, text, toolName, typeOf } from '../turn/members.ts';
+import { flag, text, toolName, typeOf } from '../core/members.ts';
 
 /** Blocks that the wire knows in conversations and that hold something else than text. */
 const media = new Set(['image', 'document', 'search_result', 'container_upload']);
@@ -19,10 +19,9 @@ const wrongBlock = (role: string) => ({
 const textBlock = z.object({ type: z.literal('text'), text });
 const contentForm = 'expected a text or an array of blocks';
 
-const texts = (role: string) =>
-  z.union([text, list(z.discriminatedUnion('type', [textBlock], wrongBlock(role)), { error: contentForm })], {
-    error: contentForm,
-  });
+const blocks = <Block extends z.ZodType>(block: Block) =>
+  z.union([text, list(block, { error: contentForm })], { error: contentForm });
+const texts = (role: string) => blocks(z.discriminatedUnion('type', [textBlock], wrongBlock(role)));
 
 export const system = texts('the system prompt');
 
@@ -53,9 +52,6 @@ const assistantBlock = z.discriminatedUnion(
 );
 export type UserBlock = z.infer<typeof userBlock>;
 export type AssistantBlock = z.infer<typeof assistantBlock>;
-
-const blocks = <Block extends z.ZodType>(block: Block) =>
-  z.union([text, list(block, { error: contentForm })], { error: contentForm });
 
 const roles = ['user', 'assistant', 'system'] as const;
 export const message = z.discriminatedUnion(

@@ -10,22 +10,19 @@ const toolUseBlock = z.object({
   caller: z.object({ type: z.literal('direct') }),
 });
 const block = z.discriminatedUnion('type', [thinkingBlock, textBlock, toolUseBlock]);
-export type Block = z.infer<typeof block>;
 
 /** What the answer's end tells too. */
 const finalUsage = {
   input_tokens: z.int().describe('Without those of the cache.'),
   cache_creation_input_tokens: z.int(),
   cache_read_input_tokens: z.int().describe('Part of the prompt that was not computed again.'),
+  cache_creation: z.object({ ephemeral_1h_input_tokens: z.int(), ephemeral_5m_input_tokens: z.int() }),
   output_tokens: z.int(),
   output_tokens_details: z.object({ thinking_tokens: z.int().describe('A part of output_tokens.') }),
   server_tool_use: z.null(),
 };
-const cumulative = z.object(finalUsage);
-export type CumulativeUsage = z.infer<typeof cumulative>;
 const usage = z.object({
   ...finalUsage,
-  cache_creation: z.object({ ephemeral_1h_input_tokens: z.int(), ephemeral_5m_input_tokens: z.int() }),
   inference_geo: z.null(),
   service_tier: z.literal('standard'),
   speed: z.null(),
@@ -35,7 +32,6 @@ const stopReason = z
   .enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'model_context_window_exceeded'])
   .nullable()
   .describe('Null as long as the answer is being made.');
-export type StopReason = z.infer<typeof stopReason>;
 const stop = { stop_reason: stopReason, stop_sequence: z.string().nullable(), stop_details: z.null() };
 
 export const messageObject = z
@@ -51,7 +47,6 @@ export const messageObject = z
     usage,
   })
   .meta({ id: 'Message' });
-export type MessageObject = z.infer<typeof messageObject>;
 
 export const tokenCount = z.object({ input_tokens: z.int() }).meta({ id: 'MessageTokenCount' });
 
@@ -62,7 +57,6 @@ const delta = z.discriminatedUnion('type', [
   z.object({ type: z.literal('signature_delta'), signature: z.string() }),
   z.object({ type: z.literal('input_json_delta'), partial_json: z.string() }),
 ]);
-export type BlockDelta = z.infer<typeof delta>;
 
 export const messageEvent = z
   .discriminatedUnion('type', [
@@ -73,9 +67,25 @@ export const messageEvent = z
     z.object({
       type: z.literal('message_delta'),
       delta: z.object({ ...stop, container: z.null() }),
-      usage: cumulative.describe('Of the whole message.'),
+      usage: z.object(finalUsage).describe('Of the whole message.'),
     }),
     z.object({ type: z.literal('message_stop') }),
   ])
   .meta({ id: 'MessageStreamEvent' });
-export type MessageEvent = z.infer<typeof messageEvent>;
+
+export const messagesError = z
+  .object({
+    type: z.literal('error'),
+    error: z.object({
+      type: z.string(),
+      message: z.string(),
+      details: z.object({
+        error_code: z.string(),
+        param: z.string().optional().describe('The member of the request that is at fault.'),
+        unsupported: z.array(z.string()).optional().describe('With `thread_unsupported_request`.'),
+        violations: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+      }),
+    }),
+    request_id: z.string().nullable(),
+  })
+  .meta({ id: 'MessagesError' });

@@ -12,7 +12,7 @@ import {
   toolList,
   toolName,
   typeOf,
-} from '../turn/members.ts';
+} from '../core/members.ts';
 import { message, system } from './blocks-schema.ts';
 
 const fraction = z
@@ -41,6 +41,7 @@ const tool = z.discriminatedUnion(
   },
 );
 
+export const choiceForm = "expected {type: 'auto'}, {type: 'any'}, {type: 'tool', name} or {type: 'none'}";
 const oneAtATime = { disable_parallel_tool_use: flag.nullish().describe('One call an answer at most.') };
 const toolChoice = z.discriminatedUnion(
   'type',
@@ -50,9 +51,8 @@ const toolChoice = z.discriminatedUnion(
     z.object({ type: z.literal('tool'), name: toolName, ...oneAtATime }),
     z.object({ type: z.literal('none') }),
   ],
-  { error: "expected {type: 'auto'}, {type: 'any'}, {type: 'tool', name} or {type: 'none'}" },
+  { error: choiceForm },
 );
-export type ToolChoiceParam = z.infer<typeof toolChoice>;
 
 const budgetForm = 'expected a whole number, at least 1';
 const display = z

@@ -1,1 +1,0 @@
-export * from '../../wires/core/members.ts';

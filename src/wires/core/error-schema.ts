@@ -1,0 +1,16 @@
+import { z } from 'zod';
+
+export const violations = z.array(z.object({ path: z.string(), message: z.string() })).optional();
+
+/** OpenAI's: all four members are always there. */
+export const openaiError = z
+  .object({
+    error: z.object({
+      message: z.string(),
+      type: z.string(),
+      param: z.string().nullable(),
+      code: z.string().nullable(),
+      violations,
+    }),
+  })
+  .meta({ id: 'OpenAIError' });

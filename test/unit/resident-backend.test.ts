@@ -1,0 +1,115 @@
+import { describe, expect, it } from 'vitest';
+import { EngineError } from '../../src/engine/types.ts';
+import { residentBackend } from '../../src/planes/backend.ts';
+import { collected } from '../../src/planes/turn/chat.ts';
+import { Resident } from '../../src/planes/resident.ts';
+import { type Sink, Watch, type Work } from '../../src/watch/index.ts';
+import { type Script, ScriptedEngine } from '../support/scripted-engine.ts';
+import { ScriptedGrammars } from '../support/scripted-grammars.ts';
+
+const never = new AbortController().signal;
+const body = { messages: [{ role: 'user', content: 'Go.' }], max_tokens: 50 };
+const asked = { body, stream: true, traceparent: undefined };
+
+/** A resident model that another one may take the place of, asked by function calls. */
+function world(script: Script = {}) {
+  const engine = new ScriptedEngine({ answer: () => ['one ', 'two'], ...script });
+  const resident = new Resident('loading', {
+    find: (name) => Promise.resolve(name === 'other' ? { name, location: '/other' } : undefined),
+    isSame: (stored, location) => Promise.resolve(stored.location === location),
+    look: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
+    load: () => Promise.resolve({ engine: Object.assign(new ScriptedEngine(), { id: 'other' }) }),
+  });
+  resident.ready(engine, { grammars: new ScriptedGrammars(), location: '/scripted' });
+  const ended: Work[] = [];
+  const sink: Sink = { ended: (work) => ended.push(work) };
+  const faults: unknown[] = [];
+  const stopping = new AbortController();
+  const backend = residentBackend({
+    resident,
+    stopping: stopping.signal,
+    onFault: (_, error) => faults.push(error),
+    watch: new Watch([sink]),
+  });
+  /** Resolves when nobody holds the model any more. */
+  const swapped = () => resident.use('other', { signal: never, over: Promise.resolve() }, 'generate');
+  return { engine, backend, ended, faults, stopping, swapped };
+}
+
+describe('the resident model as a function', () => {
+  it('yields the events of an answer, and is watched like a request of a plane', async () => {
+    const { backend, ended, swapped } = world();
+    const { events, resident } = await backend.answer('chat', asked, never);
+    const all = await collected(events);
+    expect(all.map((event) => (event.type === 'text' ? event.text : event.type))).toEqual([
+      'one ',
+      'two',
+      'usage',
+      'finish',
+    ]);
+    expect(resident.fingerprint).toMatch(/^fp_\w{10}$/);
+    expect(ended).toMatchObject([
+      {
+        facts: { wire: 'chat', operation: 'chat', by: 'local', stream: true, completionTokens: 2 },
+        ending: { outcome: 'ok', status: 200 },
+      },
+    ]);
+    await swapped();
+  });
+
+  it('refuses what the host refuses, with the same words', async () => {
+    const { backend, ended } = world();
+    const wrong = { ...asked, body: { messages: [], temperature: 9 } };
+    await expect(backend.answer('chat', wrong, never)).rejects.toMatchObject({
+      status: 400,
+      violations: [{ path: 'messages' }, { path: 'temperature' }],
+    });
+    const noPrompt = { ...asked, body: { prompt: 5 } };
+    await expect(backend.answer('completions', noPrompt, never)).rejects.toMatchObject({ param: 'prompt' });
+    await expect(backend.embed({ ...asked, body: { input: 'x' } }, never)).rejects.toMatchObject({
+      code: 'unsupported_capability',
+    });
+    expect(ended.map(({ ending }) => ending?.outcome)).toEqual(['refused', 'refused', 'refused']);
+  });
+
+  it('tells a fault of the engine in the middle, and one of ours without its words', async () => {
+    const lost = world({ fail: { after: 1, error: new EngineError('device_lost', 'The GPU was lost.') } });
+    const { events } = await lost.backend.answer('chat', asked, never);
+    await expect(collected(events)).rejects.toMatchObject({ status: 503, code: 'device_lost' });
+    expect(lost.ended).toMatchObject([{ ending: { outcome: 'failed', status: 200, code: 'device_lost' } }]);
+    const broken = world({ fail: { after: 1, error: new Error('a path') } });
+    const answer = await broken.backend.answer('chat', asked, never);
+    await expect(collected(answer.events)).rejects.toMatchObject({
+      status: 500,
+      message: expect.not.stringContaining('a path') as string,
+    });
+    expect(broken.faults).toHaveLength(1);
+  });
+
+  it.each(['before its first event', 'between events'])(
+    'lets go of the model where its caller leaves %s',
+    async (when) => {
+      const { backend, engine, ended, swapped } = world({ answer: () => Array(1000).fill('x') as string[] });
+      const leaving = new AbortController();
+      const { events } = await backend.answer(
+        'chat',
+        { ...asked, body: { ...body, max_tokens: 900 } },
+        leaving.signal,
+      );
+      if (when === 'between events') await events.next();
+      leaving.abort(new Error('gone'));
+      await expect.poll(() => ended.map(({ ending }) => ending)).toMatchObject([{ outcome: 'abandoned' }]);
+      // As whoever leaves does, asked for events or not.
+      await events.return();
+      await expect.poll(() => engine.running).toBe(0);
+      await swapped();
+    },
+  );
+
+  it('refuses requests where the host stops', async () => {
+    const { backend, stopping, ended } = world();
+    stopping.abort(new EngineError('shutting_down', 'The host stops.'));
+    await expect(backend.answer('chat', asked, never)).rejects.toMatchObject({ status: 500 });
+    expect(ended).toHaveLength(1);
+  });
+});
