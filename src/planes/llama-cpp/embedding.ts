@@ -6,7 +6,7 @@ import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, written } from '../turn/embedding.ts';
 import { isOneOf, refused, requestBody, text } from '../../wires/core/members.ts';
 import { toInputs } from '../v1/embeddings.ts';
-import { embeddingRequest } from '../v1/embeddings-schema.ts';
+import { embeddingRequest } from '../../wires/embeddings/server-schema.ts';
 
 const { input } = embeddingRequest.shape;
 

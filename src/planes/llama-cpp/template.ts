@@ -5,7 +5,7 @@ import { unavailable } from './refusals.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { chatViolations, toChatInput } from '../v1/chat-input.ts';
-import { chatRequest } from '../v1/chat-schema.ts';
+import { chatRequest } from '../../wires/chat/server-schema.ts';
 
 const rendered = z
   .object({ prompt: z.string().describe('What POST /completion goes on with.') })

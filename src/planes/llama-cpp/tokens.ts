@@ -4,7 +4,7 @@ import { invalidBody } from '../../http/violations.ts';
 import { unavailable } from './refusals.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { flag, requestBody, text, tokenIds } from '../../wires/core/members.ts';
+import { flag, requestBody, text, idList } from '../../wires/core/members.ts';
 
 /** What a request may encode or decode: nothing else runs meanwhile. */
 const most = { characters: 1_000_000, tokens: 1_000_000 };
@@ -33,7 +33,7 @@ const tokenized = z
   .meta({ id: 'LlamaCppTokens' });
 
 const detokenizeRequest = requestBody('LlamaCppDetokenizeRequest', {
-  tokens: tokenIds({
+  tokens: idList({
     error: 'expected an array of token ids',
     most: { count: most.tokens, error: `at most ${most.tokens} tokens` },
   }),

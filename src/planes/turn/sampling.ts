@@ -1,6 +1,6 @@
 import type { Sampling } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
-import type { SamplingBody } from '../v1/request-schema.ts';
+import type { SamplingBody } from '../../wires/core/sampling-schema.ts';
 
 /** What a wire takes where a request says nothing. */
 interface Usual {

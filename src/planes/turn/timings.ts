@@ -1,8 +1,6 @@
 import type { PromptProgress, Timings as EngineTimings, Usage } from '../../engine/index.ts';
 import type { Timings } from '../../wires/core/timings-schema.ts';
 
-export { progressMembers, promptProgress, timings } from '../../wires/core/timings-schema.ts';
-
 interface Ended {
   readonly usage: Usage;
   readonly timings: EngineTimings;

@@ -7,9 +7,10 @@ import { fimPrompt } from '../turn/fim.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import type { TextJob } from '../turn/text-answers.ts';
-import type { CompletionRequest } from './completions-schema.ts';
-import { outputViolations, toOutput } from './output-schema.ts';
-import { progressAsked } from './request-schema.ts';
+import { eachOf } from '../../wires/core/members.ts';
+import type { CompletionRequest } from '../../wires/completions/server-schema.ts';
+import { outputViolations, toOutput } from './output.ts';
+import { progressAsked } from '../../wires/core/sampling-schema.ts';
 
 const usualTokens = 16;
 
@@ -45,7 +46,7 @@ export function completionViolations(body: CompletionRequest): Violation[] {
 /** Every prompt encoded and checked before the first one runs. */
 export async function toJobs(engine: Engine, body: CompletionRequest): Promise<TextJob[]> {
   const { tokenizer, model } = engine;
-  const prompts = toPrompts(body.prompt);
+  const prompts = eachOf(body.prompt);
   const made = answersMade(body);
   const share = answerShare(asked(body, prompts.length), model.contextLength);
   const shared = {
@@ -91,11 +92,6 @@ function logprobsAsked(
 }
 
 type Prompt = string | readonly number[];
-
-function toPrompts(prompt: CompletionRequest['prompt']): readonly Prompt[] {
-  if (typeof prompt === 'string') return [prompt];
-  return typeof prompt[0] === 'number' ? [prompt as number[]] : (prompt as string[] | number[][]);
-}
 
 async function toIds(
   engine: Engine,

@@ -1,6 +1,6 @@
 import type { Engine, Tokenizer } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
-import { openaiError } from '../error-schema.ts';
+import { openaiRefusals } from '../error-schema.ts';
 import type { Violation } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
@@ -9,7 +9,8 @@ import {
   type EmbeddingRequest,
   embeddingList,
   embeddingRequest,
-} from './embeddings-schema.ts';
+} from '../../wires/embeddings/server-schema.ts';
+import { eachOf } from '../../wires/core/members.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
 import type { Visit } from '../turn/respond.ts';
 import { contextExceeded, type InputParam, noSuchToken, refuseOverlong } from '../turn/encode.ts';
@@ -28,15 +29,7 @@ export function embeddingsRoute(resident: Resident) {
         description: 'A vector for each input, in order.',
         content: { 'application/json': embeddingList },
       },
-      404: { description: 'No such model.', content: { 'application/json': openaiError } },
-      429: {
-        description: 'The queue is full; `Retry-After` tells when to come back.',
-        content: { 'application/json': openaiError },
-      },
-      503: {
-        description: 'No resident model, or it is loading, or the GPU was lost.',
-        content: { 'application/json': openaiError },
-      },
+      ...openaiRefusals,
     },
     async handle({ body, ...visit }) {
       return Response.json(await embedInputs(resident, body, visit));
@@ -90,12 +83,11 @@ export async function toInputs(
 ): Promise<readonly (readonly number[])[]> {
   const { tokenizer, model } = engine;
   const single = typeof input === 'string' || typeof input[0] === 'number';
-  const list = (single ? [input] : input) as readonly (string | readonly number[])[];
   const inputs: (readonly number[])[] = [];
   const wrong: Violation[] = [];
   const long: { path: InputParam; count: number }[] = [];
   let characters = 0;
-  for (const [index, given] of list.entries()) {
+  for (const [index, given] of eachOf(input).entries()) {
     const path: InputParam = single ? 'input' : `input.${index}`;
     const one = truncate ? given.slice(0, model.contextLength * charactersPerToken) : given;
     if (typeof one === 'string') {

@@ -1,10 +1,12 @@
 import { z } from 'zod';
 import { unsupportedMark } from '../../http/violations.ts';
 import { list } from '../../http/schema/list.ts';
+import { efforts } from './effort.ts';
 
 /** Members of request bodies that several wires share. */
 
 export const text = z.string({ error: 'expected a text' });
+export const name = text.min(1, 'must not be empty');
 export const flag = z.boolean({ error: 'expected true or false' });
 
 /** Refuses a member that would change the answer in a way that we cannot; `null` and `idle` values pass. */
@@ -54,12 +56,6 @@ export function stops(most: number, one: z.ZodString = text) {
     .describe('Texts that end the answer and are not part of it.');
 }
 
-const tokenForm = 'expected a token id';
-export const isTokenId = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && (value as number) >= 0;
-export const tokenIds = (words: Parameters<typeof list>[1]) =>
-  list(z.int({ error: tokenForm }).min(0, tokenForm), words, isTokenId);
-
 /** A member that another wire has for what this one calls `instead`: to ignore it would leave the answer unbound. */
 export const foreign = (instead: string, idle?: (value: unknown) => boolean) =>
   refused(`this route does not know it; use \`${instead}\``, idle);
@@ -72,6 +68,8 @@ export const isOneOf =
 export const emptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 /** `response_format`, where it asks for nothing. */
 export const plainFormat = (value: unknown): boolean => typeOf(value) === 'text';
+
+export const effort = z.enum(efforts, { error: `expected one of ${efforts.join(', ')}` });
 
 const verbosities = ['low', 'medium', 'high'] as const;
 /** A hint of OpenAI's wires. */
@@ -93,3 +91,28 @@ export function typeOf(value: unknown): string {
   const type = (value as { type?: unknown } | null | undefined)?.type;
   return typeof type === 'string' ? type.slice(0, 60) : '';
 }
+
+const tokenId = z.int({ error: 'expected a token id' }).min(0, 'expected a token id');
+export const isTokenId = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;
+/** @param words as those of a list */
+export const idList = (words: Parameters<typeof list>[1]) => list(tokenId, words, isTokenId);
+
+export const inputsForm = {
+  error: 'expected a text, an array of texts, an array of token ids, or an array of those',
+  empty: 'must not be empty',
+};
+export const tokenIds = idList(inputsForm);
+
+/** A text, texts, the ids of tokens, or lists of those. @param one a text; @param most of a list */
+export function textsOrIds(one: z.ZodString, most: { readonly count: number; readonly error: string }) {
+  const several = { ...inputsForm, most };
+  return z.union([one, list(one, several), tokenIds, list(tokenIds, several)], { error: inputsForm.error });
+}
+type TextsOrIds = string | readonly number[] | readonly (string | readonly number[])[];
+
+/** Each text, or the ids of each. */
+export const eachOf = (given: TextsOrIds): readonly (string | readonly number[])[] =>
+  typeof given === 'string' || typeof given[0] === 'number'
+    ? [given as string | readonly number[]]
+    : (given as readonly (string | readonly number[])[]);

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { flag, isOneOf, refused, requestBody, text, tokenIds } from '../core/members.ts';
+import { flag, isOneOf, refused, requestBody, text, idList } from '../core/members.ts';
 import { answerMembers, images } from './options-schema.ts';
 
 const noImages = refused('this model makes text and no images');
@@ -16,7 +16,7 @@ export const generateRequest = requestBody('OllamaGenerateRequest', {
     isOneOf(''),
   ),
   raw: flag.nullish().describe('The prompt is the whole text: no template.'),
-  context: tokenIds({ error: 'expected an array of token ids' })
+  context: idList({ error: 'expected an array of token ids' })
     .nullish()
     .describe('Of an earlier answer: go on from there.'),
   images,

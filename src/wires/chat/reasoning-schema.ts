@@ -1,10 +1,7 @@
 import { z } from 'zod';
-import type { Thinking } from '../../chat/index.ts';
-import { flag } from '../../wires/core/members.ts';
-import { unserved } from './request-schema.ts';
-import { efforts, toThinking } from '../turn/thinking.ts';
+import { effort, flag } from '../core/members.ts';
+import { unserved } from '../core/sampling-schema.ts';
 
-const effort = z.enum(efforts, { error: `expected one of ${efforts.join(', ')}` });
 const tokensForm = 'expected a whole number, at least 0';
 
 export const reasoningMembers = {
@@ -47,15 +44,4 @@ export const reasoningMembers = {
     (value) => value === 'auto' || value === 'deepseek',
   ),
 };
-
-/** Undefined where the request says nothing. */
-export function thinkingOf(body: z.infer<z.ZodObject<typeof reasoningMembers>>): Thinking | undefined {
-  const { reasoning_effort: wanted, reasoning, thinking } = body;
-  if (wanted) return toThinking(wanted);
-  if (reasoning?.enabled === false) return false;
-  if (reasoning?.effort) return toThinking(reasoning.effort);
-  if (typeof reasoning?.max_tokens === 'number') return reasoning.max_tokens > 0;
-  if (reasoning?.enabled) return true;
-  if (thinking && thinking.type !== 'auto') return thinking.type === 'enabled';
-  return body.enable_thinking ?? undefined;
-}
+export type ReasoningBody = z.infer<z.ZodObject<typeof reasoningMembers>>;

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { flag, mostTools, refused, text, toolList, toolName, typeOf } from '../../wires/core/members.ts';
+import { flag, mostTools, refused, text, toolList, toolName, typeOf } from '../core/members.ts';
 
-const functionTool = z.discriminatedUnion(
+export const functionTool = z.discriminatedUnion(
   'type',
   [
     z.object({
@@ -26,11 +26,10 @@ const functionTool = z.discriminatedUnion(
     },
   },
 );
-export type FunctionTool = z.infer<typeof functionTool>;
 
 const choiceForm =
   "expected 'none', 'auto', 'required', {type: 'function', name} or {type: 'allowed_tools', mode, tools}";
-const toolChoice = z.union(
+export const toolChoice = z.union(
   [
     z.enum(['none', 'auto', 'required'], { error: choiceForm }),
     z.discriminatedUnion(
@@ -55,7 +54,26 @@ const toolChoice = z.union(
   ],
   { error: choiceForm },
 );
-export type ToolChoiceParam = z.infer<typeof toolChoice>;
+type ToolChoice = z.infer<typeof toolChoice>;
+
+/** What may be called: `allowed_tools` hides the others from the model. @param refuse a name that no tool has */
+export function chosen<Tool extends { readonly name: string }>(
+  tools: readonly Tool[],
+  choice: ToolChoice,
+  refuse: (path: string, name: string) => void,
+) {
+  const known = (name: string, path: string) => {
+    if (!tools.some((tool) => tool.name === name)) refuse(path, name);
+    return name;
+  };
+  if (typeof choice === 'string') return { tools, toolChoice: choice };
+  if (choice.type === 'function')
+    return { tools, toolChoice: { name: known(choice.name, 'tool_choice.name') } };
+  const names = new Set(
+    choice.tools.map(({ name }, index) => known(name, `tool_choice.tools.${index}.name`)),
+  );
+  return { tools: tools.filter(({ name }) => names.has(name)), toolChoice: choice.mode };
+}
 
 export const toolMembers = {
   tools: toolList(functionTool).nullish().describe('Functions that the model may call.'),

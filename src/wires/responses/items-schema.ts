@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
-import { text, toolName, typeOf } from '../../wires/core/members.ts';
+import { text, toolName, typeOf } from '../core/members.ts';
 
 const part = z.discriminatedUnion(
   'type',

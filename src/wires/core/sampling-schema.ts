@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { dictionary, list } from '../../http/schema/list.ts';
-import { emptyList, flag, refused } from '../../wires/core/members.ts';
-import { postSamplingProbs } from '../turn/post-sampling.ts';
-import { progressMembers } from '../turn/timings.ts';
+import { emptyList, flag, refused } from './members.ts';
+import { postSamplingProbs } from './timings-schema.ts';
+import { progressMembers } from './timings-schema.ts';
 
-const between = (least: number, most: number) => {
+export const between = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;
   return z.number({ error }).min(least, error).max(most, error);
 };
@@ -119,3 +119,6 @@ export function tokenLimit(least: number) {
   const error = `expected a whole number, at least ${least}`;
   return z.int({ error }).min(least, error).nullish();
 }
+
+const topForm = 'expected a whole number from 0 to 20';
+export const topLogprobs = z.int({ error: topForm }).min(0, topForm).max(20, topForm).nullish();

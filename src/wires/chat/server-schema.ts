@@ -1,10 +1,9 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { list } from '../../http/schema/list.ts';
-import { emptyList, flag, foreign, refused, text, verbosity } from '../../wires/core/members.ts';
-import { message } from './chat-message-schema.ts';
-import { outputMembers } from './output-schema.ts';
-import { reasoningMembers } from './reasoning.ts';
+import { emptyList, flag, foreign, isOneOf, refused, text, verbosity } from '../core/members.ts';
+import { messages } from './message-schema.ts';
+import { outputMembers } from '../core/output-schema.ts';
+import { reasoningMembers } from './reasoning-schema.ts';
 import {
   answerCount,
   unserved,
@@ -12,15 +11,12 @@ import {
   samplingMembers,
   streamMembers,
   tokenLimit,
-} from './request-schema.ts';
+  topLogprobs,
+} from '../core/sampling-schema.ts';
 import { toolMembers } from './tools-schema.ts';
 
-const isOneOf =
-  (...idle: readonly unknown[]) =>
-  (value: unknown) =>
-    idle.includes(value);
-const textOnly = (value: unknown) => Array.isArray(value) && value.every((modality) => modality === 'text');
-const topForm = 'expected a whole number from 0 to 20';
+export const textOnly = (value: unknown) =>
+  Array.isArray(value) && value.every((modality) => modality === 'text');
 
 export const chatRequest = z
   .object(
@@ -28,10 +24,7 @@ export const chatRequest = z
       model: text
         .nullish()
         .describe('The id of the resident model, from GET /v1/models. Default: that model.'),
-      messages: list(message, {
-        error: 'expected an array of messages',
-        empty: 'must hold at least one message',
-      }).describe(
+      messages: messages.describe(
         'The conversation so far, texts alone. After a last message of the assistant it has a new turn.',
       ),
       max_completion_tokens: tokenLimit(1).describe(
@@ -42,12 +35,9 @@ export const chatRequest = z
       ...samplingMembers,
       ...streamMembers,
       logprobs: flag.nullish().describe("Tell the log probability of each of the answer's tokens."),
-      top_logprobs: z
-        .int({ error: topForm })
-        .min(0, topForm)
-        .max(20, topForm)
-        .nullish()
-        .describe('With `logprobs`: so many of the likeliest tokens at each place, too.'),
+      top_logprobs: topLogprobs.describe(
+        'With `logprobs`: so many of the likeliest tokens at each place, too.',
+      ),
       ...toolMembers,
       ...outputMembers,
       ...reasoningMembers,

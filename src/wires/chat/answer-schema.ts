@@ -1,7 +1,5 @@
 import { z } from 'zod';
-import { promptProgress, timings } from '../turn/timings.ts';
-import { chatLogprobs } from './logprobs.ts';
-import { usage } from './usage.ts';
+import { chatLogprobs, chunkMembers, takenMembers } from '../core/answer-schema.ts';
 
 const finishReason = z.enum(['stop', 'length', 'tool_calls']);
 const head = { id: z.string(), created: z.int(), model: z.string(), system_fingerprint: z.string() };
@@ -36,8 +34,7 @@ export const chatCompletion = z
         finish_reason: finishReason,
       }),
     ),
-    usage,
-    timings,
+    ...takenMembers,
   })
   .meta({ id: 'ChatCompletion' });
 export type ChatCompletion = z.infer<typeof chatCompletion>;
@@ -69,11 +66,7 @@ export const chatChunk = z
         finish_reason: finishReason.nullable(),
       }),
     ),
-    usage: usage.nullable().optional().describe('Null but on the last chunk, and only with include_usage.'),
-    timings: timings.optional().describe("On an answer's last chunk, with timings_per_token on all."),
-    prompt_progress: promptProgress
-      .optional()
-      .describe('With return_progress, on chunks without text while the prompt is evaluated.'),
+    ...chunkMembers,
   })
   .meta({ id: 'ChatCompletionChunk' });
 export type ChatChunk = z.infer<typeof chatChunk>;

@@ -1,18 +1,22 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { dictionary, list } from '../../http/schema/list.ts';
-import { emptyList, flag, foreign, plainFormat, refused, text, verbosity } from '../../wires/core/members.ts';
-import { efforts } from '../turn/thinking.ts';
-import { samplingMembers, tokenLimit } from './request-schema.ts';
-import { inputItem } from './responses-items.ts';
-import { toolMembers } from './responses-tools.ts';
+import {
+  effort,
+  emptyList,
+  flag,
+  foreign,
+  isOneOf,
+  plainFormat,
+  refused,
+  text,
+  verbosity,
+} from '../core/members.ts';
+import { samplingMembers, tokenLimit, topLogprobs } from '../core/sampling-schema.ts';
+import { inputItem } from './items-schema.ts';
+import { toolMembers } from './tools-schema.ts';
 
 const stateless = 'this host stores no responses';
-const idle =
-  (...values: readonly unknown[]) =>
-  (value: unknown) =>
-    values.includes(value);
-
 const formatName = 'expected up to 64 letters, digits, _ and -';
 const format = z.discriminatedUnion(
   'type',
@@ -63,12 +67,7 @@ export const responseRequest = z
         "The answer's greatest length, reasoning included. Default: what the context leaves.",
       ),
       ...samplingMembers,
-      top_logprobs: z
-        .int({ error: 'expected a whole number from 0 to 20' })
-        .min(0, 'expected a whole number from 0 to 20')
-        .max(20, 'expected a whole number from 0 to 20')
-        .nullish()
-        .describe('So many of the likeliest tokens beside each token of the text.'),
+      top_logprobs: topLogprobs.describe('So many of the likeliest tokens beside each token of the text.'),
       include: list(text, { error: 'expected an array of texts' })
         .nullish()
         .describe('`message.output_text.logprobs` is honoured; the others have nothing to add here.'),
@@ -86,8 +85,7 @@ export const responseRequest = z
       reasoning: z
         .object(
           {
-            effort: z
-              .enum(efforts, { error: `expected one of ${efforts.join(', ')}` })
+            effort: effort
               .nullish()
               .describe(
                 '`none` asks the model not to think; the others are mapped to what its template knows.',
@@ -116,11 +114,11 @@ export const responseRequest = z
         .describe('Without effect: the last event always has the usage, and nothing is obfuscated.'),
       previous_response_id: refused(`${stateless}; send the whole conversation as input`),
       conversation: refused(`${stateless}; send the whole conversation as input`),
-      background: refused(`${stateless} to be fetched later; use stream`, idle(false)),
+      background: refused(`${stateless} to be fetched later; use stream`, isOneOf(false)),
       prompt: refused('this host has no prompt templates; write the prompt into instructions and input'),
       truncation: refused(
         'nothing is left out of a conversation by itself; shorten the input',
-        idle('disabled'),
+        isOneOf('disabled'),
       ),
       context_management: refused(
         'nothing is left out of a conversation by itself; shorten the input',
