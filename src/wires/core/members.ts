@@ -25,10 +25,11 @@ export function refused(why: string, idle: (value: unknown) => boolean = () => f
 export const requestBody = <Shape extends z.ZodRawShape>(id: string, shape: Shape) =>
   z.object(shape, { error: 'expected a JSON object' }).meta({ id });
 
-export const between = (least: number, most: number) => {
+export const number = (least: number, most: number) => {
   const error = `expected a number from ${least} to ${most}`;
-  return z.number({ error }).min(least, error).max(most, error).nullish();
+  return z.number({ error }).min(least, error).max(most, error);
 };
+export const between = (least: number, most: number) => number(least, most).nullish();
 
 export const whole = (least: number, most = Number.MAX_SAFE_INTEGER) => {
   const isOpen = most === Number.MAX_SAFE_INTEGER;
@@ -48,7 +49,7 @@ export const seed = z
 
 /** Texts that end an answer. */
 export function stops(most: number, one: z.ZodString = text) {
-  const error = 'expected a text or an array of texts';
+  const error = `expected a text or up to ${most} texts`;
   const several = list(one, { error, most: { count: most, error: `at most ${most} stop texts` } });
   return z
     .union([one, several], { error })
