@@ -3,9 +3,8 @@ import { invalidBody } from '../../http/violations.ts';
 import { unavailable } from './refusals.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { embed, inDecimals, written } from '../turn/embedding.ts';
+import { embed } from '../turn/embedding.ts';
 import { isOneOf, refused, requestBody, text } from '../../wires/core/members.ts';
-import { toInputs } from '../v1/embeddings.ts';
 import { embeddingRequest } from '../../wires/embeddings/server-schema.ts';
 
 const { input } = embeddingRequest.shape;
@@ -48,8 +47,7 @@ export function embeddingRoutes(resident: Resident) {
         if (given === null || given === undefined)
           throw invalidBody([{ path: 'content', message: '"content" is required' }]);
         const { engine } = await resident.use(body.model || undefined, { signal, over, work }, 'embed');
-        const { embeddings } = await embed(engine, await toInputs(engine, given), { signal, work });
-        const vectors = await written(embeddings, inDecimals);
+        const { vectors } = await embed(engine, given, { signal, work });
         return Response.json(vectors.map((vector, index) => ({ index, embedding: [vector] })));
       },
     }),

@@ -1,9 +1,6 @@
-import type { Engine } from '../../engine/index.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
-import type { Visit } from '../turn/respond.ts';
-import { toInputs } from '../v1/embeddings.ts';
+import { embed } from '../turn/embedding.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';
 import {
@@ -13,6 +10,9 @@ import {
   embedRequest,
 } from '../../wires/ollama/embed-schema.ts';
 import { nameOf, useModel } from './model.ts';
+
+/** Without an input the model is only loaded. */
+const nothing = { vectors: [], promptTokens: 0 };
 
 export function embedRoutes(resident: Resident) {
   const several = defineRoute({
@@ -37,7 +37,8 @@ export function embedRoutes(resident: Resident) {
       clock.loaded();
       const { input, dimensions } = body;
       const wanted = { truncate: body.truncate !== false, dimensions, signal, work };
-      const { embeddings, promptTokens } = await vectorsOf(engine, input ?? [], wanted);
+      const { vectors: embeddings, promptTokens } =
+        input && input.length > 0 ? await embed(engine, input, wanted) : nothing;
       return Response.json({ model, embeddings, ...clock.loading(), prompt_eval_count: promptTokens });
     },
   });
@@ -57,21 +58,10 @@ export function embedRoutes(resident: Resident) {
     },
     async handle({ body, signal, over, work }) {
       const { engine } = await useModel(resident, nameOf(body), { signal, over, work }, 'embed');
-      const made = await vectorsOf(engine, body.prompt || [], { truncate: true, signal, work });
-      return Response.json({ embedding: made.embeddings[0] ?? [] });
+      const wanted = { truncate: true, signal, work };
+      const { vectors } = body.prompt ? await embed(engine, body.prompt, wanted) : nothing;
+      return Response.json({ embedding: vectors[0] ?? [] });
     },
   });
   return [several, one];
-}
-
-interface Wanted extends Pick<Visit, 'signal' | 'work'> {
-  readonly truncate: boolean;
-  readonly dimensions?: number | null | undefined;
-}
-
-async function vectorsOf(engine: Engine, input: string | string[], { truncate, ...wanted }: Wanted) {
-  requireDimensions(engine.model, wanted.dimensions);
-  if (typeof input !== 'string' && input.length === 0) return { embeddings: [], promptTokens: 0 };
-  const made = await embed(engine, await toInputs(engine, input, truncate), wanted);
-  return { embeddings: await written(made.embeddings, inDecimals), promptTokens: made.promptTokens };
 }

@@ -110,7 +110,7 @@ export function textsOrIds(one: z.ZodString, most: { readonly count: number; rea
   const several = { ...inputsForm, most };
   return z.union([one, list(one, several), tokenIds, list(tokenIds, several)], { error: inputsForm.error });
 }
-type TextsOrIds = string | readonly number[] | readonly (string | readonly number[])[];
+export type TextsOrIds = string | readonly number[] | readonly (string | readonly number[])[];
 
 /** Each text, or the ids of each. */
 export const eachOf = (given: TextsOrIds): readonly (string | readonly number[])[] =>
