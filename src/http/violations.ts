@@ -27,12 +27,17 @@ export const isUnsupported = (issue: z.core.$ZodIssue): boolean =>
 export function checkBody(schema: z.ZodType, value: unknown): unknown {
   const result = schema.safeParse(value, { reportInput: false });
   if (result.success) return result.data;
-  const { issues } = result.error;
-  throw invalidBody(issues.flatMap(violationsOf), issues.every(isUnsupported));
+  const issues = result.error.issues.flatMap(leavesOf);
+  throw invalidBody(issues.map(violationOf), issues.every(isUnsupported));
 }
 
-function violationsOf(issue: z.core.$ZodIssue): Violation[] {
-  // Of a union, report the branch that came farthest: its issues say what is wrong inside.
+export const violationOf = ({ path, message }: z.core.$ZodIssue): Violation => ({
+  path: path.map(String).join('.'),
+  message,
+});
+
+/** An issue; of a union, those of the branch that came farthest: they say what is wrong inside. */
+export function leavesOf(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const depth = (issues: readonly z.core.$ZodIssue[]) =>
       issues.reduce((deepest, inner) => Math.max(deepest, inner.path.length), 0);
@@ -45,9 +50,7 @@ function violationsOf(issue: z.core.$ZodIssue): Violation[] {
       issue.errors.find(
         (issues) => depth(issues) === 0 && issues.every(({ code }) => code !== 'invalid_type'),
       ) ?? inside[0];
-    if (best) {
-      return best.flatMap((inner) => violationsOf({ ...inner, path: [...issue.path, ...inner.path] }));
-    }
+    if (best) return best.flatMap((inner) => leavesOf({ ...inner, path: [...issue.path, ...inner.path] }));
   }
-  return [{ path: issue.path.map(String).join('.'), message: issue.message }];
+  return [issue];
 }

@@ -7,11 +7,11 @@ import type { AnswerBatches, Backend, BackendRequest } from '../wires/core/backe
 import type { Resident } from './resident.ts';
 import type { Visit } from './turn/respond.ts';
 import { answerChat } from './v1/chat.ts';
-import { type ChatRequest, chatRequest } from './v1/chat-schema.ts';
+import { type ChatRequest, chatRequest } from '../wires/chat/server-schema.ts';
 import { answerTexts } from './v1/completions.ts';
-import { type CompletionRequest, completionRequest } from './v1/completions-schema.ts';
+import { type CompletionRequest, completionRequest } from '../wires/completions/server-schema.ts';
 import { embedInputs } from './v1/embeddings.ts';
-import { type EmbeddingRequest, embeddingRequest } from './v1/embeddings-schema.ts';
+import { type EmbeddingRequest, embeddingRequest } from '../wires/embeddings/server-schema.ts';
 
 export interface BackendOptions {
   readonly resident: Resident;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { GrammarError } from '../../src/grammar/types.ts';
 import { openaiError } from '../../src/planes/error-schema.ts';
-import { chatChunk, chatCompletion } from '../../src/planes/v1/chat-answer-schema.ts';
+import { chatChunk, chatCompletion } from '../../src/wires/chat/answer-schema.ts';
 import { readEvents, scriptedServers } from '../support/serve.ts';
 
 const serve = scriptedServers();

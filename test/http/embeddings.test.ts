@@ -2,8 +2,8 @@ import OpenAI from 'openai';
 import { afterEach, describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { openaiError } from '../../src/planes/error-schema.ts';
-import { embeddingList } from '../../src/planes/v1/embeddings-schema.ts';
-import { modelEntry } from '../../src/planes/v1/models-schema.ts';
+import { embeddingList } from '../../src/wires/embeddings/server-schema.ts';
+import { modelEntry } from '../../src/wires/core/models-schema.ts';
 import { serveScripted } from '../support/serve.ts';
 import { until } from '../support/until.ts';
 

@@ -2,7 +2,7 @@ import { cpSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { chatChunk, chatCompletion } from '../../src/planes/v1/chat-answer-schema.ts';
+import { chatChunk, chatCompletion } from '../../src/wires/chat/answer-schema.ts';
 import {
   buildHost,
   freshDataDir,

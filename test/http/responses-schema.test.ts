@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest';
-import type { ResponseEvent } from '../../src/planes/v1/responses-schema.ts';
+import type { ResponseEvent } from '../../src/wires/responses/answer-schema.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
 import { chatEvents } from '../support/chat-events.ts';

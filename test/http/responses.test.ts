@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { GrammarError } from '../../src/grammar/types.ts';
 import { openaiError } from '../../src/planes/error-schema.ts';
-import { responseEvent, responseObject } from '../../src/planes/v1/responses-schema.ts';
+import { responseEvent, responseObject } from '../../src/wires/responses/answer-schema.ts';
 import { readNamedEvents } from '../support/named-events.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';

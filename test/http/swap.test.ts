@@ -1,7 +1,7 @@
 /** Changing the resident model: who waits, who is served, and what is left when it fails. */
 import Anthropic from '@anthropic-ai/sdk';
 import { afterEach, describe, expect, test } from 'vitest';
-import { modelList } from '../../src/planes/v1/models-schema.ts';
+import { modelList } from '../../src/wires/core/models-schema.ts';
 import { type Swapping, swappingHost } from '../support/swapping-host.ts';
 import { until } from '../support/until.ts';
 

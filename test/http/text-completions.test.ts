@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { openaiError } from '../../src/planes/error-schema.ts';
-import { completion, completionChunk } from '../../src/planes/v1/completions-schema.ts';
+import { completion, completionChunk } from '../../src/wires/completions/server-schema.ts';
 import { readEvents, scriptedServers } from '../support/serve.ts';
 
 const serve = scriptedServers();

@@ -10,7 +10,7 @@ import {
 import type { Engine } from '../../src/engine/types.ts';
 import { type ChatInput, type ChatTurn, prepareChat, type ToolDefinition } from '../../src/chat/index.ts';
 import { toChatTurns } from '../../src/planes/v1/chat-input.ts';
-import type { Message } from '../../src/planes/v1/chat-message-schema.ts';
+import type { Message } from '../../src/wires/chat/message-schema.ts';
 import { ScriptedEngine } from '../support/scripted-engine.ts';
 import { describeShared, modelsPath } from '../support/shared.ts';
 import { bpeMetadata, ggufMetadata } from '../support/tokenizer-files.ts';

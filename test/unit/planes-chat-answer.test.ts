@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { chatWire } from '../../src/wires/chat/client.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
-import type { ChatChunk, ChatCompletion } from '../../src/planes/v1/chat-answer-schema.ts';
+import type { ChatChunk, ChatCompletion } from '../../src/wires/chat/answer-schema.ts';
 import { dataOf, residentAbout } from '../support/resident-about.ts';
 
 const end = (reason: 'stop' | 'tool_calls', reasoning = 0): AnswerEvent[] => [

@@ -4,7 +4,7 @@ import type { ChoiceEvent } from '../../src/planes/turn/choices.ts';
 import { collected } from '../../src/planes/turn/chat.ts';
 import { type TextForm, textAnswers } from '../../src/planes/turn/text-answers.ts';
 import { completionsWire } from '../../src/wires/completions/client.ts';
-import type { Completion, CompletionChunk } from '../../src/planes/v1/completions-schema.ts';
+import type { Completion, CompletionChunk } from '../../src/wires/completions/server-schema.ts';
 import { dataOf, residentAbout } from '../support/resident-about.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import { describe, expect, test } from 'vitest';
 import { HttpError } from '../../src/http/error.ts';
-import { responseEvent, type ResponseEvent } from '../../src/planes/v1/responses-schema.ts';
+import { responseEvent, type ResponseEvent } from '../../src/wires/responses/answer-schema.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
 import { anyParts, chatEvents, type Part, textOf } from '../support/chat-events.ts';

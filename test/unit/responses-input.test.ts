@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { HttpError } from '../../src/http/error.ts';
 import { toChatInput } from '../../src/planes/v1/responses-input.ts';
-import { responseRequest } from '../../src/planes/v1/responses-request.ts';
+import { responseRequest } from '../../src/wires/responses/server-schema.ts';
 
 const inputOf = (request: object) => toChatInput(responseRequest.parse({ input: 'hi', ...request }));
 const refusalOf = (request: object) => {

@@ -1,13 +1,18 @@
-import type { Engine } from '../../engine/index.ts';
-import type { Work } from '../../watch/index.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
+import { embed } from '../turn/embedding.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';
-import { embedAnswer, embeddingsAnswer, embeddingsRequest, embedRequest } from './embed-schema.ts';
-import { embeddingInputs } from './embed-input.ts';
+import {
+  embedAnswer,
+  embeddingsAnswer,
+  embeddingsRequest,
+  embedRequest,
+} from '../../wires/ollama/embed-schema.ts';
 import { nameOf, useModel } from './model.ts';
+
+/** Without an input the model is only loaded. */
+const nothing = { vectors: [], promptTokens: 0 };
 
 export function embedRoutes(resident: Resident) {
   const several = defineRoute({
@@ -31,13 +36,9 @@ export function embedRoutes(resident: Resident) {
       const { engine } = await useModel(resident, model, { signal, over, work }, 'embed');
       clock.loaded();
       const { input, dimensions } = body;
-      const texts = typeof input === 'string' ? [input] : (input ?? []);
-      const { embeddings, promptTokens } = await vectorsOf(engine, texts, {
-        truncate: body.truncate !== false,
-        dimensions: dimensions ?? undefined,
-        signal,
-        work,
-      });
+      const wanted = { truncate: body.truncate !== false, dimensions, signal, work };
+      const { vectors: embeddings, promptTokens } =
+        input && input.length > 0 ? await embed(engine, input, wanted) : nothing;
       return Response.json({ model, embeddings, ...clock.loading(), prompt_eval_count: promptTokens });
     },
   });
@@ -57,25 +58,10 @@ export function embedRoutes(resident: Resident) {
     },
     async handle({ body, signal, over, work }) {
       const { engine } = await useModel(resident, nameOf(body), { signal, over, work }, 'embed');
-      const texts = body.prompt ? [body.prompt] : [];
-      const made = await vectorsOf(engine, texts, { truncate: true, dimensions: undefined, signal, work });
-      return Response.json({ embedding: made.embeddings[0] ?? [] });
+      const wanted = { truncate: true, signal, work };
+      const { vectors } = body.prompt ? await embed(engine, body.prompt, wanted) : nothing;
+      return Response.json({ embedding: vectors[0] ?? [] });
     },
   });
   return [several, one];
-}
-
-interface Wanted {
-  readonly truncate: boolean;
-  readonly dimensions: number | undefined;
-  readonly signal: AbortSignal;
-  readonly work: Work<'completion'>;
-}
-
-async function vectorsOf(engine: Engine, texts: readonly string[], { truncate, ...wanted }: Wanted) {
-  requireDimensions(engine.model, wanted.dimensions);
-  if (texts.length === 0) return { embeddings: [], promptTokens: 0 };
-  const inputs = await embeddingInputs(engine, texts, truncate);
-  const made = await embed(engine, inputs, wanted);
-  return { embeddings: await written(made.embeddings, inDecimals), promptTokens: made.promptTokens };
 }

@@ -1,8 +1,10 @@
-import type { Embeddings, Engine, ModelInfo } from '../../engine/index.ts';
-import type { Work } from '../../watch/index.ts';
+import type { Engine, ModelInfo } from '../../engine/index.ts';
 import { unlessAborted } from '../../util/abort.ts';
 import { invalidBody } from '../../http/violations.ts';
+import type { TextsOrIds } from '../../wires/core/members.ts';
 import { toHttpError } from '../resident.ts';
+import { toInputs } from './embedding-inputs.ts';
+import type { Visit } from './respond.ts';
 import { sayTexts } from './said.ts';
 
 /** Vectors that are written before others get their turn. */
@@ -12,36 +14,51 @@ const breath = () => new Promise((resolve) => setImmediate(resolve));
 /** Elements that a request wants of each vector; absent is all. */
 type Dimensions = number | null | undefined;
 
-export function requireDimensions({ embeddingDimensions: most = 0 }: ModelInfo, wanted: Dimensions): void {
+interface Wanted extends Pick<Visit, 'signal' | 'work'> {
+  readonly dimensions?: Dimensions;
+  /** What is too long loses its end, rather than being refused. */
+  readonly truncate?: boolean;
+}
+
+function requireDimensions({ embeddingDimensions: most = 0 }: ModelInfo, wanted: Dimensions): void {
   if (typeof wanted !== 'number' || wanted <= most) return;
   const message = `expected at most ${most}, which this model's embeddings have`;
   throw invalidBody([{ path: 'dimensions', message }]);
 }
 
-/** A vector for each input; refusals are `HttpError`s. */
+/** Numbers, or bytes in base64. */
+type Written = number[] | string;
+
+/** A vector for each input, as it is to be written; refusals are `HttpError`s. */
 export async function embed(
   engine: Engine,
-  inputs: readonly (readonly number[])[],
-  { dimensions, signal, work }: { dimensions?: Dimensions; signal: AbortSignal; work: Work<'completion'> },
-): Promise<Embeddings> {
+  input: TextsOrIds,
+  { dimensions, truncate, signal, work }: Wanted,
+  write: (vector: Float32Array) => Written = inDecimals,
+): Promise<{ readonly vectors: readonly Written[]; readonly promptTokens: number }> {
+  requireDimensions(engine.model, dimensions);
+  const inputs = await toInputs(engine, input, truncate);
   const wanted = typeof dimensions === 'number' ? { dimensions } : {};
   sayTexts(work, engine.tokenizer, inputs);
   try {
-    const made = await unlessAborted(engine.embed({ inputs, ...wanted, signal }), signal);
+    const { embeddings, promptTokens } = await unlessAborted(
+      engine.embed({ inputs, ...wanted, signal }),
+      signal,
+    );
     work.facts.answers = inputs.length;
-    work.facts.promptTokens = made.promptTokens;
-    return made;
+    work.facts.promptTokens = promptTokens;
+    return { vectors: await written(embeddings, write), promptTokens };
   } catch (error) {
     throw toHttpError(error);
   }
 }
 
 /** Many vectors take long to write, in which others want to be served, too. */
-export async function written<Form>(
+async function written(
   vectors: readonly Float32Array[],
-  write: (vector: Float32Array) => Form,
-): Promise<Form[]> {
-  const forms: Form[] = [];
+  write: (vector: Float32Array) => Written,
+): Promise<Written[]> {
+  const forms: Written[] = [];
   for (const [index, vector] of vectors.entries()) {
     if (index > 0 && index % atOnce === 0) await breath();
     forms.push(write(vector));
@@ -50,5 +67,5 @@ export async function written<Form>(
 }
 
 /** Nine digits tell 32-bit floats apart; the double that each stands for would be written with twice as many. */
-export const inDecimals = (vector: Float32Array): number[] =>
+const inDecimals = (vector: Float32Array): number[] =>
   Array.from(vector, (value) => Number(value.toPrecision(9)));

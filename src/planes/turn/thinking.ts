@@ -1,8 +1,5 @@
 import type { Thinking } from '../../chat/index.ts';
-
-/** How much a model should think, in the words of OpenAI's wires and Anthropic's. */
-export const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
-type Effort = (typeof efforts)[number];
+import type { Effort } from '../../wires/core/types.ts';
 
 /** The nearest of what templates know; absent is the template's own. */
 export function toThinking(effort: Effort | null | undefined): Thinking | undefined {

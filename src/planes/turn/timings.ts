@@ -1,55 +1,5 @@
-import { z } from 'zod';
-import { flag } from '../../wires/core/members.ts';
-import type {
-  Timings as EngineTimings,
-  PromptProgress as EngineProgress,
-  Usage,
-} from '../../engine/index.ts';
-
-/** llama.cpp's measures of an answer. */
-export const timings = z
-  .object({
-    cache_n: z.int().describe('Prompt tokens that were not computed again.'),
-    prompt_n: z.int().describe('The other prompt tokens.'),
-    prompt_ms: z.number(),
-    prompt_per_token_ms: z.number(),
-    prompt_per_second: z.number(),
-    predicted_n: z.int(),
-    predicted_ms: z.number(),
-    predicted_per_token_ms: z.number(),
-    predicted_per_second: z.number(),
-  })
-  .meta({ id: 'LlamaCppTimings' });
-export type Timings = z.infer<typeof timings>;
-
-/** llama.cpp's `prompt_progress`. */
-export const promptProgress = z
-  .object({
-    total: z.int().describe("The prompt's tokens."),
-    cache: z.int().describe('Of those, what was not computed again.'),
-    processed: z.int().describe('What is evaluated so far, `cache` included.'),
-    time_ms: z.number().describe('Since the evaluation began.'),
-  })
-  .meta({ id: 'LlamaCppPromptProgress' });
-export type PromptProgress = z.infer<typeof promptProgress>;
-
-export const toPromptProgress = (
-  total: number,
-  { cached, processed, ms }: EngineProgress,
-): PromptProgress => ({
-  total,
-  cache: cached,
-  processed,
-  time_ms: ms,
-});
-
-/** llama.cpp's members that ask for them in a stream. */
-export const progressMembers = {
-  timings_per_token: flag.nullish().describe('With `stream`: `timings` in every object.'),
-  return_progress: flag
-    .nullish()
-    .describe('With `stream`: objects with `prompt_progress` while the prompt is evaluated.'),
-};
+import type { PromptProgress, Timings as EngineTimings, Usage } from '../../engine/index.ts';
+import type { Timings } from '../../wires/core/timings-schema.ts';
 
 interface Ended {
   readonly usage: Usage;
@@ -84,9 +34,9 @@ export function toSharedTimings(
 export class Watch {
   readonly #promptTokens: number;
   readonly #now: () => number;
-  #prompt: EngineProgress = { type: 'prompt', processed: 0, cached: 0, ms: 0 };
+  #prompt: PromptProgress = { type: 'prompt', processed: 0, cached: 0, ms: 0 };
   #first: number | undefined;
-  predicted = 0;
+  #predicted = 0;
 
   /** @param now in milliseconds */
   constructor(promptTokens: number, now: () => number = () => performance.now()) {
@@ -94,24 +44,19 @@ export class Watch {
     this.#now = now;
   }
 
-  get cached(): number {
-    return this.#prompt.cached;
-  }
-
-  take(progress: EngineProgress): PromptProgress {
+  take(progress: PromptProgress): void {
     this.#prompt = progress;
-    return toPromptProgress(this.#promptTokens, progress);
   }
 
   count(tokens: number): void {
     this.#first ??= this.#now();
-    this.predicted += tokens;
+    this.#predicted += tokens;
   }
 
   timings(): Timings {
     const { cached, ms } = this.#prompt;
     const predictedMs = this.#first === undefined ? 0 : this.#now() - this.#first;
-    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: this.predicted };
+    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: this.#predicted };
     return written(cached, usage, ms, predictedMs);
   }
 }

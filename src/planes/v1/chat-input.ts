@@ -1,10 +1,12 @@
-import type { ChatInput, ChatTurn } from '../../chat/index.ts';
+import type { ChatInput, ChatTurn, Thinking } from '../../chat/index.ts';
 import type { Violation } from '../../http/error.ts';
-import type { ContentPart, Message } from './chat-message-schema.ts';
-import type { ChatRequest } from './chat-schema.ts';
-import { outputViolations, toOutput } from './output-schema.ts';
-import { thinkingOf } from './reasoning.ts';
-import { toolViolations, toTools } from './tools-schema.ts';
+import { parsedJson } from '../../util/json.ts';
+import type { ContentPart, Message } from '../../wires/chat/message-schema.ts';
+import type { ChatRequest } from '../../wires/chat/server-schema.ts';
+import { outputViolations, toOutput } from './output.ts';
+import type { ReasoningBody } from '../../wires/chat/reasoning-schema.ts';
+import { toThinking } from '../turn/thinking.ts';
+import { toolViolations, toTools } from './tools.ts';
 
 /** What is wrong between the members of a body whose members are right. */
 export function chatViolations(body: ChatRequest): Violation[] {
@@ -82,9 +84,17 @@ function plainContent(content: string | readonly ContentPart[] | null | undefine
 /** Templates want an object; text that is no JSON, or JSON too deep to walk, stays text. */
 export function parsedArguments(text: string): unknown {
   if ((text.match(/[[{]/g) ?? []).length > 1000) return text;
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
+  return parsedJson(text, text);
+}
+
+/** Undefined where the request says nothing. */
+export function thinkingOf(body: ReasoningBody): Thinking | undefined {
+  const { reasoning_effort: wanted, reasoning, thinking } = body;
+  if (wanted) return toThinking(wanted);
+  if (reasoning?.enabled === false) return false;
+  if (reasoning?.effort) return toThinking(reasoning.effort);
+  if (typeof reasoning?.max_tokens === 'number') return reasoning.max_tokens > 0;
+  if (reasoning?.enabled) return true;
+  if (thinking && thinking.type !== 'auto') return thinking.type === 'enabled';
+  return body.enable_thinking ?? undefined;
 }

@@ -1,5 +1,5 @@
 import { invalidBody } from '../../http/violations.ts';
-import { openaiError } from '../error-schema.ts';
+import { openaiRefusals } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { answerShare } from '../turn/bounds.ts';
@@ -10,12 +10,12 @@ import { randomSeed } from '../turn/identity.ts';
 import { aboutOf, type Answered, respond, type Visit } from '../turn/respond.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
-import { chatChunk, chatCompletion } from './chat-answer-schema.ts';
+import { chatChunk, chatCompletion } from '../../wires/chat/answer-schema.ts';
 import { chatViolations, toChatInput } from './chat-input.ts';
-import { type ChatRequest, chatRequest } from './chat-schema.ts';
+import { type ChatRequest, chatRequest } from '../../wires/chat/server-schema.ts';
 import { namingGrammar } from './grammar-refusal.ts';
-import { toOutput } from './output-schema.ts';
-import { progressAsked } from './request-schema.ts';
+import { toOutput } from './output.ts';
+import { progressAsked } from '../../wires/core/sampling-schema.ts';
 
 export function chatRoute(resident: Resident) {
   return defineRoute({
@@ -31,15 +31,7 @@ export function chatRoute(resident: Resident) {
         description: 'The answer; with `stream`, chunks as events and then `[DONE]`.',
         content: { 'application/json': chatCompletion, 'text/event-stream': chatChunk },
       },
-      404: { description: 'No such model.', content: { 'application/json': openaiError } },
-      429: {
-        description: 'The queue is full; `Retry-After` tells when to come back.',
-        content: { 'application/json': openaiError },
-      },
-      503: {
-        description: 'No resident model, or it is loading, or the GPU was lost.',
-        content: { 'application/json': openaiError },
-      },
+      ...openaiRefusals,
     },
     async handle({ body, asHttpError, ...visit }) {
       const answered = await answerChat(resident, body, visit);

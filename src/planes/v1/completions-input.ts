@@ -1,16 +1,16 @@
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../../http/violations.ts';
 import { HttpError, type Violation } from '../../http/error.ts';
 import { type Asked, answerShare } from '../turn/bounds.ts';
 import type { TextRequest } from '../turn/choices.ts';
-import { answerLimit, refuseOverlong } from '../turn/encode.ts';
+import { answerLimit, refuseOverlong, requireTokens } from '../turn/encode.ts';
 import { fimPrompt } from '../turn/fim.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import type { TextJob } from '../turn/text-answers.ts';
-import type { CompletionRequest } from './completions-schema.ts';
-import { outputViolations, toOutput } from './output-schema.ts';
-import { progressAsked } from './request-schema.ts';
+import { eachOf } from '../../wires/core/members.ts';
+import type { CompletionRequest } from '../../wires/completions/server-schema.ts';
+import { outputViolations, toOutput } from './output.ts';
+import { progressAsked } from '../../wires/core/sampling-schema.ts';
 
 const usualTokens = 16;
 
@@ -46,7 +46,7 @@ export function completionViolations(body: CompletionRequest): Violation[] {
 /** Every prompt encoded and checked before the first one runs. */
 export async function toJobs(engine: Engine, body: CompletionRequest): Promise<TextJob[]> {
   const { tokenizer, model } = engine;
-  const prompts = toPrompts(body.prompt);
+  const prompts = eachOf(body.prompt);
   const made = answersMade(body);
   const share = answerShare(asked(body, prompts.length), model.contextLength);
   const shared = {
@@ -93,11 +93,6 @@ function logprobsAsked(
 
 type Prompt = string | readonly number[];
 
-function toPrompts(prompt: CompletionRequest['prompt']): readonly Prompt[] {
-  if (typeof prompt === 'string') return [prompt];
-  return typeof prompt[0] === 'number' ? [prompt as number[]] : (prompt as string[] | number[][]);
-}
-
 async function toIds(
   engine: Engine,
   prompt: Prompt,
@@ -105,11 +100,7 @@ async function toIds(
   path: string,
 ): Promise<readonly number[]> {
   if (typeof prompt !== 'string') {
-    const { vocabSize } = engine.tokenizer;
-    const stranger = prompt.find((id) => id >= vocabSize);
-    if (stranger === undefined) return prompt;
-    const message = `no such token: ${stranger} (the model has ids 0 to ${vocabSize - 1})`;
-    throw invalidBody([{ path, message }]);
+    return requireTokens(engine.tokenizer, prompt, path);
   }
   if (suffix) return fimPrompt(engine, { prefix: prompt, suffix }, Math.max(1, tokens ?? usualTokens));
   return await encodeText(engine, prompt);

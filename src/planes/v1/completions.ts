@@ -1,5 +1,5 @@
 import { invalidBody } from '../../http/violations.ts';
-import { openaiError } from '../error-schema.ts';
+import { openaiRefusal, openaiRefusals } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { startChoices } from '../turn/choices.ts';
@@ -13,9 +13,9 @@ import {
   completionChunk,
   type CompletionRequest,
   completionRequest,
-} from './completions-schema.ts';
+} from '../../wires/completions/server-schema.ts';
 import { namingGrammar } from './grammar-refusal.ts';
-import { toOutput } from './output-schema.ts';
+import { toOutput } from './output.ts';
 
 export function completionsRoute(resident: Resident) {
   return defineRoute({
@@ -32,19 +32,8 @@ export function completionsRoute(resident: Resident) {
         description: 'The answer; with `stream`, chunks as events and then `[DONE]`.',
         content: { 'application/json': completion, 'text/event-stream': completionChunk },
       },
-      404: { description: 'No such model.', content: { 'application/json': openaiError } },
-      429: {
-        description: 'The queue is full; `Retry-After` tells when to come back.',
-        content: { 'application/json': openaiError },
-      },
-      501: {
-        description: 'A `suffix`, and a model that cannot fill in the middle.',
-        content: { 'application/json': openaiError },
-      },
-      503: {
-        description: 'No resident model, or it is loading, or the GPU was lost.',
-        content: { 'application/json': openaiError },
-      },
+      ...openaiRefusals,
+      501: openaiRefusal('A `suffix`, and a model that cannot fill in the middle.'),
     },
     async handle({ body, asHttpError, ...visit }) {
       const answered = await answerTexts(resident, body, visit);

@@ -1,7 +1,4 @@
-import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../../http/violations.ts';
-import { openaiError } from '../error-schema.ts';
-import type { Violation } from '../../http/error.ts';
+import { openaiRefusals } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import {
@@ -9,10 +6,9 @@ import {
   type EmbeddingRequest,
   embeddingList,
   embeddingRequest,
-} from './embeddings-schema.ts';
-import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
+} from '../../wires/embeddings/server-schema.ts';
+import { embed } from '../turn/embedding.ts';
 import type { Visit } from '../turn/respond.ts';
-import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';
 
 export function embeddingsRoute(resident: Resident) {
   return defineRoute({
@@ -28,15 +24,7 @@ export function embeddingsRoute(resident: Resident) {
         description: 'A vector for each input, in order.',
         content: { 'application/json': embeddingList },
       },
-      404: { description: 'No such model.', content: { 'application/json': openaiError } },
-      429: {
-        description: 'The queue is full; `Retry-After` tells when to come back.',
-        content: { 'application/json': openaiError },
-      },
-      503: {
-        description: 'No resident model, or it is loading, or the GPU was lost.',
-        content: { 'application/json': openaiError },
-      },
+      ...openaiRefusals,
     },
     async handle({ body, ...visit }) {
       return Response.json(await embedInputs(resident, body, visit));
@@ -51,13 +39,9 @@ export async function embedInputs(
   { signal, over, work }: Visit,
 ): Promise<EmbeddingList> {
   const { engine } = await resident.use(body.model, { signal, over, work }, 'embed');
-  requireDimensions(engine.model, body.dimensions);
-  const inputs = await toInputs(engine, body.input);
-  const made = await embed(engine, inputs, { dimensions: body.dimensions, signal, work });
-  const tokens = made.promptTokens;
-  const write: (vector: Float32Array) => string | number[] =
-    body.encoding_format === 'base64' ? inBase64 : inDecimals;
-  const vectors = await written(made.embeddings, write);
+  const write = body.encoding_format === 'base64' ? inBase64 : undefined;
+  const wanted = { dimensions: body.dimensions, signal, work };
+  const { vectors, promptTokens: tokens } = await embed(engine, body.input, wanted, write);
   return {
     object: 'list',
     data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })),
@@ -69,50 +53,3 @@ export async function embedInputs(
 /** The bytes of all machines that this runs on are little-endian, as the wire wants them. */
 const inBase64 = ({ buffer, byteOffset, byteLength }: Float32Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64');
-
-/** Characters that are encoded before others get their turn. */
-const atOnce = 8192;
-const breath = () => new Promise((resolve) => setImmediate(resolve));
-/** Texts that a refusal names. */
-const mostNamed = 8;
-
-/** Every input encoded and checked before the first one runs; all that is wrong at once. */
-export async function toInputs(
-  engine: Pick<Engine, 'tokenizer' | 'model'>,
-  input: EmbeddingRequest['input'],
-): Promise<readonly (readonly number[])[]> {
-  const { tokenizer, model } = engine;
-  const single = typeof input === 'string' || typeof input[0] === 'number';
-  const list = (single ? [input] : input) as readonly (string | readonly number[])[];
-  const inputs: (readonly number[])[] = [];
-  const wrong: Violation[] = [];
-  const long: { path: InputParam; count: number }[] = [];
-  let characters = 0;
-  for (const [index, one] of list.entries()) {
-    const path: InputParam = single ? 'input' : `input.${index}`;
-    if (typeof one === 'string') {
-      await refuseOverlong(tokenizer, one, model.contextLength, path, { parseSpecial: true });
-      characters += one.length;
-      if (characters > atOnce) {
-        characters = 0;
-        await breath();
-      }
-    }
-    const ids =
-      typeof one === 'string' ? tokenizer.encode(one, { addSpecial: true, parseSpecial: true }) : one;
-    const stranger = ids.find((id) => id >= model.vocabSize);
-    if (stranger !== undefined) {
-      const message = `no such token: ${stranger} (the model has ids 0 to ${model.vocabSize - 1})`;
-      wrong.push({ path, message });
-    }
-    if (ids.length === 0) wrong.push({ path, message: 'must hold a token at least' });
-    if (ids.length > model.contextLength) long.push({ path, count: ids.length });
-    inputs.push(ids);
-  }
-  if (wrong.length > 0) throw invalidBody(wrong);
-  const [first] = long;
-  if (!first) return inputs;
-  const shown = long.slice(0, mostNamed).map(({ path, count }) => `${path} has ${count}`);
-  const more = long.length > shown.length ? [`${long.length - shown.length} more are too long`] : [];
-  throw contextExceeded(model.contextLength, [...shown, ...more].join(', '), first.path);
-}

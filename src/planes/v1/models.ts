@@ -1,9 +1,9 @@
-import { openaiError } from '../error-schema.ts';
+import { openaiRefusal, openaiRefusals } from '../error-schema.ts';
 import type { ModelRow, ModelStore } from '../model-store.ts';
 import { loading, plainName, type ReadyModel, type Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { modelNotFound } from '../turn/identity.ts';
-import { type ModelEntry, type ModelList, modelEntry, modelList } from './models-schema.ts';
+import { type ModelEntry, type ModelList, modelEntry, modelList } from '../../wires/core/models-schema.ts';
 
 export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>) {
   const list = defineRoute({
@@ -15,7 +15,7 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
       "Each entry has the members of OpenAI's list and those of Anthropic's. A stored model is listed under its stored name whether it is resident or not, and also under its own id once it has been resident.",
     answers: {
       200: { description: 'The resident model first.', content: { 'application/json': modelList } },
-      503: { description: 'The model is loading.', content: { 'application/json': openaiError } },
+      503: openaiRefusal('The model is loading.'),
     },
     async handle() {
       const { state } = resident;
@@ -45,11 +45,8 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     params: { id: "The model's id." },
     answers: {
       200: { description: 'The model.', content: { 'application/json': modelEntry } },
-      404: { description: 'No such model.', content: { 'application/json': openaiError } },
-      503: {
-        description: 'No resident model and none that may be loaded, or it is loading.',
-        content: { 'application/json': openaiError },
-      },
+      404: openaiRefusals[404],
+      503: openaiRefusal('No resident model and none that may be loaded, or it is loading.'),
     },
     async handle({ params }) {
       const asked = params['id'] ?? '';

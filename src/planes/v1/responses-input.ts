@@ -1,4 +1,4 @@
-import type { ChatInput, ChatTurn, ToolChoice, ToolDefinition } from '../../chat/index.ts';
+import type { ChatInput, ChatTurn } from '../../chat/index.ts';
 import type { GrammarSource } from '../../grammar/types.ts';
 import { invalidBody } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
@@ -6,9 +6,10 @@ import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
 import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
 import { parsedArguments } from './chat-input.ts';
-import type { InputItem, InputPart } from './responses-items.ts';
-import type { ResponseRequest, TextFormat } from './responses-request.ts';
-import type { FunctionTool, ToolChoiceParam } from './responses-tools.ts';
+import { toTool } from './tools.ts';
+import type { InputItem, InputPart } from '../../wires/responses/items-schema.ts';
+import type { ResponseRequest, TextFormat } from '../../wires/responses/server-schema.ts';
+import { chosen } from '../../wires/responses/tools-schema.ts';
 
 /** A request as a conversation; throws everything in which its parts contradict each other. */
 export function toChatInput(body: ResponseRequest): ChatInput {
@@ -16,11 +17,11 @@ export function toChatInput(body: ResponseRequest): ChatInput {
   const messages = toTurns(body, violations);
   refuseLarge(body.tools ?? [], violations);
   refuseTwins(body.tools ?? [], violations);
-  const { tools, toolChoice } = chosen(
-    (body.tools ?? []).map(toTool),
-    body.tool_choice ?? 'auto',
-    violations,
-  );
+  const defined = (body.tools ?? []).map(toTool);
+  const { tools, toolChoice } = chosen(defined, body.tool_choice ?? 'auto', (path, name) => {
+    refuseUnknown(path, name, defined, violations);
+  });
+  if (toolChoice === 'required') refuseNoTools('tool_choice', defined, violations);
   if (violations.length > 0) throw invalidBody(violations);
   const output = toGrammar(body.text?.format);
   const thinking = toThinking(body.reasoning?.effort);
@@ -75,34 +76,6 @@ function addItem(conversation: Conversation, item: InputItem): boolean {
 function plainText(content: string | readonly InputPart[], between: string): string {
   if (typeof content === 'string') return content;
   return content.map((part) => (part.type === 'refusal' ? part.refusal : part.text)).join(between);
-}
-
-const toTool = ({ name, description, parameters, strict }: FunctionTool): ToolDefinition => ({
-  name,
-  ...(description ? { description } : {}),
-  ...(parameters ? { parameters } : {}),
-  ...(strict ? { strict } : {}),
-});
-
-/** What may be called: `allowed_tools` hides the others from the model. */
-function chosen(
-  tools: readonly ToolDefinition[],
-  choice: ToolChoiceParam,
-  violations: Violation[],
-): { tools: readonly ToolDefinition[]; toolChoice: ToolChoice } {
-  if (typeof choice === 'string') {
-    if (choice === 'required') refuseNoTools('tool_choice', tools, violations);
-    return { tools, toolChoice: choice };
-  }
-  if (choice.type === 'function') {
-    refuseUnknown('tool_choice.name', choice.name, tools, violations);
-    return { tools, toolChoice: { name: choice.name } };
-  }
-  for (const [index, { name }] of choice.tools.entries()) {
-    refuseUnknown(`tool_choice.tools.${index}.name`, name, tools, violations);
-  }
-  const allowed = new Set(choice.tools.map(({ name }) => name));
-  return { tools: tools.filter(({ name }) => allowed.has(name)), toolChoice: choice.mode };
 }
 
 function toGrammar(format: TextFormat | null | undefined): GrammarSource | undefined {

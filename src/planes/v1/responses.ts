@@ -1,4 +1,4 @@
-import { openaiError } from '../error-schema.ts';
+import { openaiRefusal, openaiRefusals } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
@@ -11,11 +11,10 @@ import { toSampling, toStops } from '../turn/sampling.ts';
 import { toolAtFault } from '../turn/strict-tools.ts';
 import { namingGrammar } from './grammar-refusal.ts';
 import { toChatInput } from './responses-input.ts';
-import { type ResponseRequest, responseRequest } from './responses-request.ts';
-import { responseEvent, responseObject } from './responses-schema.ts';
+import { type ResponseRequest, responseRequest } from '../../wires/responses/server-schema.ts';
+import { responseEvent, responseObject } from '../../wires/responses/answer-schema.ts';
 
 const path = '/v1/responses';
-const refusal = (description: string) => ({ description, content: { 'application/json': openaiError } });
 
 export function responsesRoutes(resident: Resident): Route[] {
   return [createRoute(resident), ...storedRoutes()];
@@ -37,9 +36,7 @@ function createRoute(resident: Resident): Route {
         description: 'The answer; with `stream`, the events that lead to it.',
         content: { 'application/json': responseObject, 'text/event-stream': responseEvent },
       },
-      404: refusal('No such model.'),
-      429: refusal('The queue is full; `Retry-After` tells when to come back.'),
-      503: refusal('No resident model, or it is loading, or the GPU was lost.'),
+      ...openaiRefusals,
     },
     async handle({ body, signal, over, asHttpError, work }) {
       const ready = await resident.use(body.model, { signal, over, work }, 'generate');
@@ -95,7 +92,7 @@ function storedRoutes(): Route[] {
       ...route,
       path: `${path}/{id}`,
       params: { id: "A response's id." },
-      answers: { 404: refusal('This host stores no responses.') },
+      answers: { 404: openaiRefusal('This host stores no responses.') },
       handle({ params }) {
         throw new HttpError(
           404,

@@ -2,10 +2,10 @@ import { openaiError } from '../error-schema.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import type { Plane, Route } from '../../http/route.ts';
+import { errorObject } from '../../wires/core/error.ts';
 import { chatRoute } from './chat.ts';
 import { completionsRoute } from './completions.ts';
 import { embeddingsRoute } from './embeddings.ts';
-import { openaiEnvelope } from './envelope.ts';
 import { modelRoutes } from './models.ts';
 import { responsesRoutes } from './responses.ts';
 
@@ -28,7 +28,7 @@ export function v1Plane(resident: Resident, store: ModelStore): Plane {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
     prefixes: ['/v1', '/chat/completions', '/responses'],
-    envelope: openaiEnvelope,
+    envelope: (error) => ({ error: errorObject(error) }),
     errorSchema: openaiError,
     absent: [
       {

@@ -7,14 +7,20 @@ import type {
   ImagePart,
   Message,
   Part,
-  Reasoning,
   Tool,
 } from '../core/conversation.ts';
-import { dataUrl } from '../core/data-url.ts';
-import { Violations } from '../core/violations.ts';
+import { detailOf, fileSource, imageSource } from '../core/data-url.ts';
+import { present } from '../core/json.ts';
+import { checked, Violations } from '../core/violations.ts';
 import type { ClientRequest } from '../core/wire.ts';
-import { checked } from './checked.ts';
-import { type ChatMessage, type ChatRequest, chatRequest, type ReasoningDetail } from './request-schema.ts';
+import {
+  type ChatMessage,
+  type ChatRequest,
+  chatRequest,
+  type ReasoningDetail,
+  reasoningOf,
+} from './request-schema.ts';
+import { askedFor, offered, toolChoiceOf } from './tools-schema.ts';
 
 type CacheControl = Extract<ChatMessage, { role: 'user' }>['cache_control'];
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
@@ -30,41 +36,27 @@ export function conversationOf({ body }: ClientRequest): Conversation {
   if (typeof request.top_logprobs === 'number' && request.logprobs !== true)
     faults.add('top_logprobs', 'expected logprobs: true beside it');
   faults.throwAny();
-  const { stop, logprobs, user } = request;
-  const maxTokens = request.max_completion_tokens ?? request.max_tokens;
-  const who = user ?? request.safety_identifier;
-  const reasoning = reasoningOf(request);
+  const { stop, logprobs } = request;
   return {
     messages: messages.all,
-    tools: (request.tools ?? []).map(toolOf),
-    ...defined('toolChoice', choiceOf(request.tool_choice)),
-    ...defined('parallelToolCalls', request.parallel_tool_calls),
-    ...defined('maxTokens', maxTokens),
-    ...defined('temperature', request.temperature),
-    ...defined('topP', request.top_p),
-    ...defined('topK', request.top_k),
-    ...defined('seed', request.seed),
+    tools: offered(request.tools ?? [], request.tool_choice).map(toolOf),
     stop: stop === null || stop === undefined ? [] : typeof stop === 'string' ? [stop] : stop,
-    ...defined('presencePenalty', request.presence_penalty),
-    ...defined('frequencyPenalty', request.frequency_penalty),
-    ...(logprobs ? { topLogprobs: request.top_logprobs ?? 0 } : {}),
-    ...defined('reasoning', reasoning),
     format: formatOf(request.response_format),
-    ...defined('user', who),
+    ...present({
+      toolChoice: toolChoiceOf(request.tool_choice),
+      parallelToolCalls: request.parallel_tool_calls,
+      maxTokens: request.max_completion_tokens ?? request.max_tokens,
+      temperature: request.temperature,
+      topP: request.top_p,
+      topK: request.top_k,
+      seed: request.seed,
+      presencePenalty: request.presence_penalty,
+      frequencyPenalty: request.frequency_penalty,
+      topLogprobs: logprobs ? (request.top_logprobs ?? 0) : undefined,
+      reasoning: reasoningOf(request),
+      user: request.user ?? request.safety_identifier,
+    }),
   };
-}
-
-/** Absent rather than undefined or null. */
-const defined = <Name extends string, Value>(
-  name: Name,
-  value: Value,
-): { readonly [Key in Name]?: NonNullable<Value> } =>
-  value === undefined || value === null ? {} : ({ [name]: value } as { [Key in Name]: NonNullable<Value> });
-
-function reasoningOf({ reasoning, reasoning_effort: named }: ChatRequest): Reasoning | undefined {
-  const effort = reasoning?.effort ?? (typeof reasoning?.max_tokens === 'number' ? undefined : named);
-  const asked = { ...defined('effort', effort), ...defined('maxTokens', reasoning?.max_tokens) };
-  return Object.keys(asked).length > 0 ? asked : undefined;
 }
 
 const cacheOf = (control: CacheControl): { readonly cache?: CacheMark } =>
@@ -130,13 +122,12 @@ class Messages {
     cache: { readonly cache?: CacheMark },
     path: string,
   ): ImagePart[] {
-    const data = dataUrl(url);
-    if (!data && !/^https?:\/\//i.test(url)) {
+    const source = imageSource(url);
+    if (!source) {
       this.#faults.add(path, 'expected an http(s) URL or a data URL in base64, as data:image/png;base64,...');
       return [];
     }
-    const known = detail === 'auto' || detail === 'low' || detail === 'high' ? { detail } : {};
-    return [{ type: 'image', source: data ?? { url }, ...known, ...cache } as ImagePart];
+    return [{ type: 'image', source, ...detailOf(detail), ...cache }];
   }
 
   #file(
@@ -149,13 +140,12 @@ class Messages {
       this.#faults.add(path, 'expected the data of the file in base64');
       return [];
     }
-    const known = dataUrl(written);
-    if (!known && /^\w+:/.test(written.slice(0, 16))) {
+    const source = fileSource(written);
+    if (!source) {
       this.#faults.add(path, 'expected base64 or a data URL in base64, as data:application/pdf;base64,...');
       return [];
     }
-    const { mediaType, data } = known ?? { mediaType: 'application/pdf', data: written };
-    return [{ type: 'file', mediaType, data, ...defined('name', filename), ...cache }];
+    return [{ type: 'file', ...source, ...present({ name: filename }), ...cache }];
   }
 
   #assistant(message: Extract<ChatMessage, { role: 'assistant' }>): Part[] {
@@ -190,7 +180,7 @@ class Messages {
         id,
         name: called.name,
         arguments: called.arguments,
-        ...defined('signature', signature),
+        ...present({ signature }),
       });
     }
     return parts;
@@ -221,45 +211,37 @@ class Messages {
 function detailPart(detail: ReasoningDetail): Part[] {
   if (detail.type === 'reasoning.encrypted') {
     const { data, id } = detail as Extract<ReasoningDetail, { type: 'reasoning.encrypted' }>;
-    return [{ type: 'sealed_reasoning', data, ...defined('id', id) }];
+    return [{ type: 'sealed_reasoning', data, ...present({ id }) }];
   }
   if (detail.type !== 'reasoning.text') return [];
   const { text, signature } = detail as Extract<ReasoningDetail, { type: 'reasoning.text' }>;
-  return text || signature
-    ? [{ type: 'reasoning', text: text ?? '', ...defined('signature', signature) }]
-    : [];
+  return text || signature ? [{ type: 'reasoning', text: text ?? '', ...present({ signature }) }] : [];
 }
 
 const toolOf = (tool: NonNullable<ChatRequest['tools']>[number]): Tool => {
   const { name, description, parameters, strict } = tool.function;
   return {
     name,
-    ...defined('description', description),
+    ...present({ description, strict }),
     parameters: parameters ?? { type: 'object', properties: {} },
-    ...defined('strict', strict),
     ...cacheOf(tool.cache_control),
   };
 };
 
-const choiceOf = (choice: ChatRequest['tool_choice']): Conversation['toolChoice'] | null =>
-  typeof choice === 'object' && choice !== null ? { name: choice.function.name } : (choice ?? null);
-
 function checkTools({ tools, tool_choice: choice }: ChatRequest, faults: Violations): void {
   const names = new Set((tools ?? []).map((tool) => tool.function.name));
   if (choice === 'required' && names.size === 0) faults.add('tool_choice', 'expected tools to choose from');
-  if (typeof choice === 'object' && choice !== null && !names.has(choice.function.name))
-    faults.add(
-      'tool_choice',
-      `expected the name of one of the tools, got '${choice.function.name.slice(0, 80)}'`,
-    );
+  for (const name of askedFor(choice))
+    if (!names.has(name))
+      faults.add('tool_choice', `expected the name of one of the tools, got '${name.slice(0, 80)}'`);
   if (names.size < (tools ?? []).length) faults.add('tools', 'expected a name of its own for each');
 }
 
 function formatOf(format: ChatRequest['response_format']): AnswerFormat {
   if (!format || format.type === 'text') return { type: 'text' };
-  if (format.type === 'json_object') return { type: 'json' };
-  const { json_schema: nested } = format;
+  const nested = format.type === 'json_schema' ? format.json_schema : undefined;
   const schema = nested?.schema ?? format.schema;
+  if (!schema && format.type === 'json_object') return { type: 'json' };
   if (!schema)
     throw invalidRequest('response_format.json_schema.schema: expected a JSON schema of an object.', {
       param: 'response_format.json_schema.schema',
@@ -268,7 +250,6 @@ function formatOf(format: ChatRequest['response_format']): AnswerFormat {
     type: 'schema',
     name: nested?.name ?? 'answer',
     schema,
-    ...defined('description', nested?.description),
-    ...defined('strict', nested?.strict),
+    ...present({ description: nested?.description, strict: nested?.strict }),
   };
 }

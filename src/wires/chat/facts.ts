@@ -1,22 +1,27 @@
+import { z } from 'zod';
 import { isRecord, type Json } from '../../util/json.ts';
 import { kindOf } from '../core/json.ts';
+import { whole } from '../core/members.ts';
 import { Violations } from '../core/violations.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { unknownSize } from '../core/measure.ts';
+import { answerCount } from '../core/sampling-schema.ts';
 import { ChatMeasure } from './measure.ts';
+import { routedFacts, routedMembers } from './request-schema.ts';
 
-export const mostAnswers = 128;
+const asked = z.object({
+  ...routedMembers,
+  max_completion_tokens: whole(1),
+  max_tokens: whole(1),
+  n: answerCount,
+});
 
 /** What the gateway has to know of a request before anything else; all else is the provider's to judge. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {
   const faults = new Violations();
   const tools = [...faults.list(body['tools'], 'tools'), ...faults.list(body['functions'], 'functions')];
   const messages = messagesOf(body, faults);
-  const base = {
-    ...commonFacts(body, faults),
-    maxTokens: limitOf(body, faults),
-    answers: faults.number(body['n'], 'n', { least: 1, most: mostAnswers, whole: true }) ?? 1,
-  };
+  const said = faults.read(asked, body) ?? { model: '' };
   faults.throwAny();
 
   const measure = new ChatMeasure();
@@ -29,7 +34,9 @@ export function factsOf(body: Json): RequestFacts {
   for (const member of ['web_search_options', 'search_parameters', 'plugins'])
     if (isRecord(body[member]) || Array.isArray(body[member])) measure.fileBytes += unknownSize;
   return {
-    ...base,
+    ...routedFacts(said),
+    maxTokens: said.max_completion_tokens ?? said.max_tokens ?? undefined,
+    answers: said.n ?? 1,
     needs: [
       ...(tools.length > 0
         ? [{ cap: 'tools', param: isList(body['tools']) ? 'tools' : 'functions' } as const]
@@ -56,25 +63,4 @@ function messagesOf({ messages }: Json, faults: Violations): readonly unknown[] 
   const came = Array.isArray(messages) ? 'an empty one' : kindOf(messages);
   faults.add('messages', `expected an array of at least one message, got ${came}`);
   return [];
-}
-
-/** The same on both of OpenAI's older wires. */
-export function commonFacts(
-  body: Json,
-  faults: Violations,
-): Pick<RequestFacts, 'model' | 'stream' | 'includeUsage'> {
-  const options = faults.record(body['stream_options'], 'stream_options');
-  return {
-    model: faults.name(body['model'], 'model'),
-    stream: faults.flag(body['stream'], 'stream') ?? false,
-    includeUsage: faults.flag(options?.['include_usage'], 'stream_options.include_usage') ?? false,
-  };
-}
-
-/** `max_completion_tokens` is the newer name and wins. */
-function limitOf(body: Json, faults: Violations): number | undefined {
-  const [newer, older] = ['max_completion_tokens', 'max_tokens'].map((name) =>
-    faults.number(body[name], name, { least: 1, whole: true }),
-  );
-  return newer ?? older;
 }

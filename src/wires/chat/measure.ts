@@ -1,13 +1,13 @@
 import { isRecord } from '../../util/json.ts';
 import { Measure, unknownSize } from '../core/measure.ts';
 
-/** Counts what the model will read, while it goes through a request. */
+/** Counts what the model will read of messages and tools. */
 export class ChatMeasure extends Measure {
   /** As the JSON that a template makes of it, indented: a line break and a run of spaces before each value and each end. */
   json(value: unknown): void {
     this.parts++;
     const text = JSON.stringify(value) ?? '';
-    this.bytes(text);
+    this.textBytes += Buffer.byteLength(text);
     for (let at = 0; at < text.length; at++) {
       const code = text.charCodeAt(at);
       // , : [ ] { }
@@ -47,10 +47,10 @@ export class ChatMeasure extends Measure {
         this.images++;
         return;
       case 'file':
-        this.#attached(part['file'], 'file_data');
+        this.#named(part['file'], 'file_data');
         return;
       case 'input_audio':
-        this.#attached(part['input_audio'], 'data');
+        this.#named(part['input_audio'], 'data');
         return;
       default:
         this.json(part);
@@ -58,11 +58,10 @@ export class ChatMeasure extends Measure {
     }
   }
 
-  #attached(file: unknown, member: string): void {
+  #named(file: unknown, member: string): void {
     this.fileBytes += unknownSize;
     if (!isRecord(file)) return;
-    const data = file[member];
-    if (typeof data === 'string') this.file(data);
+    this.file(file[member]);
     this.text(file['filename']);
   }
 }

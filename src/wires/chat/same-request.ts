@@ -2,7 +2,7 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { editedBody } from '../core/json-edit.ts';
 import { levelsOf } from '../core/effort.ts';
 import type { ClientRequest, UpstreamBody, UpstreamOptions } from '../core/wire.ts';
-import { checked } from './checked.ts';
+import { checked } from '../core/violations.ts';
 import {
   countsUnasked,
   effortFor,
@@ -12,7 +12,7 @@ import {
   takesBothLimits,
 } from './dialect.ts';
 import { historyEdits } from './history.ts';
-import { effort, reasoning } from './request-schema.ts';
+import { askedEffort, reasoningOf } from './request-schema.ts';
 
 /** The caller's text, byte by byte but for what the provider must be told otherwise. */
 export function sameRequest(request: ClientRequest, options: UpstreamOptions): UpstreamBody {
@@ -71,24 +71,14 @@ function limitEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
 const isRenamed = (name: string, model: UpstreamOptions['model']): boolean =>
   model.provider.wire !== 'lathe' && limitMember(model) === 'max_completion_tokens' && name === 'max_tokens';
 
-const optionalReasoning = reasoning.nullish();
-const optionalEffort = effort.nullish();
-
 /** The effort as the model knows it. `reasoning` is the gateway's own member, which our own host knows as well. */
 function effortEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
   const { reasoning: object, reasoning_effort: named } = body;
   if (object === undefined && named === undefined) return {};
-  const asked = checked(optionalReasoning, object, ['reasoning']);
-  const effortNamed = checked(optionalEffort, named, ['reasoning_effort']);
+  const asked = reasoningOf(checked(askedEffort, body));
   if (model.provider.wire === 'lathe' && levelsOf(model).length === 0) return {};
   const gone = object === undefined ? {} : { reasoning: undefined };
-  const budget = asked?.max_tokens ?? undefined;
-  const wanted = asked?.effort ?? (budget === undefined ? effortNamed : undefined) ?? undefined;
-  const level = effortFor(
-    { ...(wanted ? { effort: wanted } : {}), ...(budget === undefined ? {} : { maxTokens: budget }) },
-    model,
-    maxTokens,
-  );
+  const level = asked && effortFor(asked, model, maxTokens);
   return level === named
     ? gone
     : {

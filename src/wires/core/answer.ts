@@ -1,9 +1,14 @@
 import type { Usage } from './types.ts';
 import type { WireError } from './error.ts';
+import type { Timings } from './timings-schema.ts';
+
+export type { Timings } from './timings-schema.ts';
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
 export interface TokenLogprob {
+  /** On llama.cpp's wire. */
+  readonly id?: number;
   readonly token: string;
   readonly logprob: number;
   readonly bytes: readonly number[] | null;
@@ -26,21 +31,6 @@ export function joinedLogprobs(parts: readonly TextLogprobs[]): TextLogprobs {
     top_logprobs: parts.flatMap(({ top_logprobs }) => top_logprobs),
     text_offset: parts.flatMap(({ text_offset }) => text_offset),
   };
-}
-
-/** llama.cpp's measures of an answer, or of one so far. */
-export interface Timings {
-  /** Prompt tokens that were not computed again. */
-  readonly cache_n: number;
-  /** The other prompt tokens. */
-  readonly prompt_n: number;
-  readonly prompt_ms: number;
-  readonly prompt_per_token_ms: number;
-  readonly prompt_per_second: number;
-  readonly predicted_n: number;
-  readonly predicted_ms: number;
-  readonly predicted_per_token_ms: number;
-  readonly predicted_per_second: number;
 }
 
 /** What every event may carry. */
@@ -73,6 +63,8 @@ export type AnswerEvent = Common &
     | {
         readonly type: 'text';
         readonly text: string;
+        /** Tokens that it was made of, on llama.cpp's wire. */
+        readonly ids?: readonly number[];
         readonly logprobs?: readonly TokenLogprob[];
         /** As text completions tell them. */
         readonly textLogprobs?: TextLogprobs;

@@ -1,9 +1,8 @@
 import type { UpstreamModel } from './types.ts';
 import type { Effort } from './types.ts';
 
-const order: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
-
-export const efforts = order;
+/** How much a model should think, in the words of OpenAI's wires and Anthropic's; the least first. */
+export const efforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
 /** The levels that the configuration names. */
 export const levelsOf = ({ efforts: levels = [] }: Pick<UpstreamModel, 'efforts'>): readonly Effort[] =>
@@ -11,10 +10,10 @@ export const levelsOf = ({ efforts: levels = [] }: Pick<UpstreamModel, 'efforts'
 
 /** The level of a model that is nearest to the one asked for, the lower of two; undefined where it has none. */
 export function nearestEffort(wanted: Effort, levels: readonly Effort[]): Effort | undefined {
-  const place = order.indexOf(wanted);
-  const distance = (level: Effort) => Math.abs(order.indexOf(level) - place);
+  const place = efforts.indexOf(wanted);
+  const distance = (level: Effort) => Math.abs(efforts.indexOf(level) - place);
   return [...levels]
-    .sort((a, b) => order.indexOf(a) - order.indexOf(b))
+    .sort((a, b) => efforts.indexOf(a) - efforts.indexOf(b))
     .reduce<Effort | undefined>(
       (best, level) => (best === undefined || distance(level) < distance(best) ? level : best),
       undefined,
@@ -38,5 +37,5 @@ export const budgetOf = (effort: Effort, maxTokens: number): number => Math.floo
 /** The effort whose budget is nearest to `budget` of `maxTokens`, the lower of two. */
 export function effortOf(budget: number, maxTokens: number): Effort {
   const distance = (effort: Effort) => Math.abs(budgetOf(effort, maxTokens) - budget);
-  return order.reduce((best, effort) => (distance(effort) < distance(best) ? effort : best));
+  return efforts.reduce((best, effort) => (distance(effort) < distance(best) ? effort : best));
 }

@@ -22,3 +22,11 @@ const asWritten = (_key: string, value: unknown, { source }: { source?: string }
 export function parseExact(text: string): unknown {
   return longNumber.test(text) ? JSON.parse(text, asWritten as Reviver) : JSON.parse(text);
 }
+
+type Present<Members> = { [Name in keyof Members]?: NonNullable<Members[Name]> };
+
+/** Absent rather than undefined or null. */
+export const present = <Members extends object>(members: Members): Present<Members> =>
+  Object.fromEntries(
+    Object.entries(members).filter(([, value]) => value !== undefined && value !== null),
+  ) as Present<Members>;

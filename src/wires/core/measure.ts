@@ -29,8 +29,16 @@ export class Measure {
     this.textBytes += Buffer.byteLength(text);
   }
 
-  /** @param data base64, or a data URL */
-  file(data: string): void {
+  /** @param text or the ids of tokens: a byte at the most is a token at the most, so an id counts as a byte */
+  part(text: unknown): void {
+    this.parts++;
+    if (Array.isArray(text)) this.textBytes += text.length;
+    else this.text(text);
+  }
+
+  /** @param data base64, or a data URL; anything else counts for nothing */
+  file(data: unknown): void {
+    if (typeof data !== 'string') return;
     const start = data.startsWith('data:') ? data.indexOf(',') + 1 : 0;
     this.fileBytes += Math.ceil(((data.length - start) * 3) / 4);
   }

@@ -1,9 +1,8 @@
+import type { z } from 'zod';
+import { isUnsupported, leavesOf, maxViolations, violationOf } from '../../http/violations.ts';
 import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest } from './error.ts';
 import { kindOf } from './json.ts';
-
-/** A body can be wrong in a million places; whoever mends the first ones hears of the others. */
-const mostTold = 50;
 
 /** Collects what is wrong with a body, so that all of it is told at once. */
 export class Violations {
@@ -23,7 +22,7 @@ export class Violations {
   throwAny(): void {
     const [first] = this.#all;
     if (!first) return;
-    const told = this.#all.slice(0, mostTold);
+    const told = this.#all.slice(0, maxViolations);
     const rest = this.#all.length - told.length;
     const message = [
       ...told.map((each) => `${each.path}: ${each.message}.`),
@@ -34,6 +33,21 @@ export class Violations {
       ...(this.#all.every(({ unsupported }) => unsupported) ? { code: 'unsupported_parameter' } : {}),
       violations: told.map(({ path, message: what }) => ({ path, message: what })),
     });
+  }
+
+  /** What a schema makes of a value; undefined where it is wrong. @param at where in the body it stands */
+  read<Shape extends z.ZodType>(
+    shape: Shape,
+    value: unknown,
+    ...at: readonly string[]
+  ): z.infer<Shape> | undefined {
+    const result = shape.safeParse(value, { reportInput: false });
+    if (result.success) return result.data;
+    for (const issue of result.error.issues.flatMap(leavesOf)) {
+      const { path, message } = violationOf({ ...issue, path: [...at, ...issue.path] });
+      this[isUnsupported(issue) ? 'refuse' : 'add'](path, message);
+    }
+    return undefined;
   }
 
   /** The text at a place; '' where there is none. */
@@ -85,4 +99,16 @@ export class Violations {
     this.add(path, `expected an array, got ${kindOf(value)}`);
     return [];
   }
+}
+
+/** @param at where in the body the value stands @throws WireError 400 that names all that is wrong */
+export function checked<Shape extends z.ZodType>(
+  shape: Shape,
+  value: unknown,
+  ...at: readonly string[]
+): z.infer<Shape> {
+  const faults = new Violations();
+  const read = faults.read(shape, value, ...at);
+  faults.throwAny();
+  return read as z.infer<Shape>;
 }

@@ -7,18 +7,18 @@ import {
   foreign,
   isOneOf,
   plainFormat,
+  number,
   refused,
+  requestBody,
   text,
   toolList,
   toolName,
   typeOf,
+  whole,
 } from '../core/members.ts';
 import { message, system } from './blocks-schema.ts';
 
-const fraction = z
-  .number({ error: 'expected a number from 0 to 1' })
-  .min(0, 'expected a number from 0 to 1')
-  .max(1, 'expected a number from 0 to 1');
+const fraction = number(0, 1);
 
 const tool = z.discriminatedUnion(
   'type',
@@ -118,52 +118,37 @@ const conversation = {
   ),
 };
 
-export const countRequest = z
-  .object(conversation, { error: 'expected a JSON object' })
-  .meta({ id: 'CountTokensRequest' });
+export const countRequest = requestBody('CountTokensRequest', conversation);
 export type CountRequest = z.infer<typeof countRequest>;
 
 const lengthForm = 'expected a whole number, at least 0';
 const lengthError = ({ input }: { readonly input?: unknown }) =>
   input === undefined ? `is required: ${lengthForm}` : lengthForm;
-const topForm = 'expected a whole number, at least 0';
-export const messageRequest = z
-  .object(
-    {
-      ...conversation,
-      max_tokens: z
-        .int({ error: lengthError })
-        .min(0, lengthForm)
-        .describe(
-          "The answer's greatest length, thinking included. More than the context leaves is no error; 0 only " +
-            'computes the prompt, for requests that begin like it.',
-        ),
-      temperature: fraction.nullish().describe('0 always takes the likeliest token. Default 1.'),
-      top_p: fraction
-        .nullish()
-        .describe('Keeps the likeliest tokens up to this probability. Default 1: all.'),
-      top_k: z
-        .int({ error: topForm })
-        .min(0, topForm)
-        .max(2 ** 31, 'expected a smaller number')
-        .nullish()
-        .describe('Keeps this many of the likeliest tokens. Default 0: all.'),
-      stop_sequences: list(text.min(1, 'a stop sequence must not be empty'), {
-        error: 'expected an array of texts',
-        most: { count: 16, error: 'at most 16 stop sequences' },
-      })
-        .nullish()
-        .describe('Texts that end the answer and are not part of it.'),
-      stream: flag.nullish().describe('Send the answer as server-sent events.'),
-      stop: foreign('stop_sequences', (value) => emptyList(value) || isOneOf('')(value)),
-      response_format: foreign('output_config.format', plainFormat),
-      metadata: z.object({}, { error: 'expected an object' }).nullish().describe('Ignored.'),
-      thread: z
-        .unknown()
-        .optional()
-        .describe('Refused unless absent or null: this host stores no conversations.'),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'MessageRequest' });
+export const messageRequest = requestBody('MessageRequest', {
+  ...conversation,
+  max_tokens: z
+    .int({ error: lengthError })
+    .min(0, lengthForm)
+    .describe(
+      "The answer's greatest length, thinking included. More than the context leaves is no error; 0 only " +
+        'computes the prompt, for requests that begin like it.',
+    ),
+  temperature: fraction.nullish().describe('0 always takes the likeliest token. Default 1.'),
+  top_p: fraction.nullish().describe('Keeps the likeliest tokens up to this probability. Default 1: all.'),
+  top_k: whole(0, 2 ** 31).describe('Keeps this many of the likeliest tokens. Default 0: all.'),
+  stop_sequences: list(text.min(1, 'a stop sequence must not be empty'), {
+    error: 'expected an array of texts',
+    most: { count: 16, error: 'at most 16 stop sequences' },
+  })
+    .nullish()
+    .describe('Texts that end the answer and are not part of it.'),
+  stream: flag.nullish().describe('Send the answer as server-sent events.'),
+  stop: foreign('stop_sequences', (value) => emptyList(value) || isOneOf('')(value)),
+  response_format: foreign('output_config.format', plainFormat),
+  metadata: z.object({}, { error: 'expected an object' }).nullish().describe('Ignored.'),
+  thread: z
+    .unknown()
+    .optional()
+    .describe('Refused unless absent or null: this host stores no conversations.'),
+});
 export type MessageRequest = z.infer<typeof messageRequest>;

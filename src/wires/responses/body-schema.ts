@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { effort, routedMembers } from '../chat/request-schema.ts';
+import { routedMembers } from '../chat/request-schema.ts';
+import { effort } from '../core/members.ts';
 
 const record = z.looseObject({});
 const stored = z.null().optional().describe('Nothing is stored here: send all items in `input`.');

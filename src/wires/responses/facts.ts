@@ -1,82 +1,77 @@
+import { z } from 'zod';
 import { isRecord, type Json } from '../../util/json.ts';
-import type { Cap } from '../core/types.ts';
+import { whole } from '../core/members.ts';
 import type { RequestFacts } from '../core/wire.ts';
-import { Measure, unknownSize } from '../core/measure.ts';
+import { routedFacts, routedMembers } from '../chat/request-schema.ts';
 import { kindOf } from '../core/json.ts';
+import { Measure, unknownSize } from '../core/measure.ts';
+
 import { Violations } from '../core/violations.ts';
+
+const asked = z.object({ ...routedMembers, max_output_tokens: whole(1) });
 
 /** What the gateway has to know of a request, read leniently. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {
   const faults = new Violations();
   refuseStored(body, faults);
-  const model = faults.name(body['model'], 'model');
-  const stream = faults.flag(body['stream'], 'stream') ?? false;
-  const options = faults.record(body['stream_options'], 'stream_options');
-  const includeUsage = faults.flag(options?.['include_usage'], 'stream_options.include_usage') ?? false;
-  const limits = { least: 1, whole: true } as const;
-  const maxTokens = faults.number(body['max_output_tokens'], 'max_output_tokens', limits);
+  const said = faults.read(asked, body) ?? { model: '' };
   const tools = faults.list(body['tools'], 'tools');
-  const size = new Size();
-  if (typeof body['instructions'] === 'string') size.text(body['instructions']);
+  const measure = new Measure();
+  measure.text(body['instructions']);
   const { input } = body;
-  if (typeof input === 'string') size.part(input);
-  else if (Array.isArray(input)) input.forEach((item, index) => measureItem(size, item, index, faults));
+  if (typeof input === 'string') measure.part(input);
+  else if (Array.isArray(input)) input.forEach((item, index) => measureItem(measure, item, index, faults));
   else faults.add('input', `expected a text or an array of items, got ${kindOf(input)}`);
   const format = isRecord(body['text']) ? body['text']['format'] : undefined;
-  measureTools(size, tools, format, faults);
+  measureTools(measure, tools, format, faults);
   faults.throwAny();
   return {
-    model,
-    stream,
-    includeUsage,
-    maxTokens,
+    ...routedFacts(said),
+    maxTokens: said.max_output_tokens ?? undefined,
     answers: 1,
-    needs: needsOf({ tools, format, images: size.images }),
-    ...size.counts,
+    needs: [
+      ...(tools.length > 0 ? [{ cap: 'tools', param: 'tools' } as const] : []),
+      ...(measure.images > 0 ? [{ cap: 'images', param: 'input' } as const] : []),
+      ...(isRecord(format) && format['type'] !== 'text'
+        ? [{ cap: 'structured_output', param: 'text.format' } as const]
+        : []),
+    ],
+    ...measure.counts,
   };
 }
 
 /** The gateway keeps nothing of an answer, and what a provider keeps for its account is nobody's own here. */
 function refuseStored(body: Json, faults: Violations): void {
   const send = 'this gateway stores no responses; send all items of the conversation in input';
-  for (const member of ['previous_response_id', 'conversation'])
-    if (body[member] !== undefined && body[member] !== null) faults.refuse(member, send);
-  if (body['background'] === true)
-    faults.refuse('background', 'answers are not made in the background here; wait for it or use stream');
-  if (body['prompt'] !== undefined && body['prompt'] !== null)
-    faults.refuse('prompt', 'stored prompts are not used here; send instructions and input');
+  const stored = {
+    previous_response_id: send,
+    conversation: send,
+    background: 'answers are not made in the background here; wait for it or use stream',
+    prompt: 'stored prompts are not used here; send instructions and input',
+  };
+  for (const [member, why] of Object.entries(stored))
+    if ((body[member] ?? false) !== false) faults.refuse(member, why);
 }
 
-class Size extends Measure {
-  part(text: string): void {
-    this.parts++;
-    this.text(text);
-  }
-
-  /** What has no form that we know: as JSON, images and files apart. */
-  unknown(value: unknown, path: string, faults: Violations): void {
-    this.parts++;
-    try {
-      const text = JSON.stringify(value, (key, each: unknown) => {
-        if (typeof each !== 'string') return each;
-        if (key === 'image_url') {
-          this.images++;
-          return '';
-        }
-        if (key !== 'file_data') return each;
-        this.file(each);
-        return '';
-      });
-      this.bytes(text ?? '');
-    } catch {
-      faults.add(path, 'it is nested too deeply');
-    }
+/** What has no form that we know: as JSON, images and files apart. */
+function measureUnknown(measure: Measure, value: unknown, path: string, faults: Violations): void {
+  measure.parts++;
+  try {
+    const text = JSON.stringify(value, (key, each: unknown) => {
+      if (typeof each !== 'string' || (key !== 'image_url' && key !== 'file_data')) return each;
+      if (key === 'image_url') measure.images++;
+      else measure.file(each);
+      return '';
+    });
+    measure.textBytes += Buffer.byteLength(text ?? '');
+  } catch {
+    faults.add(path, 'it is nested too deeply');
   }
 }
 
 const texts = new Set(['input_text', 'output_text', 'text', 'summary_text', 'reasoning_text']);
 
-function measureItem(size: Size, item: unknown, index: number, faults: Violations): void {
+function measureItem(measure: Measure, item: unknown, index: number, faults: Violations): void {
   const path = `input.${index}`;
   if (!isRecord(item)) {
     faults.add(path, `expected an item such as {role: 'user', content: '...'}, got ${kindOf(item)}`);
@@ -87,71 +82,63 @@ function measureItem(size: Size, item: unknown, index: number, faults: Violation
     faults.refuse(path, 'this gateway stores no items to refer to; send the item itself');
     return;
   }
-  if (type == null || type === 'message') measureContent(size, item['content'], `${path}.content`, faults);
+  if (type == null || type === 'message') measureContent(measure, item['content'], `${path}.content`, faults);
   else if (type === 'function_call') {
-    size.part(typeof item['name'] === 'string' ? item['name'] : '');
-    if (typeof item['arguments'] === 'string') size.text(item['arguments']);
+    measure.part(item['name']);
+    measure.text(item['arguments']);
   } else if (type === 'function_call_output') {
-    measureContent(size, item['output'], `${path}.output`, faults);
+    measureContent(measure, item['output'], `${path}.output`, faults);
   } else if (type === 'reasoning') {
-    measureContent(size, item['summary'], `${path}.summary`, faults);
-    measureContent(size, item['content'], `${path}.content`, faults);
-    if (typeof item['encrypted_content'] === 'string') size.text(item['encrypted_content']);
-  } else size.unknown(item, path, faults);
+    measureContent(measure, item['summary'], `${path}.summary`, faults);
+    measureContent(measure, item['content'], `${path}.content`, faults);
+    measure.text(item['encrypted_content']);
+  } else measureUnknown(measure, item, path, faults);
 }
 
-function measureContent(size: Size, content: unknown, path: string, faults: Violations): void {
-  if (typeof content === 'string') size.part(content);
+function measureContent(measure: Measure, content: unknown, path: string, faults: Violations): void {
+  if (typeof content === 'string') measure.part(content);
   else if (Array.isArray(content))
-    content.forEach((part, index) => measurePart(size, part, `${path}.${index}`, faults));
+    content.forEach((part, index) => measurePart(measure, part, `${path}.${index}`, faults));
 }
 
-function measurePart(size: Size, part: unknown, path: string, faults: Violations): void {
+function measurePart(measure: Measure, part: unknown, path: string, faults: Violations): void {
   if (!isRecord(part)) {
-    size.unknown(part, path, faults);
+    measureUnknown(measure, part, path, faults);
     return;
   }
   const { type, text, refusal } = part;
-  if (typeof text === 'string' && texts.has(String(type))) size.part(text);
-  else if (typeof refusal === 'string' && type === 'refusal') size.part(refusal);
-  else if (type === 'input_image' || type === 'input_file') measureMedia(size, part, path, faults);
-  else size.unknown(part, path, faults);
+  if (typeof text === 'string' && texts.has(String(type))) measure.part(text);
+  else if (typeof refusal === 'string' && type === 'refusal') measure.part(refusal);
+  else if (type === 'input_image' || type === 'input_file') measureMedia(measure, part, path, faults);
+  else measureUnknown(measure, part, path, faults);
 }
 
-function measureMedia(size: Size, part: Json, path: string, faults: Violations): void {
-  size.parts++;
+function measureMedia(measure: Measure, part: Json, path: string, faults: Violations): void {
+  measure.parts++;
   if (part['file_id'] !== undefined && part['file_id'] !== null)
     faults.refuse(`${path}.file_id`, 'this gateway stores no files; send image_url or file_data');
   if (part['type'] === 'input_image') {
-    size.images++;
+    measure.images++;
     return;
   }
-  if (typeof part['file_data'] === 'string') size.file(part['file_data']);
-  if (typeof part['file_url'] === 'string') size.fileBytes += unknownSize;
-  if (typeof part['filename'] === 'string') size.text(part['filename']);
+  measure.file(part['file_data']);
+  if (typeof part['file_url'] === 'string') measure.fileBytes += unknownSize;
+  measure.text(part['filename']);
 }
 
 /** Tools that run here or at the caller; all others bring text of their own. */
 const plainTools = new Set(['function', 'custom', 'namespace']);
 
-function measureTools(size: Size, tools: readonly unknown[], format: unknown, faults: Violations): void {
+function measureTools(
+  measure: Measure,
+  tools: readonly unknown[],
+  format: unknown,
+  faults: Violations,
+): void {
   tools.forEach((tool, index) => {
-    size.unknown(tool, `tools.${index}`, faults);
-    if (isRecord(tool) && !plainTools.has(String(tool['type']))) size.fileBytes += unknownSize;
+    measureUnknown(measure, tool, `tools.${index}`, faults);
+    if (isRecord(tool) && !plainTools.has(String(tool['type']))) measure.fileBytes += unknownSize;
   });
-  if (isRecord(format) && format['type'] === 'json_schema') size.unknown(format, 'text.format', faults);
-}
-
-function needsOf(asked: {
-  readonly tools: readonly unknown[];
-  readonly format: unknown;
-  readonly images: number;
-}): RequestFacts['needs'] {
-  const needs: { readonly cap: Cap; readonly param: string }[] = [];
-  if (asked.tools.length > 0) needs.push({ cap: 'tools', param: 'tools' });
-  if (asked.images > 0) needs.push({ cap: 'images', param: 'input' });
-  const { format } = asked;
-  if (isRecord(format) && format['type'] !== 'text')
-    needs.push({ cap: 'structured_output', param: 'text.format' });
-  return needs;
+  if (isRecord(format) && format['type'] === 'json_schema')
+    measureUnknown(measure, format, 'text.format', faults);
 }

@@ -1,6 +1,6 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { CacheMark, ImagePart, Message, Part } from '../core/conversation.ts';
-import { dataUrl } from '../core/data-url.ts';
+import { detailOf, fileSource, imageSource } from '../core/data-url.ts';
 import { decodeSeal } from './sealed.ts';
 import { kindOf } from '../core/json.ts';
 import { type Violations } from '../core/violations.ts';
@@ -157,11 +157,8 @@ class ItemReader {
 
   #image(part: Json, path: string): ImagePart | undefined {
     const url = this.#faults.name(part['image_url'], `${path}.image_url`);
-    const detail = details.get(String(part['detail']));
-    const how = detail === undefined ? {} : { detail };
-    if (/^https?:/i.test(url)) return { type: 'image', source: { url }, ...how };
-    const source = dataUrl(url);
-    if (source) return { type: 'image', source, ...how };
+    const source = imageSource(url);
+    if (source) return { type: 'image', source, ...detailOf(part['detail']) };
     if (url !== '') this.#faults.add(`${path}.image_url`, 'expected a URL of http, https or data in base64');
     return undefined;
   }
@@ -173,22 +170,21 @@ class ItemReader {
     }
     const text = this.#faults.name(part['file_data'], `${path}.file_data`);
     if (text === '') return undefined;
-    // Plain base64 is a PDF, the one kind that every provider takes.
-    const data = dataUrl(text) ?? { mediaType: 'application/pdf', data: text };
+    const source = fileSource(text);
+    if (!source) this.#faults.add(`${path}.file_data`, 'expected base64 or a data URL in base64');
     const { filename } = part;
-    return { type: 'file', ...data, ...(typeof filename === 'string' ? { name: filename } : {}), ...marked };
+    return (
+      source && {
+        type: 'file',
+        ...source,
+        ...(typeof filename === 'string' ? { name: filename } : {}),
+        ...marked,
+      }
+    );
   }
 }
 
 const isResultPart = (part: Part): part is ResultPart => part.type === 'text' || part.type === 'image';
-
-const details = new Map<string, NonNullable<ImagePart['detail']>>([
-  ['auto', 'auto'],
-  ['low', 'low'],
-  ['high', 'high'],
-  // Larger than any other provider's.
-  ['original', 'high'],
-]);
 
 /** OpenAI's own way to mark a reusable beginning, and the one of the messages wire. */
 function cacheMark(part: Json): CacheMark | undefined {

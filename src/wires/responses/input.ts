@@ -1,8 +1,10 @@
 import type { Conversation } from '../core/conversation.ts';
 import type { ClientRequest } from '../core/wire.ts';
 import { messagesOf } from './input-items.ts';
-import { formatOf, reasoningOf, toolsOf } from './input-settings.ts';
+import { formatOf, toolsOf } from './input-settings.ts';
+import { present } from '../core/json.ts';
 import { Violations } from '../core/violations.ts';
+import { askedEffort, reasoningOf } from '../chat/request-schema.ts';
 
 /** What was asked, in nobody's words. @throws WireError 400 with all that is wrong or cannot be translated */
 export function conversationOf({ body }: Pick<ClientRequest, 'body'>): Conversation {
@@ -11,9 +13,9 @@ export function conversationOf({ body }: Pick<ClientRequest, 'body'>): Conversat
     if (body[member] !== undefined && body[member] !== null)
       faults.refuse(member, 'only models of providers that speak this wire themselves can do this');
   const messages = messagesOf(body, faults);
-  const { tools, toolChoice } = toolsOf(body, faults);
+  const tools = toolsOf(body, faults);
   const format = formatOf(body, faults);
-  const reasoning = reasoningOf(body, faults);
+  const reasoning = reasoningOf(faults.read(askedEffort, body) ?? {});
   const number = (member: string, least: number, most: number) =>
     faults.number(body[member], member, { least, most });
   const maxTokens = faults.number(body['max_output_tokens'], 'max_output_tokens', { least: 1, whole: true });
@@ -21,7 +23,6 @@ export function conversationOf({ body }: Pick<ClientRequest, 'body'>): Conversat
   const parallelToolCalls = faults.flag(body['parallel_tool_calls'], 'parallel_tool_calls');
   const user = body['user'] ?? body['safety_identifier'];
   const optional = {
-    toolChoice,
     parallelToolCalls,
     maxTokens,
     temperature: number('temperature', 0, 2),
@@ -33,7 +34,7 @@ export function conversationOf({ body }: Pick<ClientRequest, 'body'>): Conversat
     user: typeof user === 'string' ? user : undefined,
   };
   faults.throwAny();
-  return { messages, tools, stop: [], format, ...present(optional) };
+  return { messages, ...tools, stop: [], format, ...present(optional) };
 }
 
 /** Log probabilities come for `include`, and then for as many tokens as `top_logprobs` says. */
@@ -43,8 +44,3 @@ function topLogprobsOf(body: ClientRequest['body'], faults: Violations): number 
   const wanted = faults.list(body['include'], 'include').includes('message.output_text.logprobs');
   return wanted ? (top ?? 0) : top || undefined;
 }
-
-type Present<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
-
-const present = <T extends object>(members: T): Present<T> =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Present<T>;

@@ -15,11 +15,11 @@ import type {
 } from '../core/wire.ts';
 import { responsesWire } from './client.ts';
 import { errorEvent, framed, responseError } from './events.ts';
-import { reasoningOf } from './input-settings.ts';
+import { askedEffort, reasoningOf } from '../chat/request-schema.ts';
 import { isRead, ResponseReader } from './reader.ts';
 import { sealMark } from './sealed.ts';
 import { openaiResponses } from './upstream.ts';
-import { Violations } from '../core/violations.ts';
+import { checked } from '../core/violations.ts';
 
 /** Both sides speak Responses: all passes as it came but for what has to change. */
 export const responsesSame: Translation = {
@@ -71,9 +71,7 @@ function streamOptionEdits(body: Json): Json {
 
 /** The effort as the model knows it; a budget, and the member's spelling of the chat wire, are the gateway's own. */
 function reasoningEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
-  const faults = new Violations();
-  const asked = reasoningOf(body, faults);
-  faults.throwAny();
+  const asked = reasoningOf(checked(askedEffort, body));
   const reasoning = isRecord(body['reasoning']) ? body['reasoning'] : undefined;
   const effort = asked && effortFor(asked, model, maxTokens);
   const alias = 'reasoning_effort' in body ? { reasoning_effort: undefined } : {};

@@ -1,0 +1,68 @@
+import { z } from 'zod';
+import { list } from '../../http/schema/list.ts';
+import { text, typeOf } from '../core/members.ts';
+import { unserved } from '../core/sampling-schema.ts';
+
+type ByType = readonly [z.core.$ZodTypeDiscriminable, ...z.core.$ZodTypeDiscriminable[]];
+
+export const textPart = z.object({ type: z.literal('text'), text });
+export const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
+
+/** @param known what the model takes, in words */
+export function contentOf<Parts extends ByType>(parts: Parts, known: string) {
+  const error = 'expected a text or an array of parts';
+  const part = z.discriminatedUnion('type', parts, {
+    error: ({ input }) => {
+      const type = typeOf(input);
+      return type !== ''
+        ? `parts of type '${type}' cannot be read by this model; it reads ${known}`
+        : "expected a part such as {type: 'text', text: '...'}";
+    },
+  });
+  return z.union([text, list(part, { error })], { error });
+}
+const content = contentOf([textPart, refusalPart], 'text');
+export type ContentPart = Exclude<z.infer<typeof content>, string>[number];
+
+export const toolCall = z.object(
+  {
+    id: text,
+    type: z.literal('function', { error: "expected 'function'" }),
+    function: z.object({ name: text, arguments: text }, { error: 'expected {name, arguments}' }),
+  },
+  { error: 'expected a tool call such as {id, type, function}' },
+);
+export const toolCalls = <Call extends z.ZodType>(call: Call) =>
+  list(call, { error: 'expected an array of tool calls' }).nullish();
+
+const name = text.nullish();
+export const assistantMembers = {
+  role: z.literal('assistant'),
+  content: content.nullish(),
+  name,
+  refusal: text.nullish(),
+  reasoning_content: text.nullish().describe('What it thought before the answer.'),
+  reasoning: text.nullish().describe('The same as `reasoning_content`.'),
+  tool_calls: toolCalls(toolCall),
+  function_call: unserved('function_call, the older form of `tool_calls`,'),
+  audio: unserved('audio'),
+};
+
+const roles = ['system', 'developer', 'user', 'assistant', 'tool'];
+export const messagesOf = <Roles extends ByType>(options: Roles) =>
+  list(
+    z.discriminatedUnion('role', options, {
+      error: ({ input }) =>
+        typeof input === 'object' && input !== null
+          ? `expected one of the roles ${roles.join(', ')}`
+          : 'expected a message such as {role, content}',
+    }),
+    { error: 'expected an array of messages', empty: 'must hold at least one message' },
+  );
+
+export const messages = messagesOf([
+  z.object({ role: z.literal(['system', 'developer', 'user']), content, name }),
+  z.object(assistantMembers),
+  z.object({ role: z.literal('tool'), content, tool_call_id: text.nullish(), name }),
+]);
+export type Message = z.infer<typeof messages>[number];

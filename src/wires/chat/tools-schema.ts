@@ -1,0 +1,96 @@
+import { z } from 'zod';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { flag, text, toolList, toolName, typeOf } from '../core/members.ts';
+
+const notAFunction = (type: string) =>
+  `tools of type '${type.slice(0, 40)}' cannot be called by this model; describe them as functions`;
+const functionType = z.literal('function', {
+  error: ({ input }) => (typeof input === 'string' ? notAFunction(input) : "expected 'function'"),
+});
+
+const toolForm = "expected a tool such as {type: 'function', function: {name, description, parameters}}";
+/** By its type: of what is no function nothing else is checked. @param more members beside the function */
+const toolOf = <Name extends z.ZodType, More extends z.ZodRawShape>(name: Name, more: More) =>
+  z.discriminatedUnion(
+    'type',
+    [
+      z.object({
+        type: z.literal('function'),
+        function: z.object(
+          {
+            name,
+            description: text.nullish(),
+            parameters: jsonObject('expected a JSON schema of an object')
+              .nullish()
+              .describe('JSON schema of the arguments. Default: none.'),
+            strict: flag
+              .nullish()
+              .describe('Arguments fit the schema to the letter; a schema that cannot be kept is refused.'),
+          },
+          { error: toolForm },
+        ),
+        ...more,
+      }),
+    ],
+    { error: ({ input }) => (typeOf(input) === '' ? toolForm : notAFunction(typeOf(input))) },
+  );
+
+const named = z.object(
+  { type: functionType, function: z.object({ name: text }, { error: 'expected {name}' }) },
+  { error: 'expected {type, function}' },
+);
+
+const allowed = z.object({
+  type: z.literal('allowed_tools'),
+  allowed_tools: z.object(
+    {
+      mode: z.enum(['auto', 'required'], { error: "expected 'auto' or 'required'" }),
+      tools: toolList(named),
+    },
+    { error: 'expected {mode, tools}' },
+  ),
+});
+
+const choiceForm = "expected 'none', 'auto', 'required' or {type: 'function', function: {name}}";
+const modes = ['none', 'auto', 'required'] as const;
+const mode = z
+  .string({ error: choiceForm })
+  .pipe(z.enum(modes, { error: choiceForm }))
+  .meta({ enum: [...modes] });
+
+export const toolMembersOf = <Name extends z.ZodType, More extends z.ZodRawShape>(
+  name: Name,
+  more: More,
+) => ({
+  tools: toolList(toolOf(name, more)).nullish().describe('Functions that the model may ask you to call.'),
+  tool_choice: z
+    .union([mode, named, allowed], { error: choiceForm })
+    .nullish()
+    .describe('Whether it may, must or must not call one, and which. Default `auto`.'),
+  parallel_tool_calls: flag.nullish().describe('Several calls in one answer. Default true.'),
+});
+export const toolMembers = toolMembersOf(toolName, {});
+export type ToolBody = z.infer<z.ZodObject<typeof toolMembers>>;
+
+/** The names of tools that a choice has. */
+export function askedFor(choice: ToolBody['tool_choice']): string[] {
+  if (typeof choice !== 'object' || choice === null) return [];
+  if (choice.type === 'function') return [choice.function.name];
+  return choice.allowed_tools.tools.map((one) => one.function.name);
+}
+
+export function toolChoiceOf(choice: ToolBody['tool_choice']) {
+  if (choice === null || choice === undefined) return undefined;
+  if (typeof choice === 'string') return choice;
+  return choice.type === 'function' ? { name: choice.function.name } : choice.allowed_tools.mode;
+}
+
+/** `allowed_tools` leaves the others out. */
+export function offered<Tool extends { readonly function: { readonly name: string } }>(
+  tools: readonly Tool[],
+  choice: ToolBody['tool_choice'],
+): readonly Tool[] {
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return tools;
+  const names = new Set(askedFor(choice));
+  return tools.filter((tool) => names.has(tool.function.name));
+}

@@ -1,0 +1,101 @@
+import { z } from 'zod';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { list } from '../../http/schema/list.ts';
+import { refuseHeavyJson } from '../../http/body.ts';
+import { jsonRules } from '../../http/route-body.ts';
+import { flag, text } from './members.ts';
+import { unserved } from './sampling-schema.ts';
+
+const mostGrammar = 100_000;
+const grammarText = text.min(1, 'must not be empty').max(mostGrammar, `at most ${mostGrammar} characters`);
+const schema = jsonObject('expected a JSON schema');
+const choices = list(text.min(1, 'must not be empty'), {
+  error: 'expected an array of texts',
+  empty: 'must not be empty',
+  most: { count: 1000, error: 'at most 1000 texts' },
+});
+const nameForm = 'expected a name of 1 to 64 letters, digits, underscores and dashes';
+const jsonText = 'expected a JSON schema, or the text of one';
+
+/** vLLM takes schemas as texts too. */
+const schemaOrText = z.union(
+  [
+    schema,
+    grammarText.transform((written, context) => {
+      const parsed = schema.safeParse(parsedJson(written));
+      if (parsed.success) return parsed.data;
+      context.issues.push({ code: 'custom', message: jsonText, input: written });
+      return z.NEVER;
+    }),
+  ],
+  { error: jsonText },
+);
+
+function parsedJson(written: string): unknown {
+  refuseHeavyJson(written, jsonRules);
+  try {
+    return JSON.parse(written) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+export const responseFormat = z.discriminatedUnion(
+  'type',
+  [
+    z.object({ type: z.literal('text') }),
+    z.object({ type: z.literal('json_object'), schema: schema.nullish() }),
+    z.object({
+      type: z.literal('json_schema'),
+      json_schema: z
+        .object(
+          {
+            name: z
+              .string({ error: nameForm })
+              .regex(/^[\w-]{1,64}$/, nameForm)
+              .nullish()
+              .describe('Of no effect.'),
+            description: text.nullish(),
+            schema: schema.nullish().describe('Default: any object.'),
+            strict: flag.nullish().describe('The schema is kept to the letter in either case.'),
+          },
+          { error: 'expected {schema}' },
+        )
+        .nullish(),
+      schema: schema.nullish().describe("llama.cpp's way of writing it, in place of `json_schema`."),
+    }),
+  ],
+  {
+    error: "expected {type: 'text'}, {type: 'json_object'} or {type: 'json_schema', json_schema: {schema}}",
+  },
+);
+
+/** What the answer must look like, under the names of OpenAI, llama.cpp, vLLM and SGLang. */
+export const outputMembers = {
+  response_format: responseFormat.nullish().describe('Text, a JSON object, or JSON that fits a schema.'),
+  json_schema: schema.nullish().describe("llama.cpp's name for a JSON schema of the answer."),
+  grammar: grammarText.nullish().describe("llama.cpp's: a grammar in GBNF, or in EBNF; it begins at `root`."),
+  guided_json: schemaOrText.nullish().describe("vLLM's: a JSON schema."),
+  guided_regex: grammarText.nullish().describe("vLLM's: a regular expression of the whole answer."),
+  guided_choice: choices.nullish().describe("vLLM's: one of these texts."),
+  guided_grammar: grammarText.nullish().describe("vLLM's: a grammar in EBNF; it begins at `root`."),
+  ebnf: grammarText.nullish().describe("SGLang's name for `guided_grammar`."),
+  regex: grammarText.nullish().describe("SGLang's name for `guided_regex`."),
+  guided_whitespace_pattern: unserved('guided_whitespace_pattern'),
+  structured_outputs: z
+    .object(
+      {
+        json: schemaOrText.nullish(),
+        json_object: flag.nullish(),
+        regex: grammarText.nullish(),
+        choice: choices.nullish(),
+        grammar: grammarText.nullish(),
+        structural_tag: unserved('structural_tag'),
+        whitespace_pattern: unserved('whitespace_pattern'),
+      },
+      { error: 'expected an object with one of json, regex, choice, grammar and json_object' },
+    )
+    .nullish()
+    .describe("vLLM's newer way of writing the `guided_` members."),
+};
+export type OutputBody = z.infer<z.ZodObject<typeof outputMembers>>;

@@ -1,0 +1,78 @@
+import { z } from 'zod';
+import { list } from '../../http/schema/list.ts';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { flag, requestBody, text, toolList, toolName } from '../core/members.ts';
+import { answerMembers, images } from './options-schema.ts';
+
+const callForm = 'expected a call such as {function: {name, arguments}}';
+const call = z.object(
+  {
+    id: text.nullish(),
+    function: z.object(
+      {
+        name: toolName,
+        arguments: z
+          .union([jsonObject('expected an object'), text], { error: 'expected an object' })
+          .nullish(),
+      },
+      { error: callForm },
+    ),
+  },
+  { error: callForm },
+);
+
+const said = { content: text.nullish(), images };
+const roles = ['system', 'user', 'assistant', 'tool'] as const;
+const message = z.discriminatedUnion(
+  'role',
+  [
+    z.object({ role: z.literal(['system', 'user']), ...said }),
+    z.object({
+      role: z.literal('assistant'),
+      ...said,
+      thinking: text.nullish(),
+      tool_calls: list(call, { error: 'expected an array of calls' }).nullish(),
+    }),
+    z.object({
+      role: z.literal('tool'),
+      ...said,
+      tool_name: text.nullish(),
+      tool_call_id: text.nullish(),
+      name: text.nullish(),
+    }),
+  ],
+  {
+    error: ({ input }) =>
+      typeof input === 'object' && input !== null
+        ? `expected one of the roles ${roles.join(', ')}`
+        : 'expected a message such as {role, content}',
+  },
+);
+export type OllamaMessage = z.infer<typeof message>;
+
+const tool = z.object(
+  {
+    type: z.literal('function', { error: "expected 'function'" }).nullish(),
+    function: z.object(
+      {
+        name: toolName,
+        description: text.nullish(),
+        parameters: jsonObject('expected a JSON schema of an object').nullish(),
+      },
+      { error: 'expected {name, description, parameters}' },
+    ),
+  },
+  { error: "expected a tool such as {type: 'function', function: {name, parameters}}" },
+);
+
+export const chatRequest = requestBody('OllamaChatRequest', {
+  ...answerMembers,
+  messages: list(message, { error: 'expected an array of messages' })
+    .nullish()
+    .describe('Without any, the model is only loaded.'),
+  tools: toolList(tool).nullish().describe('Functions that the model may call.'),
+  truncate: flag
+    .nullish()
+    .describe('Leave out the oldest messages where the context cannot hold all. Default true.'),
+});
+export type ChatRequest = z.infer<typeof chatRequest>;

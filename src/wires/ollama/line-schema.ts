@@ -1,0 +1,59 @@
+import { z } from 'zod';
+
+const token = { token: z.string(), logprob: z.number(), bytes: z.array(z.int()) };
+const logprobs = z
+  .array(z.object({ ...token, top_logprobs: z.array(z.object(token)) }))
+  .optional()
+  .describe('Where they were asked for, of the tokens of this line.');
+
+const duration = z.int().optional().describe('Nanoseconds; on the last line.');
+const count = z.int().optional().describe('Tokens; on the last line.');
+
+/** What the last line has. */
+const measures = {
+  done_reason: z.enum(['stop', 'length', 'load', 'unload']).optional(),
+  total_duration: duration,
+  load_duration: duration,
+  prompt_eval_count: count,
+  prompt_eval_duration: duration,
+  eval_count: count,
+  eval_duration: duration,
+};
+
+const head = {
+  model: z.string().describe('As the request names it.'),
+  created_at: z.string().describe('RFC 3339 with nanoseconds.'),
+};
+
+const toolCall = z.object({
+  id: z.string(),
+  function: z.object({ index: z.int(), name: z.string(), arguments: z.record(z.string(), z.unknown()) }),
+});
+export type ToolCallLine = z.infer<typeof toolCall>;
+
+export const chatLine = z
+  .object({
+    ...head,
+    message: z.object({
+      role: z.literal('assistant'),
+      content: z.string(),
+      thinking: z.string().optional(),
+      tool_calls: z.array(toolCall).optional(),
+    }),
+    logprobs,
+    done: z.boolean(),
+    ...measures,
+  })
+  .meta({ id: 'OllamaChatLine' });
+
+export const generateLine = z
+  .object({
+    ...head,
+    response: z.string(),
+    thinking: z.string().optional(),
+    logprobs,
+    done: z.boolean(),
+    context: z.array(z.int()).optional().describe('The text so far; the next request may go on from it.'),
+    ...measures,
+  })
+  .meta({ id: 'OllamaGenerateLine' });

@@ -1,0 +1,88 @@
+import { z } from 'zod';
+import { jsonObject } from '../../http/schema/json-object.ts';
+import { list } from '../../http/schema/list.ts';
+import { flag, mostTools, refused, text, toolList, toolName, typeOf } from '../core/members.ts';
+
+export const functionTool = z.discriminatedUnion(
+  'type',
+  [
+    z.object({
+      type: z.literal('function'),
+      function: refused('put name, description and parameters beside type'),
+      name: toolName,
+      description: text.nullish(),
+      parameters: jsonObject('expected a JSON schema of an object')
+        .nullish()
+        .describe('JSON schema of the arguments. Default: none.'),
+      strict: flag.nullish().describe('Arguments fit the schema to the letter, or the request is refused.'),
+    }),
+  ],
+  {
+    error: ({ input }) => {
+      const type = typeOf(input);
+      return type === ''
+        ? "expected a tool such as {type: 'function', name, parameters}"
+        : `tools of type '${type}' do not run on this host; define a function and run it yourself`;
+    },
+  },
+);
+
+const choiceForm =
+  "expected 'none', 'auto', 'required', {type: 'function', name} or {type: 'allowed_tools', mode, tools}";
+export const toolChoice = z.union(
+  [
+    z.enum(['none', 'auto', 'required'], { error: choiceForm }),
+    z.discriminatedUnion(
+      'type',
+      [
+        z.object({ type: z.literal('function'), name: toolName }),
+        z.object({
+          type: z.literal('allowed_tools'),
+          mode: z.enum(['auto', 'required'], { error: "expected 'auto' or 'required'" }),
+          tools: list(
+            z.object({ type: z.literal('function', { error: "expected 'function'" }), name: toolName }),
+            {
+              error: 'expected an array of {type, name}',
+              empty: 'must name a tool at least',
+              most: mostTools,
+            },
+          ),
+        }),
+      ],
+      { error: choiceForm },
+    ),
+  ],
+  { error: choiceForm },
+);
+type ToolChoice = z.infer<typeof toolChoice>;
+
+/** What may be called: `allowed_tools` hides the others from the model. @param refuse a name that no tool has */
+export function chosen<Tool extends { readonly name: string }>(
+  tools: readonly Tool[],
+  choice: ToolChoice,
+  refuse: (path: string, name: string) => void,
+) {
+  const known = (name: string, path: string) => {
+    if (!tools.some((tool) => tool.name === name)) refuse(path, name);
+    return name;
+  };
+  if (typeof choice === 'string') return { tools, toolChoice: choice };
+  if (choice.type === 'function')
+    return { tools, toolChoice: { name: known(choice.name, 'tool_choice.name') } };
+  const names = new Set(
+    choice.tools.map(({ name }, index) => known(name, `tool_choice.tools.${index}.name`)),
+  );
+  return { tools: tools.filter(({ name }) => names.has(name)), toolChoice: choice.mode };
+}
+
+export const toolMembers = {
+  tools: toolList(functionTool).nullish().describe('Functions that the model may call.'),
+  tool_choice: toolChoice
+    .nullish()
+    .describe('Whether it may, must or must not call one, and which. Default `auto`.'),
+  parallel_tool_calls: flag.nullish().describe('Several calls in one answer. Default true.'),
+  max_tool_calls: z
+    .int({ error: 'expected a whole number' })
+    .nullish()
+    .describe('Of tools that run on the server: there are none.'),
+};
