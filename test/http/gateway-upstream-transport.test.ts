@@ -685,14 +685,36 @@ describe('the provider of this process', () => {
     }
     const lost = transport({ local: backend(() => half(new Error('broken'))).made });
     expect(summary(await failure(events(await lost.send(aSending(local, streaming)))))).toEqual(failed);
-    const gone = new HttpError(503, 'device_lost', 'The GPU was lost.');
-    const told = await transport({ local: backend(() => half(gone)).made }).send(aSending(local, streaming));
-    expect(await events(told)).toMatchObject([{ type: 'text' }, { type: 'failure', again: true }]);
     expect(summary(await failure(transport().send(aSending(local))))).toEqual({
       ...failed,
       again: false,
       unwell: false,
     });
+  });
+
+  it.each([
+    { status: 429, code: 'queue_full', retryAfter: '1', shown: 429 },
+    { status: 503, code: 'device_lost', retryAfter: '1', shown: 502 },
+    { status: 400, code: 'constraint_failed', shown: 400 },
+    // The caller's own doing, and no provider that is late.
+    { status: 408, code: 'reader_stalled', shown: 400 },
+  ])('a refusal with $status means the same after the first event', async (refused) => {
+    const { status, code, retryAfter, shown } = refused;
+    const headers = retryAfter === undefined ? {} : { 'retry-after': retryAfter };
+    const refusal = new HttpError(status, code, 'Not now.', { headers });
+    async function* late(): AnswerBatches {
+      yield [text('a')];
+      throw refusal;
+    }
+    const asked = async (answer: () => AnswerBatches | Promise<AnswerBatches>) =>
+      await events(await transport({ local: backend(answer).made }).send(aSending(local, streaming)));
+    for (const answer of [() => Promise.reject(refusal), late])
+      expect(await failure(asked(answer))).toMatchObject({
+        error: { status: shown, message: expect.stringContaining('Not now.') as string },
+        again: retryAfter !== undefined,
+        unwell: status === 503,
+        ...(retryAfter === undefined ? {} : { retryAfterMs: 1000 }),
+      });
   });
 
   it('keeps to the limits of time', async () => {

@@ -142,8 +142,7 @@ export class LocalRelay {
     if (next.done) return { text: '', done: true };
     this.tally.add(next.value);
     let text = '';
-    // A failure is the gateway's to report: it may still try elsewhere.
-    for (const event of next.value) if (event.type !== 'failure') text += this.stream.write(event);
-    return { text, done: this.tally.failure !== undefined };
+    for (const event of next.value) text += this.stream.write(event);
+    return { text, done: false };
   }
 }
