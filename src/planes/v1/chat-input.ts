@@ -1,6 +1,6 @@
 import type { ChatInput, ChatTurn, Thinking } from '../../chat/index.ts';
 import type { Violation } from '../../http/error.ts';
-import type { ContentPart, Message } from '../../wires/chat/message-schema.ts';
+import type { Message } from '../../wires/chat/message-schema.ts';
 import type { ChatRequest } from '../../wires/chat/server-schema.ts';
 import { outputViolations, toOutput } from './output.ts';
 import type { ReasoningBody } from '../../wires/chat/reasoning-schema.ts';
@@ -75,9 +75,14 @@ function toTurn(message: Message): ChatTurn {
   };
 }
 
-function plainContent(content: string | readonly ContentPart[] | null | undefined, between: string): string {
+type PlainPart = { readonly text: string } | { readonly refusal: string };
+
+export function plainContent(
+  content: string | readonly PlainPart[] | null | undefined,
+  between: string,
+): string {
   if (typeof content === 'string') return content;
-  return (content ?? []).map((part) => (part.type === 'text' ? part.text : part.refusal)).join(between);
+  return (content ?? []).map((part) => ('text' in part ? part.text : part.refusal)).join(between);
 }
 
 /** Templates want an object; text that is no JSON, or JSON too deep to walk, stays text. */
