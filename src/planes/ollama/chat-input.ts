@@ -2,7 +2,7 @@ import type { ChatInput, ChatTurn, PastCall } from '../../chat/index.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import type { Violation } from '../../http/error.ts';
 import { invalidBody } from '../../http/violations.ts';
-import { refuseLarge, refuseTwins } from '../turn/tools.ts';
+import { refuseLarge, refuseTwins } from '../../wires/core/tool-checks.ts';
 import type { ChatRequest, OllamaMessage } from './chat-schema.ts';
 import { toGrammar } from './options.ts';
 

@@ -5,7 +5,8 @@ import type { ChatRequest } from '../../wires/chat/server-schema.ts';
 import { outputViolations, toOutput } from './output.ts';
 import type { ReasoningBody } from '../../wires/chat/reasoning-schema.ts';
 import { toThinking } from '../turn/thinking.ts';
-import { toolViolations, toTools } from './tools.ts';
+import { toolViolations } from '../../wires/chat/tools-schema.ts';
+import { toTools } from './tools.ts';
 
 /** What is wrong between the members of a body whose members are right. */
 export function chatViolations(body: ChatRequest): Violation[] {

@@ -4,7 +4,7 @@ import { invalidBody } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
-import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
+import { refuseLarge, refuseTwins } from '../../wires/core/tool-checks.ts';
 import { parsedArguments, plainContent } from './chat-input.ts';
 import { toTool } from './tools.ts';
 import type { InputItem } from '../../wires/responses/items-schema.ts';
@@ -18,10 +18,11 @@ export function toChatInput(body: ResponseRequest): ChatInput {
   refuseLarge(body.tools ?? [], violations);
   refuseTwins(body.tools ?? [], violations);
   const defined = (body.tools ?? []).map(toTool);
-  const { tools, toolChoice } = chosen(defined, body.tool_choice ?? 'auto', (path, name) => {
-    refuseUnknown(path, name, defined, violations);
-  });
-  if (toolChoice === 'required') refuseNoTools('tool_choice', defined, violations);
+  const { tools, toolChoice } = chosen(
+    (body.tools ?? []).map(toTool),
+    body.tool_choice ?? 'auto',
+    violations,
+  );
   if (violations.length > 0) throw invalidBody(violations);
   const output = toGrammar(body.text?.format);
   const thinking = toThinking(body.reasoning?.effort);
