@@ -15,10 +15,6 @@ export interface StreamForm {
 export const serverSentEvents = 'text/event-stream; charset=utf-8';
 export const jsonLines = 'application/x-ndjson';
 
-/** A server-sent event; `name` where the wire names them. */
-export const sse = (value: unknown, name?: string): string =>
-  `${name === undefined ? '' : `event: ${name}\n`}data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
-
 interface LiveStream {
   readonly frames: LiveFrames;
   readonly end: Promise<unknown>;

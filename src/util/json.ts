@@ -5,12 +5,14 @@ export type Json = Readonly<Record<string, unknown>>;
 export const isRecord = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Whether a text is one JSON value, whole: a call's arguments that were cut off are none. */
-export function isJson(text: string): boolean {
+/** What a text says; `otherwise` where it is no JSON. */
+export function parsedJson(text: string, otherwise?: unknown): unknown {
   try {
-    JSON.parse(text);
-    return true;
+    return JSON.parse(text) as unknown;
   } catch {
-    return false;
+    return otherwise;
   }
 }
+
+/** Whether a text is one JSON value, whole: a call's arguments that were cut off are none. */
+export const isJson = (text: string): boolean => parsedJson(text) !== undefined;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
-import { llamaError } from '../../src/planes/error-schema.ts';
-import { completionAnswer, completionPart } from '../../src/planes/llama-cpp/answer-schema.ts';
+import { llamaError } from '../../src/wires/llama-cpp/error.ts';
+import { completionAnswer, completionPart } from '../../src/wires/llama-cpp/answer-schema.ts';
 import { readEvents, scriptedServers } from '../support/serve.ts';
 import { until } from '../support/until.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { completionAnswer } from '../../src/planes/llama-cpp/answer-schema.ts';
+import { completionAnswer } from '../../src/wires/llama-cpp/answer-schema.ts';
 import { buildHost, type HostProcess, startHost } from '../support/host.ts';
 import { readEvents } from '../support/serve.ts';
 

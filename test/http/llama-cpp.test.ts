@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { llamaError } from '../../src/planes/error-schema.ts';
-import { completionAnswer } from '../../src/planes/llama-cpp/answer-schema.ts';
+import { llamaError } from '../../src/wires/llama-cpp/error.ts';
+import { completionAnswer } from '../../src/wires/llama-cpp/answer-schema.ts';
 import { props, slots } from '../../src/planes/llama-cpp/server-schema.ts';
 import { readEvents, scriptedServers } from '../support/serve.ts';
 import { until } from '../support/until.ts';

@@ -1,7 +1,7 @@
 /** Ollama's wire over a scripted engine: shapes, order, refusals, failures in the middle. */
 import { describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
-import { chatLine, generateLine } from '../../src/planes/ollama/line-schema.ts';
+import { chatLine, generateLine } from '../../src/wires/ollama/line-schema.ts';
 import { psAnswer, showAnswer, tagsAnswer } from '../../src/planes/ollama/model-schema.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';

@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { hostError, llamaError, openaiError } from '../../src/planes/error-schema.ts';
+import { hostError, openaiError } from '../../src/planes/error-schema.ts';
+import { llamaError } from '../../src/wires/llama-cpp/error.ts';
 import { health } from '../../src/planes/health/schema.ts';
 import { hostHealth, hostTelemetry, substrateInfo } from '../../src/planes/host/schema.ts';
 import { modelEntry, modelList } from '../../src/wires/core/models-schema.ts';

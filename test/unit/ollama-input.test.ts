@@ -1,7 +1,7 @@
 /** Conversations of Ollama's wire as the chat layer takes them. */
 import { describe, expect, it } from 'vitest';
 import { toChatInput } from '../../src/planes/ollama/chat-input.ts';
-import { chatRequest } from '../../src/planes/ollama/chat-schema.ts';
+import { chatRequest } from '../../src/wires/ollama/chat-schema.ts';
 
 const turnsOf = (messages: readonly object[]) =>
   toChatInput(chatRequest.parse({ model: 'm', messages }), {}).messages;

@@ -3,6 +3,7 @@ import type { Planner, PlannerEvent, PlannerMessage, PlannerRequest } from '../.
 import type { ChatInput, ChatTurn, ToolDefinition } from '../../chat/index.ts';
 import type { GrammarErrorCode } from '../../grammar/types.ts';
 import { HttpError } from '../../http/error.ts';
+import { parsedJson } from '../../util/json.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
 import { startChat } from '../turn/chat.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
@@ -136,18 +137,9 @@ function toTurn(message: PlannerMessage): ChatTurn {
   const toolCalls = message.calls.map(({ id, name, arguments: text }) => ({
     id,
     name,
-    arguments: value(text),
+    arguments: parsedJson(text, text),
   }));
   return { role: 'assistant', content: message.content, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
-}
-
-/** Templates want an object. */
-function value(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
 }
 
 type Tool = PlannerRequest['tools'][number];

@@ -1,5 +1,4 @@
-import { llamaError } from '../error-schema.ts';
-import { llamaEnvelope } from '../llama-cpp/envelope.ts';
+import { llamaEnvelope, llamaError } from '../../wires/llama-cpp/error.ts';
 import { loading, type Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
 import { health } from './schema.ts';

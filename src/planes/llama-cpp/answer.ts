@@ -1,111 +1,94 @@
-import type { Engine } from '../../engine/index.ts';
-import type { CompletionAnswer, CompletionPart } from './answer-schema.ts';
-import { toProbabilities } from './probabilities.ts';
-import type { CompletionOptions } from './request-schema.ts';
-import type { Job, RunEvent } from './run.ts';
-import { type GenerationSettings, toSettings } from './settings.ts';
+import type { Sampling } from '../../engine/index.ts';
+import { invalidBody } from '../../http/violations.ts';
+import type { AnswerBatches } from '../../wires/core/backend.ts';
+import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
+import { type LlamaCppAbout, llamaCppWire } from '../../wires/llama-cpp/writer.ts';
+import { answerShare } from '../turn/bounds.ts';
+import { type Answering, answersAtOnce } from '../turn/choices.ts';
+import { contextExceeded } from '../turn/encode.ts';
+import { randomSeed } from '../turn/identity.ts';
+import { respond, type RouteVisit } from '../turn/respond.ts';
+import { sayTexts } from '../turn/said.ts';
+import { toStops } from '../turn/sampling.ts';
+import { sideBySide } from '../turn/side-by-side.ts';
+import { Watcher } from '../turn/watched.ts';
+import { type Job, run } from './run.ts';
+import { toSampling, toSettings } from './settings.ts';
 
-type Prompt = Extract<RunEvent, { type: 'prompt' }>;
-type Part = Extract<RunEvent, { type: 'text' }>;
-type End = Extract<RunEvent, { type: 'end' }>;
-
-/** Writes one answer's objects and keeps what its last one needs. */
-export class AnswerWriter {
-  readonly #index: number;
-  readonly #job: Job;
-  readonly #body: CompletionOptions;
-  readonly #engine: Engine;
-  readonly #texts: string[] = [];
-  readonly #tokens: number[] = [];
-  readonly #logprobs: Part['logprobs'][number][] = [];
-  #hasNewLine = false;
-
-  constructor(index: number, job: Job, body: CompletionOptions, engine: Engine) {
-    this.#index = index;
-    this.#job = job;
-    this.#body = body;
-    this.#engine = engine;
-  }
-
-  /** For an answer that is sent as a whole. */
-  keep({ text, ids, logprobs }: Part): void {
-    this.#texts.push(text);
-    for (const id of ids) this.#tokens.push(id);
-    this.#logprobs.push(...logprobs);
-    this.#hasNewLine ||= text.includes('\n');
-  }
-
-  /** For an answer that is streamed. */
-  *parts(event: Prompt | Part): Generator<CompletionPart, void, undefined> {
-    const timings = this.#body.timings_per_token ? { timings: event.timings } : {};
-    const head = {
-      index: this.#index,
-      id_slot: -1,
-      stop: false,
-      tokens_predicted: event.timings.predicted_n,
-      tokens_evaluated: this.#job.request.prompt.length,
-    } as const;
-    if (event.type === 'prompt') {
-      if (!this.#body.return_progress) return;
-      yield { ...head, content: '', tokens: [], ...timings, prompt_progress: event.progress };
-      return;
-    }
-    const { text, ids, logprobs } = event;
-    this.#hasNewLine ||= text.includes('\n');
-    if (text === '' && ids.length === 0) return;
-    const probabilities =
-      logprobs.length > 0 ? { completion_probabilities: this.#probabilities(logprobs) } : {};
-    yield { ...head, content: text, tokens: [...ids], ...timings, ...probabilities };
-  }
-
-  /** The last object; of a stream it has no content. */
-  last(end: End): Partial<CompletionAnswer> {
-    const { tokenizer, model } = this.#engine;
-    const { request } = this.#job;
-    const { stream, return_tokens } = this.#body;
-    const answer: CompletionAnswer = {
-      index: this.#index,
-      content: this.#texts.join(''),
-      tokens: stream || !return_tokens ? [] : this.#tokens,
-      id_slot: -1,
-      stop: true,
-      model: model.id,
-      tokens_predicted: end.usage.completion_tokens,
-      tokens_evaluated: request.prompt.length,
-      generation_settings: this.#settings(),
-      prompt: tokenizer.decode(request.prompt, { special: true }),
-      has_new_line: this.#hasNewLine,
-      truncated: end.truncated,
-      stop_type: end.finishReason === 'length' ? 'limit' : end.stopText === undefined ? 'eos' : 'word',
-      stopping_word: end.stopText ?? '',
-      tokens_cached: end.usage.cached_tokens,
-      timings: end.told,
-      ...(this.#logprobs.length > 0 ? { completion_probabilities: this.#probabilities(this.#logprobs) } : {}),
-    };
-    const fields = this.#body.response_fields ?? [];
-    return fields.length === 0 ? answer : picked(answer, fields);
-  }
-
-  #probabilities(logprobs: Part['logprobs']) {
-    return toProbabilities(this.#engine.tokenizer, logprobs, this.#body.post_sampling_probs ?? false);
-  }
-
-  #settings(): GenerationSettings {
-    const { sampling, stop } = this.#job.request;
-    return toSettings(this.#body, { sampling, stop, engine: this.#engine });
-  }
+/** Prompts to answer, and how. */
+export interface Order {
+  readonly answering: Answering;
+  readonly prompts: readonly (readonly number[])[];
+  readonly body: CompletionOptions;
+  /** Whether the answer is an array. */
+  readonly several: boolean;
 }
 
-/** The named members only; one below another keeps its whole name. Names that mean nothing are left out. */
-function picked(answer: CompletionAnswer, fields: readonly string[]): Partial<CompletionAnswer> {
-  const found: [string, unknown][] = [];
-  for (const field of fields) {
-    let value: unknown = answer;
-    for (const name of field.split('/', 8)) {
-      const isThere = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
-      value = isThere ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+/** Answers all prompts: as one body, or as server-sent events. */
+export async function answer(order: Order, { signal, asHttpError, work }: RouteVisit): Promise<Response> {
+  const { answering, prompts, body, several } = order;
+  const { engine } = answering;
+  sayTexts(work, engine.tokenizer, prompts);
+  const jobs = toJobs(order);
+  const watcher = new Watcher(work, { all: jobs.length, each: body.n_cmpl ?? 1 });
+  const starts = jobs.map((job, choice) => () => run(job, { answering, choice, watcher, signal }));
+  async function* events(): AnswerBatches {
+    try {
+      for await (const event of sideBySide(starts, answersAtOnce(engine), signal)) yield [event];
+    } finally {
+      watcher.end();
     }
-    if (value !== undefined) found.push([field, value]);
   }
-  return Object.fromEntries(found);
+  const asked: LlamaCppAbout['asked'] = (choice) => {
+    const { prompt, sampling, stop } = (jobs[choice] as Job).request;
+    return {
+      prompt: engine.tokenizer.decode(prompt, { special: true }),
+      generation_settings: toSettings(body, { sampling, stop, engine }),
+    };
+  };
+  const about = { model: engine.model.id, body, several, asked };
+  return await respond(llamaCppWire, { events: events(), about }, { stream: body.stream, asHttpError });
+}
+
+/** An answer each; those of one prompt stand together and draw with seeds of their own. */
+function toJobs({ answering: { engine }, prompts, body }: Order): Job[] {
+  const { contextLength } = engine.model;
+  const n = body.n_cmpl ?? 1;
+  const wanted = (body.n_predict ?? -1) < 0 ? undefined : Math.max(1, body.n_predict ?? 1);
+  const member = n > 1 ? 'n_cmpl' : 'prompt';
+  const tokens = wanted === undefined ? undefined : Math.min(wanted, contextLength);
+  const share = answerShare({ answers: prompts.length * n, member, tokens }, contextLength);
+  const sampling = toSampling(body, engine, randomSeed);
+  const more = { stop: toStops(body.stop), ...toGrammar(body) };
+  return prompts.flatMap((prompt) => {
+    const left = contextLength - prompt.length;
+    if (left < 1) throw contextExceeded(contextLength, `the prompt has ${prompt.length}`, 'prompt');
+    const maxTokens = Math.min(wanted ?? left, left, share);
+    return Array.from({ length: n }, (_, k): Job => {
+      const drawn: Sampling = { ...sampling, seed: (sampling.seed + k) >>> 0 };
+      return {
+        request: {
+          prompt,
+          maxTokens,
+          sampling: drawn,
+          ...more,
+          ...(body.n_probs
+            ? { logprobs: body.n_probs, postSampling: body.post_sampling_probs ?? false }
+            : {}),
+          ...(body.ignore_eos ? { ignoreEnd: true } : {}),
+        },
+        ends: { indent: body.n_indent ?? 0, milliseconds: Math.max(0, body.t_max_predict_ms ?? 0) },
+        promptOnly: body.n_predict === 0,
+        fillsContext: maxTokens === left && (wanted ?? Number.POSITIVE_INFINITY) > left,
+      };
+    });
+  });
+}
+
+function toGrammar({ grammar, json_schema }: CompletionOptions): Pick<Job['request'], 'grammar'> {
+  const schema = json_schema ?? undefined;
+  if (!grammar) return schema ? { grammar: { kind: 'json_schema', schema } } : {};
+  if (schema === undefined) return { grammar: { kind: 'ebnf', text: grammar } };
+  const message = 'Either "json_schema" or "grammar" can be specified, but not both';
+  throw invalidBody([{ path: 'grammar', message }]);
 }

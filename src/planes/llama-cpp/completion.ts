@@ -1,20 +1,14 @@
-import { z } from 'zod';
-import { llamaError } from '../error-schema.ts';
+import { requestBody } from '../../wires/core/members.ts';
 import type { Resident } from '../resident.ts';
 import { type AnswerSpec, defineRoute } from '../../http/route.ts';
-import { completionBody, completionEvent } from './answer-schema.ts';
-import { encodePrompt, prompts } from './prompt.ts';
-import { byFirstNames, completionMembers } from './request-schema.ts';
-import { respond } from './respond.ts';
+import { completionBody, completionEvent } from '../../wires/llama-cpp/answer-schema.ts';
+import { prompts } from '../../wires/llama-cpp/prompt-schema.ts';
+import { refusal } from './refusals.ts';
+import { encodePrompt } from './prompt.ts';
+import { byFirstNames, completionMembers } from '../../wires/llama-cpp/request-schema.ts';
+import { answer } from './answer.ts';
 
-const completionRequest = z
-  .object({ prompt: prompts, ...completionMembers }, { error: 'expected a JSON object' })
-  .meta({ id: 'LlamaCppCompletionRequest' });
-
-const refusal = (description: string): AnswerSpec => ({
-  description,
-  content: { 'application/json': llamaError },
-});
+const completionRequest = requestBody('LlamaCppCompletionRequest', { prompt: prompts, ...completionMembers });
 
 export const answerSpecs: Readonly<Record<number, AnswerSpec>> = {
   200: {
@@ -42,15 +36,15 @@ export function completionRoutes(resident: Resident) {
       looseBody: true,
       completion: { wire: 'llama-cpp', operation: 'text_completion' },
       answers: answerSpecs,
-      async handle({ body: given, signal, over, asHttpError, work }) {
+      async handle({ body: given, ...visit }) {
         const body = byFirstNames(given);
-        const answering = await resident.use(body.model || undefined, { signal, over, work }, 'generate');
+        const answering = await resident.use(body.model || undefined, visit, 'generate');
         const { engine } = answering;
         const { prompts: texts, several } = body.prompt;
         const encoded: (readonly number[])[] = [];
         for (const [index, prompt] of texts.entries())
           encoded.push(await encodePrompt(engine, prompt, several ? `prompt.${index}` : 'prompt'));
-        return await respond({ answering, prompts: encoded, body, several }, { signal, asHttpError, work });
+        return await answer({ answering, prompts: encoded, body, several }, visit);
       },
     }),
   );

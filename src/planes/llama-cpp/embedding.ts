@@ -1,26 +1,21 @@
 import { z } from 'zod';
 import { invalidBody } from '../../http/violations.ts';
-import { llamaError } from '../error-schema.ts';
+import { unavailable } from './refusals.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, written } from '../turn/embedding.ts';
-import { refused, text } from '../../wires/core/members.ts';
+import { isOneOf, refused, requestBody, text } from '../../wires/core/members.ts';
 import { toInputs } from '../v1/embeddings.ts';
 import { embeddingRequest } from '../../wires/embeddings/server-schema.ts';
 
 const { input } = embeddingRequest.shape;
 
-const request = z
-  .object(
-    {
-      model: text.nullish().describe('The id of the resident model. Default: that model.'),
-      content: input.nullish().describe('A text, token ids, or an array of either.'),
-      input: input.nullish().describe('Another name of `content`, which wins.'),
-      embd_normalize: refused('vectors have unit length here (2); leave it out', (value) => value === 2),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'LlamaCppEmbeddingRequest' });
+const request = requestBody('LlamaCppEmbeddingRequest', {
+  model: text.nullish().describe('The id of the resident model. Default: that model.'),
+  content: input.nullish().describe('A text, token ids, or an array of either.'),
+  input: input.nullish().describe('Another name of `content`, which wins.'),
+  embd_normalize: refused('vectors have unit length here (2); leave it out', isOneOf(2)),
+});
 
 const answer = z
   .array(
@@ -46,10 +41,7 @@ export function embeddingRoutes(resident: Resident) {
       completion: { wire: 'llama-cpp', operation: 'embeddings' },
       answers: {
         200: { description: 'A vector for each input, in order.', content: { 'application/json': answer } },
-        503: {
-          description: 'No resident model, or it is loading.',
-          content: { 'application/json': llamaError },
-        },
+        ...unavailable,
       },
       async handle({ body, signal, over, work }) {
         const given = body.content ?? body.input;

@@ -1,12 +1,13 @@
 import { z } from 'zod';
-import { llamaError } from '../error-schema.ts';
+import { requestBody } from '../../wires/core/members.ts';
 import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { fimPrompt, requireFim } from '../turn/fim.ts';
+import { refusal } from './refusals.ts';
 import { answerSpecs } from './completion.ts';
-import { byFirstNames, completionMembers } from './request-schema.ts';
-import { respond } from './respond.ts';
+import { byFirstNames, completionMembers } from '../../wires/llama-cpp/request-schema.ts';
+import { answer } from './answer.ts';
 
 const required = (member: string) =>
   z.string({
@@ -17,32 +18,24 @@ const extraForm = '"input_extra" must be an array of {"filename": string, "text"
 const extraPart = (member: string) =>
   `extra_context chunk must contain a "${member}" field with a string value`;
 
-const infillRequest = z
-  .object(
-    {
-      input_prefix: required('input_prefix').describe('What stands before the missing part.'),
-      input_suffix: required('input_suffix').describe('What stands after it.'),
-      prompt: z
-        .string({ error: '"prompt" must be a string' })
-        .nullish()
-        .describe('How the missing part begins.'),
-      input_extra: list(
-        z.object(
-          {
-            text: z.string({ error: extraPart('text') }),
-            filename: z.string({ error: extraPart('filename') }).optional(),
-          },
-          { error: extraForm },
-        ),
-        { error: extraForm, most: { count: 10_000, error: 'at most 10000 chunks' } },
-      )
-        .nullish()
-        .describe('Other files, the most useful last; the first are left out where they do not fit.'),
-      ...completionMembers,
-    },
-    { error: 'expected a JSON object' },
+const infillRequest = requestBody('LlamaCppInfillRequest', {
+  input_prefix: required('input_prefix').describe('What stands before the missing part.'),
+  input_suffix: required('input_suffix').describe('What stands after it.'),
+  prompt: z.string({ error: '"prompt" must be a string' }).nullish().describe('How the missing part begins.'),
+  input_extra: list(
+    z.object(
+      {
+        text: z.string({ error: extraPart('text') }),
+        filename: z.string({ error: extraPart('filename') }).optional(),
+      },
+      { error: extraForm },
+    ),
+    { error: extraForm, most: { count: 10_000, error: 'at most 10000 chunks' } },
   )
-  .meta({ id: 'LlamaCppInfillRequest' });
+    .nullish()
+    .describe('Other files, the most useful last; the first are left out where they do not fit.'),
+  ...completionMembers,
+});
 
 export function infillRoute(resident: Resident) {
   return defineRoute({
@@ -60,14 +53,11 @@ export function infillRoute(resident: Resident) {
     },
     answers: {
       ...answerSpecs,
-      501: {
-        description: 'The model has no tokens for it.',
-        content: { 'application/json': llamaError },
-      },
+      501: refusal('The model has no tokens for it.'),
     },
-    async handle({ body: given, signal, over, asHttpError, work }) {
+    async handle({ body: given, ...visit }) {
       const body = byFirstNames(given);
-      const answering = await resident.use(body.model || undefined, { signal, over, work }, 'generate');
+      const answering = await resident.use(body.model || undefined, visit, 'generate');
       const { engine } = answering;
       const parts = {
         prefix: body.input_prefix,
@@ -79,7 +69,7 @@ export function infillRoute(resident: Resident) {
       // Half of the context at most, so that the text around the gap keeps the other.
       const leave = wanted < 0 ? undefined : Math.min(wanted, engine.model.contextLength >> 1);
       const prompts = [fimPrompt(engine, parts, leave)];
-      return await respond({ answering, prompts, body, several: false }, { signal, asHttpError, work });
+      return await answer({ answering, prompts, body, several: false }, visit);
     },
   });
 }

@@ -1,11 +1,10 @@
-import { llamaError } from '../error-schema.ts';
+import { llamaEnvelope, llamaError } from '../../wires/llama-cpp/error.ts';
 import { healthRoute } from '../health/routes.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import type { Plane } from '../../http/route.ts';
 import { completionRoutes } from './completion.ts';
 import { embeddingRoutes } from './embedding.ts';
-import { llamaEnvelope } from './envelope.ts';
 import { infillRoute } from './infill.ts';
 import { serverRoutes } from './server.ts';
 import { templateRoute } from './template.ts';

@@ -1,12 +1,9 @@
-import type {
-  FinishReason,
-  GenerationEvent,
-  Timings as EngineTimings,
-  TokenLogprob,
-  Usage,
-} from '../../engine/index.ts';
+import type { AnswerEvent, Timings } from '../../wires/core/answer.ts';
+import { contextFull } from '../../wires/llama-cpp/writer.ts';
 import { type Answering, generateChoices, type TextRequest } from '../turn/choices.ts';
-import { type PromptProgress, type Timings, toTimings, Watch } from '../turn/timings.ts';
+import { writeLogprobs } from '../turn/logprobs.ts';
+import { toTimings } from '../turn/timings.ts';
+import type { Watcher } from '../turn/watched.ts';
 import { EarlyEnd, type EarlyEnds } from './early-end.ts';
 
 /** One answer to make. */
@@ -19,83 +16,58 @@ export interface Job {
   readonly fillsContext: boolean;
 }
 
-export type RunEvent =
-  | {
-      readonly type: 'prompt';
-      readonly progress: PromptProgress;
-      readonly timings: Timings;
-    }
-  | {
-      readonly type: 'text';
-      readonly text: string;
-      readonly ids: readonly number[];
-      readonly logprobs: readonly TokenLogprob[];
-      /** Of the answer so far. */
-      readonly timings: Timings;
-    }
-  | {
-      readonly type: 'end';
-      readonly finishReason: FinishReason;
-      /** What ended it, where that was a text. */
-      readonly stopText: string | undefined;
-      readonly truncated: boolean;
-      readonly usage: Usage;
-      /** Undefined where an early end did not wait for the engine's own numbers. */
-      readonly timings: EngineTimings | undefined;
-      /** As the wire writes them. */
-      readonly told: Timings;
-    };
+/** Where an answer is made, and who follows it. */
+interface Place {
+  readonly answering: Answering;
+  readonly choice: number;
+  readonly watcher: Watcher;
+  readonly signal: AbortSignal;
+}
 
 /** One answer, ended where an early end wants it. */
 export async function* run(
-  answering: Answering,
   { request, ends, promptOnly, fillsContext }: Job,
-  signal: AbortSignal,
-): AsyncGenerator<RunEvent, void, undefined> {
-  const watch = new Watch(request.prompt.length);
+  { answering, choice, watcher, signal }: Place,
+): AsyncGenerator<AnswerEvent, void, undefined> {
+  const { tokenizer } = answering.engine;
   const early = new EarlyEnd(ends);
+  const told = (text: string, timings: Timings) => {
+    watcher.take({ type: 'text', choice, text });
+    return { type: 'text', text, timings } as const;
+  };
   for await (const event of generateChoices(answering, { ...request, progress: true }, signal)) {
+    const timings = event.measured?.timings as Timings;
     if (event.type === 'prompt') {
-      yield { type: 'prompt', progress: watch.take(event), timings: watch.timings() };
-      continue;
-    }
-    if (event.type === 'text') {
-      if (promptOnly) continue;
-      watch.count(event.ids.length);
+      const { processed, cached, ms } = event;
+      yield { type: 'progress', promptTokens: request.prompt.length, processed, cached, ms, timings };
+    } else if (event.type === 'end') {
+      const held = early.end();
+      if (held !== '') yield told(held, timings);
+      const { stopText } = event;
+      const isCut = promptOnly || event.finishReason === 'length';
+      const usage = promptOnly ? { ...event.usage, completion_tokens: 0 } : event.usage;
+      const took = promptOnly ? { ...event.timings, decode_ms: 0 } : event.timings;
+      const reason = isCut ? 'length' : 'stop';
+      watcher.take({ type: 'end', choice, finishReason: reason, usage, timings: took });
+      const why = isCut
+        ? fillsContext
+          ? { detail: contextFull }
+          : {}
+        : stopText === undefined
+          ? {}
+          : { stopText };
+      yield { type: 'finish', reason, ...why, timings: toTimings({ usage, timings: took }) };
+    } else if (!promptOnly) {
       const { text, over } = early.push(event.text);
-      yield { type: 'text', text, ids: event.ids, logprobs: event.logprobs ?? [], timings: watch.timings() };
+      const { ids, logprobs = [] } = event;
+      yield { ...told(text, timings), ids, logprobs: writeLogprobs(tokenizer, logprobs, true) };
       if (!over) continue;
-      const usage = {
-        prompt_tokens: request.prompt.length,
-        completion_tokens: watch.predicted,
-        cached_tokens: watch.cached,
-      };
-      const end = { type: 'end', finishReason: 'length', stopText: undefined, truncated: false } as const;
-      yield { ...end, usage, timings: undefined, told: watch.timings() };
+      const { cache_n: cached_tokens, prompt_n, predicted_n: completion_tokens } = timings;
+      const usage = { prompt_tokens: cached_tokens + prompt_n, completion_tokens, cached_tokens };
+      // It did not wait for the engine's own numbers.
+      watcher.take({ type: 'end', choice, finishReason: 'length', usage, timings: undefined });
+      yield { type: 'finish', reason: 'length', timings };
       return;
     }
-    const held = early.end();
-    if (held !== '') yield { type: 'text', text: held, ids: [], logprobs: [], timings: watch.timings() };
-    yield toEnd(event, promptOnly, fillsContext);
   }
-}
-
-function toEnd(
-  { finishReason, stopText, usage, timings }: Extract<GenerationEvent, { type: 'end' }>,
-  promptOnly: boolean,
-  fillsContext: boolean,
-): RunEvent {
-  const predicted = promptOnly ? 0 : usage.completion_tokens;
-  const isLimit = promptOnly || finishReason === 'length';
-  const told = { ...usage, completion_tokens: predicted };
-  const taken = promptOnly ? { ...timings, decode_ms: 0 } : timings;
-  return {
-    type: 'end',
-    finishReason: isLimit ? 'length' : 'stop',
-    stopText: isLimit ? undefined : stopText,
-    truncated: isLimit && fillsContext,
-    usage: told,
-    timings: taken,
-    told: toTimings({ usage: told, timings: taken }),
-  };
 }

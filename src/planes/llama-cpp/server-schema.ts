@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { generationSettings } from './settings.ts';
+import { generationSettings } from '../../wires/llama-cpp/answer-schema.ts';
 
 export const props = z
   .object({

@@ -1,18 +1,14 @@
 import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
-import { llamaError } from '../error-schema.ts';
+import { refusal, unavailable } from './refusals.ts';
 import { HttpError } from '../../http/error.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import { modelRoutes } from '../v1/models.ts';
-import { completionMembers } from './request-schema.ts';
+import { completionMembers } from '../../wires/llama-cpp/request-schema.ts';
 import { type Props, props, type Slots, slots } from './server-schema.ts';
 import { toSampling, toSettings } from './settings.ts';
-
-const unavailable = (description: string) => ({
-  503: { description, content: { 'application/json': llamaError } },
-});
 
 /** What clients ask before they send anything. */
 export function serverRoutes(resident: Resident, store: ModelStore, version: string): Route[] {
@@ -23,7 +19,7 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     summary: 'What this server is',
     answers: {
       200: { description: 'Defaults, template and size.', content: { 'application/json': props } },
-      ...unavailable('No resident model, or it is loading.'),
+      ...unavailable,
     },
     handle: () => Response.json(toProps(resident.require().engine, version)),
   });
@@ -32,7 +28,7 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     path: '/props',
     operationId: 'llamaCppSetProps',
     summary: 'Refused: they cannot be changed',
-    answers: { 501: { description: 'Always.', content: { 'application/json': llamaError } } },
+    answers: { 501: refusal('Always.') },
     handle() {
       throw new HttpError(
         501,
@@ -50,7 +46,7 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     query: { fail_on_no_slot: 'With 1: a 503 where no slot is free.' },
     answers: {
       200: { description: 'One entry a slot.', content: { 'application/json': slots } },
-      ...unavailable('No resident model, or it is loading, or no slot is free.'),
+      503: refusal('No resident model, or it is loading, or no slot is free.'),
     },
     handle({ query }) {
       const all = toSlots(resident.require().engine);
@@ -74,7 +70,7 @@ function modelsRoute(resident: Resident, store: ModelStore): Route {
     ...listModels,
     path: '/models',
     operationId: 'llamaCppModels',
-    answers: { ...(listed ? { 200: listed } : {}), ...unavailable('The model is loading.') },
+    answers: { ...(listed ? { 200: listed } : {}), 503: refusal('The model is loading.') },
   };
 }
 

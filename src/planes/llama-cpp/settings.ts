@@ -1,75 +1,33 @@
-import { z } from 'zod';
-import type { Engine, Sampling } from '../../engine/index.ts';
-import { foldSeed } from '../turn/sampling.ts';
-import { toBias } from './logit-bias.ts';
-import type { CompletionOptions } from './request-schema.ts';
-import { ourSamplers } from './samplers.ts';
+import type { Engine, Sampling, Tokenizer } from '../../engine/index.ts';
+import type { GenerationSettings } from '../../wires/llama-cpp/answer-schema.ts';
+import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
+import { ourSamplers } from '../../wires/llama-cpp/samplers.ts';
+import { requireTokens } from '../turn/encode.ts';
+import { steered } from '../turn/sampling.ts';
 
 /** What llama.cpp takes where a request says nothing. */
-const usual = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05 };
+const usual = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05, anySeed: -1 };
 
-/** Where `samplers` leaves one out; it is the same as its idle value. */
-const idle = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 };
+/** What turns each sampler off, where `samplers` leaves it out. */
+const idle = {
+  penalties: { repeat_last_n: 0 },
+  top_k: { top_k: 0 },
+  top_p: { top_p: 1 },
+  min_p: { min_p: 0 },
+  temperature: { temperature: 1 },
+};
 
 /** @param randomSeed called where the request has no seed */
 export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: () => number): Sampling {
   const { used, likeliest } = body.samplers;
-  const chosen = (name: keyof typeof usual) => (used.has(name) ? (body[name] ?? usual[name]) : idle[name]);
-  const penalised = used.has('penalties') && body.repeat_last_n !== 0;
-  const penalty = (value: number | null | undefined, none: number) => (penalised ? (value ?? none) : none);
-  const penalties = {
-    repetitionPenalty: penalty(body.repeat_penalty, 1),
-    presencePenalty: penalty(body.presence_penalty, 0),
-    frequencyPenalty: penalty(body.frequency_penalty, 0),
-  };
+  const off = ourSamplers.filter((name) => !used.has(name)).map((name) => idle[name]);
+  const sampling = steered(Object.assign({}, body, ...off) as CompletionOptions, usual, randomSeed);
   return {
-    temperature: likeliest ? 0 : Math.max(0, chosen('temperature')),
-    topK: Math.max(0, chosen('top_k')),
-    topP: chosen('top_p'),
-    minP: chosen('min_p'),
-    ...penalties,
+    ...sampling,
+    temperature: likeliest ? 0 : Math.max(0, sampling.temperature),
     logitBias: toBias(body.logit_bias, engine.tokenizer),
-    seed: typeof body.seed === 'number' && body.seed !== -1 ? foldSeed(body.seed) : randomSeed(),
   };
 }
-
-export const generationSettings = z
-  .object({
-    n_ctx: z.int(),
-    model: z.string(),
-    n_predict: z.int(),
-    max_tokens: z.int(),
-    seed: z.int().describe('What was drawn with.'),
-    temperature: z.number(),
-    top_k: z.int(),
-    top_p: z.number(),
-    min_p: z.number(),
-    repeat_penalty: z.number(),
-    repeat_last_n: z.int().describe('What was penalised: -1 the whole text, 0 nothing.'),
-    presence_penalty: z.number(),
-    frequency_penalty: z.number(),
-    dynatemp_range: z.number(),
-    xtc_probability: z.number(),
-    typical_p: z.number(),
-    top_n_sigma: z.number(),
-    dry_multiplier: z.number(),
-    mirostat: z.int(),
-    samplers: z.array(z.string()),
-    stop: z.array(z.string()),
-    ignore_eos: z.boolean(),
-    logit_bias: z.array(z.object({ token: z.int(), bias: z.number() })),
-    n_probs: z.int(),
-    min_keep: z.int(),
-    grammar: z.string(),
-    n_indent: z.int(),
-    t_max_predict_ms: z.int(),
-    stream: z.boolean(),
-    timings_per_token: z.boolean(),
-    post_sampling_probs: z.boolean(),
-    lora: z.array(z.never()),
-  })
-  .meta({ id: 'LlamaCppGenerationSettings' });
-export type GenerationSettings = z.infer<typeof generationSettings>;
 
 /** The settings as llama.cpp writes them: what was really used. */
 export function toSettings(
@@ -111,4 +69,14 @@ export function toSettings(
     post_sampling_probs: body.post_sampling_probs ?? false,
     lora: [],
   };
+}
+
+/** By token; of two amounts for one token the last counts. */
+function toBias(entries: CompletionOptions['logit_bias'], tokenizer: Tokenizer): Map<number, number> {
+  const bias = new Map<number, number>();
+  for (const [token, amount] of entries) {
+    const ids = typeof token === 'string' ? tokenizer.encode(token) : [token];
+    for (const id of requireTokens(tokenizer, ids, 'logit_bias')) bias.set(id, amount);
+  }
+  return bias;
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { prepareChat } from '../../chat/index.ts';
 import { invalidBody } from '../../http/violations.ts';
-import { llamaError } from '../error-schema.ts';
-import { type Resident, toHttpError } from '../resident.ts';
+import { prepare } from '../turn/chat.ts';
+import { unavailable } from './refusals.ts';
+import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { chatViolations, toChatInput } from '../v1/chat-input.ts';
 import { chatRequest } from '../../wires/chat/server-schema.ts';
@@ -22,21 +22,14 @@ export function templateRoute(resident: Resident) {
     looseBody: true,
     answers: {
       200: { description: 'The text.', content: { 'application/json': rendered } },
-      503: {
-        description: 'No resident model, or it is loading.',
-        content: { 'application/json': llamaError },
-      },
+      ...unavailable,
     },
     async handle({ body, signal, over }) {
       const wrong = chatViolations(body);
       if (wrong.length > 0) throw invalidBody(wrong);
       const { engine } = await resident.use(body.model || undefined, { signal, over }, 'generate');
-      try {
-        const { text } = await prepareChat(engine, toChatInput(body));
-        return Response.json({ prompt: text } satisfies z.infer<typeof rendered>);
-      } catch (error) {
-        throw toHttpError(error);
-      }
+      const { text } = await prepare(engine, toChatInput(body));
+      return Response.json({ prompt: text } satisfies z.infer<typeof rendered>);
     },
   });
 }

@@ -1,28 +1,20 @@
 import { z } from 'zod';
 import type { Tokenizer } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
-import { llamaError } from '../error-schema.ts';
-import { list } from '../../http/schema/list.ts';
+import { unavailable } from './refusals.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { flag, text } from '../../wires/core/members.ts';
+import { flag, requestBody, text, idList } from '../../wires/core/members.ts';
 
 /** What a request may encode or decode: nothing else runs meanwhile. */
 const most = { characters: 1_000_000, tokens: 1_000_000 };
 
-const tokenizeRequest = z
-  .object(
-    {
-      content: text.max(most.characters, `at most ${most.characters} characters; send it in parts`),
-      add_special: flag
-        .nullish()
-        .describe('Put BOS and the like around it, as the model wants. Default false.'),
-      parse_special: flag.nullish().describe('Read special tokens written in it as tokens. Default true.'),
-      with_pieces: flag.nullish().describe('Tell what each token stands for. Default false.'),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'LlamaCppTokenizeRequest' });
+const tokenizeRequest = requestBody('LlamaCppTokenizeRequest', {
+  content: text.max(most.characters, `at most ${most.characters} characters; send it in parts`),
+  add_special: flag.nullish().describe('Put BOS and the like around it, as the model wants. Default false.'),
+  parse_special: flag.nullish().describe('Read special tokens written in it as tokens. Default true.'),
+  with_pieces: flag.nullish().describe('Tell what each token stands for. Default false.'),
+});
 
 const tokenized = z
   .object({
@@ -40,32 +32,14 @@ const tokenized = z
   })
   .meta({ id: 'LlamaCppTokens' });
 
-const tokenForm = 'expected a token id';
-const isId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
-const detokenizeRequest = z
-  .object(
-    {
-      tokens: list(
-        z.int({ error: tokenForm }).min(0, tokenForm),
-        {
-          error: 'expected an array of token ids',
-          most: { count: most.tokens, error: `at most ${most.tokens} tokens` },
-        },
-        isId,
-      ),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'LlamaCppDetokenizeRequest' });
+const detokenizeRequest = requestBody('LlamaCppDetokenizeRequest', {
+  tokens: idList({
+    error: 'expected an array of token ids',
+    most: { count: most.tokens, error: `at most ${most.tokens} tokens` },
+  }),
+});
 
 const detokenized = z.object({ content: z.string() }).meta({ id: 'LlamaCppText' });
-
-const unavailable = {
-  503: {
-    description: 'No resident model, or it is loading.',
-    content: { 'application/json': llamaError },
-  },
-};
 
 export function tokenRoutes(resident: Resident) {
   const tokenize = defineRoute({

@@ -1,4 +1,3 @@
-import { prepareChat } from '../../chat/index.ts';
 import { HttpError } from '../../http/error.ts';
 import { defineRoute, type Plane, type Route } from '../../http/route.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
@@ -12,8 +11,8 @@ import { messagesWire } from '../../wires/messages/client.ts';
 import { formatOf } from '../../wires/messages/facts.ts';
 import { errorBodyOf, noThreads } from '../../wires/messages/frames.ts';
 import { countRequest, type MessageRequest, messageRequest } from '../../wires/messages/request-schema.ts';
-import { type Resident, toHttpError } from '../resident.ts';
-import { startChat } from '../turn/chat.ts';
+import type { Resident } from '../resident.ts';
+import { prepare, startChat } from '../turn/chat.ts';
 import { answerLimit } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { aboutOf, respond } from '../turn/respond.ts';
@@ -131,9 +130,7 @@ function countRoute(resident: Resident): Route {
     },
     async handle({ body, signal, over }) {
       const { engine } = await resident.use(body.model, { signal, over }, 'generate');
-      const { prompt } = await prepareChat(engine, toChatInput(body)).catch((error: unknown) => {
-        throw toHttpError(error);
-      });
+      const { prompt } = await prepare(engine, toChatInput(body));
       return Response.json({ input_tokens: prompt.length });
     },
   });

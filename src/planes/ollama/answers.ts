@@ -1,5 +1,5 @@
 import type { AnswerSpec } from '../../http/route.ts';
-import { ollamaError } from './envelope.ts';
+import { ollamaError } from '../../wires/ollama/error.ts';
 
 const content = { 'application/json': ollamaError };
 

@@ -1,7 +1,7 @@
 import type { ModelStore } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import { defineRoute } from '../../http/route.ts';
-import { ollamaError } from './envelope.ts';
+import { ollamaError } from '../../wires/ollama/error.ts';
 
 /** No model is larger; the disk is asked, too. */
 const limitBytes = 2 ** 40;

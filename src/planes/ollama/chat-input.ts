@@ -1,9 +1,10 @@
 import type { ChatInput, ChatTurn, PastCall } from '../../chat/index.ts';
+import { parsedJson } from '../../util/json.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import type { Violation } from '../../http/error.ts';
 import { invalidBody } from '../../http/violations.ts';
 import { refuseLarge, refuseTwins } from '../../wires/core/tool-checks.ts';
-import type { ChatRequest, OllamaMessage } from './chat-schema.ts';
+import type { ChatRequest, OllamaMessage } from '../../wires/ollama/chat-schema.ts';
 import { toGrammar } from './options.ts';
 
 /** A conversation of this wire; a system text of the model comes first where the conversation has none. */
@@ -47,7 +48,7 @@ function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
       ({ id, function: { name, arguments: given } }): PastCall => ({
         id: id || `call_${calls++}`,
         name,
-        arguments: typeof given === 'string' ? parsed(given) : (given ?? {}),
+        arguments: typeof given === 'string' ? parsedJson(given, given) : (given ?? {}),
       }),
     );
     open = toolCalls;
@@ -63,11 +64,3 @@ function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
 /** The first call without an answer yet, of this name where there is one. */
 const answered = (open: readonly PastCall[], name: string | null | undefined): PastCall | undefined =>
   name ? open.find((call) => call.name === name) : open[0];
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}

@@ -1,18 +1,13 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
+import { chatRequest } from '../../wires/ollama/chat-schema.ts';
+import { chatLine } from '../../wires/ollama/line-schema.ts';
+import { chatForm } from '../../wires/ollama/writer.ts';
 import { startChat } from '../turn/chat.ts';
+import { answer } from './answer.ts';
 import { modelRefusals } from './answers.ts';
 import { toChatInput } from './chat-input.ts';
-import { chatRequest } from './chat-schema.ts';
-import { Clock } from './clock.ts';
-import { chatLine } from './line-schema.ts';
-import { answerInLines } from './lines.ts';
-import { loadAnswer } from './load-answer.ts';
-import { defaultsOf, nameOf, useModel } from './model.ts';
-import { toDrawing } from './options.ts';
-import { type Piece, toPieces } from './pieces.ts';
-import { requireThinking } from './thinking.ts';
 import { withinContext } from './truncate.ts';
 
 export function chatRoute(resident: Resident, store: ModelStore) {
@@ -32,33 +27,18 @@ export function chatRoute(resident: Resident, store: ModelStore) {
       },
       ...modelRefusals,
     },
-    async handle({ body, signal, over, asHttpError, work }) {
-      const clock = new Clock();
-      const model = nameOf(body);
-      const asksNothing = (body.messages ?? []).length === 0;
-      const kind = asksNothing ? undefined : 'generate';
-      const ready = await useModel(resident, model, { signal, over, work }, kind);
-      clock.loaded();
-      const { engine } = ready;
-      if (asksNothing) return loadAnswer(model, clock, body.keep_alive, message({ content: '' }));
-      requireThinking(engine, model, body.think);
-      const defaults = await defaultsOf(store, model, ready);
-      const options = { ...defaults.parameters, ...body.options };
-      const drawing = toDrawing(options, engine.model.contextLength, body, 'messages');
-      const asked = toChatInput(body, defaults);
-      const input = body.truncate === false ? asked : await withinContext(engine, asked, drawing.maxTokens);
-      const { events } = await startChat(ready, { ...drawing, input }, signal, work);
-      const form = { model, clock, body: message };
-      return await answerInLines(toPieces(events), form, { stream: body.stream !== false, asHttpError });
-    },
+    handle: ({ body, ...visit }) =>
+      answer({ resident, store }, body, visit, {
+        asksNothing: (body.messages ?? []).length === 0,
+        param: 'messages',
+        form: chatForm,
+        async start(ready, drawing, defaults) {
+          const asked = toChatInput(body, defaults);
+          const { engine } = ready;
+          const input =
+            body.truncate === false ? asked : await withinContext(engine, asked, drawing.maxTokens);
+          return { events: (await startChat(ready, { ...drawing, input }, visit.signal, visit.work)).events };
+        },
+      }),
   });
 }
-
-const message = ({ content = '', thinking, calls = [] }: Piece) => ({
-  message: {
-    role: 'assistant' as const,
-    content,
-    ...(thinking === undefined ? {} : { thinking }),
-    ...(calls.length > 0 ? { tool_calls: calls } : {}),
-  },
-});

@@ -5,52 +5,40 @@ import type { ModelStore } from '../model-store.ts';
 import type { Violation } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { emptyList, flag, refused, text } from '../../wires/core/members.ts';
+import { emptyList, flag, isOneOf, refused, requestBody, text } from '../../wires/core/members.ts';
 import { storeRefusals } from './answers.ts';
-import { lineStream } from './lines.ts';
 import { progressLine } from './model-schema.ts';
-import { modelMembers, nameOf, requireKnown } from './model.ts';
-import { optionNames, options } from './options-schema.ts';
-import { lastLine, type ProgressLine } from './progress.ts';
+import { modelMembers, optionNames, options } from '../../wires/ollama/options-schema.ts';
+import { nameOf, requireKnown } from './model.ts';
+import { answerProgress, type ProgressLine } from './progress.ts';
 
 const emptyObject = (value: unknown) =>
   typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 const digest = text.regex(/^sha256:[0-9a-f]{64}$/i, 'expected sha256: and 64 hex digits');
 
-const createRequest = z
-  .object(
+const createRequest = requestBody('OllamaCreateRequest', {
+  ...modelMembers,
+  model: text.nullish().describe('The name of the new model.'),
+  from: text.nullish().describe('A stored model that the new one is made of.'),
+  files: dictionary(
     {
-      ...modelMembers,
-      model: text.nullish().describe('The name of the new model.'),
-      from: text.nullish().describe('A stored model that the new one is made of.'),
-      files: dictionary(
-        {
-          error: 'expected an object of file names to digests',
-          key: /^[^/\\]{1,255}$/,
-          keyError: 'expected the name of a file',
-        },
-        digest,
-      )
-        .nullish()
-        .describe('Uploads that the new one is made of: a GGUF file, the parts of a split one, or a folder.'),
-      system: text.nullish().describe('What the system says where a request does not say it.'),
-      parameters: options.nullish().describe('Options of requests that do not name them.'),
-      template: refused(
-        "templates in Go's language are not rendered; the model's own is used",
-        (value) => value === '',
-      ),
-      license: z.unknown().optional().describe('Not kept.'),
-      messages: refused('stored conversations are not served; send them with each request', emptyList),
-      adapters: refused('adapters are not served; merge them into the model', emptyObject),
-      quantize: refused(
-        'send the file as it is to be; the host quantises on load with --quantize',
-        (value) => value === '',
-      ),
-      stream: flag.nullish().describe('Lines of JSON while it goes on. Default true.'),
+      error: 'expected an object of file names to digests',
+      key: /^[^/\\]{1,255}$/,
+      keyError: 'expected the name of a file',
     },
-    { error: 'expected a JSON object' },
+    digest,
   )
-  .meta({ id: 'OllamaCreateRequest' });
+    .nullish()
+    .describe('Uploads that the new one is made of: a GGUF file, the parts of a split one, or a folder.'),
+  system: text.nullish().describe('What the system says where a request does not say it.'),
+  parameters: options.nullish().describe('Options of requests that do not name them.'),
+  template: refused("templates in Go's language are not rendered; the model's own is used", isOneOf('')),
+  license: z.unknown().optional().describe('Not kept.'),
+  messages: refused('stored conversations are not served; send them with each request', emptyList),
+  adapters: refused('adapters are not served; merge them into the model', emptyObject),
+  quantize: refused('send the file as it is to be; the host quantises on load with --quantize', isOneOf('')),
+  stream: flag.nullish().describe('Lines of JSON while it goes on. Default true.'),
+});
 type CreateRequest = z.infer<typeof createRequest>;
 
 export function createRoute(resident: Resident, store: ModelStore) {
@@ -72,9 +60,7 @@ export function createRoute(resident: Resident, store: ModelStore) {
     async handle({ body, asHttpError }) {
       const name = nameOf(body);
       refuseMixtures(body);
-      const lines = creating(resident, store, name, body);
-      if (body.stream === false) return Response.json(await lastLine(lines));
-      return await lineStream(lines, asHttpError);
+      return await answerProgress(creating(resident, store, name, body), body.stream, asHttpError);
     },
   });
 }

@@ -1,12 +1,17 @@
 import type { Engine } from '../../engine/index.ts';
-import type { Work } from '../../watch/index.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
+import type { Visit } from '../turn/respond.ts';
+import { toInputs } from '../v1/embeddings.ts';
 import { modelRefusals } from './answers.ts';
 import { Clock } from './clock.ts';
-import { embedAnswer, embeddingsAnswer, embeddingsRequest, embedRequest } from './embed-schema.ts';
-import { embeddingInputs } from './embed-input.ts';
+import {
+  embedAnswer,
+  embeddingsAnswer,
+  embeddingsRequest,
+  embedRequest,
+} from '../../wires/ollama/embed-schema.ts';
 import { nameOf, useModel } from './model.ts';
 
 export function embedRoutes(resident: Resident) {
@@ -31,13 +36,8 @@ export function embedRoutes(resident: Resident) {
       const { engine } = await useModel(resident, model, { signal, over, work }, 'embed');
       clock.loaded();
       const { input, dimensions } = body;
-      const texts = typeof input === 'string' ? [input] : (input ?? []);
-      const { embeddings, promptTokens } = await vectorsOf(engine, texts, {
-        truncate: body.truncate !== false,
-        dimensions: dimensions ?? undefined,
-        signal,
-        work,
-      });
+      const wanted = { truncate: body.truncate !== false, dimensions, signal, work };
+      const { embeddings, promptTokens } = await vectorsOf(engine, input ?? [], wanted);
       return Response.json({ model, embeddings, ...clock.loading(), prompt_eval_count: promptTokens });
     },
   });
@@ -57,25 +57,21 @@ export function embedRoutes(resident: Resident) {
     },
     async handle({ body, signal, over, work }) {
       const { engine } = await useModel(resident, nameOf(body), { signal, over, work }, 'embed');
-      const texts = body.prompt ? [body.prompt] : [];
-      const made = await vectorsOf(engine, texts, { truncate: true, dimensions: undefined, signal, work });
+      const made = await vectorsOf(engine, body.prompt || [], { truncate: true, signal, work });
       return Response.json({ embedding: made.embeddings[0] ?? [] });
     },
   });
   return [several, one];
 }
 
-interface Wanted {
+interface Wanted extends Pick<Visit, 'signal' | 'work'> {
   readonly truncate: boolean;
-  readonly dimensions: number | undefined;
-  readonly signal: AbortSignal;
-  readonly work: Work<'completion'>;
+  readonly dimensions?: number | null | undefined;
 }
 
-async function vectorsOf(engine: Engine, texts: readonly string[], { truncate, ...wanted }: Wanted) {
+async function vectorsOf(engine: Engine, input: string | string[], { truncate, ...wanted }: Wanted) {
   requireDimensions(engine.model, wanted.dimensions);
-  if (texts.length === 0) return { embeddings: [], promptTokens: 0 };
-  const inputs = await embeddingInputs(engine, texts, truncate);
-  const made = await embed(engine, inputs, wanted);
+  if (typeof input !== 'string' && input.length === 0) return { embeddings: [], promptTokens: 0 };
+  const made = await embed(engine, await toInputs(engine, input, truncate), wanted);
   return { embeddings: await written(made.embeddings, inDecimals), promptTokens: made.promptTokens };
 }

@@ -1,12 +1,12 @@
-import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
+import type { ChatInput, PreparedChat } from '../../chat/index.ts';
 import type { Engine } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
-import { toHttpError } from '../resident.ts';
-import { refuseOverlong } from '../turn/encode.ts';
+import { prepare } from '../turn/chat.ts';
+import { refuseOverlong, requireTokens } from '../turn/encode.ts';
 import { fimPrompt } from '../turn/fim.ts';
-import type { GenerateRequest } from './generate-schema.ts';
+import type { GenerateRequest } from '../../wires/ollama/generate-schema.ts';
 import { toGrammar } from './options.ts';
 
 /** What a request wants continued, ready for the engine. */
@@ -70,7 +70,7 @@ function fillIn(engine: Engine, body: GenerateRequest, suffix: string): Prepared
 async function rawText(engine: Engine, body: GenerateRequest): Promise<PreparedChat> {
   const { tokenizer, model } = engine;
   const text = body.prompt ?? '';
-  const before = knownIds(engine, body.context ?? []);
+  const before = requireTokens(tokenizer, body.context ?? [], 'context');
   await refuseOverlong(tokenizer, text, model.contextLength, 'prompt', { parseSpecial: true });
   const own = tokenizer.bosId !== undefined && text.startsWith(tokenizer.tokenText(tokenizer.bosId));
   const addSpecial = before.length === 0 && !own;
@@ -85,7 +85,7 @@ const past = { question: 'q', answer: 'a' };
  * next turn is found by rendering a conversation with it, and one without.
  */
 async function goOn(engine: Engine, input: ChatInput, context: readonly number[]): Promise<PreparedChat> {
-  const before = knownIds(engine, context);
+  const before = requireTokens(engine.tokenizer, context, 'context');
   const said = [
     { role: 'user' as const, content: past.question },
     { role: 'assistant' as const, content: past.answer },
@@ -100,15 +100,3 @@ async function goOn(engine: Engine, input: ChatInput, context: readonly number[]
   }
   return { ...whole, prompt: [...before, ...whole.prompt.slice(open.prompt.length)] };
 }
-
-function knownIds({ tokenizer }: Engine, ids: readonly number[]): readonly number[] {
-  const stranger = ids.find((id) => id >= tokenizer.vocabSize);
-  if (stranger === undefined) return ids;
-  const message = `no such token: ${stranger} (the model has ids 0 to ${tokenizer.vocabSize - 1})`;
-  throw invalidBody([{ path: 'context', message }]);
-}
-
-const prepare = (engine: Engine, input: ChatInput): Promise<PreparedChat> =>
-  prepareChat(engine, input).catch((error: unknown) => {
-    throw toHttpError(error);
-  });

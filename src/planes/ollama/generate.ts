@@ -1,20 +1,15 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
+import { generateRequest } from '../../wires/ollama/generate-schema.ts';
+import { generateLine } from '../../wires/ollama/line-schema.ts';
+import { generateForm } from '../../wires/ollama/writer.ts';
 import { parsedAnswers } from '../turn/chat.ts';
 import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
 import { sayTexts } from '../turn/said.ts';
+import { answer } from './answer.ts';
 import { modelRefusals } from './answers.ts';
-import { Clock } from './clock.ts';
 import { toPrepared } from './generate-prompt.ts';
-import { generateRequest } from './generate-schema.ts';
-import { generateLine } from './line-schema.ts';
-import { answerInLines } from './lines.ts';
-import { loadAnswer } from './load-answer.ts';
-import { defaultsOf, nameOf, useModel } from './model.ts';
-import { toDrawing } from './options.ts';
-import { type Piece, toPieces } from './pieces.ts';
-import { requireThinking } from './thinking.ts';
 
 export function generateRoute(resident: Resident, store: ModelStore) {
   return defineRoute({
@@ -33,45 +28,28 @@ export function generateRoute(resident: Resident, store: ModelStore) {
       },
       ...modelRefusals,
     },
-    async handle({ body, signal, over, asHttpError, work }) {
-      const clock = new Clock();
-      const model = nameOf(body);
-      const asksNothing = !body.prompt && !body.suffix;
-      const kind = asksNothing ? undefined : 'generate';
-      const ready = await useModel(resident, model, { signal, over, work }, kind);
-      clock.loaded();
-      const { engine } = ready;
-      if (asksNothing) return loadAnswer(model, clock, body.keep_alive, { response: '' });
-      requireThinking(engine, model, body.think);
-      const defaults = await defaultsOf(store, model, ready);
-      const options = { ...defaults.parameters, ...body.options };
-      const { maxTokens, ...drawing } = toDrawing(options, engine.model.contextLength, body, 'prompt');
-      const prepared = await toPrepared(engine, body, defaults);
-      const { prompt, grammar, visible } = prepared;
-      const stop = [...drawing.stop, ...prepared.stop];
-      const request = { ...drawing, prompt, maxTokens: maxTokens(prompt.length), stop, grammar, visible };
-      const answered: number[] = [];
-      sayTexts(work, engine.tokenizer, [prompt]);
-      const choices = noting(await startChoices(ready, [request], signal), answered);
-      const events = toPieces(parsedAnswers(choices, { prepared, tokenizer: engine.tokenizer, work }));
-      const form = {
-        model,
-        clock,
-        body: response,
-        atEnd: () =>
-          body.raw || body.suffix
-            ? {}
-            : { context: [...prompt, ...withoutEnd(answered, engine.tokenizer.endIds)] },
-      };
-      return await answerInLines(events, form, { stream: body.stream !== false, asHttpError });
-    },
+    handle: ({ body, ...visit }) =>
+      answer({ resident, store }, body, visit, {
+        asksNothing: !body.prompt && !body.suffix,
+        param: 'prompt',
+        form: generateForm,
+        async start(ready, { maxTokens, ...drawing }, defaults) {
+          const { tokenizer } = ready.engine;
+          const { signal, work } = visit;
+          const prepared = await toPrepared(ready.engine, body, defaults);
+          const { prompt, grammar, visible } = prepared;
+          const stop = [...drawing.stop, ...prepared.stop];
+          const request = { ...drawing, prompt, maxTokens: maxTokens(prompt.length), stop, grammar, visible };
+          sayTexts(work, tokenizer, [prompt]);
+          const ids: number[] = [];
+          const choices = noting(await startChoices(ready, [request], signal), ids);
+          const events = parsedAnswers(choices, { prepared, tokenizer, work });
+          if (body.raw || body.suffix) return { events };
+          return { events, atEnd: () => ({ context: [...prompt, ...withoutEnd(ids, tokenizer.endIds)] }) };
+        },
+      }),
   });
 }
-
-const response = ({ content = '', thinking }: Piece) => ({
-  response: content,
-  ...(thinking === undefined ? {} : { thinking }),
-});
 
 /** Notes the tokens of an answer on their way. */
 async function* noting(

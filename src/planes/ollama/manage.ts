@@ -1,24 +1,17 @@
-import { z } from 'zod';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { text } from '../../wires/core/members.ts';
+import { requestBody, text } from '../../wires/core/members.ts';
 import { storeRefusals } from './answers.ts';
-import { modelMembers, nameOf, requireKnown, requireStored } from './model.ts';
+import { modelMembers } from '../../wires/ollama/options-schema.ts';
+import { nameOf, requireKnown, requireStored } from './model.ts';
 
-const deleteRequest = z
-  .object(modelMembers, { error: 'expected a JSON object' })
-  .meta({ id: 'OllamaDeleteRequest' });
+const deleteRequest = requestBody('OllamaDeleteRequest', modelMembers);
 
-const copyRequest = z
-  .object(
-    {
-      source: text.min(1, 'must not be empty').describe('A stored model.'),
-      destination: text.min(1, 'must not be empty').describe('The new name.'),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'OllamaCopyRequest' });
+const copyRequest = requestBody('OllamaCopyRequest', {
+  source: text.min(1, 'must not be empty').describe('A stored model.'),
+  destination: text.min(1, 'must not be empty').describe('The new name.'),
+});
 
 const done = { 200: { description: 'Done; no body.' }, ...storeRefusals };
 

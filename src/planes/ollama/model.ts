@@ -1,25 +1,12 @@
+import type { z } from 'zod';
 import { invalidBody } from '../../http/violations.ts';
 import type { ModelCard, ModelDefaults, ModelStore, StoredModel } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import type { ReadyModel, Resident, Visitor } from '../resident.ts';
+import type { modelMembers } from '../../wires/ollama/options-schema.ts';
 import { hubName } from '../turn/identity.ts';
-import { text } from '../../wires/core/members.ts';
 
-/** How requests name a model. */
-export const modelMembers = {
-  model: text
-    .nullish()
-    .describe('The resident model, by its id, or a stored one, by its name in GET /api/tags.'),
-  name: text.nullish().describe('The older name of `model`, which wins.'),
-};
-
-export function nameOf({
-  model,
-  name,
-}: {
-  model?: string | null | undefined;
-  name?: string | null | undefined;
-}) {
+export function nameOf({ model, name }: z.infer<z.ZodObject<typeof modelMembers>>): string {
   const given = model || name;
   if (given) return given;
   throw invalidBody([{ path: 'model', message: 'is required: name a model of GET /api/tags' }]);

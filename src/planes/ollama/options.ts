@@ -1,9 +1,11 @@
 import type { GrammarSource } from '../../grammar/types.ts';
-import type { GenerateRequest, Sampling } from '../../engine/index.ts';
+import type { GenerateRequest } from '../../engine/index.ts';
 import { contextExceeded } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
-import { foldSeed, toStops } from '../turn/sampling.ts';
-import type { Format, Options } from './options-schema.ts';
+import { steered, toStops } from '../turn/sampling.ts';
+import type { Format, Options } from '../../wires/ollama/options-schema.ts';
+
+const usual = { temperature: 0.8, top_k: 40, top_p: 0.9, min_p: 0, anySeed: -1 };
 
 /** How an answer is drawn. */
 export interface Drawing extends Pick<GenerateRequest, 'sampling' | 'stop' | 'ignoreEnd' | 'logprobs'> {
@@ -24,9 +26,8 @@ export function toDrawing(
   const { num_predict: wanted, num_ctx: asked } = given;
   const room = Math.min(asked || context, context);
   return {
-    sampling: toSampling(given),
-    // An empty one would end every answer at once.
-    stop: toStops(given.stop).filter((text) => text !== ''),
+    sampling: { ...steered(given, usual, randomSeed), logitBias: new Map() },
+    stop: toStops(given.stop),
     ...(wanted === -2 ? { ignoreEnd: true } : {}),
     ...(logprobs ? { logprobs: top ?? 0 } : {}),
     maxTokens(promptTokens) {
@@ -36,25 +37,6 @@ export function toDrawing(
     },
   };
 }
-
-function toSampling(given: Options): Sampling {
-  const penalized = given.repeat_last_n !== 0;
-  return {
-    temperature: given.temperature ?? 0.8,
-    topK: Math.max(0, given.top_k ?? 40),
-    topP: given.top_p ?? 0.9,
-    minP: given.min_p ?? 0,
-    repetitionPenalty: penalized ? (given.repeat_penalty ?? 1) : 1,
-    presencePenalty: penalized ? (given.presence_penalty ?? 0) : 0,
-    frequencyPenalty: penalized ? (given.frequency_penalty ?? 0) : 0,
-    logitBias: new Map(),
-    seed: seedOf(given.seed),
-  };
-}
-
-/** -1 is Ollama's way to ask for any. */
-const seedOf = (seed: number | null | undefined): number =>
-  typeof seed === 'number' && seed !== -1 ? foldSeed(seed) : randomSeed();
 
 export function toGrammar(format: Format): GrammarSource | undefined {
   if (format === null || format === undefined || format === '') return undefined;

@@ -1,5 +1,8 @@
 import type { PullListener, PullProgress } from '../model-store.ts';
-import { HttpError } from '../../http/error.ts';
+import type { HttpError } from '../../http/error.ts';
+import { jsonLines, streamResponse } from '../../http/stream.ts';
+import { ollamaEnvelope } from '../../wires/ollama/error.ts';
+import { line } from '../../wires/ollama/writer.ts';
 
 /** A line of a long operation. */
 export interface ProgressLine {
@@ -59,10 +62,25 @@ export async function* pullLines(
 /** `pulling 6a0746a1ec1a` */
 const nameOf = (digest: string): string => `pulling ${(digest.split(':').at(-1) ?? '').slice(0, 12)}`;
 
-/** The last line of an operation, as its only answer. */
-export async function lastLine(lines: AsyncIterable<ProgressLine>): Promise<ProgressLine> {
-  let last: ProgressLine | undefined;
-  for await (const line of lines) last = line;
-  if (!last) throw new HttpError(500, 'internal_error', 'The operation ended without a word.');
-  return last;
+/** Lines of JSON as a long operation goes on, or the last of them; what breaks in the middle is a last line with the error. */
+export async function answerProgress(
+  lines: AsyncGenerator<ProgressLine, void, undefined>,
+  stream: boolean | null | undefined,
+  asHttpError: (error: unknown) => HttpError,
+): Promise<Response> {
+  if (stream === false) {
+    let last: ProgressLine | undefined;
+    for await (const each of lines) last = each;
+    return Response.json(last);
+  }
+  return await streamResponse(written(lines), {
+    contentType: jsonLines,
+    failure: (error) => line(ollamaEnvelope(asHttpError(error))),
+  });
+}
+
+async function* written(
+  lines: AsyncGenerator<ProgressLine, void, undefined>,
+): AsyncGenerator<string, void, undefined> {
+  for await (const each of lines) yield line(each);
 }

@@ -1,27 +1,22 @@
-import { z } from 'zod';
 import type { ModelStore } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import { defineRoute } from '../../http/route.ts';
-import { flag, text } from '../../wires/core/members.ts';
-import { ollamaError } from './envelope.ts';
-import { lineStream } from './lines.ts';
+import { hubName } from '../turn/identity.ts';
+import { flag, requestBody, text } from '../../wires/core/members.ts';
+import { ollamaError } from '../../wires/ollama/error.ts';
 import { progressLine } from './model-schema.ts';
+import { modelMembers } from '../../wires/ollama/options-schema.ts';
 import { nameOf } from './model.ts';
-import { lastLine, type ProgressLine, pullLines } from './progress.ts';
+import { answerProgress, type ProgressLine, pullLines } from './progress.ts';
 
-const pullRequest = z
-  .object(
-    {
-      model: text
-        .nullish()
-        .describe('`hf.co/OWNER/NAME`, with `:QUANTISATION` or `:FILE` for one of several files.'),
-      name: text.nullish().describe('The older name of `model`, which wins.'),
-      insecure: flag.nullish().describe('Without effect.'),
-      stream: flag.nullish().describe('Lines of JSON while it goes on. Default true.'),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'OllamaPullRequest' });
+const pullRequest = requestBody('OllamaPullRequest', {
+  ...modelMembers,
+  model: text
+    .nullish()
+    .describe('`hf.co/OWNER/NAME`, with `:QUANTISATION` or `:FILE` for one of several files.'),
+  insecure: flag.nullish().describe('Without effect.'),
+  stream: flag.nullish().describe('Lines of JSON while it goes on. Default true.'),
+});
 
 export function pullRoute(store: ModelStore) {
   return defineRoute({
@@ -45,11 +40,10 @@ export function pullRoute(store: ModelStore) {
     },
     async handle({ body, signal, asHttpError }) {
       const name = nameOf(body);
-      const lines = isHubName(name)
+      const lines = hubName.test(name)
         ? pullLines((listener) => store.pull(name, listener, signal))
         : stored(store, name);
-      if (body.stream === false) return Response.json(await lastLine(lines));
-      return await lineStream(lines, asHttpError);
+      return await answerProgress(lines, body.stream, asHttpError);
     },
   });
 }
@@ -60,10 +54,6 @@ async function* stored(store: ModelStore, name: string): AsyncGenerator<Progress
   yield { status: 'already stored' };
   yield { status: 'success' };
 }
-
-/** Names of a hub's repositories. */
-const isHubName = (name: string): boolean =>
-  /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i.test(name);
 
 const noHub = (name: string): HttpError =>
   new HttpError(

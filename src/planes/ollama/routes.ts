@@ -5,7 +5,7 @@ import { blobRoutes } from './blobs.ts';
 import { chatRoute } from './chat.ts';
 import { createRoute } from './create.ts';
 import { embedRoutes } from './embed.ts';
-import { ollamaEnvelope, ollamaError } from './envelope.ts';
+import { ollamaEnvelope, ollamaError } from '../../wires/ollama/error.ts';
 import { generateRoute } from './generate.ts';
 import { manageRoutes } from './manage.ts';
 import { pullRoute } from './pull.ts';

@@ -1,6 +1,6 @@
 import { HttpError } from '../../http/error.ts';
 import { defineRoute } from '../../http/route.ts';
-import { ollamaError } from './envelope.ts';
+import { ollamaError } from '../../wires/ollama/error.ts';
 import { runningText, statusAnswer, versionAnswer } from './model-schema.ts';
 
 /**

@@ -1,25 +1,20 @@
 import { chatTraits } from '../../chat/index.ts';
-import { z } from 'zod';
 import type { ModelCard, ModelStore } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { flag, text } from '../../wires/core/members.ts';
+import { flag, requestBody, text } from '../../wires/core/members.ts';
 import { storeRefusals } from './answers.ts';
 import { type Capability, showAnswer } from './model-schema.ts';
-import { modelMembers, nameOf, requireKnown } from './model.ts';
+import { modelMembers } from '../../wires/ollama/options-schema.ts';
+import { nameOf, requireKnown } from './model.ts';
 import { detailsOf } from './tags.ts';
 
-const showRequest = z
-  .object(
-    {
-      ...modelMembers,
-      verbose: flag.nullish().describe('With the long lists of the metadata, such as the vocabulary.'),
-      system: text.nullish().describe('Without effect.'),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'OllamaShowRequest' });
+const showRequest = requestBody('OllamaShowRequest', {
+  ...modelMembers,
+  verbose: flag.nullish().describe('With the long lists of the metadata, such as the vocabulary.'),
+  system: text.nullish().describe('Without effect.'),
+});
 
 export function showRoute(resident: Resident, store: ModelStore) {
   return defineRoute({

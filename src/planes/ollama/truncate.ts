@@ -1,7 +1,7 @@
-import { type ChatInput, prepareChat } from '../../chat/index.ts';
+import type { ChatInput } from '../../chat/index.ts';
 import type { Engine } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
-import { toHttpError } from '../resident.ts';
+import { prepare } from '../turn/chat.ts';
 
 /**
  * A conversation without its oldest turns where the context cannot hold them all. What the system says stays, and the
@@ -15,12 +15,11 @@ export async function withinContext(
 ): Promise<ChatInput> {
   const fault = async (candidate: ChatInput): Promise<HttpError | undefined> => {
     try {
-      maxTokens((await prepareChat(engine, candidate)).prompt.length);
+      maxTokens((await prepare(engine, candidate)).prompt.length);
       return undefined;
     } catch (error) {
-      const problem = toHttpError(error);
-      if (problem instanceof HttpError && problem.code === 'context_length_exceeded') return problem;
-      throw problem;
+      if (error instanceof HttpError && error.code === 'context_length_exceeded') return error;
+      throw error;
     }
   };
   const tooLong = await fault(input);

@@ -1,5 +1,5 @@
 import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
-import type { Tokenizer } from '../../engine/index.ts';
+import type { Engine, Tokenizer } from '../../engine/index.ts';
 import type { Work } from '../../watch/index.ts';
 import type { AnswerEvent, FinishReason } from '../../wires/core/answer.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
@@ -38,9 +38,7 @@ export async function startChat(
   work?: Work<'completion'>,
 ): Promise<StartedChat> {
   if (work) sayConversation(work, input);
-  const prepared = await prepareChat(answering.engine, input).catch((error: unknown) => {
-    throw toHttpError(error);
-  });
+  const prepared = await prepare(answering.engine, input);
   const request: TextRequest = {
     ...ask,
     prompt: prepared.prompt,
@@ -54,6 +52,12 @@ export async function startChat(
   const events = parsedAnswers(choices, { prepared, tokenizer, answers: ask.n ?? 1, promptOnly, work });
   return { prepared, events };
 }
+
+/** Renders and encodes a conversation. @throws HttpError */
+export const prepare = (engine: Engine, input: ChatInput): Promise<PreparedChat> =>
+  prepareChat(engine, input).catch((error: unknown) => {
+    throw toHttpError(error);
+  });
 
 /** How the answers to a conversation are read. */
 export interface Reading {

@@ -4,7 +4,8 @@ import { HttpError } from '../../http/error.ts';
 import { toHttpError } from '../resident.ts';
 import { generate } from './generation.ts';
 import { sideBySide } from './side-by-side.ts';
-import { type Timings, Watch } from './timings.ts';
+import type { Timings } from '../../wires/core/answer.ts';
+import { Watch } from './timings.ts';
 
 /** Answers of one request that run at a time, where the engine has slots for so many. */
 const mostAtOnce = 8;

@@ -1,6 +1,7 @@
 import { overlong } from '../../chat/overlong.ts';
 import type { Tokenizer } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
+import { invalidBody } from '../../http/violations.ts';
 
 /** Refuses a text that cannot fit before it is encoded as a whole; see `overlong`. */
 export async function refuseOverlong(
@@ -14,6 +15,20 @@ export async function refuseOverlong(
   if (tokens === undefined) return;
   throw contextExceeded(limit, `${isInput(param) ? param : 'the prompt'} has about ${tokens}`, param);
 }
+
+/** Refuses ids that the model does not have. @returns the ids */
+export function requireTokens<Ids extends readonly number[]>(
+  { vocabSize }: Pick<Tokenizer, 'vocabSize'>,
+  ids: Ids,
+  path: string,
+): Ids {
+  const stranger = ids.find((id) => id >= vocabSize);
+  if (stranger === undefined) return ids;
+  throw invalidBody([{ path, message: noSuchToken(stranger, vocabSize) }]);
+}
+
+export const noSuchToken = (id: number, vocabSize: number): string =>
+  `no such token: ${id} (the model has ids 0 to ${vocabSize - 1})`;
 
 /** @param what the other number, as a part of the sentence */
 export function contextExceeded(limit: number, what: string, param: Param): HttpError {

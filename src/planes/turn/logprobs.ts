@@ -5,12 +5,16 @@ import type { TextLogprobs, TokenLogprob } from '../../wires/core/answer.ts';
 const leastLogprob = -9999;
 const finite = (logprob: number): number => Math.max(logprob, leastLogprob);
 
-/** Log probabilities with the texts of their tokens. */
-export function writeLogprobs(tokenizer: Tokenizer, entries: readonly EngineLogprob[]): TokenLogprob[] {
+/** Log probabilities with the texts of their tokens, and with their ids where a wire tells them. */
+export function writeLogprobs(
+  tokenizer: Tokenizer,
+  entries: readonly EngineLogprob[],
+  withIds = false,
+): TokenLogprob[] {
   const written = ({ id, logprob }: Pick<EngineLogprob, 'id' | 'logprob'>) => {
     const bytes = bytesOf(tokenizer, id);
     const token = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
-    return { token, logprob: finite(logprob), bytes: [...bytes] };
+    return { ...(withIds ? { id } : {}), token, logprob: finite(logprob), bytes: [...bytes] };
   };
   return entries.map((entry) => ({ ...written(entry), top_logprobs: entry.top.map(written) }));
 }

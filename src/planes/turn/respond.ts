@@ -3,7 +3,8 @@ import type { ModelInfo } from '../../engine/index.ts';
 import type { HttpError } from '../../http/error.ts';
 import type { Work } from '../../watch/index.ts';
 import { serverSentEvents, streamResponse } from '../../http/stream.ts';
-import type { AnswerAbout, AnsweredRequest, ClientWire, StreamWriter } from '../../wires/core/wire.ts';
+import type { AnswerEvent } from '../../wires/core/answer.ts';
+import type { AnswerAbout, AnsweredRequest, StreamWriter } from '../../wires/core/wire.ts';
 import { collected } from './chat.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
 import { fingerprintOf } from './identity.ts';
@@ -25,28 +26,39 @@ export interface Visit {
   readonly work: Work<'completion'>;
 }
 
-/** An answer of the resident model as it comes, and what it says of itself. */
-export interface Answered {
-  readonly events: AnswerBatches;
-  readonly about: AnswerAbout & Required<Pick<AnswerAbout, 'resident'>>;
+/** The same, through a route. */
+export interface RouteVisit extends Visit {
+  readonly asHttpError: (error: unknown) => HttpError;
 }
 
-/** An answer of the resident model in the words of a wire: in one body, or as server-sent events. */
-export async function respond(
-  wire: Pick<ClientWire, 'body' | 'writer'>,
-  { events, about }: Answered,
-  {
-    stream,
-    asHttpError,
-  }: {
-    readonly stream: boolean | null | undefined;
-    readonly asHttpError: (error: unknown) => HttpError;
-  },
+/** An answer of the resident model as it comes, and what it says of itself. */
+export interface Answered<About = AnswerAbout & Required<Pick<AnswerAbout, 'resident'>>> {
+  readonly events: AnswerBatches;
+  readonly about: About;
+}
+
+/** How a wire writes answers. */
+interface AnswerWire<About> {
+  readonly body: (events: readonly AnswerEvent[], about: About) => object;
+  readonly writer: (about: About) => StreamWriter;
+}
+
+interface Manner extends Pick<RouteVisit, 'asHttpError'> {
+  readonly stream: boolean | null | undefined;
+  /** Of a stream. Default: server-sent events. */
+  readonly contentType?: string;
+}
+
+/** An answer of the resident model in the words of a wire: in one body, or as a stream. */
+export async function respond<About>(
+  wire: AnswerWire<About>,
+  { events, about }: Answered<About>,
+  { stream, contentType = serverSentEvents, asHttpError }: Manner,
 ): Promise<Response> {
   if (!stream) return Response.json(wire.body(await collected(events), about));
   const writer = wire.writer(about);
   return await streamResponse(framed(events, writer), {
-    contentType: serverSentEvents,
+    contentType,
     failure: (error) => writer.fail(asHttpError(error)),
   });
 }
@@ -60,5 +72,6 @@ async function* framed(
     for (const event of batch) text += writer.write(event);
     if (text !== '') yield text;
   }
-  yield writer.end();
+  const last = writer.end();
+  if (last !== '') yield last;
 }

@@ -2,26 +2,49 @@ import type { Sampling } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
 import type { SamplingBody } from '../../wires/core/sampling-schema.ts';
 
+/** What a wire takes where a request says nothing. */
+interface Usual {
+  readonly temperature: number;
+  readonly top_k: number;
+  readonly top_p: number;
+  readonly min_p: number;
+  /** A seed that is none. */
+  readonly anySeed?: number;
+}
+const openai: Usual = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 };
+
+/** What steers the drawing of tokens, as all wires call it. */
+type Steering = Omit<SamplingBody, 'logit_bias' | 'stop'> & {
+  /** 0: nothing is penalised. */
+  readonly repeat_last_n?: number | null | undefined;
+};
+
 /**
- * The sampling members of a request with OpenAI's defaults.
+ * The sampling members of a request, but for biases.
  * @param randomSeed called where the request has no seed
  */
-export function toSampling(body: SamplingBody, vocabSize: number, randomSeed: () => number): Sampling {
+export function steered(body: Steering, usual: Usual, randomSeed: () => number): Omit<Sampling, 'logitBias'> {
+  const penalties = body.repeat_last_n === 0 ? {} : body;
   return {
-    temperature: body.temperature ?? 1,
-    topK: Math.max(0, body.top_k ?? 0),
-    topP: body.top_p ?? 1,
-    minP: body.min_p ?? 0,
-    repetitionPenalty: body.repetition_penalty ?? body.repeat_penalty ?? 1,
-    presencePenalty: body.presence_penalty ?? 0,
-    frequencyPenalty: body.frequency_penalty ?? 0,
-    logitBias: toLogitBias(body.logit_bias ?? {}, vocabSize),
-    seed: typeof body.seed === 'number' ? foldSeed(body.seed) : randomSeed(),
+    temperature: body.temperature ?? usual.temperature,
+    topK: Math.max(0, body.top_k ?? usual.top_k),
+    topP: body.top_p ?? usual.top_p,
+    minP: body.min_p ?? usual.min_p,
+    repetitionPenalty: penalties.repetition_penalty ?? penalties.repeat_penalty ?? 1,
+    presencePenalty: penalties.presence_penalty ?? 0,
+    frequencyPenalty: penalties.frequency_penalty ?? 0,
+    seed: typeof body.seed === 'number' && body.seed !== usual.anySeed ? foldSeed(body.seed) : randomSeed(),
   };
 }
 
+/** The same with OpenAI's defaults and biases. */
+export const toSampling = (body: SamplingBody, vocabSize: number, randomSeed: () => number): Sampling => ({
+  ...steered(body, openai, randomSeed),
+  logitBias: toLogitBias(body.logit_bias ?? {}, vocabSize),
+});
+
 /** The low 32 bits of a 64-bit seed. */
-export const foldSeed = (seed: number): number => Number(BigInt.asUintN(32, BigInt(seed)));
+const foldSeed = (seed: number): number => Number(BigInt.asUintN(32, BigInt(seed)));
 
 function toLogitBias(bias: Readonly<Record<string, number>>, vocabSize: number): Map<number, number> {
   const entries = Object.entries(bias).map(([id, amount]) => [Number(id), amount] as const);
@@ -33,7 +56,6 @@ function toLogitBias(bias: Readonly<Record<string, number>>, vocabSize: number):
   return new Map(entries);
 }
 
-export function toStops(stop: string | readonly string[] | null | undefined): readonly string[] {
-  if (stop === null || stop === undefined) return [];
-  return typeof stop === 'string' ? [stop] : stop;
-}
+/** An empty one, which some wires let pass, would end every answer at once. */
+export const toStops = (stop: string | readonly string[] | null | undefined): readonly string[] =>
+  (typeof stop === 'string' ? [stop] : (stop ?? [])).filter((text) => text !== '');

@@ -1,27 +1,5 @@
-import type {
-  Timings as EngineTimings,
-  PromptProgress as EngineProgress,
-  Usage,
-} from '../../engine/index.ts';
-import type { PromptProgress, Timings } from '../../wires/core/timings-schema.ts';
-
-export {
-  progressMembers,
-  promptProgress,
-  timings,
-  type PromptProgress,
-  type Timings,
-} from '../../wires/core/timings-schema.ts';
-
-export const toPromptProgress = (
-  total: number,
-  { cached, processed, ms }: EngineProgress,
-): PromptProgress => ({
-  total,
-  cache: cached,
-  processed,
-  time_ms: ms,
-});
+import type { PromptProgress, Timings as EngineTimings, Usage } from '../../engine/index.ts';
+import type { Timings } from '../../wires/core/timings-schema.ts';
 
 interface Ended {
   readonly usage: Usage;
@@ -56,9 +34,9 @@ export function toSharedTimings(
 export class Watch {
   readonly #promptTokens: number;
   readonly #now: () => number;
-  #prompt: EngineProgress = { type: 'prompt', processed: 0, cached: 0, ms: 0 };
+  #prompt: PromptProgress = { type: 'prompt', processed: 0, cached: 0, ms: 0 };
   #first: number | undefined;
-  predicted = 0;
+  #predicted = 0;
 
   /** @param now in milliseconds */
   constructor(promptTokens: number, now: () => number = () => performance.now()) {
@@ -66,24 +44,19 @@ export class Watch {
     this.#now = now;
   }
 
-  get cached(): number {
-    return this.#prompt.cached;
-  }
-
-  take(progress: EngineProgress): PromptProgress {
+  take(progress: PromptProgress): void {
     this.#prompt = progress;
-    return toPromptProgress(this.#promptTokens, progress);
   }
 
   count(tokens: number): void {
     this.#first ??= this.#now();
-    this.predicted += tokens;
+    this.#predicted += tokens;
   }
 
   timings(): Timings {
     const { cached, ms } = this.#prompt;
     const predictedMs = this.#first === undefined ? 0 : this.#now() - this.#first;
-    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: this.predicted };
+    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: this.#predicted };
     return written(cached, usage, ms, predictedMs);
   }
 }

@@ -39,23 +39,6 @@ interface AnswerCounts {
   readonly each: number;
 }
 
-/** Passes answers on and notes on their work what becomes known of them. */
-export async function* watched<Event extends SaidEvent>(
-  work: Work<'completion'>,
-  events: AsyncIterable<Event>,
-  answers: AnswerCounts,
-): AsyncGenerator<Event, void, undefined> {
-  const watcher = new Watcher(work, answers);
-  try {
-    for await (const event of events) {
-      watcher.take(event);
-      yield event;
-    }
-  } finally {
-    watcher.end();
-  }
-}
-
 /** @param each answers to a prompt */
 function note(work: Work<'completion'>, ends: readonly End[], each: number): void {
   const firsts = ends.filter(({ choice = 0 }) => choice % each === 0);

@@ -1,6 +1,7 @@
 import type { ChatInput, ChatTurn, Thinking } from '../../chat/index.ts';
 import type { Violation } from '../../http/error.ts';
 import type { Message } from '../../wires/chat/message-schema.ts';
+import { parsedJson } from '../../util/json.ts';
 import type { ChatRequest } from '../../wires/chat/server-schema.ts';
 import { outputViolations, toOutput } from './output.ts';
 import type { ReasoningBody } from '../../wires/chat/reasoning-schema.ts';
@@ -89,11 +90,7 @@ export function plainContent(
 /** Templates want an object; text that is no JSON, or JSON too deep to walk, stays text. */
 export function parsedArguments(text: string): unknown {
   if ((text.match(/[[{]/g) ?? []).length > 1000) return text;
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
+  return parsedJson(text, text);
 }
 
 /** Undefined where the request says nothing. */

@@ -1,9 +1,8 @@
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../../http/violations.ts';
 import { HttpError, type Violation } from '../../http/error.ts';
 import { type Asked, answerShare } from '../turn/bounds.ts';
 import type { TextRequest } from '../turn/choices.ts';
-import { answerLimit, refuseOverlong } from '../turn/encode.ts';
+import { answerLimit, refuseOverlong, requireTokens } from '../turn/encode.ts';
 import { fimPrompt } from '../turn/fim.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
@@ -101,11 +100,7 @@ async function toIds(
   path: string,
 ): Promise<readonly number[]> {
   if (typeof prompt !== 'string') {
-    const { vocabSize } = engine.tokenizer;
-    const stranger = prompt.find((id) => id >= vocabSize);
-    if (stranger === undefined) return prompt;
-    const message = `no such token: ${stranger} (the model has ids 0 to ${vocabSize - 1})`;
-    throw invalidBody([{ path, message }]);
+    return requireTokens(engine.tokenizer, prompt, path);
   }
   if (suffix) return fimPrompt(engine, { prefix: prompt, suffix }, Math.max(1, tokens ?? usualTokens));
   return await encodeText(engine, prompt);

@@ -1,4 +1,4 @@
-import type { Engine } from '../../engine/index.ts';
+import type { Engine, Tokenizer } from '../../engine/index.ts';
 import { invalidBody } from '../../http/violations.ts';
 import { openaiRefusals } from '../error-schema.ts';
 import type { Violation } from '../../http/error.ts';
@@ -13,7 +13,7 @@ import {
 import { eachOf } from '../../wires/core/members.ts';
 import { embed, inDecimals, requireDimensions, written } from '../turn/embedding.ts';
 import type { Visit } from '../turn/respond.ts';
-import { contextExceeded, type InputParam, refuseOverlong } from '../turn/encode.ts';
+import { contextExceeded, type InputParam, noSuchToken, refuseOverlong } from '../turn/encode.ts';
 
 export function embeddingsRoute(resident: Resident) {
   return defineRoute({
@@ -69,10 +69,17 @@ const breath = () => new Promise((resolve) => setImmediate(resolve));
 /** Texts that a refusal names. */
 const mostNamed = 8;
 
-/** Every input encoded and checked before the first one runs; all that is wrong at once. */
+/** No token stands for more text than this, on the average: what lies behind that is not encoded where it is cut anyway. */
+const charactersPerToken = 16;
+
+/**
+ * Every input encoded and checked before the first one runs; all that is wrong at once.
+ * @param truncate what is too long loses its end, but for the tokens that close every text
+ */
 export async function toInputs(
   engine: Pick<Engine, 'tokenizer' | 'model'>,
   input: EmbeddingRequest['input'],
+  truncate = false,
 ): Promise<readonly (readonly number[])[]> {
   const { tokenizer, model } = engine;
   const single = typeof input === 'string' || typeof input[0] === 'number';
@@ -80,10 +87,11 @@ export async function toInputs(
   const wrong: Violation[] = [];
   const long: { path: InputParam; count: number }[] = [];
   let characters = 0;
-  for (const [index, one] of eachOf(input).entries()) {
+  for (const [index, given] of eachOf(input).entries()) {
     const path: InputParam = single ? 'input' : `input.${index}`;
+    const one = truncate ? given.slice(0, model.contextLength * charactersPerToken) : given;
     if (typeof one === 'string') {
-      await refuseOverlong(tokenizer, one, model.contextLength, path, { parseSpecial: true });
+      if (!truncate) await refuseOverlong(tokenizer, one, model.contextLength, path, { parseSpecial: true });
       characters += one.length;
       if (characters > atOnce) {
         characters = 0;
@@ -93,13 +101,11 @@ export async function toInputs(
     const ids =
       typeof one === 'string' ? tokenizer.encode(one, { addSpecial: true, parseSpecial: true }) : one;
     const stranger = ids.find((id) => id >= model.vocabSize);
-    if (stranger !== undefined) {
-      const message = `no such token: ${stranger} (the model has ids 0 to ${model.vocabSize - 1})`;
-      wrong.push({ path, message });
-    }
+    if (stranger !== undefined) wrong.push({ path, message: noSuchToken(stranger, model.vocabSize) });
     if (ids.length === 0) wrong.push({ path, message: 'must hold a token at least' });
-    if (ids.length > model.contextLength) long.push({ path, count: ids.length });
-    inputs.push(ids);
+    const isLong = ids.length > model.contextLength;
+    if (isLong && !truncate) long.push({ path, count: ids.length });
+    inputs.push(isLong ? cut(tokenizer, ids, model.contextLength) : ids);
   }
   if (wrong.length > 0) throw invalidBody(wrong);
   const [first] = long;
@@ -107,4 +113,10 @@ export async function toInputs(
   const shown = long.slice(0, mostNamed).map(({ path, count }) => `${path} has ${count}`);
   const more = long.length > shown.length ? [`${long.length - shown.length} more are too long`] : [];
   throw contextExceeded(model.contextLength, [...shown, ...more].join(', '), first.path);
+}
+
+function cut(tokenizer: Tokenizer, ids: readonly number[], limit: number): readonly number[] {
+  const closing = tokenizer.encode('', { addSpecial: true }).at(-1);
+  const closes = closing !== undefined && closing !== tokenizer.bosId && closing === ids.at(-1);
+  return closes ? [...ids.slice(0, limit - 1), closing] : ids.slice(0, limit);
 }

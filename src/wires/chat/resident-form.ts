@@ -61,15 +61,11 @@ export const logprobsOf = (entries: readonly TokenLogprob[], form: ResidentForm 
 type Token = Omit<TokenLogprob, 'top_logprobs'>;
 
 /** A probability of its natural logarithm. */
-export const toProbability = (logprob: number): number => Math.min(1, Math.exp(logprob));
+const toProbability = (logprob: number): number => Math.min(1, Math.exp(logprob));
 
-const withProbability = ({ token, logprob, bytes }: Token) => ({
-  token,
-  bytes,
-  prob: toProbability(logprob),
-});
+const withProbability = ({ logprob, ...token }: Token) => ({ ...token, prob: toProbability(logprob) });
 
-const toProbabilities = ({ top_logprobs: top, ...entry }: TokenLogprob) => ({
+export const toProbabilities = ({ top_logprobs: top, ...entry }: TokenLogprob) => ({
   ...withProbability(entry),
   top_probs: top.map(withProbability),
 });

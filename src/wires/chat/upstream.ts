@@ -1,4 +1,4 @@
-import { isRecord } from '../../util/json.ts';
+import { isRecord, parsedJson } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import { UpstreamFailure } from '../core/upstream-failure.ts';
 import type { AnswerEvent } from '../core/answer.ts';
@@ -18,12 +18,7 @@ export const openaiChat: UpstreamWire = {
 
 /** @throws UpstreamFailure where the text is no completion */
 export function completionIn(text: string): Readonly<Record<string, unknown>> {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    body = undefined;
-  }
+  const body = parsedJson(text);
   if (isRecord(body) && Array.isArray(body['choices']) && !body['error']) return body;
   if (isRecord(body) && body['error']) throw new UpstreamFailure(faultInStream(faultWords(body)));
   throw new UpstreamFailure({

@@ -7,6 +7,8 @@ export type { Timings } from './timings-schema.ts';
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
 export interface TokenLogprob {
+  /** On llama.cpp's wire. */
+  readonly id?: number;
   readonly token: string;
   readonly logprob: number;
   readonly bytes: readonly number[] | null;
@@ -61,6 +63,8 @@ export type AnswerEvent = Common &
     | {
         readonly type: 'text';
         readonly text: string;
+        /** Tokens that it was made of, on llama.cpp's wire. */
+        readonly ids?: readonly number[];
         readonly logprobs?: readonly TokenLogprob[];
         /** As text completions tell them. */
         readonly textLogprobs?: TextLogprobs;

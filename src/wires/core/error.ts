@@ -1,4 +1,5 @@
 import { HttpError, type HttpErrorOptions } from '../../http/error.ts';
+import { errorTypes } from './error-types.ts';
 
 /** Types of errors on the wire. */
 export type WireErrorType =
@@ -52,16 +53,11 @@ export function errorObject(error: HttpError): Readonly<Record<string, unknown>>
   const { status, code, message, param, violations } = error;
   return {
     message,
-    type: typeOf(status),
+    type: errorTypes(status).openai,
     param: param ?? null,
     code: code ?? null,
     ...(violations ? { violations } : {}),
   };
-}
-
-function typeOf(status: number): WireErrorType {
-  if (status === 429) return 'rate_limit_error';
-  return status >= 500 ? 'server_error' : 'invalid_request_error';
 }
 
 export const invalidRequest = (message: string, options: WireErrorOptions = {}): WireError =>

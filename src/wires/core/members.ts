@@ -21,6 +21,41 @@ export function refused(why: string, idle: (value: unknown) => boolean = () => f
     .describe(`Refused unless absent, null or without effect: ${why}.`);
 }
 
+/** The body of a request, under the name that it has in the OpenAPI document. */
+export const requestBody = <Shape extends z.ZodRawShape>(id: string, shape: Shape) =>
+  z.object(shape, { error: 'expected a JSON object' }).meta({ id });
+
+export const between = (least: number, most: number) => {
+  const error = `expected a number from ${least} to ${most}`;
+  return z.number({ error }).min(least, error).max(most, error).nullish();
+};
+
+export const whole = (least: number, most = Number.MAX_SAFE_INTEGER) => {
+  const isOpen = most === Number.MAX_SAFE_INTEGER;
+  const error = `expected a whole number${isOpen ? `, at least ${least}` : ` from ${least} to ${most}`}`;
+  return z.int({ error }).min(least, error).max(most, error).nullish();
+};
+
+/** A seed of 64 bits. */
+export const seed = z
+  .number({ error: 'expected a whole number of 64 bits' })
+  .refine(
+    (value) => Number.isInteger(value) && Math.abs(value) <= 2 ** 63,
+    'expected a whole number of 64 bits',
+  )
+  .meta({ type: 'integer', format: 'int64' })
+  .nullish();
+
+/** Texts that end an answer. */
+export function stops(most: number, one: z.ZodString = text) {
+  const error = 'expected a text or an array of texts';
+  const several = list(one, { error, most: { count: most, error: `at most ${most} stop texts` } });
+  return z
+    .union([one, several], { error })
+    .nullish()
+    .describe('Texts that end the answer and are not part of it.');
+}
+
 /** A member that another wire has for what this one calls `instead`: to ignore it would leave the answer unbound. */
 export const foreign = (instead: string, idle?: (value: unknown) => boolean) =>
   refused(`this route does not know it; use \`${instead}\``, idle);
@@ -58,13 +93,16 @@ export function typeOf(value: unknown): string {
 }
 
 const tokenId = z.int({ error: 'expected a token id' }).min(0, 'expected a token id');
-const isTokenId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+export const isTokenId = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;
+/** @param words as those of a list */
+export const idList = (words: Parameters<typeof list>[1]) => list(tokenId, words, isTokenId);
 
 export const inputsForm = {
   error: 'expected a text, an array of texts, an array of token ids, or an array of those',
   empty: 'must not be empty',
 };
-export const tokenIds = list(tokenId, inputsForm, isTokenId);
+export const tokenIds = idList(inputsForm);
 
 /** A text, texts, the ids of tokens, or lists of those. @param one a text; @param most of a list */
 export function textsOrIds(one: z.ZodString, most: { readonly count: number; readonly error: string }) {

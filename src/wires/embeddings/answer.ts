@@ -1,3 +1,4 @@
+import { parsedJson } from '../../util/json.ts';
 import type { UpstreamModel } from '../core/types.ts';
 import type { Usage } from '../core/types.ts';
 import { WireError } from '../core/error.ts';
@@ -37,12 +38,7 @@ export function noEmbeddings(what: string): UpstreamFailure {
 
 /** @throws UpstreamFailure */
 export function parsed(text: string): Readonly<Record<string, unknown>> {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    body = undefined;
-  }
+  const body = parsedJson(text);
   if (typeof body !== 'object' || body === null) throw noEmbeddings('what is no JSON object');
   return body as Readonly<Record<string, unknown>>;
 }

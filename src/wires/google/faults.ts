@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../../util/json.ts';
+import { isRecord, type Json, parsedJson } from '../../util/json.ts';
 import { faultInStream, providerFault } from '../core/provider-faults.ts';
 import type { UpstreamFault } from '../core/wire.ts';
 
@@ -8,12 +8,7 @@ export function googleFailure(
   text: string,
   headers: Readonly<Record<string, string>>,
 ): UpstreamFault {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    body = undefined;
-  }
+  const body = parsedJson(text);
   // Streams that fail before they begin answer with a list.
   const whole: unknown = Array.isArray(body) ? (body as unknown[])[0] : body;
   const error = isRecord(whole) && isRecord(whole['error']) ? whole['error'] : undefined;

@@ -1,5 +1,6 @@
 import type { HttpError } from '../../http/error.ts';
 import { WireError } from '../core/error.ts';
+import { errorTypes } from '../core/error-types.ts';
 import type { StreamReceipt } from '../core/wire.ts';
 
 /** Clients of this wire want the event's name and the type of its data. */
@@ -17,7 +18,7 @@ export const errorBodyOf = (error: HttpError, requestId?: string) => ({
 export const noThreads = 'thread_unsupported_request';
 
 const detailed = ({ status, code, message, param, violations }: HttpError) => ({
-  type: types[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error'),
+  type: errorTypes(status).anthropic,
   message,
   details: {
     error_code: code,
@@ -26,16 +27,6 @@ const detailed = ({ status, code, message, param, violations }: HttpError) => ({
     ...(violations ? { violations } : {}),
   },
 });
-
-/** Anthropic's; those of other statuses follow from their hundred. */
-const types: Readonly<Record<number, string>> = {
-  401: 'authentication_error',
-  403: 'permission_error',
-  404: 'not_found_error',
-  408: 'timeout_error',
-  413: 'request_too_large',
-  429: 'rate_limit_error',
-};
 
 export const errorFrame = (error: HttpError, requestId: string): string =>
   frame(errorBodyOf(error, requestId));

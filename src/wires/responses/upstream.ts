@@ -1,4 +1,4 @@
-import { isRecord } from '../../util/json.ts';
+import { isRecord, parsedJson } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import { UpstreamFailure } from '../core/upstream-failure.ts';
 import type { AnswerEvent } from '../core/answer.ts';
@@ -14,7 +14,7 @@ export const openaiResponses: UpstreamWire = {
   answer: answerOf,
   reader: () => new ResponseReader(),
   failure: (status, text, headers) => {
-    const body = parsed(text);
+    const body = parsedJson(text);
     const error = isRecord(body) ? body['error'] : undefined;
     const words = isRecord(error) ? error : { message: typeof error === 'string' ? error : undefined };
     return providerFault(status, words, headers);
@@ -23,7 +23,7 @@ export const openaiResponses: UpstreamWire = {
 
 /** @throws UpstreamFailure where the text is no response */
 function answerOf(text: string): AnswerEvent[] {
-  const response = parsed(text);
+  const response = parsedJson(text);
   if (!isRecord(response) || !(Array.isArray(response['output']) || isRecord(response['error'])))
     throw new UpstreamFailure({
       error: new WireError(
@@ -53,12 +53,4 @@ function answerOf(text: string): AnswerEvent[] {
     isOver && !isRecord(error) ? finishOf(response, calls) : failureOf(isRecord(error) ? error : {}),
   );
   return events;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,6 +1,43 @@
 import { z } from 'zod';
-import { promptProgress, timings } from '../turn/timings.ts';
-import { generationSettings } from './settings.ts';
+import { promptProgress, timings } from '../core/timings-schema.ts';
+
+export const generationSettings = z
+  .object({
+    n_ctx: z.int(),
+    model: z.string(),
+    n_predict: z.int(),
+    max_tokens: z.int(),
+    seed: z.int().describe('What was drawn with.'),
+    temperature: z.number(),
+    top_k: z.int(),
+    top_p: z.number(),
+    min_p: z.number(),
+    repeat_penalty: z.number(),
+    repeat_last_n: z.int().describe('What was penalised: -1 the whole text, 0 nothing.'),
+    presence_penalty: z.number(),
+    frequency_penalty: z.number(),
+    dynatemp_range: z.number(),
+    xtc_probability: z.number(),
+    typical_p: z.number(),
+    top_n_sigma: z.number(),
+    dry_multiplier: z.number(),
+    mirostat: z.int(),
+    samplers: z.array(z.string()),
+    stop: z.array(z.string()),
+    ignore_eos: z.boolean(),
+    logit_bias: z.array(z.object({ token: z.int(), bias: z.number() })),
+    n_probs: z.int(),
+    min_keep: z.int(),
+    grammar: z.string(),
+    n_indent: z.int(),
+    t_max_predict_ms: z.int(),
+    stream: z.boolean(),
+    timings_per_token: z.boolean(),
+    post_sampling_probs: z.boolean(),
+    lora: z.array(z.never()),
+  })
+  .meta({ id: 'LlamaCppGenerationSettings' });
+export type GenerationSettings = z.infer<typeof generationSettings>;
 
 const token = { id: z.int(), token: z.string(), bytes: z.array(z.int()) };
 const byModel = { ...token, logprob: z.number() };
@@ -11,7 +48,6 @@ const probabilities = z.array(
     z.object({ ...bySampling, top_probs: z.array(z.object(bySampling)) }),
   ]),
 );
-export type Probabilities = z.infer<typeof probabilities>;
 
 const head = {
   index: z.int().describe('Which prompt, or which answer where there are several to a prompt.'),

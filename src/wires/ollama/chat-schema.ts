@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { flag, text, toolList, toolName } from '../../wires/core/members.ts';
-import { modelMembers } from './model.ts';
-import { format, images, keepAlive, logprobMembers, optionsMember, stream, think } from './options-schema.ts';
+import { flag, requestBody, text, toolList, toolName } from '../core/members.ts';
+import { answerMembers, images } from './options-schema.ts';
 
 const callForm = 'expected a call such as {function: {name, arguments}}';
 const call = z.object(
@@ -66,26 +65,14 @@ const tool = z.object(
   { error: "expected a tool such as {type: 'function', function: {name, parameters}}" },
 );
 
-export const chatRequest = z
-  .object(
-    {
-      ...modelMembers,
-      messages: list(message, { error: 'expected an array of messages' })
-        .nullish()
-        .describe('Without any, the model is only loaded.'),
-      tools: toolList(tool).nullish().describe('Functions that the model may call.'),
-      format,
-      options: optionsMember,
-      think,
-      stream,
-      keep_alive: keepAlive,
-      ...logprobMembers,
-      truncate: flag
-        .nullish()
-        .describe('Leave out the oldest messages where the context cannot hold all. Default true.'),
-      shift: flag.nullish().describe('Without effect: an answer ends where the context does.'),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'OllamaChatRequest' });
+export const chatRequest = requestBody('OllamaChatRequest', {
+  ...answerMembers,
+  messages: list(message, { error: 'expected an array of messages' })
+    .nullish()
+    .describe('Without any, the model is only loaded.'),
+  tools: toolList(tool).nullish().describe('Functions that the model may call.'),
+  truncate: flag
+    .nullish()
+    .describe('Leave out the oldest messages where the context cannot hold all. Default true.'),
+});
 export type ChatRequest = z.infer<typeof chatRequest>;

@@ -1,26 +1,13 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { emptyList, flag, isOneOf, refused, text } from '../../wires/core/members.ts';
+import { postSamplingProbs, progressMembers } from '../core/timings-schema.ts';
+import { between, emptyList, flag, isOneOf, refused, stops, text, whole } from '../core/members.ts';
 import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';
-import { postSamplingProbs } from '../turn/post-sampling.ts';
-import { progressMembers } from '../turn/timings.ts';
 
-const between = (least: number, most: number) => {
-  const error = `expected a number from ${least} to ${most}`;
-  return z.number({ error }).min(least, error).max(most, error).nullish();
-};
-const whole = (least: number, most = Number.MAX_SAFE_INTEGER) => {
-  const error =
-    most === Number.MAX_SAFE_INTEGER
-      ? `expected a whole number, at least ${least}`
-      : `expected a whole number from ${least} to ${most}`;
-  return z.int({ error }).min(least, error).max(most, error).nullish();
-};
 const atMost = (most: number) => (value: unknown) => typeof value === 'number' && value <= most;
 const off = (sampler: string) => `the sampler ${sampler} is not supported; leave it out`;
-const stopForm = 'expected a text or an array of texts';
 
 /** What steers an answer, on every route that gives one. All may be null, which is absent. */
 export const completionMembers = {
@@ -48,12 +35,7 @@ export const completionMembers = {
   ),
   presence_penalty: between(-10, 10).describe('Over the answer; 0 is off. Default 0.'),
   frequency_penalty: between(-10, 10).describe('Over the answer, for each occurrence. Default 0.'),
-  stop: z
-    .union([text, list(text, { error: stopForm, most: { count: 64, error: 'at most 64 stop texts' } })], {
-      error: stopForm,
-    })
-    .nullish()
-    .describe('Texts that end the answer and are not part of it.'),
+  stop: stops(64),
   ignore_eos: flag.nullish().describe("Go on after the model's end token."),
   logit_bias: logitBias,
   grammar: text.max(1_000_000, 'at most 1000000 characters').nullish().describe('In GBNF.'),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 const token = { token: z.string(), logprob: z.number(), bytes: z.array(z.int()) };
-export const logprobs = z
+const logprobs = z
   .array(z.object({ ...token, top_logprobs: z.array(z.object(token)) }))
   .optional()
   .describe('Where they were asked for, of the tokens of this line.');
@@ -10,7 +10,7 @@ const duration = z.int().optional().describe('Nanoseconds; on the last line.');
 const count = z.int().optional().describe('Tokens; on the last line.');
 
 /** What the last line has. */
-export const measures = {
+const measures = {
   done_reason: z.enum(['stop', 'length', 'load', 'unload']).optional(),
   total_duration: duration,
   load_duration: duration,
@@ -20,12 +20,12 @@ export const measures = {
   eval_duration: duration,
 };
 
-export const head = {
+const head = {
   model: z.string().describe('As the request names it.'),
   created_at: z.string().describe('RFC 3339 with nanoseconds.'),
 };
 
-export const toolCall = z.object({
+const toolCall = z.object({
   id: z.string(),
   function: z.object({ index: z.int(), name: z.string(), arguments: z.record(z.string(), z.unknown()) }),
 });

@@ -1,0 +1,9 @@
+import type { AnswerSpec } from '../../http/route.ts';
+import { llamaError } from '../../wires/llama-cpp/error.ts';
+
+export const refusal = (description: string): AnswerSpec => ({
+  description,
+  content: { 'application/json': llamaError },
+});
+
+export const unavailable = { 503: refusal('No resident model, or it is loading.') };

@@ -1,1 +1,0 @@
-export { postSamplingProbs } from '../../wires/core/timings-schema.ts';

@@ -1,0 +1,38 @@
+import { z } from 'zod';
+import { list } from '../../http/schema/list.ts';
+import { flag, requestBody, text, whole } from '../core/members.ts';
+import { keepAlive, modelMembers, optionsMember } from './options-schema.ts';
+
+const inputForm = 'expected a text or an array of texts';
+const most = { count: 2048, error: 'at most 2048 texts' };
+
+export const embedRequest = requestBody('OllamaEmbedRequest', {
+  ...modelMembers,
+  input: z
+    .union([text, list(text, { error: inputForm, most })], { error: inputForm })
+    .nullish()
+    .describe('Without one, the model is only loaded.'),
+  truncate: flag.nullish().describe('Cut texts that are too long, rather than refuse them. Default true.'),
+  dimensions: whole(1).describe('Only so many of the first elements, scaled to unit length again.'),
+  options: optionsMember,
+  keep_alive: keepAlive,
+});
+
+export const embedAnswer = z
+  .object({
+    model: z.string(),
+    embeddings: z.array(z.array(z.number())),
+    total_duration: z.int().describe('Nanoseconds.'),
+    load_duration: z.int().describe('Nanoseconds.'),
+    prompt_eval_count: z.int(),
+  })
+  .meta({ id: 'OllamaEmbeddings' });
+
+export const embeddingsRequest = requestBody('OllamaEmbeddingsRequest', {
+  ...modelMembers,
+  prompt: text.nullish().describe('Without one, the model is only loaded.'),
+  options: optionsMember,
+  keep_alive: keepAlive,
+});
+
+export const embeddingsAnswer = z.object({ embedding: z.array(z.number()) }).meta({ id: 'OllamaEmbedding' });
