@@ -1,17 +1,18 @@
 import { z } from 'zod';
 import { isRecord, type Json } from '../../util/json.ts';
 import { kindOf } from '../core/json.ts';
+import { whole } from '../core/members.ts';
 import { Violations } from '../core/violations.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { unknownSize } from '../core/measure.ts';
-import { answerCount, tokenLimit } from '../core/sampling-schema.ts';
+import { answerCount } from '../core/sampling-schema.ts';
 import { ChatMeasure } from './measure.ts';
 import { routedFacts, routedMembers } from './request-schema.ts';
 
 const asked = z.object({
   ...routedMembers,
-  max_completion_tokens: tokenLimit(1),
-  max_tokens: tokenLimit(1),
+  max_completion_tokens: whole(1),
+  max_tokens: whole(1),
   n: answerCount,
 });
 

@@ -1,8 +1,6 @@
 import { z } from 'zod';
-import { effort, flag } from '../core/members.ts';
+import { effort, flag, whole } from '../core/members.ts';
 import { unserved } from '../core/sampling-schema.ts';
-
-const tokensForm = 'expected a whole number, at least 0';
 
 export const reasoningMembers = {
   reasoning_effort: effort
@@ -16,13 +14,9 @@ export const reasoningMembers = {
         effort: effort.nullish(),
         enabled: flag.nullish(),
         exclude: unserved('leaving thoughts out of the answer', (value) => value === false),
-        max_tokens: z
-          .int({ error: tokensForm })
-          .min(0, tokensForm)
-          .nullish()
-          .describe(
-            '0 turns thinking off, more turns it on; thoughts are bounded by `max_completion_tokens` alone.',
-          ),
+        max_tokens: whole(0).describe(
+          '0 turns thinking off, more turns it on; thoughts are bounded by `max_completion_tokens` alone.',
+        ),
       },
       { error: 'expected {effort}, {enabled} or {max_tokens}' },
     )

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
 import type { Reasoning } from '../core/conversation.ts';
 import { present } from '../core/json.ts';
-import { effort, flag, isOneOf, name, refused, text } from '../core/members.ts';
+import { effort, flag, isOneOf, name, refused, text, whole } from '../core/members.ts';
 import { responseFormat } from '../core/output-schema.ts';
-import { samplingMembers, tokenLimit, topLogprobs } from '../core/sampling-schema.ts';
+import { samplingMembers, topLogprobs } from '../core/sampling-schema.ts';
 import {
   assistantMembers,
   contentOf,
@@ -109,7 +109,7 @@ const effortMembers = {
   reasoning_effort: effort.nullish(),
   reasoning: z
     .object(
-      { effort: effort.nullish(), max_tokens: tokenLimit(0) },
+      { effort: effort.nullish(), max_tokens: whole(0) },
       { error: 'expected {effort} or {max_tokens}' },
     )
     .nullish(),
@@ -134,11 +134,11 @@ const older = (newer: string) => `the older form is not supported on this model;
 export const chatRequest = z.object({
   messages,
   ...toolMembersOf(name, cached),
-  max_completion_tokens: tokenLimit(1),
-  max_tokens: tokenLimit(1),
+  max_completion_tokens: whole(1),
+  max_tokens: whole(1),
   temperature,
   top_p,
-  top_k: tokenLimit(0),
+  top_k: whole(0),
   seed: z.int({ error: 'expected a whole number' }).nullish(),
   stop,
   presence_penalty,

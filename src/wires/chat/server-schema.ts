@@ -1,6 +1,16 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { emptyList, flag, foreign, isOneOf, refused, text, verbosity } from '../core/members.ts';
+import {
+  emptyList,
+  flag,
+  foreign,
+  isOneOf,
+  refused,
+  text,
+  verbosity,
+  whole,
+  requestBody,
+} from '../core/members.ts';
 import { messages } from './message-schema.ts';
 import { outputMembers } from '../core/output-schema.ts';
 import { reasoningMembers } from './reasoning-schema.ts';
@@ -10,7 +20,6 @@ import {
   peerMembers,
   samplingMembers,
   streamMembers,
-  tokenLimit,
   topLogprobs,
 } from '../core/sampling-schema.ts';
 import { toolMembers } from './tools-schema.ts';
@@ -18,53 +27,42 @@ import { toolMembers } from './tools-schema.ts';
 export const textOnly = (value: unknown) =>
   Array.isArray(value) && value.every((modality) => modality === 'text');
 
-export const chatRequest = z
-  .object(
-    {
-      model: text
-        .nullish()
-        .describe('The id of the resident model, from GET /v1/models. Default: that model.'),
-      messages: messages.describe(
-        'The conversation so far, texts alone. After a last message of the assistant it has a new turn.',
-      ),
-      max_completion_tokens: tokenLimit(1).describe(
-        "The answer's greatest length, thoughts included. Default: what the context leaves; of very many answers less.",
-      ),
-      max_tokens: tokenLimit(1).describe('The older name of `max_completion_tokens`, which wins.'),
-      n: answerCount,
-      ...samplingMembers,
-      ...streamMembers,
-      logprobs: flag.nullish().describe("Tell the log probability of each of the answer's tokens."),
-      top_logprobs: topLogprobs.describe(
-        'With `logprobs`: so many of the likeliest tokens at each place, too.',
-      ),
-      ...toolMembers,
-      ...outputMembers,
-      ...reasoningMembers,
-      chat_template_kwargs: jsonObject('expected an object')
-        .nullish()
-        .describe("Further variables of the model's chat template."),
-      add_generation_prompt: flag
-        .nullish()
-        .describe(
-          "false: the last message is the assistant's, and the answer goes on with it. Default true.",
-        ),
-      continue_final_message: flag.nullish().describe('true: the same as `add_generation_prompt: false`.'),
-      ...peerMembers,
-      functions: refused('the older form is not supported; use `tools`', emptyList),
-      function_call: refused('the older form is not supported; use `tool_choice`', isOneOf('none', 'auto')),
-      format: foreign('response_format', isOneOf('')),
-      modalities: unserved('a modality other than text', textOnly),
-      audio: unserved('audio'),
-      verbosity,
-      web_search_options: unserved('searching the web'),
-      moderation: unserved('moderation'),
-      best_of: unserved('best_of', isOneOf(1)),
-      echo: unserved('echo', isOneOf(false)),
-      chat_template: unserved("a chat_template other than the model's"),
-      documents: unserved('documents', emptyList),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'ChatCompletionRequest' });
+export const chatRequest = requestBody('ChatCompletionRequest', {
+  model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
+  messages: messages.describe(
+    'The conversation so far, texts alone. After a last message of the assistant it has a new turn.',
+  ),
+  max_completion_tokens: whole(1).describe(
+    "The answer's greatest length, thoughts included. Default: what the context leaves; of very many answers less.",
+  ),
+  max_tokens: whole(1).describe('The older name of `max_completion_tokens`, which wins.'),
+  n: answerCount,
+  ...samplingMembers,
+  ...streamMembers,
+  logprobs: flag.nullish().describe("Tell the log probability of each of the answer's tokens."),
+  top_logprobs: topLogprobs.describe('With `logprobs`: so many of the likeliest tokens at each place, too.'),
+  ...toolMembers,
+  ...outputMembers,
+  ...reasoningMembers,
+  chat_template_kwargs: jsonObject('expected an object')
+    .nullish()
+    .describe("Further variables of the model's chat template."),
+  add_generation_prompt: flag
+    .nullish()
+    .describe("false: the last message is the assistant's, and the answer goes on with it. Default true."),
+  continue_final_message: flag.nullish().describe('true: the same as `add_generation_prompt: false`.'),
+  ...peerMembers,
+  functions: refused('the older form is not supported; use `tools`', emptyList),
+  function_call: refused('the older form is not supported; use `tool_choice`', isOneOf('none', 'auto')),
+  format: foreign('response_format', isOneOf('')),
+  modalities: unserved('a modality other than text', textOnly),
+  audio: unserved('audio'),
+  verbosity,
+  web_search_options: unserved('searching the web'),
+  moderation: unserved('moderation'),
+  best_of: unserved('best_of', isOneOf(1)),
+  echo: unserved('echo', isOneOf(false)),
+  chat_template: unserved("a chat_template other than the model's"),
+  documents: unserved('documents', emptyList),
+});
 export type ChatRequest = z.infer<typeof chatRequest>;

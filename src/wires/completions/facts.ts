@@ -3,21 +3,19 @@ import { list } from '../../http/schema/list.ts';
 import type { Json } from '../../util/json.ts';
 import { routedFacts, routedMembers } from '../chat/request-schema.ts';
 import { Measure } from '../core/measure.ts';
-import { eachOf, inputsForm, text, tokenIds } from '../core/members.ts';
-import { answerCount, tokenLimit } from '../core/sampling-schema.ts';
+import { eachOf, inputsForm, text, tokenIds, whole } from '../core/members.ts';
+import { answerCount } from '../core/sampling-schema.ts';
 import { checked } from '../core/violations.ts';
 import type { RequestFacts } from '../core/wire.ts';
-
-const bestForm = 'expected a whole number from 0 to 20';
 
 const form = { error: inputsForm.error };
 
 export const completionsBody = z
   .looseObject({
     ...routedMembers,
-    max_tokens: tokenLimit(0),
+    max_tokens: whole(0),
     n: answerCount,
-    best_of: z.int({ error: bestForm }).min(0, bestForm).max(20, bestForm).nullish(),
+    best_of: whole(0, 20),
     prompt: z
       .union([text, tokenIds, list(z.union([text, tokenIds], form), inputsForm)], form)
       .nullish()

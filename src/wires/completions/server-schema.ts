@@ -1,57 +1,31 @@
 import { z } from 'zod';
-import { flag, text, textsOrIds } from '../core/members.ts';
+import { flag, text, textsOrIds, whole, requestBody } from '../core/members.ts';
 import { chunkMembers, takenMembers, textLogprobs } from '../core/answer-schema.ts';
 import { outputMembers } from '../core/output-schema.ts';
-import {
-  answerCount,
-  peerMembers,
-  samplingMembers,
-  streamMembers,
-  tokenLimit,
-} from '../core/sampling-schema.ts';
+import { answerCount, peerMembers, samplingMembers, streamMembers } from '../core/sampling-schema.ts';
 
-const logprobsForm = 'expected a whole number from 0 to 5';
-const bestForm = 'expected a whole number from 1 to 20';
-
-export const completionRequest = z
-  .object(
-    {
-      model: text
-        .nullish()
-        .describe('The id of the resident model, from GET /v1/models. Default: that model.'),
-      prompt: textsOrIds(text, { count: 128, error: 'at most 128 prompts' }).describe(
-        'Taken as it stands; special tokens written in it are read as tokens.',
-      ),
-      suffix: text
-        .nullish()
-        .describe('The text behind the answer, which then fills the gap between the prompt and it.'),
-      max_tokens: tokenLimit(0).describe("The answer's greatest length. Default 16."),
-      n: answerCount,
-      best_of: z
-        .int({ error: bestForm })
-        .min(1, bestForm)
-        .max(20, bestForm)
-        .nullish()
-        .describe(
-          'Makes so many answers and gives the `n` likeliest, by the mean of their log probabilities.',
-        ),
-      logprobs: z
-        .int({ error: logprobsForm })
-        .min(0, logprobsForm)
-        .max(5, logprobsForm)
-        .nullish()
-        .describe(
-          'Tell the log probability of each token and of so many of the likeliest; with `echo`, of the prompt too.',
-        ),
-      echo: flag.nullish().describe('Begin the answer with the prompt.'),
-      ...samplingMembers,
-      ...streamMembers,
-      ...outputMembers,
-      ...peerMembers,
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'CompletionRequest' });
+export const completionRequest = requestBody('CompletionRequest', {
+  model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
+  prompt: textsOrIds(text, { count: 128, error: 'at most 128 prompts' }).describe(
+    'Taken as it stands; special tokens written in it are read as tokens.',
+  ),
+  suffix: text
+    .nullish()
+    .describe('The text behind the answer, which then fills the gap between the prompt and it.'),
+  max_tokens: whole(0).describe("The answer's greatest length. Default 16."),
+  n: answerCount,
+  best_of: whole(1, 20).describe(
+    'Makes so many answers and gives the `n` likeliest, by the mean of their log probabilities.',
+  ),
+  logprobs: whole(0, 5).describe(
+    'Tell the log probability of each token and of so many of the likeliest; with `echo`, of the prompt too.',
+  ),
+  echo: flag.nullish().describe('Begin the answer with the prompt.'),
+  ...samplingMembers,
+  ...streamMembers,
+  ...outputMembers,
+  ...peerMembers,
+});
 export type CompletionRequest = z.infer<typeof completionRequest>;
 
 const finishReason = z.enum(['stop', 'length']);

@@ -1,15 +1,9 @@
 import { z } from 'zod';
 import { dictionary, list } from '../../http/schema/list.ts';
-import { emptyList, flag, refused } from './members.ts';
-import { postSamplingProbs } from './timings-schema.ts';
-import { progressMembers } from './timings-schema.ts';
+import { between, emptyList, flag, refused, seed, whole } from './members.ts';
+import { postSamplingProbs, progressMembers } from './timings-schema.ts';
 
-export const between = (least: number, most: number) => {
-  const error = `expected a number from ${least} to ${most}`;
-  return z.number({ error }).min(least, error).max(most, error);
-};
-const whole = (least: number, error: string) => z.int({ error }).min(least, error);
-const int64 = 2 ** 63;
+const topKForm = 'expected a whole number, at least 0; 0 or -1 keeps all';
 const stopForm = 'expected a text or up to 16 texts';
 const stopText = z.string({ error: 'expected a text' }).min(1, 'a stop text must not be empty');
 
@@ -19,39 +13,33 @@ export const unserved = (what: string, idle?: (value: unknown) => boolean) =>
 
 /** The members that steer sampling, the same on both completion routes. All may be null, which is absent. */
 export const samplingMembers = {
-  temperature: between(0, 2).nullish().describe('0 always takes the likeliest token. Default 1.'),
-  top_p: between(0, 1)
-    .nullish()
-    .describe('Keeps the likeliest tokens up to this probability. Default 1: all.'),
-  top_k: whole(-1, 'expected a whole number, at least 0; 0 or -1 keeps all')
+  temperature: between(0, 2).describe('0 always takes the likeliest token. Default 1.'),
+  top_p: between(0, 1).describe('Keeps the likeliest tokens up to this probability. Default 1: all.'),
+  top_k: z
+    .int({ error: topKForm })
+    .min(-1, topKForm)
     .max(2 ** 31, 'expected a smaller number')
     .nullish()
     .describe('Keeps this many of the likeliest tokens. Default 0: all.'),
-  min_p: between(0, 1)
-    .nullish()
-    .describe("Keeps tokens of at least this part of the likeliest token's probability."),
-  repetition_penalty: between(0.01, 10)
-    .nullish()
-    .describe('Over prompt and answer; 1 is off. Also `repeat_penalty`.'),
-  repeat_penalty: between(0.01, 10).nullish().describe('The same as `repetition_penalty`.'),
-  presence_penalty: between(-2, 2).nullish().describe('Over the answer; 0 is off.'),
-  frequency_penalty: between(-2, 2).nullish().describe('Over the answer, for each occurrence; 0 is off.'),
+  min_p: between(0, 1).describe("Keeps tokens of at least this part of the likeliest token's probability."),
+  repetition_penalty: between(0.01, 10).describe('Over prompt and answer; 1 is off. Also `repeat_penalty`.'),
+  repeat_penalty: between(0.01, 10).describe('The same as `repetition_penalty`.'),
+  presence_penalty: between(-2, 2).describe('Over the answer; 0 is off.'),
+  frequency_penalty: between(-2, 2).describe('Over the answer, for each occurrence; 0 is off.'),
   logit_bias: dictionary(
     {
       error: 'expected an object of token ids to numbers from -100 to 100',
       key: /^\d{1,9}$/,
       keyError: 'expected a token id',
     },
-    between(-100, 100),
+    // Only the whole map may be null.
+    between(-100, 100).unwrap().unwrap(),
   )
     .nullish()
     .describe('Token id to the amount added to its logit.'),
-  seed: z
-    .number({ error: 'expected a whole number of 64 bits' })
-    .refine((seed) => Number.isInteger(seed) && Math.abs(seed) <= int64, 'expected a whole number of 64 bits')
-    .meta({ type: 'integer', format: 'int64' })
-    .nullish()
-    .describe('The same seed and request give the same text; its low 32 bits count. Default: random.'),
+  seed: seed.describe(
+    'The same seed and request give the same text; its low 32 bits count. Default: random.',
+  ),
   stop: z
     .union(
       [stopText, list(stopText, { error: stopForm, most: { count: 16, error: 'at most 16 stop texts' } })],
@@ -86,14 +74,9 @@ export const peerMembers = {
   tfs_z: unserved('tfs_z', (value) => value === 1),
 };
 
-const mostAnswers = 128;
-const answersForm = `expected a whole number from 1 to ${mostAnswers}`;
-export const answerCount = z
-  .int({ error: answersForm })
-  .min(1, answersForm)
-  .max(mostAnswers, answersForm)
-  .nullish()
-  .describe('Answers to the same prompt, each drawn with a seed of its own. Default 1.');
+export const answerCount = whole(1, 128).describe(
+  'Answers to the same prompt, each drawn with a seed of its own. Default 1.',
+);
 
 export const streamMembers = {
   stream: flag.nullish().describe('Send the answer as server-sent events.'),
@@ -114,11 +97,4 @@ export const progressAsked = ({
 
 export type SamplingBody = z.infer<z.ZodObject<typeof samplingMembers>>;
 
-/** How many tokens an answer may have. */
-export function tokenLimit(least: number) {
-  const error = `expected a whole number, at least ${least}`;
-  return z.int({ error }).min(least, error).nullish();
-}
-
-const topForm = 'expected a whole number from 0 to 20';
-export const topLogprobs = z.int({ error: topForm }).min(0, topForm).max(20, topForm).nullish();
+export const topLogprobs = whole(0, 20);

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { name, text, textsOrIds } from '../core/members.ts';
+import { name, text, textsOrIds, whole, requestBody } from '../core/members.ts';
 
-const count = 'expected a whole number, at least 1';
 const most = { count: 2048, error: 'at most 2048 inputs' };
 
 /** Members that the gateway checks as well. */
@@ -11,29 +10,20 @@ export const embeddingMembers = {
     .enum(['float', 'base64'], { error: "expected 'float' or 'base64'" })
     .nullish()
     .describe('Numbers, or their 32-bit floats (little-endian) in base64. Default `float`.'),
-  dimensions: z
-    .int({ error: count })
-    .min(1, count)
-    .nullish()
-    .describe("So many of the first elements, scaled to unit length again. Default: all of the model's."),
+  dimensions: whole(1).describe(
+    "So many of the first elements, scaled to unit length again. Default: all of the model's.",
+  ),
 };
 
-export const embeddingRequest = z
-  .object(
-    {
-      model: text
-        .nullish()
-        .describe('The id of the resident model, from GET /v1/models. Default: that model.'),
-      ...embeddingMembers,
-      input: textsOrIds(name, most).describe(
-        'Texts get the special tokens that the model wants around them; those written in them are read as tokens. ' +
-          'What some models expect before a query or a document (`search_query: `) is yours to write. Token ids are ' +
-          'taken as they stand.',
-      ),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'EmbeddingRequest' });
+export const embeddingRequest = requestBody('EmbeddingRequest', {
+  model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
+  ...embeddingMembers,
+  input: textsOrIds(name, most).describe(
+    'Texts get the special tokens that the model wants around them; those written in them are read as tokens. ' +
+      'What some models expect before a query or a document (`search_query: `) is yours to write. Token ids are ' +
+      'taken as they stand.',
+  ),
+});
 export type EmbeddingRequest = z.infer<typeof embeddingRequest>;
 
 export const embeddingList = z

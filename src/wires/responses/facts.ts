@@ -4,10 +4,10 @@ import type { RequestFacts } from '../core/wire.ts';
 import { routedFacts, routedMembers } from '../chat/request-schema.ts';
 import { kindOf } from '../core/json.ts';
 import { Measure, unknownSize } from '../core/measure.ts';
-import { tokenLimit } from '../core/sampling-schema.ts';
+import { whole } from '../core/members.ts';
 import { Violations } from '../core/violations.ts';
 
-const asked = z.object({ ...routedMembers, max_output_tokens: tokenLimit(1) });
+const asked = z.object({ ...routedMembers, max_output_tokens: whole(1) });
 
 /** What the gateway has to know of a request, read leniently. @throws WireError 400 */
 export function factsOf(body: Json): RequestFacts {

@@ -11,8 +11,10 @@ import {
   refused,
   text,
   verbosity,
+  whole,
+  requestBody,
 } from '../core/members.ts';
-import { samplingMembers, tokenLimit, topLogprobs } from '../core/sampling-schema.ts';
+import { samplingMembers, topLogprobs } from '../core/sampling-schema.ts';
 import { inputItem } from './items-schema.ts';
 import { toolMembers } from './tools-schema.ts';
 
@@ -42,94 +44,85 @@ const metadata = dictionary(
   text.max(512, 'a value has at most 512 characters'),
 ).refine((pairs) => Object.keys(pairs).length <= 16, 'at most 16 pairs');
 
-export const responseRequest = z
-  .object(
-    {
-      model: text
-        .nullish()
-        .describe('The id of the resident model, from GET /v1/models. Default: that model.'),
-      input: z
-        .union(
-          [
-            text,
-            list(inputItem, {
-              error: 'expected a text or an array of items',
-              empty: 'must hold an item at least',
-            }),
-          ],
-          {
-            error: 'expected a text or an array of items',
-          },
-        )
-        .describe('The whole conversation: what the model answered before is sent back with it.'),
-      instructions: text.nullish().describe('A system message that stands before the input.'),
-      max_output_tokens: tokenLimit(1).describe(
-        "The answer's greatest length, reasoning included. Default: what the context leaves.",
-      ),
-      ...samplingMembers,
-      top_logprobs: topLogprobs.describe('So many of the likeliest tokens beside each token of the text.'),
-      include: list(text, { error: 'expected an array of texts' })
-        .nullish()
-        .describe('`message.output_text.logprobs` is honoured; the others have nothing to add here.'),
-      ...toolMembers,
-      text: z
-        .object(
-          {
-            format: format.nullish(),
-            verbosity,
-          },
-          { error: 'expected an object' },
-        )
-        .nullish()
-        .describe('What the text of the answer must look like.'),
-      reasoning: z
-        .object(
-          {
-            effort: effort
-              .nullish()
-              .describe(
-                '`none` asks the model not to think; the others are mapped to what its template knows.',
-              ),
-            summary: z
-              .enum(['auto', 'concise', 'detailed'], { error: "expected 'auto', 'concise' or 'detailed'" })
-              .nullish()
-              .describe('Nothing is summarised: the reasoning item holds the whole trace in `content`.'),
-          },
-          { error: 'expected an object' },
-        )
-        .nullish()
-        .describe('How much the model should think.'),
-      metadata: metadata.nullish().describe('Comes back in the answer.'),
-      user: text.nullish().describe('Comes back in the answer.'),
-      safety_identifier: text.nullish().describe('Comes back in the answer.'),
-      prompt_cache_key: text.nullish().describe('Not needed: prompts share what they begin with.'),
-      store: flag.nullish().describe('Nothing is stored, whatever it says: the answer has `store: false`.'),
-      stream: flag.nullish().describe('Send the answer as server-sent events.'),
-      stream_options: z
-        .object(
-          { include_usage: flag.nullish(), include_obfuscation: flag.nullish() },
-          { error: 'expected an object' },
-        )
-        .nullish()
-        .describe('Without effect: the last event always has the usage, and nothing is obfuscated.'),
-      previous_response_id: refused(`${stateless}; send the whole conversation as input`),
-      conversation: refused(`${stateless}; send the whole conversation as input`),
-      background: refused(`${stateless} to be fetched later; use stream`, isOneOf(false)),
-      prompt: refused('this host has no prompt templates; write the prompt into instructions and input'),
-      truncation: refused(
-        'nothing is left out of a conversation by itself; shorten the input',
-        isOneOf('disabled'),
-      ),
-      context_management: refused(
-        'nothing is left out of a conversation by itself; shorten the input',
-        emptyList,
-      ),
-      moderation: refused('this host does not moderate'),
-      response_format: foreign('text.format', plainFormat),
-      max_tokens: foreign('max_output_tokens'),
-      max_completion_tokens: foreign('max_output_tokens'),
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'ResponseRequest' });
+export const responseRequest = requestBody('ResponseRequest', {
+  model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
+  input: z
+    .union(
+      [
+        text,
+        list(inputItem, {
+          error: 'expected a text or an array of items',
+          empty: 'must hold an item at least',
+        }),
+      ],
+      {
+        error: 'expected a text or an array of items',
+      },
+    )
+    .describe('The whole conversation: what the model answered before is sent back with it.'),
+  instructions: text.nullish().describe('A system message that stands before the input.'),
+  max_output_tokens: whole(1).describe(
+    "The answer's greatest length, reasoning included. Default: what the context leaves.",
+  ),
+  ...samplingMembers,
+  top_logprobs: topLogprobs.describe('So many of the likeliest tokens beside each token of the text.'),
+  include: list(text, { error: 'expected an array of texts' })
+    .nullish()
+    .describe('`message.output_text.logprobs` is honoured; the others have nothing to add here.'),
+  ...toolMembers,
+  text: z
+    .object(
+      {
+        format: format.nullish(),
+        verbosity,
+      },
+      { error: 'expected an object' },
+    )
+    .nullish()
+    .describe('What the text of the answer must look like.'),
+  reasoning: z
+    .object(
+      {
+        effort: effort
+          .nullish()
+          .describe('`none` asks the model not to think; the others are mapped to what its template knows.'),
+        summary: z
+          .enum(['auto', 'concise', 'detailed'], { error: "expected 'auto', 'concise' or 'detailed'" })
+          .nullish()
+          .describe('Nothing is summarised: the reasoning item holds the whole trace in `content`.'),
+      },
+      { error: 'expected an object' },
+    )
+    .nullish()
+    .describe('How much the model should think.'),
+  metadata: metadata.nullish().describe('Comes back in the answer.'),
+  user: text.nullish().describe('Comes back in the answer.'),
+  safety_identifier: text.nullish().describe('Comes back in the answer.'),
+  prompt_cache_key: text.nullish().describe('Not needed: prompts share what they begin with.'),
+  store: flag.nullish().describe('Nothing is stored, whatever it says: the answer has `store: false`.'),
+  stream: flag.nullish().describe('Send the answer as server-sent events.'),
+  stream_options: z
+    .object(
+      { include_usage: flag.nullish(), include_obfuscation: flag.nullish() },
+      { error: 'expected an object' },
+    )
+    .nullish()
+    .describe('Without effect: the last event always has the usage, and nothing is obfuscated.'),
+  previous_response_id: refused(`${stateless}; send the whole conversation as input`),
+  conversation: refused(`${stateless}; send the whole conversation as input`),
+  background: refused(`${stateless} to be fetched later; use stream`, isOneOf(false)),
+  prompt: refused('this host has no prompt templates; write the prompt into instructions and input'),
+  truncation: refused(
+    'nothing is left out of a conversation by itself; shorten the input',
+    isOneOf('disabled'),
+  ),
+  context_management: refused(
+    'nothing is left out of a conversation by itself; shorten the input',
+    emptyList,
+  ),
+  moderation: refused('this host does not moderate'),
+  response_format: foreign('text.format', plainFormat),
+  max_tokens: foreign('max_output_tokens'),
+  max_completion_tokens: foreign('max_output_tokens'),
+});
 export type ResponseRequest = z.infer<typeof responseRequest>;
