@@ -3,7 +3,7 @@ import { invalidBody } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
-import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
+import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../../wires/core/tool-checks.ts';
 import type { AssistantBlock, Message, UserBlock } from '../../wires/messages/blocks-schema.ts';
 import { choiceOf, toolOf } from '../../wires/messages/conversation.ts';
 import type { CountRequest, MessageRequest } from '../../wires/messages/request-schema.ts';

@@ -3,7 +3,7 @@ import { parsedJson } from '../../util/json.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import type { Violation } from '../../http/error.ts';
 import { invalidBody } from '../../http/violations.ts';
-import { refuseLarge, refuseTwins } from '../turn/tools.ts';
+import { refuseLarge, refuseTwins } from '../../wires/core/tool-checks.ts';
 import type { ChatRequest, OllamaMessage } from '../../wires/ollama/chat-schema.ts';
 import { toGrammar } from './options.ts';
 

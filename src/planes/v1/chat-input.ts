@@ -1,12 +1,13 @@
 import type { ChatInput, ChatTurn, Thinking } from '../../chat/index.ts';
 import type { Violation } from '../../http/error.ts';
+import type { Message } from '../../wires/chat/message-schema.ts';
 import { parsedJson } from '../../util/json.ts';
-import type { ContentPart, Message } from '../../wires/chat/message-schema.ts';
 import type { ChatRequest } from '../../wires/chat/server-schema.ts';
 import { outputViolations, toOutput } from './output.ts';
 import type { ReasoningBody } from '../../wires/chat/reasoning-schema.ts';
 import { toThinking } from '../turn/thinking.ts';
-import { toolViolations, toTools } from './tools.ts';
+import { toolViolations } from '../../wires/chat/tools-schema.ts';
+import { toTools } from './tools.ts';
 
 /** What is wrong between the members of a body whose members are right. */
 export function chatViolations(body: ChatRequest): Violation[] {
@@ -76,9 +77,14 @@ function toTurn(message: Message): ChatTurn {
   };
 }
 
-function plainContent(content: string | readonly ContentPart[] | null | undefined, between: string): string {
+type PlainPart = { readonly text: string } | { readonly refusal: string };
+
+export function plainContent(
+  content: string | readonly PlainPart[] | null | undefined,
+  between: string,
+): string {
   if (typeof content === 'string') return content;
-  return (content ?? []).map((part) => (part.type === 'text' ? part.text : part.refusal)).join(between);
+  return (content ?? []).map((part) => ('text' in part ? part.text : part.refusal)).join(between);
 }
 
 /** Templates want an object; text that is no JSON, or JSON too deep to walk, stays text. */

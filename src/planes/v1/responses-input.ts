@@ -4,10 +4,10 @@ import { invalidBody } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
 import { Conversation } from '../turn/conversation.ts';
 import { toThinking } from '../turn/thinking.ts';
-import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
-import { parsedArguments } from './chat-input.ts';
+import { refuseLarge, refuseTwins } from '../../wires/core/tool-checks.ts';
+import { parsedArguments, plainContent } from './chat-input.ts';
 import { toTool } from './tools.ts';
-import type { InputItem, InputPart } from '../../wires/responses/items-schema.ts';
+import type { InputItem } from '../../wires/responses/items-schema.ts';
 import type { ResponseRequest, TextFormat } from '../../wires/responses/server-schema.ts';
 import { chosen } from '../../wires/responses/tools-schema.ts';
 
@@ -17,11 +17,11 @@ export function toChatInput(body: ResponseRequest): ChatInput {
   const messages = toTurns(body, violations);
   refuseLarge(body.tools ?? [], violations);
   refuseTwins(body.tools ?? [], violations);
-  const defined = (body.tools ?? []).map(toTool);
-  const { tools, toolChoice } = chosen(defined, body.tool_choice ?? 'auto', (path, name) => {
-    refuseUnknown(path, name, defined, violations);
-  });
-  if (toolChoice === 'required') refuseNoTools('tool_choice', defined, violations);
+  const { tools, toolChoice } = chosen(
+    (body.tools ?? []).map(toTool),
+    body.tool_choice ?? 'auto',
+    violations,
+  );
   if (violations.length > 0) throw invalidBody(violations);
   const output = toGrammar(body.text?.format);
   const thinking = toThinking(body.reasoning?.effort);
@@ -58,24 +58,19 @@ function addItem(conversation: Conversation, item: InputItem): boolean {
     const { call_id: id, name } = item;
     conversation.call({ id, name, arguments: parsedArguments(item.arguments) });
   } else if (item.type === 'function_call_output') {
-    return conversation.result(item.call_id, plainText(item.output, '\n'));
+    return conversation.result(item.call_id, plainContent(item.output, '\n'));
   } else if (item.type === 'reasoning') {
-    const trace = plainText(item.content ?? [], '\n');
-    conversation.thought(trace === '' ? plainText(item.summary ?? [], '\n') : trace);
+    const trace = plainContent(item.content, '\n');
+    conversation.thought(trace === '' ? plainContent(item.summary, '\n') : trace);
   } else if (item.role === 'assistant') {
     // Pieces of one text, as the model wrote it.
-    conversation.assistant(plainText(item.content, ''));
+    conversation.assistant(plainContent(item.content, ''));
   } else {
-    const said = plainText(item.content, '\n');
+    const said = plainContent(item.content, '\n');
     if (item.role === 'user') conversation.user(said);
     else conversation.system(said);
   }
   return true;
-}
-
-function plainText(content: string | readonly InputPart[], between: string): string {
-  if (typeof content === 'string') return content;
-  return content.map((part) => (part.type === 'refusal' ? part.refusal : part.text)).join(between);
 }
 
 function toGrammar(format: TextFormat | null | undefined): GrammarSource | undefined {

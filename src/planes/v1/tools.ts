@@ -1,19 +1,6 @@
 import type { ToolChoice, ToolDefinition } from '../../chat/index.ts';
-import type { Violation } from '../../http/error.ts';
 import type { Json } from '../../util/json.ts';
-import { askedFor, offered, type ToolBody, toolChoiceOf } from '../../wires/chat/tools-schema.ts';
-import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../turn/tools.ts';
-
-/** What is wrong between the members. */
-export function toolViolations({ tools, tool_choice: choice }: ToolBody): Violation[] {
-  const defined = (tools ?? []).map((one) => one.function);
-  const wrong: Violation[] = [];
-  refuseLarge(defined, wrong);
-  refuseTwins(defined, wrong, (index) => `tools.${index}.function.name`);
-  if (choice === 'required') refuseNoTools('tool_choice', defined, wrong);
-  for (const asked of askedFor(choice)) refuseUnknown('tool_choice', asked, defined, wrong);
-  return wrong;
-}
+import { offered, type ToolBody, toolChoiceOf } from '../../wires/chat/tools-schema.ts';
 
 /** Tools and choice as a conversation takes them. */
 export function toTools(body: ToolBody): {

@@ -20,7 +20,7 @@ import {
   type ReasoningDetail,
   reasoningOf,
 } from './request-schema.ts';
-import { askedFor, offered, toolChoiceOf } from './tools-schema.ts';
+import { offered, toolChoiceOf, toolViolations } from './tools-schema.ts';
 
 type CacheControl = Extract<ChatMessage, { role: 'user' }>['cache_control'];
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
@@ -32,7 +32,7 @@ export function conversationOf({ body }: ClientRequest): Conversation {
   const faults = new Violations();
   const messages = new Messages(faults);
   request.messages.forEach((message, index) => messages.add(message, `messages.${index}`));
-  checkTools(request, faults);
+  for (const { path, message } of toolViolations(request)) faults.add(path, message);
   if (typeof request.top_logprobs === 'number' && request.logprobs !== true)
     faults.add('top_logprobs', 'expected logprobs: true beside it');
   faults.throwAny();
@@ -227,15 +227,6 @@ const toolOf = (tool: NonNullable<ChatRequest['tools']>[number]): Tool => {
     ...cacheOf(tool.cache_control),
   };
 };
-
-function checkTools({ tools, tool_choice: choice }: ChatRequest, faults: Violations): void {
-  const names = new Set((tools ?? []).map((tool) => tool.function.name));
-  if (choice === 'required' && names.size === 0) faults.add('tool_choice', 'expected tools to choose from');
-  for (const name of askedFor(choice))
-    if (!names.has(name))
-      faults.add('tool_choice', `expected the name of one of the tools, got '${name.slice(0, 80)}'`);
-  if (names.size < (tools ?? []).length) faults.add('tools', 'expected a name of its own for each');
-}
 
 function formatOf(format: ChatRequest['response_format']): AnswerFormat {
   if (!format || format.type === 'text') return { type: 'text' };

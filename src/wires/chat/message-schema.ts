@@ -8,21 +8,24 @@ type ByType = readonly [z.core.$ZodTypeDiscriminable, ...z.core.$ZodTypeDiscrimi
 export const textPart = z.object({ type: z.literal('text'), text });
 export const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
 
-/** @param known what the model takes, in words */
-export function contentOf<Parts extends ByType>(parts: Parts, known: string) {
-  const error = 'expected a text or an array of parts';
-  const part = z.discriminatedUnion('type', parts, {
-    error: ({ input }) => {
-      const type = typeOf(input);
-      return type !== ''
-        ? `parts of type '${type}' cannot be read by this model; it reads ${known}`
-        : "expected a part such as {type: 'text', text: '...'}";
-    },
-  });
-  return z.union([text, list(part, { error })], { error });
-}
-const content = contentOf([textPart, refusalPart], 'text');
-export type ContentPart = Exclude<z.infer<typeof content>, string>[number];
+const contentForm = 'expected a text or an array of parts';
+
+/** @param known what the model takes, in words; @param usual the type of most parts */
+export const partsOf = <Parts extends ByType>(parts: Parts, known: string, usual = 'text') =>
+  list(
+    z.discriminatedUnion('type', parts, {
+      error: ({ input }) => {
+        const type = typeOf(input);
+        return type !== ''
+          ? `parts of type '${type}' cannot be read by this model; it reads ${known}`
+          : `expected a part such as {type: '${usual}', text: '...'}`;
+      },
+    }),
+    { error: contentForm },
+  );
+export const contentOf = <Parts extends z.ZodType>(parts: Parts) =>
+  z.union([text, parts], { error: contentForm });
+const content = contentOf(partsOf([textPart, refusalPart], 'text'));
 
 export const toolCall = z.object(
   {

@@ -9,6 +9,7 @@ import {
   assistantMembers,
   contentOf,
   messagesOf,
+  partsOf,
   refusalPart,
   textPart,
   toolCall,
@@ -79,24 +80,24 @@ const sealedCall = toolCall.extend({
 const messages = messagesOf([
   z.object({
     role: z.literal(['system', 'developer']),
-    content: contentOf([markedText], 'text'),
+    content: contentOf(partsOf([markedText], 'text')),
     ...cached,
   }),
   z.object({
     role: z.literal('user'),
-    content: contentOf([markedText, imagePart, filePart], 'text, image_url and file'),
+    content: contentOf(partsOf([markedText, imagePart, filePart], 'text, image_url and file')),
     ...cached,
   }),
   z.object({
     ...assistantMembers,
-    content: contentOf([markedText, refusalPart], 'text and refusal').nullish(),
+    content: contentOf(partsOf([markedText, refusalPart], 'text and refusal')).nullish(),
     reasoning_details: list(reasoningDetail, { error: 'expected an array of details' }).nullish(),
     tool_calls: toolCalls(sealedCall),
     ...cached,
   }),
   z.object({
     role: z.literal('tool'),
-    content: contentOf([markedText, imagePart], 'text and image_url'),
+    content: contentOf(partsOf([markedText, imagePart], 'text and image_url')),
     tool_call_id: name,
     ...cached,
   }),

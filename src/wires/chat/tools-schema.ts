@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import type { Violation } from '../../http/error.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
+import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../core/tool-checks.ts';
 import { flag, text, toolList, toolName, typeOf } from '../core/members.ts';
 
 const notAFunction = (type: string) =>
@@ -73,10 +75,21 @@ export const toolMembers = toolMembersOf(toolName, {});
 export type ToolBody = z.infer<z.ZodObject<typeof toolMembers>>;
 
 /** The names of tools that a choice has. */
-export function askedFor(choice: ToolBody['tool_choice']): string[] {
+function askedFor(choice: ToolBody['tool_choice']): string[] {
   if (typeof choice !== 'object' || choice === null) return [];
   if (choice.type === 'function') return [choice.function.name];
   return choice.allowed_tools.tools.map((one) => one.function.name);
+}
+
+/** What is wrong between the members. */
+export function toolViolations({ tools, tool_choice: choice }: ToolBody): Violation[] {
+  const defined = (tools ?? []).map((one) => one.function);
+  const wrong: Violation[] = [];
+  refuseLarge(defined, wrong);
+  refuseTwins(defined, wrong, (index) => `tools.${index}.function.name`);
+  if (choice === 'required') refuseNoTools('tool_choice', defined, wrong);
+  for (const asked of askedFor(choice)) refuseUnknown('tool_choice', asked, defined, wrong);
+  return wrong;
 }
 
 export function toolChoiceOf(choice: ToolBody['tool_choice']) {

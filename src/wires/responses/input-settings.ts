@@ -1,3 +1,4 @@
+import type { Violation } from '../../http/error.ts';
 import { isRecord, type Json } from '../../util/json.ts';
 import type { AnswerFormat, Conversation, Tool } from '../core/conversation.ts';
 import { present } from '../core/json.ts';
@@ -19,7 +20,10 @@ export function toolsOf(body: Json, faults: Violations): Pick<Conversation, 'too
   if (!isKnown) faults.refuse('tool_choice.type', `'${type}': ${hosted}`);
   const choice = isKnown ? faults.read(toolChoice.nullish(), given, 'tool_choice') : undefined;
   if (!choice) return { tools };
-  return chosen(tools, choice, (path, name) => faults.add(path, `there is no tool '${name}' among tools`));
+  const wrong: Violation[] = [];
+  const asked = chosen(tools, choice, wrong);
+  for (const violation of wrong) faults.add(violation.path, violation.message);
+  return asked;
 }
 
 function toolOf(tool: unknown, path: string, faults: Violations): Tool | undefined {

@@ -1,30 +1,13 @@
 import { z } from 'zod';
-import { list } from '../../http/schema/list.ts';
+import { contentOf, partsOf, refusalPart } from '../chat/message-schema.ts';
 import { text, toolName, typeOf } from '../core/members.ts';
 
-const part = z.discriminatedUnion(
-  'type',
-  [
-    z.object({
-      type: z.literal(['input_text', 'output_text', 'text', 'summary_text', 'reasoning_text']),
-      text,
-    }),
-    z.object({ type: z.literal('refusal'), refusal: text }),
-  ],
-  {
-    error: ({ input }) => {
-      const type = typeOf(input);
-      return type === ''
-        ? "expected a part such as {type: 'input_text', text: '...'}"
-        : `parts of type '${type}' cannot be read by this model; it reads text`;
-    },
-  },
-);
-export type InputPart = z.infer<typeof part>;
-
-const contentForm = 'expected a text or an array of parts';
-const parts = list(part, { error: contentForm });
-const content = z.union([text, parts], { error: contentForm });
+const textPart = z.object({
+  type: z.literal(['input_text', 'output_text', 'text', 'summary_text', 'reasoning_text']),
+  text,
+});
+const parts = partsOf([textPart, refusalPart], 'text', 'input_text');
+const content = contentOf(parts);
 
 const roles = ['system', 'developer', 'user', 'assistant'] as const;
 const message = z.object({

@@ -1,7 +1,9 @@
 import { z } from 'zod';
+import type { Violation } from '../../http/error.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
 import { flag, mostTools, refused, text, toolList, toolName, typeOf } from '../core/members.ts';
+import { refuseNoTools, refuseUnknown } from '../core/tool-checks.ts';
 
 export const functionTool = z.discriminatedUnion(
   'type',
@@ -56,22 +58,21 @@ export const toolChoice = z.union(
 );
 type ToolChoice = z.infer<typeof toolChoice>;
 
-/** What may be called: `allowed_tools` hides the others from the model. @param refuse a name that no tool has */
+/** What may be called: `allowed_tools` hides the others from the model. */
 export function chosen<Tool extends { readonly name: string }>(
   tools: readonly Tool[],
   choice: ToolChoice,
-  refuse: (path: string, name: string) => void,
+  violations: Violation[],
 ) {
-  const known = (name: string, path: string) => {
-    if (!tools.some((tool) => tool.name === name)) refuse(path, name);
-    return name;
-  };
+  if (choice === 'required') refuseNoTools('tool_choice', tools, violations);
   if (typeof choice === 'string') return { tools, toolChoice: choice };
-  if (choice.type === 'function')
-    return { tools, toolChoice: { name: known(choice.name, 'tool_choice.name') } };
-  const names = new Set(
-    choice.tools.map(({ name }, index) => known(name, `tool_choice.tools.${index}.name`)),
-  );
+  if (choice.type === 'function') {
+    refuseUnknown('tool_choice.name', choice.name, tools, violations);
+    return { tools, toolChoice: { name: choice.name } };
+  }
+  for (const [index, { name }] of choice.tools.entries())
+    refuseUnknown(`tool_choice.tools.${index}.name`, name, tools, violations);
+  const names = new Set(choice.tools.map(({ name }) => name));
   return { tools: tools.filter(({ name }) => names.has(name)), toolChoice: choice.mode };
 }
 
