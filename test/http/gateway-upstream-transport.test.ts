@@ -702,13 +702,13 @@ describe('the provider of this process', () => {
     const { status, code, retryAfter, shown } = refused;
     const headers = retryAfter === undefined ? {} : { 'retry-after': retryAfter };
     const refusal = new HttpError(status, code, 'Not now.', { headers });
-    async function* late(): AnswerBatches {
+    async function* begun(): AnswerBatches {
       yield [text('a')];
       throw refusal;
     }
     const asked = async (answer: () => AnswerBatches | Promise<AnswerBatches>) =>
       await events(await transport({ local: backend(answer).made }).send(aSending(local, streaming)));
-    for (const answer of [() => Promise.reject(refusal), late])
+    for (const answer of [() => Promise.reject(refusal), begun])
       expect(await failure(asked(answer))).toMatchObject({
         error: { status: shown, message: expect.stringContaining('Not now.') as string },
         again: retryAfter !== undefined,

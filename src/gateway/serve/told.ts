@@ -70,7 +70,8 @@ function sayPart(told: Told, role: Message['role'], part: Part): void {
 /** What an answer said, and what it took where it came to its end: a part of that would pass for the whole. */
 export function tellAnswer(told: Told | undefined, { kept = [], finish, usage }: Tally): void {
   if (!told) return;
-  if (kept.length > 0) for (const { role, text, name } of textsOf(kept)) told.say(role, () => text, name);
+  for (const [, answer] of Map.groupBy(kept, ({ choice = 0 }) => choice))
+    for (const { role, text, name } of textsOf(answer)) told.say(role, () => text, name);
   if (finish === undefined) return;
   told.facts.finish = finish;
   if (!usage) return;
