@@ -401,6 +401,15 @@ describe('facts of a chat request', () => {
     ]);
   });
 
+  it.each([
+    [{ model: undefined }, 'model: expected a text, got nothing.'],
+    [{ model: 5 }, 'model: expected a text, got 5.'],
+    [{ max_tokens: 'ten' }, 'max_tokens: expected a whole number, at least 1, got a string.'],
+    [{ stream_options: [] }, 'stream_options: expected an object, got an array.'],
+  ])('a refusal of %j says what was expected and what came', (more, message) => {
+    expect(() => facts(more)).toThrow(expect.objectContaining({ message }) as Error);
+  });
+
   it('count no fewer bytes than the model reads', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'grapheme' })), (texts) => {

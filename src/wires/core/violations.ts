@@ -45,7 +45,9 @@ export class Violations {
     if (result.success) return result.data;
     for (const issue of result.error.issues.flatMap(leavesOf)) {
       const { path, message } = violationOf({ ...issue, path: [...at, ...issue.path] });
-      this[isUnsupported(issue) ? 'refuse' : 'add'](path, message);
+      // A shape says what it expected, and not what came in its place.
+      const came = message.startsWith('expected ') ? `, got ${shown(valueAt(value, issue.path))}` : '';
+      this[isUnsupported(issue) ? 'refuse' : 'add'](path, message + came);
     }
     return undefined;
   }
@@ -112,3 +114,12 @@ export function checked<Shape extends z.ZodType>(
   faults.throwAny();
   return read as z.infer<Shape>;
 }
+
+const valueAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce<unknown>(
+    (inside, step) =>
+      isRecord(inside) || Array.isArray(inside) ? (inside as Json)[String(step)] : undefined,
+    value,
+  );
+
+const shown = (value: unknown): string => (typeof value === 'number' ? String(value) : kindOf(value));
