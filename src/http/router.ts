@@ -27,7 +27,7 @@ export interface RouterOptions<Route extends Endpoint, Setting extends NodeBindi
   /** What a parameter matches. Default: one segment. */
   readonly segment?: string;
   readonly handle: (route: Route, context: Context<Setting>) => Response | Promise<Response>;
-  /** What is said of a path that leads nowhere. */
+  /** The 404 of a path without a route. */
   readonly hints: Hints;
   /** Writes what no route answers. @param path below the base path */
   readonly refuse: (error: HttpError, path: string, context: Context<Setting>) => Response;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { greedy } from '../../src/engine/types.ts';
 import type { ChoiceEvent } from '../../src/planes/turn/choices.ts';
-import { collected } from '../../src/planes/turn/chat.ts';
+import { collected } from '../../src/wires/core/backend.ts';
 import { type TextForm, textAnswers } from '../../src/planes/turn/text-answers.ts';
 import { completionsWire } from '../../src/wires/completions/client.ts';
 import type { Completion, CompletionChunk } from '../../src/wires/completions/server-schema.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { residentBackend } from '../../src/planes/backend.ts';
-import { collected } from '../../src/planes/turn/chat.ts';
+import { collected } from '../../src/wires/core/backend.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { type Sink, Watch, type Work } from '../../src/watch/index.ts';
 import { type Script, ScriptedEngine } from '../support/scripted-engine.ts';

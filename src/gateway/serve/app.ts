@@ -57,7 +57,7 @@ export function createGatewayApp(parts: GatewayParts, basePath = ''): Hono<NodeB
   return app;
 }
 
-/** What is said of a path that leads nowhere: mostly a client's base URL has `/v1` twice, or not at all. */
+/** The 404 of a path without a route: mostly a client's base URL has `/v1` twice, or not at all. */
 export const hintsOf = (basePath: string) => ({
   meant: (path: string) =>
     `did you mean ${path}? The base URL of OpenAI's clients ends with ${basePath}/v1, that of Anthropic's does not.`,

@@ -18,7 +18,7 @@ import type { JsonObjectBody } from './request-body.ts';
 import { Tally, unserved } from './relay.ts';
 import { streamed } from './streamed.ts';
 import { sayRequest, tellAnswer } from './told.ts';
-import type { BackendAnswer } from '../../wires/core/backend.ts';
+import { type BackendAnswer, collected } from '../../wires/core/backend.ts';
 import type { UpstreamReply } from '../upstream/types.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
 import { checkWindow } from './window.ts';
@@ -104,8 +104,7 @@ async function wholeOf(
     const { text, events } = translate(await reply.text());
     return { text: () => text, events };
   }
-  const events: AnswerEvent[] = [];
-  for await (const batch of local.events) for (const event of batch) events.push(event);
+  const events = await collected(local.events);
   return { text: () => write(events, local), events };
 }
 

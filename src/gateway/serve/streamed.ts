@@ -46,7 +46,7 @@ export async function streamed(work: Work, wires: Wires): Promise<Answer> {
 /** How an answer is told to the caller. */
 export interface Wires {
   readonly translate: (candidate: Candidate) => StreamTranslation;
-  /** Of an answer of the model of this process. */
+  /** Writes an answer of the model of this process. */
   readonly write: (local: BackendAnswer, candidate: Candidate) => StreamWriter;
 }
 

@@ -33,7 +33,7 @@ export interface UpstreamReply {
   /** Frames as they come. Throws `UpstreamFailure` likewise, and when nothing comes for the idle limit. */
   readonly frames: () => Frames;
   readonly cut: () => void;
-  /** Of the model of this process: its answer comes as events, without a body to read. */
+  /** The answer of the model of this process, which comes as events, without a body to read. */
   readonly local?: BackendAnswer;
 }
 

@@ -88,7 +88,7 @@ export async function* parsedAnswers(
       const from = { choice, ...(measured ? { timings: measured.timings } : {}) };
       if (event.type === 'prompt') {
         const { processed, cached, ms } = event;
-        const promptTokens = measured?.promptTokens ?? prepared.prompt.length;
+        const promptTokens = prepared.prompt.length;
         if (!promptOnly) yield [{ ...from, type: 'progress', promptTokens, processed, cached, ms }];
         continue;
       }
@@ -167,10 +167,3 @@ const usageOf = (ends: readonly ChoiceEnd[], answers: number): AnswerEvent => ({
   usage: toUsage(ends, answers),
   timings: toSharedTimings(ends, answers),
 });
-
-/** Reads answers to their end. */
-export async function collected(batches: AsyncIterable<readonly AnswerEvent[]>): Promise<AnswerEvent[]> {
-  const events: AnswerEvent[] = [];
-  for await (const batch of batches) for (const event of batch) events.push(event);
-  return events;
-}

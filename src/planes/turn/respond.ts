@@ -5,8 +5,7 @@ import type { Work } from '../../watch/index.ts';
 import { serverSentEvents, streamResponse } from '../../http/stream.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
 import type { AnswerAbout, AnsweredRequest, StreamWriter } from '../../wires/core/wire.ts';
-import { collected } from './chat.ts';
-import type { AnswerBatches } from '../../wires/core/backend.ts';
+import { type AnswerBatches, collected } from '../../wires/core/backend.ts';
 import { fingerprintOf } from './identity.ts';
 
 /** What an answer of the resident model says of itself. */
@@ -45,7 +44,7 @@ interface AnswerWire<About> {
 
 interface Manner extends Pick<RouteVisit, 'asHttpError'> {
   readonly stream: boolean | null | undefined;
-  /** Of a stream. Default: server-sent events. */
+  /** Content type of a stream. Default: server-sent events. */
   readonly contentType?: string;
 }
 

@@ -145,7 +145,7 @@ interface Made {
   tokens: number;
 }
 
-/** Of the answers made for each prompt, the likeliest. */
+/** The likeliest of the answers made for each prompt. */
 class Best {
   readonly #form: TextForm;
   readonly #made: Made[] = [];
@@ -175,5 +175,5 @@ class Best {
   }
 }
 
-/** Of an answer without tokens: as sure as can be. */
+/** An answer without tokens is as sure as can be. */
 const mean = ({ sum, tokens }: Made): number => (tokens === 0 ? 0 : sum / tokens);

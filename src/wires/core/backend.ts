@@ -5,6 +5,13 @@ import type { ResidentAbout } from './wire.ts';
 /** The events of answers: those that come together are one batch, which is never empty. */
 export type AnswerBatches = AsyncGenerator<readonly AnswerEvent[], void, undefined>;
 
+/** Reads answers to their end. */
+export async function collected(batches: AnswerBatches): Promise<AnswerEvent[]> {
+  const events: AnswerEvent[] = [];
+  for await (const batch of batches) for (const event of batch) events.push(event);
+  return events;
+}
+
 /** Who asks for an answer, and how. */
 export interface BackendRequest {
   /** The members of a request of the wire. */
