@@ -2,8 +2,8 @@ import { defineConfig } from 'vitest/config';
 
 /** Of `test/http`: those that start hosts with a model on the adapter. */
 const withModel = (
-  'access agent-full-disk agent-load agent-tasks-resident agent-tour command compatibility control-plane crowd draft-model host ' +
-  'lab-host lab-tool llama-cpp-host models ollama-client openai-host planes quantize swap-host'
+  'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model host ' +
+  'lab-host lab-tool llama-cpp-host models ollama-client openai-host planes quantize swap-host tutorials'
 )
   .split(' ')
   .map((name) => `test/http/${name}.test.ts`);
