@@ -29,10 +29,7 @@ describe.each([
     buildHost();
     let script = steps.map(({ commands }) => `${commands}\necho '${mark}'\n`).join('');
     for (const port of ports)
-      script = script.replace(
-        new RegExp(`^${port}$`, 'm'),
-        `${port.split('=')[0]}=${await freePort()}`,
-      );
+      script = script.replace(new RegExp(`^${port}$`, 'm'), `${port.split('=')[0]}=${await freePort()}`);
     const folder = freshDataDir();
     const file = join(folder, 'tutorial.sh');
     writeFileSync(file, script);
