@@ -1,4 +1,4 @@
-/** Inputs of their own for every layer, and what else Gemma 4 has. */
+/** Plans per-layer inputs and other operations of Gemma 4. */
 import { blockColumns } from '../../kernels/formats.ts';
 import { chooseJoin, perLayerGate, perLayerJoin, scale, softcap } from '../../kernels/per-layer.ts';
 import type { PlanUnit } from './bindings.ts';

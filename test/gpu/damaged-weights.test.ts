@@ -182,7 +182,7 @@ describe('a file with weights that are no numbers', () => {
     await expect(loading).rejects.toMatchObject({
       code: 'corrupt',
       message: expect.stringContaining(
-        `tensor '${tensor}' holds a value that is no number (row ${row ?? 0})`,
+        `tensor '${tensor}' holds a value that is infinite or NaN (row ${row ?? 0})`,
       ),
     });
   });

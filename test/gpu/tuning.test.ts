@@ -75,7 +75,7 @@ describe('kernels are measured at the first start', () => {
     const store: Store = { read: async () => undefined, write: () => Promise.reject(new Error('ENOSPC')) };
     const started = await start(store);
     expect(started.ids.length).toBeGreaterThan(0);
-    expect(started.all.join()).toMatch(/could not be kept, .*ENOSPC/);
+    expect(started.all.join()).toMatch(/could not be saved, .*ENOSPC/);
   });
 });
 
@@ -201,7 +201,7 @@ describe('activations rounded to 8 bits', () => {
   it('move the prediction by less than the tolerance, are said, and --exact forbids them', async () => {
     const rounded = await load(false);
     expect(rounded.int8).toBe(true);
-    expect(rounded.notices.join()).toMatch(/rounded to 8 bits where that was faster: KL \S+ nats/);
+    expect(rounded.notices.join()).toMatch(/rounded to 8 bits where that is faster: KL \S+ nats/);
     const exact = await load(true);
     expect(exact.int8).toBe(false);
     expect(exact.notices.join()).not.toContain('8 bits');

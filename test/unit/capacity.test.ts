@@ -182,7 +182,7 @@ describe('chooseCapacity', () => {
         /not even Q2_K \(about \d+ MiB\) would fit, [\d.]+ MiB would be missing: use a smaller model$/,
       );
       const smallest = { weightBytes: 0.3 * GiB, matrices: { blocks: 40_000_000, quantizable: false } };
-      expect(f16(0.35 * GiB, smallest)).toMatch(/in the smallest quantisation already: use a smaller model$/);
+      expect(f16(0.35 * GiB, smallest)).toMatch(/in the smallest quantization already: use a smaller model$/);
     });
 
     it('what it names does fit, over any memory; where that is unknown the device decides', () => {

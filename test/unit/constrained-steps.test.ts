@@ -208,7 +208,7 @@ describe('a constraint that fails', () => {
   it('by a mask of another size, names both sizes', async () => {
     const { message } = await failing(new Scripted(() => Promise.resolve(new Uint32Array(words + 1))));
     expect(message).toContain('10 words');
-    expect(message).toContain('259 tokens take 9');
+    expect(message).toContain('259 tokens need 9');
   });
 
   it('by closing badly, ends as it would have', async () => {

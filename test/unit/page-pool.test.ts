@@ -39,12 +39,12 @@ describe('PagePool', () => {
     const pool = new PagePool(2);
     const page = pool.take()!;
     expect(() => pool.share(1)).toThrow('page 1 is free');
-    expect(() => pool.keep(1)).toThrow("page 1 is nobody's");
-    expect(() => pool.forget(page)).toThrow('not kept');
+    expect(() => pool.keep(1)).toThrow('page 1 has no user');
+    expect(() => pool.forget(page)).toThrow('not retained');
     pool.keep(page);
-    expect(() => pool.keep(page)).toThrow('kept already');
+    expect(() => pool.keep(page)).toThrow('already retained');
     pool.forget(page);
     pool.leave(page);
-    expect(() => pool.leave(page)).toThrow('given back twice');
+    expect(() => pool.leave(page)).toThrow('released twice');
   });
 });

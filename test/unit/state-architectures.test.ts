@@ -173,7 +173,7 @@ describe('a file that cannot be used', () => {
       { nextn_predict_layers: 2 },
       "'qwen35.nextn_predict_layers' must be a whole number from 0 to 1",
     ],
-    ['qwen35', { full_attention_interval: 0 }, 'no layer attends, which is not supported'],
+    ['qwen35', { full_attention_interval: 0 }, 'no layer has attention, which is not supported'],
     ['qwen35', { 'attention.recurrent_layers': [true] }, 'must hold a value for each of 2 layers, got 1'],
     ['qwen35', { expert_count: 8 }, 'experts are not supported for qwen35'],
   ] as const)('%s with %o: %s', async (architecture, members, message) => {
