@@ -235,7 +235,7 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
   const kernel = byTarget.get(node.id);
   const ownOr = (one: GraphNode): LabKernel => {
     const own = byTarget.get(one.id) ?? unfused.get(one.op);
-    if (!own) throw new Error(`${one.id}: no kernel for '${one.op}' alone`);
+    if (!own) throw new Error(`${one.id}: no separate kernel for '${one.op}'`);
     return own;
   };
   switch (unit.op) {

@@ -108,8 +108,8 @@ export async function bringUp(source: Source, fresh = false, offered?: number): 
     }
     if (offered !== undefined) {
       const { context: tokens, pages } = capacity;
-      const room = `${formatBytes(offered)} for the model: a context of ${tokens} tokens`;
-      options.onNotice?.(`the device has ${room}, ${pages * pageTokens} tokens over all requests`);
+      const room = `${formatBytes(offered)} for the model, which allows a context of ${tokens} tokens`;
+      options.onNotice?.(`the device has ${room}, ${pages * pageTokens} tokens for all requests`);
     }
     return runner;
   } catch (error) {

@@ -31,7 +31,7 @@ export function matricesOf(file: ModelFile, graph: Graph): Matrices {
 
 /**
  * For a model that does not fit: names the best quantization that would fit, or says that none does.
- * @param spare bytes available for weights
+ * @param spareBytes bytes available for weights
  * @param weightBytes bytes of the weights as they are
  */
 export function adviseQuantization(

@@ -56,7 +56,7 @@ export function candidateOf(sequence: Sequence, capacity: Capacity): Candidate {
 
 /**
  * Drafts for each sequence in the step being formed, and the total rows for drafts.
- * @param decided drafts for each sequence when a draft round has already decided it; 0 otherwise
+ * @param decidedDrafts drafts for each sequence when a draft round has already decided it; 0 otherwise
  */
 export function planDrafts(
   running: readonly Sequence[],

@@ -17,7 +17,7 @@ export function refuseEmbedding(request: EmbedRequest, model: ModelInfo): number
   }
   const problems: string[] = [];
   const empty = inputs.flatMap(({ length }, index) => (length === 0 ? [index] : []));
-  if (empty.length > 0) problems.push(`without tokens: input ${few(empty)}`);
+  if (empty.length > 0) problems.push(`input ${few(empty)} has no tokens`);
   if (dimensions !== undefined && !(Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= own)) {
     problems.push(`dimensions must be a whole number from 1 to ${own}, got ${dimensions}`);
   }

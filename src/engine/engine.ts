@@ -449,7 +449,7 @@ export class ResidentEngine implements Engine {
       throw new EngineError(
         'context_length_exceeded',
         `the context holds ${contextLength} tokens, the request needs ${length + request.maxTokens} ` +
-          `(${length} in the prompt, ${request.maxTokens} for the answer)`,
+          `(${length} in the prompt, ${request.maxTokens} for the output)`,
       );
     }
     this.#refuseQueue();
@@ -479,7 +479,7 @@ export class ResidentEngine implements Engine {
     await this.#replace(runner, `a step failed: ${reason}`, 'failed');
   }
 
-  /** The device of `lost` is gone: fails its requests and loads the model once onto a new device. */
+  /** The device of `lostRunner` is gone: fails its requests and loads the model once onto a new device. */
   async #replace(lost: Runner, reason: string, how: 'lost' | 'hangs' | 'failed' = 'lost'): Promise<void> {
     if (this.#isClosed() || this.#state === 'rebuilding' || lost !== this.#runner) return;
     const notice = this.#source.options.onNotice ?? (() => {});
@@ -492,13 +492,13 @@ export class ResidentEngine implements Engine {
       try {
         this.onBindingsLost?.(reason);
       } catch (error) {
-        notice(`the lab failed on the loss of its kernels: ${String(error)}`);
+        notice(`the lab failed to handle the loss of its kernels: ${String(error)}`);
       }
     }
-    this.#stop(new EngineError('device_lost', `the GPU was lost in the middle of the answer (${reason})`));
+    this.#stop(new EngineError('device_lost', `the GPU was lost during the request (${reason})`));
     if (!this.#proven) {
       this.#state = 'lost';
-      notice(`the GPU was lost again before it answered anything (${reason}); giving up`);
+      notice(`the GPU was lost again before any request succeeded (${reason}); giving up`);
       return;
     }
     notice(`the GPU was lost (${reason}); loading the model again`);

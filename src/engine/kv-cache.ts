@@ -69,7 +69,7 @@ export class KvCache {
   /**
    * Appends cached pages that continue a sequence's text. The last token is always left to compute, because its
    * logits are needed. Does nothing in the middle of a page.
-   * @param at tokens that the sequence already has
+   * @param computedTokens tokens that the sequence already has
    * @param step number of the step being formed; pages that it writes can be shared, but not copied
    * @returns tokens that the sequence has now
    */

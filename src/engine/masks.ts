@@ -42,14 +42,14 @@ async function ask(sequence: Sequence, vocabulary: number): Promise<Uint32Array 
   if (allowsNothing(mask, vocabulary)) {
     throw new EngineError(
       'constraint_failed',
-      `the grammar allows nothing that the model can write after ${answered} tokens of the answer`,
+      `the grammar allows no token that the model can produce after ${answered} output tokens`,
     );
   }
   return mask;
 }
 
 const broken = (why: string, cause?: unknown): EngineError =>
-  new EngineError('constraint_failed', `the constraint of the answer failed: ${why}`, { cause });
+  new EngineError('constraint_failed', `the output constraint failed: ${why}`, { cause });
 
 function allowsNothing(mask: Uint32Array, vocabulary: number): boolean {
   const last = mask.length - 1;

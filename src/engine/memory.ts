@@ -305,7 +305,7 @@ function allocateCache(
   return {
     kind: 'state',
     live: pool.storage(`cache${index}.state`, slots * bytes),
-    kept: pool.storage(`cache${index}.kept`, keptStates * bytes),
+    kept: pool.storage(`cache${index}.retained`, keptStates * bytes),
     bytes,
   };
 }

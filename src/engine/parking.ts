@@ -48,7 +48,7 @@ export class Parking {
     const { patienceMs, unreadTokens } = this.#limits;
     const late = () => {
       this.remove(sequence);
-      const waited = `${sequence.unread} tokens of the answer waited ${patienceMs / 1000} s to be read`;
+      const waited = `${sequence.unread} output tokens were not read within ${patienceMs / 1000} s`;
       this.#drop(
         sequence,
         new EngineError('reader_stalled', `${waited}; read the stream faster, or request fewer tokens`),

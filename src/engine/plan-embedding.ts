@@ -70,7 +70,7 @@ export function planGelu(context: PlanContext, unit: UnitOf<'gelu'>): Promise<Pl
 export function planPool(context: PlanContext, unit: UnitOf<'pool'>): Promise<Planned> {
   const { memory, graph } = context;
   const { width, embedding } = graph.shape;
-  if (!embedding) throw new Error(`${unit.id}: the model pools nothing`);
+  if (!embedding) throw new Error(`${unit.id}: the model has no pooling`);
   return dispatchOf(
     context,
     unit.id,

@@ -117,6 +117,6 @@ export function planExpertSum(context: PlanContext, unit: UnitOf<'expert_sum'>):
 
 function expertsOf({ graph, memory }: PlanContext): { experts: ExpertShape; memory: ExpertMemory } {
   const { experts } = graph.shape;
-  if (!experts || !memory.experts) throw new Error('a model without experts has none to run');
+  if (!experts || !memory.experts) throw new Error('the model has no experts');
   return { experts, memory: memory.experts };
 }

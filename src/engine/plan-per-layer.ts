@@ -16,7 +16,7 @@ export async function planJoin(context: PlanContext, unit: UnitOf<'per_layer_joi
   const { memory, graph, gpu, weights } = context;
   const { layers, layerInput = 0, eps } = graph.shape;
   const { streamed } = weights;
-  if (streamed?.tensor !== unit.rows) throw new Error(`${unit.id}: rows of ${unit.rows} do not stream in`);
+  if (streamed?.tensor !== unit.rows) throw new Error(`${unit.id}: rows of ${unit.rows} are not streamed`);
   const { format, quants, scales } = streamed;
   const params = {
     columns: layerInput,

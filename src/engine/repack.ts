@@ -65,7 +65,7 @@ const roomFor = (words: number): ArrayBuffer => new ArrayBuffer(Math.ceil(words 
 /**
  * Repacks rows of a matrix.
  * @param raw whole rows as stored in the file, of any alignment
- * @param phase number of blocks before the first one in the same group of scales; their entries stay zero
+ * @param groupOffset number of blocks before the first one in the same group of scales; their entries stay zero
  * @param memory holds the result until its next use
  */
 export function repack(

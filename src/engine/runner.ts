@@ -118,7 +118,7 @@ export class Runner {
    */
   async planBindings(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<Plans> {
     const { gpu, graph, memory } = this;
-    if (graph.shape.embedding) throw new Error('kernels of the lab run in models that generate');
+    if (graph.shape.embedding) throw new Error('lab kernels need a model that generates text');
     const loading = this.#loading;
     const pool = new BufferPool(gpu.device);
     const planOf = async (list: readonly Binding[]): Promise<Plan> => {
@@ -484,7 +484,7 @@ export class Runner {
 /** All optional features of a sample. */
 const everything = wantsOf({ logprobs: mostLikely }) | sampleFlags.mask;
 
-/** The dispatches of a step whose pipelines are not in `warm`; adds them to it. */
+/** The dispatches of a step whose pipelines are not in `warmPipelines`; adds them to it. */
 function notYetRun(plan: Plan, dims: StepDims, warm: Set<GPUComputePipeline>): Plan {
   const dispatches = plan.dispatches.filter((dispatch) => {
     const choice = choiceOf(dispatch, dims);

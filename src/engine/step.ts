@@ -140,7 +140,7 @@ export class StepInput {
 
   /**
    * Requests the token after `row`, which will have position `position`.
-   * @param wants see `requestFlagsOf`
+   * @param requestFlags see `requestFlagsOf`
    * @returns its index among the step's samples
    */
   sample(row: number, slot: number, position: number, sampling: Sampling, wants = 0): number {

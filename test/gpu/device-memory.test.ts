@@ -62,7 +62,7 @@ describe('a device that is full', () => {
     expect(capacity.context).toBeGreaterThanOrEqual(512);
     expect(pool.bytes + engine.runner.weightBytes).toBeLessThanOrEqual(room);
     expect(engine.model.contextLength).toBe(capacity.context);
-    expect(notices.join()).toMatch(/the device has .* for the model: a context of \d+ tokens/);
+    expect(notices.join()).toMatch(/the device has .* for the model, which allows a context of \d+ tokens/);
     const prompt = Array.from({ length: capacity.context - 4 }, (_, n) => n & 255);
     const ids: number[] = [];
     const request = { prompt, maxTokens: 4, sampling: greedy, stop: [], ignoreEnd: true };

@@ -258,7 +258,7 @@ describe('a file that cannot be used', () => {
     const architecture = String(file.metadata.get('general.architecture'));
     const build = (count: number) => buildGraph(changed(file, { expert_count: count }));
     await expect(build(8)).rejects.toThrow(
-      `a file: experts are not supported for ${architecture}; they are for gpt-oss, qwen3moe ` +
+      `a file: experts are not supported for ${architecture}; supported for gpt-oss, qwen3moe ` +
         `(metadata '${architecture}.expert_count' is 8)`,
     );
     await build(0);

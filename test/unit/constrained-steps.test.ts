@@ -200,7 +200,7 @@ describe('a constraint that fails', () => {
       const error = await failing(new Scripted((call) => Promise.resolve(call < 5 ? undefined : empty)));
       expect(error).toMatchObject({
         code: 'constraint_failed',
-        message: 'the grammar allows nothing that the model can write after 4 tokens of the answer',
+        message: 'the grammar allows no token that the model can produce after 4 output tokens',
       });
     }
   });

@@ -9,7 +9,7 @@ export class BufferPool {
   readonly device: GPUDevice;
   readonly #buffers: GPUBuffer[] = [];
   #bytes = 0;
-  /** Allocation results since `watch`. */
+  /** Allocation results since `watchAllocations`. */
   #watched: Promise<Refusal | undefined>[] | undefined;
 
   constructor(device: GPUDevice) {
@@ -21,12 +21,12 @@ export class BufferPool {
     return this.#bytes;
   }
 
-  /** Starts collecting allocation failures for `refused`. Without it, they are uncaptured errors of the device. */
+  /** Starts collecting allocation failures for `takeFailures`. Without it, they are uncaptured errors of the device. */
   watch(): void {
     this.#watched = [];
   }
 
-  /** Ends `watch` and returns the allocations that failed. */
+  /** Ends `watchAllocations` and returns the allocations that failed. */
   async refused(): Promise<readonly Refusal[]> {
     const watched = this.#watched ?? [];
     this.#watched = undefined;

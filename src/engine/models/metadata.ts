@@ -201,7 +201,7 @@ export function checkShape(file: ModelFile, shape: Shape): void {
     const held = Math.fround(value);
     if (!(value > 0)) problems.push(`${name} must be above 0, got ${value}`);
     else if (held === 0 || held === Number.POSITIVE_INFINITY)
-      problems.push(`${name} must be a number that a float of 32 bits holds, got ${value}`);
+      problems.push(`${name} must fit a 32-bit float, got ${value}`);
   };
   above0('epsilon of norms', shape.eps);
   for (const { rotary, theta, scale, magnitude, factors, long } of shape.ropes) {

@@ -36,7 +36,7 @@ const hybrids = ['lfm2', 'qwen35'];
 const features: readonly Feature[] = [
   { key: 'expert_count', what: 'experts', handledBy: ['gpt-oss', 'qwen3moe'] },
   { key: 'nextn_predict_layers', what: 'layers that predict further tokens', handledBy: ['qwen35'] },
-  { key: 'embedding_length_per_layer_input', what: 'inputs by layer', handledBy: ['gemma4'] },
+  { key: 'embedding_length_per_layer_input', what: 'per-layer inputs', handledBy: ['gemma4'] },
   { key: 'attention.shared_kv_layers', what: 'layers that share keys and values', handledBy: ['gemma4'] },
   { key: 'attention.value_length', what: 'values and keys of different lengths', isUsed: isOtherThanKeys },
   {
@@ -99,7 +99,7 @@ export function refuseUnsupported(file: ModelFile): void {
   const architecture = String(file.metadata.get('general.architecture'));
   for (const { key, what, handledBy = [], isUsed = isNumber } of features) {
     if (handledBy.includes(architecture) || !isUsed(file, key)) continue;
-    const others = handledBy.length > 0 ? `; they are for ${handledBy.join(', ')}` : '';
+    const others = handledBy.length > 0 ? `; supported for ${handledBy.join(', ')}` : '';
     throw new ModelFileError(
       'unsupported_architecture',
       `${file.name}: ${what} are not supported for ${architecture}${others} ` +
